@@ -26,7 +26,7 @@ export {
   type PrivateVariables,
 } from "./src/gateway.ts";
 export type { ReloadOptions } from "./src/config/configuration.ts";
-export type { GatewayOptions, Source } from "./src/gateway_options.ts";
+export type { GatewayOptions, Source } from "./src/options.ts";
 export {
   type NodeHandler,
   type NodeHandlerGateway,

@@ -1,5 +1,5 @@
 import { createGateway, type Gateway } from "../src/gateway.ts";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { createLog, type Log } from "../src/observe/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

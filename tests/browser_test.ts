@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { testBrowser } from "./_browser.ts";
 import { startCommand } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

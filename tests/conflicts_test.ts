@@ -1,6 +1,6 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals } from "@std/assert";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Clock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";

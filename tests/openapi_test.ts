@@ -5,7 +5,7 @@ import config from "../deno.json" with { type: "json" };
 import { readCommand, type ServeCommand } from "../src/cli/options/command.ts";
 import { Service } from "../src/cli/start/service.ts";
 import { ConfigurationError } from "../src/config/snapshot.ts";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { once } from "node:events";
 import http2 from "node:http2";
 import { createGateway } from "../src/gateway.ts";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { connectRaw, serveUpstream } from "./content/proxy/_servers.ts";
 
 /** A gateway with `preserveHost`, on a port, in front of an upstream that answers with the `Host` that it received. */

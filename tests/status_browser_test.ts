@@ -1,7 +1,7 @@
 /** The status page in a real browser. */
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { findViolations } from "./_axe.ts";
 import { testBrowser } from "./_browser.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

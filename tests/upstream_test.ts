@@ -10,7 +10,7 @@ import {
   zstdCompressSync,
 } from "node:zlib";
 import { decodeContent } from "../src/coding/decode_content.ts";
-import type { GatewayOptions } from "../src/gateway_options.ts";
+import type { GatewayOptions } from "../src/options.ts";
 import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { scriptedUpstream } from "./content/proxy/_servers.ts";

@@ -1,94 +1,130 @@
 import type { Snapshot } from "../config/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
-import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
-import type { GaugeValue } from "../observe/metrics.ts";
-import type { Conflict } from "../rollout/conflicts.ts";
+import type { Epochs } from "../keys/epochs.ts";
+import type { Log } from "../observe/log.ts";
+import type { GaugeValue, Metrics } from "../observe/metrics.ts";
+import type { PageValues } from "../pages/config_script_cache.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
-import type { BackgroundTasks } from "../store/background_tasks.ts";
 import type { Store } from "../store/store.ts";
+import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY } from "./event_log.ts";
-import { Hub, type HubOptions } from "./hub.ts";
+import { Hub } from "./hub.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
 
 /** How many of the newest events the log keeps word for word. */
 const KEPT_EVENTS = 10_000;
-/** How often the store is polled. */
-const POLL_MS = 1_000;
-/** How often a publication that has failed is repeated while the store is available. */
-const PUBLISH_MS = 5_000;
 
-/** What a page contains, and the cursor from which it subscribes to changes. */
-export interface ActiveConfiguration {
-  readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
-  readonly cursor: number;
+/** Options of {@linkcode createChanges}. */
+export interface ChangesOptions {
+  readonly store: Store;
+  /** Has the fingerprint of the master key. */
+  readonly epochs: Pick<Epochs, "fingerprint">;
+  /** The place where only one process runs at a time, such as host and port. */
+  readonly instanceId: string | undefined;
+  /** The maximum number of open streams. */
+  readonly maxStreams: number;
+  /** The maximum number of open streams of one client. */
+  readonly maxStreamsPerClient: number;
+  /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
+  readonly maxStreamAgeMs: number;
+  readonly clock: Clock;
+  /** Returns a number in [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly metrics: Metrics;
 }
 
-/** Options of {@linkcode Changes}. */
-export interface ChangesOptions extends HubOptions {
-  store: Store;
-  /** The place where only one process runs at a time, such as host and port. */
-  instanceId: string | undefined;
-  /** Returns the fingerprint of the master key; `undefined` without SENSITIVE variables, and before it is loaded. */
-  keyFingerprint: () => string | undefined;
-  storedVariables: Pick<StoredVariablesSource, "follow">;
-  /** Reads the variables again, and publishes them. */
-  reload: () => Promise<void>;
-  tasks: BackgroundTasks;
+/** What a poll has found. */
+export interface PollResult {
+  /** The id of the newest write to a variable in the store; 0 if there was none. */
+  readonly newestWrite: number;
+  /** Whether the store lacks events that this process has delivered: they have to be published again. */
+  readonly hasLostEvents: boolean;
+}
+
+/** Creates the parts of hot reload, in the order in which events pass through them, and connects them. */
+export function createChanges(options: ChangesOptions): Changes {
+  const { store, clock, random, log, metrics } = options;
+  const rollout = new Rollout({
+    store,
+    clock,
+    random,
+    log,
+    processId: crypto.randomUUID(),
+    instanceId: options.instanceId,
+    maxRepresentatives: MAX_REPRESENTATIVES,
+    epochs: options.epochs,
+  });
+  const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
+  const tail = new Tail(eventLog);
+  const publisher = new Publisher({
+    rollout,
+    eventLog,
+    tail,
+    store,
+    clock,
+    random,
+    log,
+    metrics,
+  });
+  const hub = new Hub(tail, {
+    maxStreams: options.maxStreams,
+    maxStreamsPerClient: options.maxStreamsPerClient,
+    maxStreamAgeMs: options.maxStreamAgeMs,
+    clock,
+    random,
+    log,
+    metrics,
+  });
+  rollout.onActiveChange(() => publisher.followRollout());
+  tail.onEvents((frames) => hub.deliver(frames));
+  metrics.observe("rep.rollout.active", () => observeActive(rollout));
+  return new Changes({ store, log, rollout, tail, publisher, hub });
+}
+
+/** The parts of hot reload. */
+interface ChangesParts {
+  readonly store: Store;
+  readonly log: Log;
+  readonly rollout: Rollout;
+  readonly tail: Tail;
+  readonly publisher: Publisher;
+  readonly hub: Hub;
 }
 
 /**
- * What only a gateway with hot reload has: the event log of all replicas, this process as one of them, and the open
+ * What only a gateway with hot reload has: this process as one of several, the events of all of them, and the open
  * streams.
  */
 export class Changes {
-  /** The events that this process knows. */
-  readonly tail: Tail;
-  /** The open streams. */
-  readonly hub: Hub;
-  /** Publishes this process's snapshots. */
-  readonly publisher: Publisher;
+  /** The key that is written with every event. */
+  readonly eventsHeadKey = EVENTS_HEAD_KEY;
   /** Which configuration is active. */
   readonly rollout: Rollout;
-  readonly #options: ChangesOptions;
+  /** The events that this process knows. */
+  readonly tail: Tail;
+  /** Publishes this process's snapshots. */
+  readonly publisher: Publisher;
+  /** The open streams. */
+  readonly hub: Hub;
+  readonly #store: Store;
+  readonly #log: Log;
   /** The published state as of the newest event. */
-  #published: ActiveConfiguration & { own: Snapshot } | undefined;
+  #published: PageValues & { readonly own: Snapshot } | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
   #leaving: Promise<void> | undefined;
 
-  constructor(options: ChangesOptions) {
-    this.#options = options;
-    const { store, clock, random, metrics } = options;
-    const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
-    const tail = this.tail = new Tail(
-      eventLog,
-      (frames) => this.hub.deliver(frames),
-    );
-    this.hub = new Hub(tail, options);
-    const rollout = this.rollout = new Rollout({
-      ...options,
-      processId: crypto.randomUUID(),
-      maxRepresentatives: MAX_REPRESENTATIVES,
-      onChange: () => this.publisher.onActiveChanged(),
-    });
-    this.publisher = new Publisher({ ...options, eventLog, tail, rollout });
-    metrics.observe("rep.rollout.active", () => observeActive(rollout));
-  }
-
-  /** What is wrong between this process and others on its store. */
-  get conflicts(): readonly Conflict[] {
-    return this.rollout.conflicts;
-  }
-
-  /** Begins to notice the events of other processes, and to repeat what could not be published. */
-  start(): void {
-    const { tasks } = this.#options;
-    tasks.repeat(POLL_MS, "poll", () => this.#poll());
-    tasks.runOnHint(EVENTS_HEAD_KEY, "poll", () => this.tail.readNew());
-    tasks.repeat(PUBLISH_MS, "publish", () => this.#retryPublication());
+  constructor(parts: ChangesParts) {
+    this.#store = parts.store;
+    this.#log = parts.log;
+    this.rollout = parts.rollout;
+    this.tail = parts.tail;
+    this.publisher = parts.publisher;
+    this.hub = parts.hub;
   }
 
   /**
@@ -96,20 +132,42 @@ export class Changes {
    * another one is active or while this process reads what another replica has read and published already. So pages do
    * not go back in time. If the store fails, they have the own configuration, and streams get it later.
    */
-  activeConfiguration(own: Snapshot): ActiveConfiguration {
+  pageValues(own: Snapshot): PageValues {
     const { publisher, rollout, tail } = this;
     const isWaiting = rollout.isActive && publisher.isWaiting(own);
     if (rollout.standsApart || isWaiting || !tail.isLoaded) {
-      return { snapshot: own, cursor: publisher.cursor };
+      return { values: own, cursor: publisher.cursor };
     }
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
       this.#published = {
         own,
-        snapshot: { public: tail.publicValues, sensitive: own.sensitive },
+        values: { public: tail.publicValues, sensitive: own.sensitive },
         cursor: tail.head,
       };
     }
     return this.#published;
+  }
+
+  /**
+   * Looks for new events, and for new writes to the variables in the store, which costs one small read. If the newest
+   * event is older than a known one, the store has lost events that were delivered, in a failover to a replica that
+   * lagged behind.
+   */
+  async poll(): Promise<PollResult> {
+    const { tail } = this;
+    if (!tail.isLoaded) await tail.readNew(); // streams wait for it
+    const { head } = tail; // first: what another task reads meanwhile is newer than `newestEvent`
+    const [event, write] = await this.#store.getMany<{ id: number }>([
+      EVENTS_HEAD_KEY,
+      VARIABLES_HEAD_KEY,
+    ]);
+    const newestEvent = event?.value.id ?? 0;
+    if (newestEvent > head) await tail.readNew();
+    if (newestEvent < head) this.#logLoss(head, newestEvent);
+    return {
+      newestWrite: write?.value.id ?? 0,
+      hasLostEvents: newestEvent < head,
+    };
   }
 
   /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
@@ -123,46 +181,12 @@ export class Changes {
     await Promise.all([this.publisher.close(), this.#leaving]);
   }
 
-  /** Repeats a publication that has failed. The variables are read again first if that is why: a reload publishes. */
-  async #retryPublication(): Promise<void> {
-    if (this.publisher.isOutdated) await this.#options.reload();
-    await this.publisher.retry();
-  }
-
-  /**
-   * Compares the ids of the newest event and of the newest write to a variable with the known ones, which costs one
-   * small read. An older event means that the store has lost events that were delivered, in a failover to a replica
-   * that lagged behind: they are published again.
-   */
-  async #poll(): Promise<void> {
-    const { store, storedVariables, reload, tasks } = this.#options;
-    const { tail } = this;
-    if (!tail.isLoaded) await tail.readNew(); // streams wait for it
-    const { head } = tail; // first: what another task reads meanwhile is newer than `newestEvent`
-    const heads = await store.getMany<{ id: number }>([
-      EVENTS_HEAD_KEY,
-      VARIABLES_HEAD_KEY,
-    ]);
-    const [newestEvent = 0, newestWrite = 0] = heads.map((entry) =>
-      entry?.value.id
-    );
-    void tasks.run("reload", () => storedVariables.follow(newestWrite));
-    if (newestEvent > head) return await tail.readNew();
-    if (newestEvent === head) return;
-    this.#logLoss(head, newestEvent);
-    await reload(); // the store may have lost variables as well
-  }
-
   #logLoss(delivered: number, stored: number): void {
     if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
     this.#loggedLoss = delivered;
     const detail =
       "publishing them again: the store came back without the latest events";
-    this.#options.log.error("rep.store.lost_events", {
-      detail,
-      delivered,
-      stored,
-    });
+    this.#log.error("rep.store.lost_events", { detail, delivered, stored });
   }
 }
 

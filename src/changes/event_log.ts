@@ -80,6 +80,8 @@ export class EventLog {
   readonly #keep: number;
   /** The tag of the log if it is empty. Otherwise, its ids have one. */
   readonly #newTag: number;
+  /** The state that was read or written last. */
+  #known: PublicState | undefined;
 
   constructor(store: Store, { clock, random, keep }: EventLogOptions) {
     this.#store = store;
@@ -106,10 +108,12 @@ export class EventLog {
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
-    return {
-      head,
-      events: toStates(await this.#store.list<StoredState>(STATES)),
-    };
+    // Every commit of events writes the head, so that the state of the same version is the same.
+    const isKnown = head !== undefined &&
+      head.version === this.#known?.head?.version;
+    if (isKnown) return this.#known!;
+    const events = toStates(await this.#store.list<StoredState>(STATES));
+    return this.#known = { head, events };
   }
 
   /**
@@ -131,7 +135,7 @@ export class EventLog {
       onCommit(events);
       for (const event of events) newest.set(event.name, event);
     }
-    return { head, events: newest };
+    return this.#known = { head, events: newest };
   }
 
   /**

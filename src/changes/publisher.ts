@@ -43,7 +43,7 @@ class OutdatedSnapshotError extends Error {
  *
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
  * What was committed is valid as it is, since the next attempt compares with the store again. `Changes` repeats the
- * publication every few seconds, and `Core` when the store is available again.
+ * publication every few seconds, and the gateway when the store is available again.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -58,7 +58,7 @@ export class Publisher {
   /** The hashes that the log last named as those of this process's configuration and of the active one. */
   #logged: Pick<Rollout, "hash" | "active"> | undefined;
   #cursor = 0;
-  #queue: Promise<unknown> = Promise.resolve();
+  #queue: Promise<void> = Promise.resolve();
   /** Whether the last publication has failed. */
   #hasFailed = false;
   #isOutdated = false;
@@ -95,25 +95,25 @@ export class Publisher {
    *
    * @returns Whether no value waits for the next retry. Then, a failure is not worth an error: nobody misses a change.
    */
-  async publishNowOrLater(target: Snapshot): Promise<boolean> {
+  async publish(target: Snapshot): Promise<boolean> {
     const isNew = target.deployment !== this.#target.deployment ||
       target.state !== this.#target.state;
     this.#replaceTarget(target);
-    await this.#publish(isNew ? "error" : "debug");
+    await this.#enqueue(isNew ? "error" : "debug");
     return !this.#hasFailed || target.state === this.#settled.state;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
   async retry(): Promise<void> {
-    if (this.#hasFailed) await this.#publish("debug");
+    if (this.#hasFailed) await this.#enqueue("debug");
   }
 
   /** Called when another configuration becomes active: this process's own is to be published again, or superseded. */
-  onActiveChanged(): void {
+  followRollout(): void {
     if (this.#isJoining) return; // which precedes a publication
     const { rollout } = this.#options;
     this.#logActive();
-    if (rollout.active === rollout.hash) void this.#publish("error");
+    if (rollout.active === rollout.hash) void this.#enqueue("error");
   }
 
   /** Waits for a publication that is under way. No other begins. */
@@ -122,11 +122,17 @@ export class Publisher {
     await this.#queue;
   }
 
-  /** @param level At which a failure is logged. */
-  async #publish(level: "error" | "debug"): Promise<void> {
+  /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
+  #enqueue(level: "error" | "debug"): Promise<void> {
+    this.#queue = this.#queue.then(() => this.#publishTarget(level));
+    return this.#queue;
+  }
+
+  /** @param level At which a failure is logged. It never rejects. */
+  async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     try {
-      await this.#enqueue(() => this.#publishIfActive());
+      await this.#commitTarget();
       this.#hasFailed = false;
       this.#isOutdated = false;
       this.#isServed = false;
@@ -154,16 +160,11 @@ export class Publisher {
     this.#unpublished = new Set([...this.#unpublished, ...changed]);
   }
 
-  /** Runs one publication at a time: of two at once, the older could be written last. */
-  #enqueue(publication: () => Promise<void>): Promise<void> {
-    const done = this.#queue.then(publication);
-    this.#queue = done.catch(() => {}); // the caller handles the rejection
-    return done;
-  }
-
-  async #publishIfActive(): Promise<void> {
-    const { rollout, eventLog, tail } = this.#options;
-    const [target, unpublished] = [this.#target, this.#unpublished];
+  /** Commits what differs from the target, if its configuration is active. */
+  async #commitTarget(): Promise<void> {
+    const { rollout, tail } = this.#options;
+    const target = this.#target;
+    const unpublished = this.#unpublished;
     const { storedVersion } = target;
     if (storedVersion === undefined) {
       throw new StoreUnavailableError(
@@ -171,24 +172,37 @@ export class Publisher {
       );
     }
     if (rollout.hash !== target.deployment) await this.#join(target);
-    const onCommit = (events: readonly LogEvent[]) => this.#logEvents(events);
-    const { head } = await retryConflicts(async () => {
-      const fencing = await rollout.fencingChecks();
-      this.#logActive();
-      if (fencing === undefined) return { head: undefined }; // another configuration is active
-      const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
-      const checks = [...fencing, variables];
-      const options = { checks, delivered: tail.state, unpublished, onCommit };
-      const head = await commitDifference(target, eventLog, options);
-      if (head !== undefined) return { head };
-      await this.#rejectIfOutdated(storedVersion);
-      return undefined;
-    }, this.#options);
+    const outcome = await retryConflicts(
+      () => this.#tryToCommit(target, storedVersion, unpublished),
+      this.#options,
+    );
     await tail.readNew();
     this.#settled = target;
-    if (head === undefined) return;
+    if (outcome === "superseded") return;
     this.#unpublished = this.#unpublished.difference(unpublished);
-    this.#cursor = head;
+    this.#cursor = outcome.head;
+  }
+
+  /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
+  async #tryToCommit(
+    target: Snapshot,
+    storedVersion: string | null,
+    unpublished: ReadonlySet<string>,
+  ): Promise<{ head: number } | "superseded" | undefined> {
+    const { rollout, eventLog, tail } = this.#options;
+    const fencing = await rollout.fencingChecks();
+    this.#logActive();
+    if (fencing === undefined) return "superseded";
+    const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
+    const head = await commitDifference(target, eventLog, {
+      checks: [...fencing, variables],
+      delivered: tail.state,
+      unpublished,
+      onCommit: (events) => this.#logEvents(events),
+    });
+    if (head !== undefined) return { head };
+    await this.#rejectIfOutdated(storedVersion);
+    return undefined;
   }
 
   /** Called after a conflict, which no further attempt resolves if the variables in the store have been written. */
@@ -200,12 +214,15 @@ export class Publisher {
     );
   }
 
-  async #join({ deployment, deployedNames }: Snapshot): Promise<void> {
+  async #join({ deployment, deployedNames, sensitive }: Snapshot) {
     this.#isJoining = true;
-    const names = sampleNames(deployedNames);
-    await this.#options.rollout.join(deployment, names).finally(() =>
-      this.#isJoining = false
-    );
+    try {
+      const names = sampleNames(deployedNames);
+      const needsKey = sensitive.size > 0;
+      await this.#options.rollout.join(deployment, names, needsKey);
+    } finally {
+      this.#isJoining = false;
+    }
   }
 
   /** Logs which configuration is active, unless the log says so already. */

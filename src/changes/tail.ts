@@ -21,7 +21,7 @@ const PAGE_SIZE = 500;
 /** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
 export class Tail {
   readonly #log: EventLog;
-  readonly #onFrames: FrameListener;
+  #notify: FrameListener = () => {};
   readonly #encoder = new TextEncoderStream();
   readonly #texts = this.#encoder.writable.getWriter();
   readonly #encoded = this.#encoder.readable.getReader();
@@ -38,10 +38,14 @@ export class Tail {
   #isStale = false;
   #isLoaded = false;
 
-  constructor(log: EventLog, onFrames: FrameListener) {
+  constructor(log: EventLog) {
     this.#log = log;
-    this.#onFrames = onFrames;
     this.#replayPages = new ReplayPages(log);
+  }
+
+  /** Calls back with new events, in order. */
+  onEvents(listener: FrameListener): void {
+    this.#notify = listener;
   }
 
   /** The id of the newest known event, or 0 if there is none. */
@@ -137,7 +141,7 @@ export class Tail {
       frames.push(await this.#encode(event));
     }
     for (const frame of frames) this.#add(frame);
-    this.#onFrames(frames);
+    this.#notify(frames);
   }
 
   #add(frame: CachedFrame): void {

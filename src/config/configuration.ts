@@ -21,11 +21,17 @@ interface ConfigurationOptions {
   /** Reads all sources but the store. */
   read: () => Promise<SnapshotInput>;
   storedVariables: StoredVariablesSource;
-  /** Called with the snapshot of each reload. Returns whether it is published, and does not wait for the store. */
-  publish: (snapshot: Snapshot) => Promise<boolean>;
+  /** Publishes the snapshot of each reload; `undefined` without hot reload. */
+  publisher: SnapshotPublisher | undefined;
   log: Log;
   metrics: Metrics;
   clock: Pick<Clock, "now">;
+}
+
+/** Where snapshots go. */
+interface SnapshotPublisher {
+  /** Returns whether the snapshot is published. It neither rejects nor waits for a store that is unavailable. */
+  publish(snapshot: Snapshot): Promise<boolean>;
 }
 
 /** What becomes of a reload. */
@@ -154,7 +160,8 @@ export class Configuration {
     const isRecovery = this.#rejection !== undefined;
     this.#rejection = undefined;
     this.#logFindings(this.#snapshot, before);
-    const isPublished = await this.#options.publish(this.#snapshot);
+    const { publisher } = this.#options;
+    const isPublished = await publisher?.publish(this.#snapshot) ?? true;
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
     this.listeners.notify(before, this.#snapshot);

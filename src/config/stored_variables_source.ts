@@ -1,7 +1,6 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
 import {
-  newestWrite,
   type StoredEnvironment,
   storedEnvironment,
 } from "./stored_variables.ts";
@@ -12,8 +11,6 @@ interface StoredVariablesOptions {
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
-  /** Reloads the configuration, which reads the variables. It must not reject. */
-  reload: () => Promise<void>;
   /** Ends {@linkcode StoredVariablesSource.follow} when it is aborted. */
   signal: AbortSignal;
 }
@@ -57,29 +54,25 @@ export class StoredVariablesSource {
     return this.#known;
   }
 
-  /** Looks whether there are new writes, and reloads after them. */
-  async poll(): Promise<void> {
-    await this.follow(await newestWrite(this.#options.store));
-  }
-
   /**
    * Reloads after writes, once for all since the last reload, and also if the variables have never been read. A call
    * during a call does not wait for it, since its reload may take long.
    *
    * @param newest The id of the newest write.
+   * @param reload Reloads the configuration, which reads the variables. It must not reject.
    * @throws {StoreUnavailableError} If they could not be read. The next call tries again.
    */
-  async follow(newest: number): Promise<void> {
+  async follow(newest: number, reload: () => Promise<void>): Promise<void> {
     this.#newest = newest;
     const isFollowed = newest === this.#followed; // not `<=`: ids start again if the database is emptied
     const isKnown = this.#known !== undefined;
     if (this.#isFollowing || (isFollowed && isKnown)) return;
     this.#isFollowing = true;
-    await this.#reload().finally(() => this.#isFollowing = false);
+    await this.#reload(reload).finally(() => this.#isFollowing = false);
   }
 
-  async #reload(): Promise<void> {
-    const { clock, random, reload, signal } = this.#options;
+  async #reload(reload: () => Promise<void>): Promise<void> {
+    const { clock, random, signal } = this.#options;
     do {
       await sleep(random() * MAX_RELOAD_DELAY_MS, clock, {
         signal,

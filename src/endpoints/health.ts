@@ -1,11 +1,13 @@
-import type { Changes } from "../changes/changes.ts";
 import type { Configuration } from "../config/configuration.ts";
 import {
   countVariables,
   EMPTY_SNAPSHOT,
   type Snapshot,
 } from "../config/snapshot.ts";
+import { type Endpoint, READ_METHODS } from "../http/routes.ts";
+import type { CertificateWatch } from "../observe/certificate_watch.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
@@ -39,140 +41,180 @@ export const HEALTH_PROBLEMS = [
 ] as const;
 
 /** The type of a problem. */
-type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
+export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 
-/** What a gateway has problems with; a {@linkcode Core} has all of it. */
-interface ProblemState {
-  readonly configuration: Pick<Configuration, "isReloadRejected">;
+/** The health of a process, whether its gateway runs or is still starting. */
+export interface HealthState {
+  readonly status: HealthStatus;
+  /** Returns the report of `GET /rep/health`. */
+  report(): HealthReport;
+}
+
+/** The report of `GET /rep/health` (endpoint specification, Health report). */
+export interface HealthReport {
+  readonly status: HealthStatus;
+  readonly version: string;
+  readonly variables: ReturnType<typeof countVariables>;
+  readonly guardrails: { readonly warnings: number; readonly blocked: number };
+  readonly uptime_seconds: number;
+  /** Why it is degraded: an addition to the spec. */
+  readonly problems?: readonly HealthProblem[];
+}
+
+/** What the health of a gateway depends on. */
+interface HealthOptions {
+  readonly configuration: Pick<
+    Configuration,
+    "snapshot" | "blocked" | "isReloadRejected"
+  >;
   readonly store: Pick<CircuitBreaker, "isAvailable">;
-  readonly certificateSeconds: number;
+  /** `undefined` without hot reload. */
+  readonly rollout: Pick<Rollout, "conflicts"> | undefined;
+  readonly certificate: Pick<CertificateWatch, "hasEnded">;
   /** Aborted after an error that was not caught. */
   readonly failure: AbortSignal;
-  /** `undefined` without hot reload. */
-  readonly changes: Pick<Changes, "conflicts"> | undefined;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly metrics: Metrics;
 }
 
-/** Returns why a gateway is `degraded`. */
-export function problemsOf(state: ProblemState): readonly HealthProblem[] {
-  const { configuration, store, certificateSeconds, failure, changes } = state;
-  // in the order of the list
-  const arePresent = [
-    configuration.isReloadRejected,
-    !store.isAvailable,
-    certificateSeconds <= 0,
-    failure.aborted,
-  ];
-  const own = HEALTH_PROBLEMS.filter((_problem, index) => arePresent[index]);
-  const conflicts = changes?.conflicts.map(({ type }) => type) ?? [];
-  return [...own, ...conflicts];
-}
+/** The health of a gateway. Everything is read when it is asked for. */
+export class Health implements HealthState {
+  readonly #options: HealthOptions;
+  readonly #startedAt: number;
+  /** Whether the shutdown has begun. */
+  isStopping = false;
 
-/** Exports each problem as a gauge. */
-export function observeProblems(metrics: Metrics, state: ProblemState): void {
-  metrics.observe("rep.health.problem", () => {
-    const problems = problemsOf(state);
+  constructor(options: HealthOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.monotonic();
+    options.metrics.observe("rep.health.problem", () => this.#gauges());
+  }
+
+  /** A gateway with problems serves everything, and is degraded. */
+  get status(): HealthStatus {
+    if (this.isStopping) return "stopping";
+    return this.#problems().length > 0 ? "degraded" : "healthy";
+  }
+
+  /** Returns the report of `GET /rep/health`. */
+  report(): HealthReport {
+    const { configuration, clock } = this.#options;
+    return createReport({
+      status: this.status,
+      problems: this.#problems(),
+      snapshot: configuration.snapshot,
+      blocked: configuration.blocked,
+      uptimeMs: clock.monotonic() - this.#startedAt,
+    });
+  }
+
+  #problems(): readonly HealthProblem[] {
+    const { configuration, store, certificate, failure, rollout } =
+      this.#options;
+    const problems: HealthProblem[] = [];
+    if (configuration.isReloadRejected) problems.push("config_rejected");
+    if (!store.isAvailable) problems.push("store_unavailable");
+    if (certificate.hasEnded) problems.push("certificate_ended");
+    if (failure.aborted) problems.push("uncaught_error");
+    for (const { type } of rollout?.conflicts ?? []) problems.push(type);
+    return problems;
+  }
+
+  #gauges(): ReadonlyMap<string, number> {
+    const problems = this.#problems();
     return new Map(
       HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]),
     );
-  });
+  }
 }
 
-/** What a health report is made from, except for the time. */
-export interface HealthState {
+/** Returns the health of a process whose gateway does not run yet. */
+export function startingHealth(clock: Pick<Clock, "monotonic">): HealthState {
+  const startedAt = clock.monotonic();
+  return {
+    status: "starting",
+    report: () =>
+      createReport({
+        status: "starting",
+        problems: [],
+        snapshot: EMPTY_SNAPSHOT,
+        blocked: 0,
+        uptimeMs: clock.monotonic() - startedAt,
+      }),
+  };
+}
+
+interface ReportInput {
   readonly status: HealthStatus;
+  readonly problems: readonly HealthProblem[];
   readonly snapshot: Snapshot;
   readonly blocked: number;
-  readonly problems: readonly HealthProblem[];
+  readonly uptimeMs: number;
 }
 
-/** The state of a gateway that has no variables yet. */
-export const STARTING: HealthState = {
-  status: "starting",
-  snapshot: EMPTY_SNAPSHOT,
-  blocked: 0,
-  problems: [],
-};
-
-/** Where the report is served (endpoint specification, GET /rep/health). */
-export const HEALTH_PATH = "/rep/health";
-
-/** Whether a load balancer should send requests elsewhere. */
-export function isUnavailable(status: HealthStatus): boolean {
-  return status === "starting" || status === "stopping";
-}
-
-const HEADERS = {
-  "content-type": "application/json",
-  "cache-control": "no-store",
-};
-const AVAILABLE: ResponseInit = { status: 200, headers: HEADERS };
-const UNAVAILABLE: ResponseInit = { status: 503, headers: HEADERS };
-
-/**
- * `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200: restarting it because
- * its last reload was rejected would not help.
- *
- * The report is serialized when the state or the second of the uptime has changed, and not for each request.
- */
-export class HealthEndpoint {
-  readonly #clock: Clock;
-  readonly #startedAt: number;
-  #state: HealthState | undefined;
-  #uptimeSeconds = 0;
-  #body = "";
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#startedAt = clock.monotonic();
-  }
-
-  /** Responds with the report of a state. */
-  respond({ method }: Request, state: HealthState): Response {
-    const init = isUnavailable(state.status) ? UNAVAILABLE : AVAILABLE;
-    return new Response(
-      method === "HEAD" ? null : this.#serialize(state),
-      init,
-    );
-  }
-
-  /** Returns the report of a state. */
-  report(state: HealthState): HealthReport {
-    return createReport(state, this.#readUptime());
-  }
-
-  #readUptime(): number {
-    return Math.floor((this.#clock.monotonic() - this.#startedAt) / 1_000);
-  }
-
-  #serialize(state: HealthState): string {
-    const uptimeSeconds = this.#readUptime();
-    if (uptimeSeconds === this.#uptimeSeconds && isSame(state, this.#state)) {
-      return this.#body;
-    }
-    this.#state = state;
-    this.#uptimeSeconds = uptimeSeconds;
-    return this.#body = JSON.stringify(createReport(state, uptimeSeconds));
-  }
-}
-
-function isSame(state: HealthState, other: HealthState | undefined): boolean {
-  return state.status === other?.status && state.snapshot === other.snapshot &&
-    state.blocked === other.blocked &&
-    state.problems.join() === other.problems.join();
-}
-
-/** The report of `GET /rep/health`. */
-export type HealthReport = ReturnType<typeof createReport>;
-
-/** Creates the report of `GET /rep/health` (endpoint specification, Health report). */
-function createReport(state: HealthState, uptimeSeconds: number) {
-  const { status, snapshot, blocked, problems } = state;
-  return {
+function createReport(input: ReportInput): HealthReport {
+  const { status, problems, snapshot, blocked, uptimeMs } = input;
+  const report = {
     status,
     version: VERSION,
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
-    uptime_seconds: uptimeSeconds,
-    ...(status === "degraded" ? { problems } : {}), // an addition to the spec
+    uptime_seconds: Math.floor(uptimeMs / 1_000),
   };
+  return status === "degraded" ? { ...report, problems } : report;
+}
+
+/**
+ * Creates the endpoint `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200:
+ * restarting it because its last reload was rejected would not help.
+ */
+export function createHealthEndpoint(health: HealthState): Endpoint {
+  return {
+    methods: READ_METHODS,
+    isForAnyHost: true,
+    handler({ method }) {
+      const body = method === "HEAD" ? null : JSON.stringify(health.report());
+      return new Response(body, {
+        status: isUnavailable(health.status) ? 503 : 200,
+        headers: {
+          "content-type": "application/json",
+          "cache-control": "no-store",
+        },
+      });
+    },
+  };
+}
+
+/** The endpoint `GET /livez`: 200 for as long as the process responds. */
+export const LIVE_ENDPOINT: Endpoint = {
+  methods: READ_METHODS,
+  handler: ({ method }) => probe(method, "live", 200),
+};
+
+/**
+ * Creates the endpoint `GET /readyz`: 503 while the gateway starts or stops. A degraded gateway is ready, since it serves
+ * everything.
+ */
+export function createReadyEndpoint(health: HealthState): Endpoint {
+  return {
+    methods: READ_METHODS,
+    handler({ method }) {
+      const { status } = health;
+      return probe(method, status, isUnavailable(status) ? 503 : 200);
+    },
+  };
+}
+
+/** Whether a load balancer should send requests elsewhere. */
+function isUnavailable(status: HealthStatus): boolean {
+  return status === "starting" || status === "stopping";
+}
+
+function probe(method: string, text: string, status: number): Response {
+  const headers = {
+    "content-type": "text/plain; charset=utf-8",
+    "cache-control": "no-store",
+  };
+  const body = method === "HEAD" ? null : `${text}\n`;
+  return new Response(body, { status, headers });
 }

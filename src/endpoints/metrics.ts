@@ -1,6 +1,7 @@
 import { STREAM_REJECTIONS } from "../changes/stream_rejections.ts";
 import { RELOAD_OUTCOMES } from "../config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../content/proxy/upstream_failure.ts";
+import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { LabelValues } from "../observe/instruments.ts";
 import { PROMETHEUS_TYPE } from "../observe/prometheus.ts";
 import type { Registry } from "../observe/registry.ts";
@@ -18,19 +19,17 @@ export const LABEL_VALUES: LabelValues = {
   "rep.upstream.errors": UPSTREAM_FAILURES,
 };
 
-/** Where the metrics are served, on the health port only. */
-export const METRICS_PATH = "/metrics";
-
-/** Handles `GET /metrics`: all measurements in the text format of Prometheus. */
-export function handleMetrics(
-  { method }: Request,
-  registry: Registry,
-): Response {
-  const headers = {
-    "content-type": PROMETHEUS_TYPE,
-    "cache-control": "no-store",
+/** Creates the endpoint `GET /metrics`: all measurements in the text format of Prometheus. */
+export function createMetricsEndpoint(registry: Registry): Endpoint {
+  return {
+    methods: READ_METHODS,
+    handler({ method }) {
+      const body = method === "HEAD" ? null : registry.format();
+      const headers = {
+        "content-type": PROMETHEUS_TYPE,
+        "cache-control": "no-store",
+      };
+      return new Response(body, { headers });
+    },
   };
-  return new Response(method === "HEAD" ? null : registry.format(), {
-    headers,
-  });
 }

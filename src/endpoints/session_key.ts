@@ -1,3 +1,4 @@
+import type { Configuration } from "../config/configuration.ts";
 import { encodeBase64 } from "@std/encoding/base64";
 import type { StatusCode } from "@std/http/status";
 import {
@@ -8,7 +9,11 @@ import {
 } from "../http/origin.ts";
 import { Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
 import type { Client } from "../http/client_address.ts";
-import { CORS_METHODS, type RouteContext } from "../http/routes.ts";
+import {
+  CORS_METHODS,
+  type Endpoint,
+  type RouteContext,
+} from "../http/routes.ts";
 import {
   type EpochKeys,
   type Epochs,
@@ -20,13 +25,15 @@ import type { RateDecision } from "../keys/sliding_window.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import type { Clock } from "../values/clock.ts";
 
-/** Options of {@linkcode SessionKeyEndpoint}. */
+/** Options of {@linkcode SessionKeys}. */
 interface SessionKeyOptions {
+  configuration: Pick<Configuration, "snapshot">;
   epochs: Epochs;
-  /** Returns whether a living replica has the master key with a fingerprint. */
-  isKeyOfReplica: (fingerprint: string) => boolean;
+  /** Knows the other replicas; `undefined` without hot reload. */
+  rollout: Pick<Rollout, "hasMasterKey"> | undefined;
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;
@@ -76,7 +83,7 @@ const UNAVAILABLE =
  * `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification, GET
  * /rep/session-key).
  */
-export class SessionKeyEndpoint {
+export class SessionKeys {
   readonly #options: SessionKeyOptions;
   readonly #rejections: RejectionLog;
 
@@ -95,7 +102,6 @@ export class SessionKeyEndpoint {
   /**
    * Responds with the key, or with 429 over the rate limit.
    *
-   * @param sensitiveCount The current number of SENSITIVE variables.
    * @throws {Problem} In this order: 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
    * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, 410 if the
    * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
@@ -103,10 +109,9 @@ export class SessionKeyEndpoint {
   async respond(
     request: Request,
     { url, client }: RouteContext,
-    sensitiveCount: number,
   ): Promise<Response> {
     const requester = { client, origin: this.#originOf(request, client) };
-    if (sensitiveCount === 0) {
+    if (this.#options.configuration.snapshot.sensitive.size === 0) {
       throw this.#problem("not_configured", 404, NOT_CONFIGURED, requester);
     }
     this.#requireOrigin(requester);
@@ -202,7 +207,7 @@ export class SessionKeyEndpoint {
     kid: string | null,
     requester: Requester,
   ): Promise<EpochKeys> {
-    const { epochs, isKeyOfReplica, log } = this.#options;
+    const { epochs, rollout, log } = this.#options;
     try {
       return kid === null
         ? await epochs.keys(epochs.current())
@@ -210,7 +215,7 @@ export class SessionKeyEndpoint {
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) {
         const { fingerprint } = error;
-        throw fingerprint !== undefined && isKeyOfReplica(fingerprint)
+        throw fingerprint !== undefined && rollout?.hasMasterKey(fingerprint)
           ? this.#reject("other_master_key", 503, OTHER_KEY, requester)
           : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, requester);
       }
@@ -263,6 +268,15 @@ export class SessionKeyEndpoint {
       headers: sessionKeyHeaders(origin),
     });
   }
+}
+
+/** Creates the endpoint `/rep/session-key`. */
+export function createSessionKeyEndpoint(keys: SessionKeys): Endpoint {
+  return {
+    methods: CORS_METHODS,
+    handler: (request, context) => keys.respond(request, context),
+    headersOf405: (request, context) => keys.headersOf405(request, context),
+  };
 }
 
 /** The headers of a response to an origin that has been checked. */

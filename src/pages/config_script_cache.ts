@@ -5,16 +5,17 @@ import type { Clock } from "../values/clock.ts";
 import { type ConfigScript, renderConfigScript } from "./config_script.ts";
 import { makePayload } from "./payload.ts";
 
-/** The configuration that pages receive. */
-interface PageConfiguration {
-  readonly snapshot: Pick<Snapshot, "public" | "sensitive">;
-  /** The id of the newest event that the snapshot contains. */
+/** What pages receive. */
+export interface PageValues {
+  readonly values: Pick<Snapshot, "public" | "sensitive">;
+  /** The id of the newest event that the values contain, from which a page subscribes to changes. */
   readonly cursor: number;
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
 interface ConfigScriptCacheOptions {
-  activeConfiguration: () => PageConfiguration;
+  /** Returns what a page that is sent now receives. */
+  current: () => PageValues;
   hotReload: boolean;
   /** The path under which the endpoints are served: empty, or such as `/app`. */
   basePath: string;
@@ -24,7 +25,7 @@ interface ConfigScriptCacheOptions {
 }
 
 /** What a config script depends on. */
-interface CacheKey extends PageConfiguration {
+interface CacheKey extends PageValues {
   readonly epoch: string;
 }
 
@@ -42,21 +43,21 @@ export class ConfigScriptCache {
 
   /** Returns the config script for a page that is sent now. */
   async get(): Promise<ConfigScript> {
-    const { snapshot, cursor } = this.#options.activeConfiguration();
-    const key = { snapshot, cursor, epoch: this.#options.epochs.current() };
+    const { values, cursor } = this.#options.current();
+    const key = { values, cursor, epoch: this.#options.epochs.current() };
     const isCurrent = this.#cached !== undefined &&
       isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
-    this.#cached = { key, script }; // the next comparison is with the same snapshot
+    this.#cached = { key, script }; // the next comparison is with the same values
     return await script;
   }
 
-  async #render({ snapshot, cursor, epoch }: CacheKey): Promise<ConfigScript> {
+  async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
     const { hotReload, clock, basePath } = this.#options;
     const keys = await this.#keysOf(epoch);
-    const sensitive = keys === undefined ? NO_VALUES : snapshot.sensitive;
+    const sensitive = keys === undefined ? NO_VALUES : values.sensitive;
     const input = {
-      public: snapshot.public,
+      public: values.public,
       sensitive,
       keys: keys ?? temporaryKeys(epoch),
       now: clock.now(),
@@ -85,13 +86,13 @@ export class ConfigScriptCache {
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
-  return hasSameValues(a.snapshot, b.snapshot) && a.cursor === b.cursor &&
+  return hasSameValues(a.values, b.values) && a.cursor === b.cursor &&
     a.epoch === b.epoch;
 }
 
 function hasSameValues(
-  a: CacheKey["snapshot"],
-  b: CacheKey["snapshot"],
+  a: CacheKey["values"],
+  b: CacheKey["values"],
 ): boolean {
   return a === b ||
     (isEqualMap(a.public, b.public) && isEqualMap(a.sensitive, b.sensitive));

@@ -28,13 +28,15 @@ interface Heartbeat {
   /** When the observations were made, in milliseconds since the Unix epoch. */
   readonly observedAt: number;
   readonly decision: ElectionResult;
+  /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not look. */
+  readonly fencing: Check | undefined;
 }
 
 /** What was read from the store. */
 interface Reading {
   readonly observations: ReadonlyMap<string, Observation>;
   readonly observedAt: number;
-  /** Read only while the process's configuration has no rank. */
+  /** `undefined` if there is none; not read by a scheduled heartbeat of a process with a rank. */
   readonly highestRank: Entry<number> | undefined;
 }
 
@@ -57,11 +59,14 @@ export async function tryHeartbeat(
     sender.maxRepresentatives,
   );
   const { checks, writes } = commitOf(sender, decision, reading, clock.now());
-  if (writes.length > 0 && await store.commit(checks, writes) === undefined) {
-    return undefined;
+  let fencing = sender.isScheduled ? undefined : rankCheck(reading.highestRank);
+  if (writes.length > 0) {
+    const version = await store.commit(checks, writes);
+    if (version === undefined) return undefined;
+    if (decision.isNew) fencing = { key: HIGHEST_RANK, version };
   }
-  const { observedAt } = reading;
-  return { observations: reading.observations, observedAt, decision };
+  const { observations: observed, observedAt } = reading;
+  return { observations: observed, observedAt, decision, fencing };
 }
 
 /** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
@@ -70,7 +75,8 @@ async function read(
   { rank, previous, previousAt, isScheduled }: HeartbeatSender,
   clock: Clock,
 ): Promise<Reading> {
-  const highestRank = rank === undefined
+  const isNeeded = rank === undefined || !isScheduled;
+  const highestRank = isNeeded
     ? await store.get<number>(HIGHEST_RANK)
     : undefined;
   const now = clock.now();
@@ -121,11 +127,6 @@ function commitOf(
     writes.push({ key: HIGHEST_RANK, value: rank });
   }
   return { checks, writes };
-}
-
-/** Returns a check that fails once another rollout has begun. */
-export async function readFencingCheck(store: Store): Promise<Check> {
-  return rankCheck(await store.get<number>(HIGHEST_RANK));
 }
 
 /**

@@ -12,8 +12,9 @@ import {
   findStrangers,
   type Self,
 } from "./conflicts.ts";
+import type { Epochs } from "../keys/epochs.ts";
 import type { Ranked } from "./election.ts";
-import { readFencingCheck, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
+import { tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation, stateOf } from "./observation.ts";
 
 /** Options of {@linkcode Rollout}. */
@@ -31,10 +32,8 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** The maximum number of processes with an entry for each configuration. */
   maxRepresentatives: number;
-  /** Returns the fingerprint of the master key; `undefined` if it does not matter or is not known yet. */
-  keyFingerprint: () => string | undefined;
-  /** Called when another configuration becomes active, and when this process begins or ends to stand apart. */
-  onChange: (hash: string) => void;
+  /** Has the fingerprint of the master key, once it is known. */
+  epochs: Pick<Epochs, "fingerprint">;
 }
 
 /** Thrown instead of publishing over the values of another app. */
@@ -71,6 +70,10 @@ export class Rollout {
   #observedAt: number | undefined;
   #hash: string | undefined;
   #names: readonly number[] | undefined;
+  #needsKey = false;
+  /** What the heartbeat of {@linkcode join} has found, until {@linkcode fencingChecks} uses it. */
+  #unusedFencing: Check | undefined;
+  #notify: () => void = () => {};
   /** The hash of the configuration with the highest rank. */
   #elected: string | undefined;
   #standsApart = false;
@@ -83,6 +86,11 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+  }
+
+  /** Calls back when another configuration becomes active, and when this process begins or ends to stand apart. */
+  onActiveChange(listener: () => void): void {
+    this.#notify = listener;
   }
 
   /** The hash of this process's configuration; `undefined` before {@linkcode join}. */
@@ -140,14 +148,21 @@ export class Rollout {
    *
    * @param hash Identifies the configuration, equal on all processes that have it.
    * @param names Identifies its PUBLIC variables ({@linkcode sampleNames}); without it, it is of the same app as any other.
+   * @param needsKey Whether its pages need the master key, so that all replicas must have the same one.
    */
-  join(hash: string, names?: readonly number[]): Promise<void> {
+  join(
+    hash: string,
+    names?: readonly number[],
+    needsKey = false,
+  ): Promise<void> {
     return this.#enqueueUnlessLeft(async () => {
       const isAlone = this.#isAlone();
       this.#hash = hash;
       this.#names = names;
+      this.#needsKey = needsKey;
       this.#cancelHeartbeat ??= this.#schedule();
-      if (!await this.#heartbeat({ isScheduled: false }) && isAlone) {
+      this.#unusedFencing = await this.#heartbeat({ isScheduled: false });
+      if (this.#unusedFencing === undefined && isAlone) {
         this.#setActive(hash, this.#standsApart);
       }
     });
@@ -166,7 +181,8 @@ export class Rollout {
   }
 
   /**
-   * Sends a heartbeat now, before a commit that only a process with the active configuration may make.
+   * Looks whether this process's configuration is still active, before a commit that only such a process may make: by a
+   * heartbeat now, unless {@linkcode join} has just sent one.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
@@ -174,10 +190,13 @@ export class Rollout {
    * @throws {StandsApartError} While this process stands apart.
    */
   async fencingChecks(): Promise<readonly Check[] | undefined> {
-    const check = await readFencingCheck(this.#options.store); // first, so that it covers the heartbeat
-    const isActive = await this.refresh();
+    let fencing = this.#unusedFencing;
+    this.#unusedFencing = undefined;
+    await this.#enqueueUnlessLeft(async () => {
+      fencing ??= await this.#heartbeat({ isScheduled: false });
+    });
     if (this.#hasLeft) return undefined;
-    if (this.#announced?.hash !== this.#hash) {
+    if (fencing === undefined || this.#announced?.hash !== this.#hash) {
       throw new StoreUnavailableError("Cannot announce the configuration");
     }
     if (this.#standsApart) {
@@ -185,7 +204,7 @@ export class Rollout {
         "a gateway on the same store has none of the same PUBLIC variables",
       );
     }
-    return isActive ? [check] : undefined;
+    return this.isActive ? [fencing] : undefined;
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
@@ -243,16 +262,16 @@ export class Rollout {
     return done;
   }
 
-  /** @returns Whether the store is available. */
+  /** @returns `undefined` if the store is unavailable, and for a scheduled heartbeat, after which nothing is committed. */
   async #heartbeat(
     { isScheduled }: { isScheduled: boolean },
-  ): Promise<boolean> {
+  ): Promise<Check | undefined> {
     const hash = this.#hash;
-    if (hash === undefined) return false;
+    if (hash === undefined) return undefined;
     const result = await this.#unlessUnavailable(() =>
       this.#tryHeartbeat(hash, isScheduled)
     );
-    if (result === undefined) return false;
+    if (result === undefined) return undefined;
     this.#observations = result.observations;
     this.#observedAt = result.observedAt;
     this.#announced = { hash, rank: result.decision.rank };
@@ -260,12 +279,13 @@ export class Rollout {
     const strangers = findStrangers(self, this.#observations.values());
     this.#noteConflicts(self, strangers.length > 0);
     this.#setActive(result.decision.active, strangers.some(isLive));
-    return true;
+    return result.fencing;
   }
 
   get #self(): Self {
-    const { processId: id, keyFingerprint } = this.#options;
-    return { id, names: this.#names, keyFingerprint: keyFingerprint() };
+    const { processId: id, epochs } = this.#options;
+    const keyFingerprint = this.#needsKey ? epochs.fingerprint : undefined;
+    return { id, names: this.#names, keyFingerprint };
   }
 
   /**
@@ -328,7 +348,7 @@ export class Rollout {
       this.#options.log.info("rep.rollout.apart", { detail: APART });
     }
     if (!isSame || this.active !== active) {
-      this.#options.onChange(this.active ?? elected);
+      this.#notify();
     }
   }
 }

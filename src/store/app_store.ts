@@ -1,3 +1,4 @@
+import { OptionError } from "../values/option_error.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** The longest name of an app. `batches.ts` counts on it: the keys of a commit are limited. */
@@ -15,12 +16,12 @@ export function isAppName(name: string): boolean {
 /**
  * Returns the name of an app.
  *
- * @throws {RangeError} If no app can have it.
+ * @throws {OptionError} If no app can have it.
  */
 export function checkApp(app: string | undefined): string | undefined {
   if (app === undefined || isAppName(app)) return app;
   const got = JSON.stringify(String(app).slice(0, 2 * MAX_APP_LENGTH));
-  throw new RangeError(`Cannot use app: expected ${EXPECTED_APP}, got ${got}`);
+  throw new OptionError("app", EXPECTED_APP, got);
 }
 
 /** Returns the part of a store that is an app's: the whole store for one without a name. */

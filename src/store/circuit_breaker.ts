@@ -12,8 +12,6 @@ import {
 /** Options of {@linkcode CircuitBreaker}. */
 interface CircuitBreakerOptions {
   clock: Clock;
-  /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
-  onChange: (failure: Error | undefined) => void;
   metrics: Metrics;
 }
 
@@ -45,6 +43,7 @@ export class CircuitBreaker implements Store {
   #change: { readonly at: number; readonly failure?: Error | undefined };
   /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
   #failedBytes = 0;
+  #notify: (failure: Error | undefined) => void = () => {};
 
   constructor(store: Store, options: CircuitBreakerOptions) {
     this.#store = store;
@@ -66,6 +65,11 @@ export class CircuitBreaker implements Store {
       isAvailable: this.isAvailable,
       ...this.#change,
     };
+  }
+
+  /** Calls back with the error when the store becomes unavailable, and with `undefined` when it is available again. */
+  onChange(listener: (failure: Error | undefined) => void): void {
+    this.#notify = listener;
   }
 
   readonly get: Store["get"] = (key) =>
@@ -165,7 +169,7 @@ export class CircuitBreaker implements Store {
 
   #changeTo(failure: Error | undefined): void {
     this.#change = { at: this.#options.clock.now(), failure };
-    this.#options.onChange(failure);
+    this.#notify(failure);
   }
 }
 

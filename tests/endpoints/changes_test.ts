@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
-import type { GatewayOptions } from "../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../src/options.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { delegate, fallibleStore } from "../_store.ts";

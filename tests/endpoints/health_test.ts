@@ -1,7 +1,7 @@
 import config from "../../deno.json" with { type: "json" };
 import { assertEquals, assertRejects } from "@std/assert";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
-import type { GatewayOptions } from "../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../src/options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";

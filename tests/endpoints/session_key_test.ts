@@ -7,7 +7,7 @@ import {
 } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
-import type { GatewayOptions } from "../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../src/options.ts";
 import { BLOB_KEY_INFO, deriveKey } from "../../src/keys/hkdf.ts";
 import { createLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";

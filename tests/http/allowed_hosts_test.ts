@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { GatewayOptions } from "../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../src/options.ts";
 import { hostRule, isHostPattern } from "../../src/http/allowed_hosts.ts";
 import { answerOf } from "../_answer.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";

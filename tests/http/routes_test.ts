@@ -1,6 +1,6 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
-import type { GatewayOptions } from "../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../src/options.ts";
 import { Problem } from "../../src/http/problem.ts";
 import { notFound, Router } from "../../src/http/routes.ts";
 import { answerOf } from "../_answer.ts";

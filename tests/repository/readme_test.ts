@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { OPTIONS } from "../../src/cli/options/option_table.ts";
-import { NUMBER_OPTIONS } from "../../src/gateway_options.ts";
+import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
 import { setUp } from "../_gateway.ts";

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../src/cli/options/option_table.ts";
 import { MAX_PUBLIC_BYTES } from "../../src/config/snapshot.ts";
-import { NUMBER_OPTIONS } from "../../src/gateway_options.ts";
+import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { optionTable, withOptionTable } from "../../tools/option_table.ts";
 
 const REFERENCE = await Deno.readTextFile("docs/reference.md");

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
-import { resolveOptions } from "../../src/gateway_options.ts";
+import { resolveOptions } from "../../src/options.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
 

@@ -2,7 +2,7 @@ import {
   NUMBER_OPTIONS,
   type NumberOption,
   type NumberRange,
-} from "../../gateway_options.ts";
+} from "../../options.ts";
 import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";

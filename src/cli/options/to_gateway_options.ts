@@ -1,17 +1,38 @@
-import { createSources, type SourcesContext } from "../sources/sources.ts";
+import type { GatewayOptions } from "../../options.ts";
+import type { createSources } from "../sources/sources.ts";
 import type { CommandOptions } from "./option_table.ts";
 
-/**
- * Converts the options of the command to options of the gateway.
- *
- * @param context The clock times the second read of an env file.
- */
+/** What the options of the gateway have besides those of the command. */
+type OtherOptions =
+  & Required<
+    Pick<GatewayOptions, "neverServed" | "store" | "log" | "clock">
+  >
+  & Pick<GatewayOptions, "instanceId" | "masterKey" | "telemetry">
+  & { readonly sources: ReturnType<typeof createSources> };
+
+/** All options of the gateway: a new one does not compile until it is set. */
+type EveryOption = {
+  readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
+};
+
+/** Converts the options of the command to options of the gateway. */
 export function toGatewayOptions(
   options: CommandOptions,
-  context: SourcesContext,
+  others: OtherOptions,
 ) {
   return {
-    ...createSources(options, context),
+    variables: others.sources.variables,
+    manifest: others.sources.manifest,
+    manifestPath: others.sources.manifestPath,
+    loadPatternLibrary: undefined,
+    neverServed: others.neverServed,
+    instanceId: others.instanceId,
+    masterKey: others.masterKey,
+    store: others.store,
+    log: others.log,
+    telemetry: others.telemetry,
+    clock: others.clock,
+    random: Math.random,
     staticDir: options["static-dir"],
     upstream: options.upstream,
     basePath: options["base-path"],
@@ -36,5 +57,5 @@ export function toGatewayOptions(
     maxStreamAgeMs: options["max-stream-age"],
     accessLog: options["access-log"],
     separateHealth: options["health-port"] !== undefined,
-  };
+  } satisfies EveryOption;
 }

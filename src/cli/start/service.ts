@@ -1,25 +1,22 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
 import {
-  HEALTH_PATH,
-  HealthEndpoint,
-  STARTING,
+  createHealthEndpoint,
+  createReadyEndpoint,
+  LIVE_ENDPOINT,
+  startingHealth,
 } from "../../endpoints/health.ts";
-import {
-  handleLive,
-  handleReady,
-  LIVE_PATH,
-  READY_PATH,
-} from "../../endpoints/probes.ts";
-import { createGateway, type Gateway } from "../../gateway.ts";
-import type { GatewayOptions } from "../../gateway_options.ts";
+import { createGatewayIn, type Gateway } from "../../gateway.ts";
 import { Problem } from "../../http/problem.ts";
 import { RequestUrls } from "../../http/request_urls.ts";
-import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
+import {
+  type ConnectionInfo,
+  createResponder,
+  type Responder,
+} from "../../http/respond.ts";
 import {
   createRoute,
   createRoutes,
-  READ_METHODS,
   type Routes,
   type RouteTable,
 } from "../../http/routes.ts";
@@ -30,6 +27,7 @@ import {
   type Telemetry,
 } from "../../observe/metrics.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
+import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
@@ -38,14 +36,14 @@ import { isGranted } from "../../values/permissions.ts";
 import type { ServeCommand } from "../options/command.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
-import { findDefaultManifest } from "../sources/sources.ts";
+import { createSources, findDefaultManifest } from "../sources/sources.ts";
 import { checkPermissions } from "./check_permissions.ts";
 import { listen, type Listener } from "./listen.ts";
 import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { startWarnings } from "./start_warnings.ts";
 import { sharesDefaultDatabase, storeOfGateway } from "./store_of_gateway.ts";
-import { readTls, type Tls } from "./tls.ts";
+import { readTls } from "./tls.ts";
 
 /** Options of {@linkcode Service}. */
 interface ServiceOptions {
@@ -54,27 +52,14 @@ interface ServiceOptions {
   clock: Clock;
 }
 
-/** All options of the gateway: a new one does not compile until it is set. */
-type EveryOption = {
-  readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
-};
-
 type GatewayFetch = (gateway: Gateway) => Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
 
-const STARTING_PROBES: RouteTable = {
-  [LIVE_PATH]: { methods: READ_METHODS, handler: handleLive },
-  [READY_PATH]: {
-    methods: READ_METHODS,
-    handler: (request) => handleReady(request, "starting"),
-  },
-};
-
 /**
- * A gateway with its ports, its store and its reload triggers, from the first step of the startup to the last of the
- * shutdown.
+ * The process around a gateway: its ports, its store and what triggers its reloads, from the first step of the startup to
+ * the last of the shutdown.
  */
 export class Service {
   readonly #command: ServeCommand;
@@ -83,6 +68,7 @@ export class Service {
   /** What is served on the port, and on the health port, before the gateway is ready. */
   readonly #startingRoutes: Routes;
   readonly #startingHealthRoutes: Routes;
+  readonly #respondWhileStarting: Responder;
   #gateway: Gateway | undefined;
   readonly #listeners: Listener[] = [];
   #store: Store | undefined;
@@ -92,23 +78,30 @@ export class Service {
   constructor(command: ServeCommand, options: ServiceOptions) {
     this.#command = command;
     this.#options = options;
+    const { clock, log } = options;
     const { "health-port": healthPort, "base-path": basePath } =
       command.options;
-    const health = new HealthEndpoint(options.clock);
-    const table: RouteTable = {
-      [HEALTH_PATH]: {
-        methods: READ_METHODS,
-        handler: (request) => health.respond(request, STARTING),
-      },
-    };
-    this.#startingRoutes = createRoutes(
-      healthPort === undefined ? table : {},
-      basePath,
-    );
-    this.#startingHealthRoutes = createRoutes(
-      { ...table, ...STARTING_PROBES },
-      "",
-    );
+    const health = createHealthEndpoint(startingHealth(clock));
+    const publicTable: RouteTable = healthPort === undefined
+      ? { "/rep/health": health }
+      : {};
+    this.#startingRoutes = createRoutes(publicTable, basePath);
+    this.#startingHealthRoutes = createRoutes({
+      "/rep/health": health,
+      "/livez": LIVE_ENDPOINT,
+      "/readyz": createReadyEndpoint(startingHealth(clock)),
+    }, "");
+    this.#respondWhileStarting = createResponder({
+      urls: new RequestUrls(),
+      isTrusted: () => false,
+      isAllowedHost: undefined,
+      warnOfProxy: undefined,
+      accessLog: false,
+      log,
+      telemetry: noTelemetry,
+      metrics: noMetrics,
+      clock,
+    });
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -121,28 +114,37 @@ export class Service {
     const { hostname, port, "health-port": healthPort, "base-path": path } =
       this.#command.options;
     const tls = await readTls(this.#command.options);
-    const common = { hostname, ...this.#options, ready: this.#ready.promise };
+    const { clock, log } = this.#options;
+    const ready = this.#ready.promise;
     this.#listeners.push(
       listen({
-        ...common,
         serves: "gateway",
+        hostname,
         port,
         path,
         tls,
         handler: this.fetch,
         finishUploads: () => this.#finishUploads(),
+        ready,
+        clock,
+        log,
       }),
     );
     if (healthPort === undefined) return;
-    const health = {
-      ...common,
-      serves: "health",
-      path: "",
-      tls: undefined,
-      handler: this.fetchHealth,
-    };
     try {
-      this.#listeners.push(listen({ ...health, port: healthPort }));
+      this.#listeners.push(
+        listen({
+          serves: "health",
+          hostname,
+          port: healthPort,
+          path: "",
+          tls: undefined,
+          handler: this.fetchHealth,
+          ready,
+          clock,
+          log,
+        }),
+      );
     } catch (error) {
       await this.#unbind();
       throw error;
@@ -166,7 +168,8 @@ export class Service {
         () => this.reload({}),
         this.#options,
       );
-      this.#ready.resolve(this.#gateway = await this.#createGateway(failure));
+      this.#gateway = await this.#createGateway(failure);
+      this.#ready.resolve(this.#gateway);
     } catch (error) {
       this.#ready.reject(error);
       this.#stopTriggers?.();
@@ -204,17 +207,18 @@ export class Service {
    * are any.
    */
   reload(options: ReloadOptions): void {
-    this.#ready.promise.then((gateway) => gateway.reload(options)).catch(
-      () => {},
-    ); // logged as rep.config.rejected
+    void this.#reloadVariables(options);
     // One after the other: of two at once, the one that has read the older file could come last.
-    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls()).catch(
-      (error) => {
-        this.#options.log.error("rep.tls.rejected", {
-          detail: `the previous certificate stays: ${messageOf(error)}`,
-        });
-      },
-    );
+    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
+  }
+
+  async #reloadVariables(options: ReloadOptions): Promise<void> {
+    try {
+      const gateway = await this.#ready.promise;
+      await gateway.reload(options);
+    } catch {
+      // It is logged as rep.config.rejected, or start() throws it.
+    }
   }
 
   /**
@@ -233,50 +237,48 @@ export class Service {
   }
 
   async #createGateway(failure: AbortSignal): Promise<Gateway> {
-    const { options, masterKey, isSet } = this.#command;
-    const { log } = this.#options;
-    const { kv, app } = options;
+    const { options, masterKey } = this.#command;
+    const { log, clock, telemetry } = this.#options;
     const isPortKnown = this.#listeners.length > 0; // not under `deno serve`
-    const place = { kv, app, port: isPortKnown ? options.port : 0 };
-    const store = storeOfGateway(await openStore(kv, log), place);
+    const store = await this.#openStore(isPortKnown ? options.port : 0);
+    const sources = createSources(options, { clock, log });
+    const process: ProcessInfo = {
+      sourceOf: sources.sourceOf,
+      shownOptions: () => showOptions(options),
+      failure,
+      certificateNotAfter: () => this.#listeners[0]?.certificateNotAfter,
+    };
+    return await createGatewayIn(
+      process,
+      toGatewayOptions(options, {
+        sources,
+        neverServed: () => listOwnFiles(options),
+        instanceId: isPortKnown ? resolveInstanceId(options) : undefined,
+        masterKey,
+        store,
+        log,
+        telemetry,
+        clock,
+      }),
+    );
+  }
+
+  /** Opens the store, and warns of what was probably not intended. */
+  async #openStore(port: number): Promise<Store> {
+    const { options, isSet } = this.#command;
+    const { log } = this.#options;
+    const place = { kv: options.kv, app: options.app, port };
+    const store = storeOfGateway(await openStore(options.kv, log), place);
     this.#store = store;
-    const defaultManifest = await findDefaultManifest();
     const isStoreShared = store.engine !== MEMORY;
-    const found = {
+    const warnings = startWarnings(options, {
       isStoreShared,
       sharesDefaultDatabase: isStoreShared && sharesDefaultDatabase(place),
       isModeSet: isSet("hot-reload-mode"),
-      defaultManifest,
-    };
-    for (const detail of startWarnings(options, found)) {
-      log.warn("rep.start.warning", { detail });
-    }
-    const instanceId = isPortKnown ? resolveInstanceId(options) : undefined;
-    const neverServed = async () =>
-      await (await import("./own_files.ts")).ownFiles(options);
-    const settings = async () =>
-      (await import("../options/help.ts")).formatOptions(options);
-    const certificateNotAfter = () => this.#listeners[0]?.certificateNotAfter;
-    const context = {
-      ...this.#options,
-      random: Math.random,
-    };
-    const process = {
-      masterKey,
-      instanceId,
-      failure,
-      store,
-      neverServed,
-      settings,
-      certificateNotAfter,
-      ...context,
-    };
-    const all = {
-      ...toGatewayOptions(options, context),
-      ...process,
-      loadPatternLibrary: undefined,
-    };
-    return await createGateway(all satisfies EveryOption);
+      defaultManifest: await findDefaultManifest(),
+    });
+    for (const detail of warnings) log.warn("rep.start.warning", { detail });
+    return store;
   }
 
   #fetchWhileStarting(
@@ -284,18 +286,12 @@ export class Service {
     routes: Routes,
     fetch: GatewayFetch,
   ): Promise<Response> {
-    const respond = createResponder({
-      ...this.#options,
-      urls: new RequestUrls(),
-      isTrusted: () => false,
-      isAllowedHost: undefined,
-      warnOfProxy: undefined,
-      accessLog: false,
-      telemetry: noTelemetry,
-      metrics: noMetrics,
-    });
     const other = createRoute({ handler: () => this.#whenReady(fetch) }, "/*");
-    return respond(request, undefined, (path) => routes.get(path) ?? other);
+    return this.#respondWhileStarting(
+      request,
+      undefined,
+      (path) => routes.get(path) ?? other,
+    );
   }
 
   async #whenReady(fetch: GatewayFetch): Promise<Response> {
@@ -311,11 +307,17 @@ export class Service {
   }
 
   async #reloadTls(): Promise<void> {
-    const tls: Tls | undefined = await readTls(this.#command.options);
-    if (tls === undefined || !await this.#listeners[0]?.useTls(tls)) return;
-    this.#options.log.info("rep.tls.reloaded", {
-      not_after: tls.notAfter?.toISOString(),
-    });
+    const { log } = this.#options;
+    try {
+      const tls = await readTls(this.#command.options);
+      const [listener] = this.#listeners;
+      if (tls === undefined || !await listener?.useTls(tls)) return;
+      log.info("rep.tls.reloaded", { not_after: tls.notAfter?.toISOString() });
+    } catch (error) {
+      log.error("rep.tls.rejected", {
+        detail: `the previous certificate stays: ${messageOf(error)}`,
+      });
+    }
   }
 
   async #unbind(): Promise<void> {
@@ -338,6 +340,20 @@ export async function checkStart(options: CommandOptions): Promise<void> {
 /** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
 async function loadTriggers({ "hot-reload-mode": mode }: CommandOptions) {
   return mode === "signal" ? undefined : await import("../sources/triggers.ts");
+}
+
+/** Returns the options in effect, for the status page, which is all that needs their descriptions while it runs. */
+async function showOptions(
+  options: CommandOptions,
+): Promise<Record<string, string>> {
+  const { formatOptions } = await import("../options/help.ts");
+  return formatOptions(options);
+}
+
+/** Returns the paths of what the gateway reads or stores. */
+async function listOwnFiles(options: CommandOptions): Promise<string[]> {
+  const { ownFiles } = await import("./own_files.ts");
+  return await ownFiles(options);
 }
 
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */

@@ -27,11 +27,9 @@ const PAGE_HEADERS = {
 export async function respondWithStatus(
   { headers }: Request,
   { url }: Pick<RouteContext, "url">,
-  { allowedHosts, ...parts }: StatusParts & {
-    readonly allowedHosts: readonly string[];
-  },
+  parts: StatusParts,
 ): Promise<Response> {
-  requireAllowedHost(url.origin, internalHostRule(allowedHosts));
+  requireAllowedHost(url.origin, internalHostRule(parts.allowedHosts));
   const status = await createStatus(parts);
   const accept = headers.get("accept") ?? "";
   if (accept.includes("json") && !accept.includes("html")) {

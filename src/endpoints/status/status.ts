@@ -7,11 +7,13 @@ import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
 import { shortHash } from "../../values/hash.ts";
 import { redactCredentials } from "../../values/redact_url.ts";
-import type { HealthReport } from "../health.ts";
+import type { HealthState } from "../health.ts";
 
 /** What the status is read from. */
 export interface StatusParts {
-  readonly report: HealthReport;
+  readonly health: Pick<HealthState, "report">;
+  /** The hosts under which the page is served, besides addresses. */
+  readonly allowedHosts: readonly string[];
   readonly configuration: Configuration;
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;
@@ -24,7 +26,7 @@ export interface StatusParts {
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
   readonly certificateNotAfter: () => number | undefined;
   /** Returns the options in effect. */
-  readonly settings: () => Promise<Readonly<Record<string, string>>>;
+  readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
 }
 
 /** What `GET /status` shows. */
@@ -37,25 +39,25 @@ const MAX_EVENTS = 50;
 /** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
   const {
-    report,
     configuration: { snapshot, rejection, loadedAt },
     changes,
     store,
     registry,
     clock,
-    settings,
   } = parts;
   const redact = (message: string) => cut(redactCredentials(message)); // it may contain a URL
   const notAfter = parts.certificateNotAfter();
   const { engine = "unknown", isAvailable: available, at, failure } =
     store.state;
   return {
-    ...report,
+    ...parts.health.report(),
     time: toTime(clock.now()),
     place: parts.instanceId,
     issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
     /** What is wrong between this process and others. */
-    conflicts: (changes?.conflicts ?? []).map(({ detail }) => redact(detail)),
+    conflicts: (changes?.rollout.conflicts ?? []).map(({ detail }) =>
+      redact(detail)
+    ),
     rejected_since: rejection && toTime(rejection.since),
     configuration: {
       ...describeRole(snapshot.deployment, parts),
@@ -77,7 +79,7 @@ export async function createStatus(parts: StatusParts) {
     rollout: describeRollout(changes),
     events: describeEvents(changes),
     ...describeVariables(snapshot),
-    options: await settings(),
+    options: await parts.shownOptions(),
   };
 }
 

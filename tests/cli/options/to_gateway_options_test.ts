@@ -5,7 +5,7 @@ import {
   readOptions,
 } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
-import { resolveOptions } from "../../../src/gateway_options.ts";
+import { resolveOptions } from "../../../src/options.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { TempDirectory } from "../../_temp.ts";

@@ -4,7 +4,7 @@ import {
   isTextLog,
   startErrorMessage,
 } from "../../../src/cli/start/exit_with_error.ts";
-import { NUMBER_OPTIONS } from "../../../src/gateway_options.ts";
+import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/values/option_error.ts";
 import { runCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";

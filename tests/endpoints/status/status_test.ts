@@ -9,7 +9,7 @@ import {
   STATUS_PAGE,
   STATUS_POLICY,
 } from "../../../src/endpoints/status/bundle.ts";
-import type { GatewayOptions } from "../../../src/gateway_options.ts";
+import type { GatewayOptions } from "../../../src/options.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { sriHash } from "../../../src/values/hash.ts";

@@ -2,7 +2,6 @@ import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
 import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
-import { requireRuntime } from "./config/require_runtime.ts";
 import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { TIERS } from "./config/tier.ts";
@@ -13,6 +12,7 @@ import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
 import {
   combineMetrics,
+  type Metrics,
   noTelemetry,
   type Telemetry,
 } from "./observe/metrics.ts";
@@ -38,12 +38,6 @@ export interface GatewayOptions {
    * @default {the environment of the process}
    */
   variables?: Source<Environment>;
-  /**
-   * Names the source of one of the `variables`, such as a file, for `GET /status`. It gets the name with the prefix.
-   *
-   * @default {() => "variables"}
-   */
-  sourceOf?: (name: string) => string;
   /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
   manifest?: Source<string> | undefined;
   /** Path of the file that `manifest` was read from, for messages. @default {undefined} */
@@ -155,13 +149,6 @@ export interface GatewayOptions {
    * @default {a new random identifier}
    */
   instanceId?: string | undefined;
-  /**
-   * Aborted once the process is in an unknown state, such as after an uncaught error: it goes on, and the health report
-   * is `degraded` until it is restarted.
-   *
-   * @default {a signal that is never aborted}
-   */
-  failure?: AbortSignal;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
   /**
@@ -171,21 +158,12 @@ export interface GatewayOptions {
    * @default {none: the app has the keys without a name}
    */
   app?: string | undefined;
-  /** What `GET /status` shows as the options in effect. @default {{}} */
-  settings?: Source<Readonly<Record<string, string>>> | undefined;
   /** Log to write to. @default {a log that discards everything} */
   log?: Log;
   /** Whether to log every request. @default {false} */
   accessLog?: boolean;
   /** Where measurements and routes are exported as well; `GET /metrics` needs none. @default {none} */
   telemetry?: Telemetry | undefined;
-  /**
-   * Returns the end of the TLS certificate, in seconds since the Unix epoch, for metrics and health; `undefined` if it is not
-   * known.
-   *
-   * @default {a function that returns undefined}
-   */
-  certificateNotAfter?: () => number | undefined;
   /** Clock and timers. @default {the system clock} */
   clock?: Clock;
   /** Source of numbers in [0, 1) for backoff and jitter; not used for secrets. @default {Math.random} */
@@ -232,87 +210,148 @@ export const NUMBER_OPTIONS = {
   NumberRange & Partial<NumberOption>
 >;
 
-/** The options after validation, with defaults applied. */
-export type ResolvedOptions = Readonly<ReturnType<typeof resolveOptions>>;
+/** What users set: plain data, checked, with every default applied. */
+export interface Settings extends Readonly<Record<NumberOptionName, number>> {
+  readonly strict: boolean;
+  readonly hotReload: boolean;
+  /** Normalized. */
+  readonly allowedOrigins: readonly string[];
+  readonly allowedHosts: readonly string[];
+  readonly trustedProxies: readonly string[];
+  readonly separateHealth: boolean;
+  /** Without a slash at its end: an empty string if everything is served under `/`. */
+  readonly basePath: string;
+  readonly staticDir: string | undefined;
+  readonly immutable: readonly string[];
+  readonly upstream: URL | undefined;
+  readonly preserveHost: boolean;
+  readonly rejectWebsockets: boolean;
+  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  readonly instanceId: string | undefined;
+  readonly app: string | undefined;
+  readonly accessLog: boolean;
+}
+
+/** What the gateway is given to work with. */
+export interface Services {
+  /** The app's part of the store. */
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Returns a number in [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+  /** Receives measurements for both `registry` and `telemetry`. */
+  readonly metrics: Metrics;
+  /** Keeps the measurements for `GET /metrics`. */
+  readonly registry: Registry;
+  readonly telemetry: Telemetry;
+}
+
+/** What is read anew whenever it is needed. */
+export interface Sources {
+  /** Reads the variables and the manifest. */
+  readonly read: () => Promise<SnapshotInput>;
+  /** Returns the paths of files and directories that are never served. */
+  readonly neverServed: () => Promise<readonly string[]>;
+}
+
+/** What the command knows about the process around the gateway. A module knows nothing of it. */
+export interface ProcessInfo {
+  /** Names the source of a variable, such as a file, by its name with the prefix. */
+  readonly sourceOf: (name: string) => string;
+  /** Returns the options in effect, as text without credentials. */
+  readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
+  /** Aborted after an uncaught error: the process goes on, but nobody knows in which state. */
+  readonly failure: AbortSignal;
+  /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
+  readonly certificateNotAfter: () => number | undefined;
+}
+
+/** The process of a module. */
+export const UNKNOWN_PROCESS: ProcessInfo = {
+  sourceOf: () => "variables",
+  shownOptions: () => Promise.resolve({}),
+  failure: new AbortController().signal,
+  certificateNotAfter: () => undefined,
+};
 
 /**
- * Validates the options and applies the defaults.
+ * Checks the settings and applies the defaults.
  *
  * @throws {OptionError} If an option has an invalid value.
  */
-export function resolveOptions(options: GatewayOptions) {
-  requireRuntime();
-  const { strict = false, masterKey, telemetry = noTelemetry } = options;
-  const registry = new Registry(LABEL_VALUES);
-  const app = checkApp(options.app);
-  checkMasterKey(masterKey);
+export function resolveSettings(options: GatewayOptions): Settings {
+  const trustedProxies = options.trustedProxies ?? [];
+  trustRule(trustedProxies); // throws if one is invalid
   return {
     ...resolveNumbers(options),
-    strict,
+    strict: options.strict ?? false,
     hotReload: options.hotReload ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
     allowedHosts: checkHosts(options.allowedHosts ?? []),
-    isTrusted: trustRule(options.trustedProxies ?? []),
+    trustedProxies,
     separateHealth: options.separateHealth ?? false,
-    /** Without a slash at its end: an empty string if everything is served under `/`. */
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
     immutable: checkGlobs(options.immutable ?? []),
-    neverServed: () => resolveSource(options.neverServed ?? []),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
     rejectWebsockets: options.rejectWebsockets ?? false,
-    masterKey,
+    masterKey: checkMasterKey(options.masterKey),
     instanceId: options.instanceId,
-    failure: options.failure ?? new AbortController().signal,
-    app,
-    /** The app's part of the store. */
-    store: storeOfApp(options.store ?? memoryStore(), app),
-    log: options.log ?? silentLog,
+    app: checkApp(options.app),
     accessLog: options.accessLog ?? false,
-    telemetry,
-    /** Keeps the measurements for `GET /metrics`. */
-    registry,
-    /** Returns what the status page shows as the options in effect. */
-    settings: () => resolveSource(options.settings ?? {}),
-    /** Receives measurements for both `registry` and `telemetry`. */
-    metrics: combineMetrics(registry, telemetry.metrics),
-    certificateNotAfter: options.certificateNotAfter ?? (() => undefined),
+  };
+}
+
+/** Returns the services, those that are not given by default. */
+export function resolveServices(options: GatewayOptions): Services {
+  const { telemetry = noTelemetry } = options;
+  const registry = new Registry(LABEL_VALUES);
+  return {
+    store: storeOfApp(options.store ?? memoryStore(), options.app),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
-    /** Reads the variables and the manifest. */
-    read: () => readSources(options, strict),
+    log: options.log ?? silentLog,
+    metrics: combineMetrics(registry, telemetry.metrics),
+    registry,
+    telemetry,
+  };
+}
+
+/** Returns the sources. */
+export function resolveSources(
+  options: GatewayOptions,
+  sourceOf: ProcessInfo["sourceOf"],
+): Sources {
+  return {
+    read: () => readSources(options, sourceOf),
+    neverServed: () => resolveSource(options.neverServed ?? []),
   };
 }
 
 async function readSources(
   options: GatewayOptions,
-  strict: boolean,
+  sourceOf: ProcessInfo["sourceOf"],
 ): Promise<SnapshotInput> {
-  const {
-    variables = readEnvironment,
-    manifest,
-    manifestPath,
-    loadPatternLibrary,
-  } = options;
-  const [environment, text]: unknown[] = await Promise.all([
-    resolveSource(variables),
-    resolveSource(manifest),
+  const [environment, manifest]: unknown[] = await Promise.all([
+    resolveSource(options.variables ?? readEnvironment),
+    resolveSource(options.manifest),
   ]);
   if (!isMapping(environment)) {
     throw sourceError("variables", "an object with their names", environment);
   }
-  if (text !== undefined && typeof text !== "string") {
-    throw sourceError("manifest", "a string", text);
+  if (manifest !== undefined && typeof manifest !== "string") {
+    throw sourceError("manifest", "a string", manifest);
   }
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
-    sourceOf: options.sourceOf,
-    manifest: text,
-    manifestPath,
+    sourceOf,
+    manifest,
+    manifestPath: options.manifestPath,
     requiredTiers: TIERS,
-    strict,
-    loadPatternLibrary,
+    strict: options.strict ?? false,
+    loadPatternLibrary: options.loadPatternLibrary,
   };
 }
 
@@ -365,8 +404,12 @@ function resolveNumber(
   );
 }
 
-function checkMasterKey(masterKey: Uint8Array | undefined): void {
-  if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) return;
+function checkMasterKey(
+  masterKey: Uint8Array<ArrayBuffer> | undefined,
+): Uint8Array<ArrayBuffer> | undefined {
+  if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) {
+    return masterKey;
+  }
   throw new OptionError(
     "masterKey",
     `${MASTER_KEY_BYTES} bytes`,

@@ -13,7 +13,7 @@ import {
   type NumberOption,
   type NumberRange,
   resolveOptions,
-} from "../src/gateway_options.ts";
+} from "../src/options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { noTelemetry } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";
@@ -34,7 +34,7 @@ function messageOf(options: Record<string, unknown>): string {
 /** The doc comment of every option, by its name. */
 async function documentation(): Promise<Map<string, string>> {
   const source = await Deno.readTextFile(
-    new URL("../src/gateway_options.ts", import.meta.url),
+    new URL("../src/options.ts", import.meta.url),
   );
   const [body = ""] =
     /(?<=^export interface GatewayOptions \{\n)[^]*?(?=^\}$)/m.exec(source) ??

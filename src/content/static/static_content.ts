@@ -526,7 +526,7 @@ class Contents {
     return Math.min(MAX_KEPT_BYTES, this.#options.cacheBytes * FILE_SHARE);
   }
 
-  /** Reads a file into memory, up to the size that it has when it is opened; a large one is streamed when it is sent. */
+  /** Reads a file into memory; a large one is streamed when it is sent. */
   async #readFile(seen: SeenFile, maxBytes: number): Promise<ReadFile> {
     if (seen.stats.size > maxBytes) {
       // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
@@ -535,7 +535,12 @@ class Contents {
     }
     const { file, stats, lookedAt } = await openFile(seen);
     using _file = file;
-    const body = await readBytes(file, Math.min(stats.size, maxBytes));
+    if (stats.size > maxBytes) { // the next look sees that it has to be streamed
+      throw new Deno.errors.NotFound(
+        `Cannot read "${seen.path}": it has grown meanwhile`,
+      );
+    }
+    const body = await readBytes(file, stats.size);
     return { ...seen, stats, lookedAt, body, etag: await eTag(body) };
   }
 
@@ -547,14 +552,13 @@ class Contents {
       try {
         const { file, stats } = await inTime(opening, this.#options.clock);
         if (stats.size >= size) return streamBytes(file, path, range);
+        throw new Deno.errors.NotFound(
+          `Cannot read "${path}": it was truncated meanwhile`,
+        );
       } catch (error) {
         closeLater(opening);
         throw error;
       }
-      closeLater(opening);
-      throw new Deno.errors.NotFound(
-        `Cannot read "${path}": it was truncated meanwhile`,
-      );
     };
     return { length: size, read, cancel() {} }; // nothing is open
   }

@@ -235,3 +235,16 @@ Deno.test("neverServed: a backup of a file in the directory is not served, by it
   const read = await Promise.all(names.map((name) => site.read(`/${name}`)));
   assertEquals(read, [...BACKUPS.map(() => "404"), ...OTHER_FILES]);
 });
+
+Deno.test("neverServed: a link out of the directory bars its own name, and not that of the file that it leads to", async () => {
+  await using other = await TempDirectory.make({ "manifest.json": "secret" });
+  await using site = await serve(
+    { "manifest.json": "app", "docs/rep.yaml": "copy" },
+    ["rep.yaml"],
+  );
+  await Deno.symlink(other.at("manifest.json"), site.directory.at("rep.yaml"));
+  site.clock.pass(1_000);
+  const paths = ["/rep.yaml", "/docs/rep.yaml", "/manifest.json"];
+  const read = await Promise.all(paths.map((path) => site.read(path)));
+  assertEquals(read, ["404", "404", "app"]);
+});

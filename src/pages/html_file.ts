@@ -47,18 +47,17 @@ export class HtmlFile {
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { body: original, compressor, log, headers: originalHeaders } =
-      this.#options;
-    const { isPage, headers, validators: { etag } } = pageHead(
-      originalHeaders,
+    const { compressor, log } = this.#options;
+    const { isPage, headers, validators } = pageHead(
+      this.#options.headers,
       script,
     );
-    const resource = {
-      isPage,
-      headers: Object.fromEntries(headers),
-      compressor,
-    };
-    const body = script ? withScript(original, script, log) : original;
-    return new Representations(resource, { coding: "identity", body, etag });
+    const body = script === undefined
+      ? this.#options.body
+      : withScript(this.#options.body, script, log);
+    return new Representations(
+      { isPage, headers: Object.fromEntries(headers), compressor },
+      { coding: "identity", body, etag: validators.etag },
+    );
   }
 }

@@ -124,10 +124,10 @@ function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
 
 /** Returns whether a file has the name of a barred one in the served directory, or that with something behind it. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
-  const { given, path, stats } = barred;
-  if (!stats?.isFile) return false;
-  if (!isInside(given, root) && !isInside(path, root)) return false;
-  return [given, path].some((own) => isBackup(lastName(file), lastName(own)));
+  if (!barred.stats?.isFile) return false;
+  return [barred.given, barred.path].some((own) =>
+    isInside(own, root) && isBackup(lastName(file), lastName(own))
+  );
 }
 
 /** Any suffix counts that does not make it another word, since editors, tools and people have many of them. */

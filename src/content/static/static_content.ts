@@ -258,32 +258,40 @@ class Looks {
   }
 
   /**
-   * Sees what is at a path. If nothing is, it looks once more where there was a file before, or if the directory has
-   * been replaced: the links of a mounted ConfigMap, or the directory itself, may just have been switched.
+   * Sees what is at a path. If nothing is, it looks once more where there was something before, or if the directory has
+   * been replaced: the links of a mounted ConfigMap, or the directory itself, may just have been switched. So does it if
+   * what is there must not be served: it may lie in the directory to which a link has led until now.
    */
   async #see(key: string, wasFile: boolean): Promise<Seen> {
+    const { directory } = this.#options;
+    let wasThere = wasFile;
     for (let attempt = 1;; attempt++) {
       try {
-        return await this.#inspect(key);
+        const path = await Deno.realPath(`${directory}/${key}`);
+        wasThere = true;
+        const seen = await this.#inspect(path, key);
+        if (seen !== REJECTED || attempt === 2) return seen;
+        continue;
       } catch (error) {
         if (!isAbsence(error)) throw error;
       }
-      const root = await identifyDirectory(this.#options.directory);
+      const root = await identifyDirectory(directory);
       if (root === undefined) return GONE;
       const wasReplaced = this.#root !== undefined && root !== this.#root;
       this.#root = root;
-      if (attempt === 2 || !(wasFile || wasReplaced)) return ABSENT;
+      if (attempt === 2 || !(wasThere || wasReplaced)) return ABSENT;
     }
   }
 
-  async #inspect(key: string): Promise<Seen> {
+  async #inspect(path: string, key: string): Promise<Seen> {
     const root = await Deno.realPath(this.#options.directory);
-    const seen = await this.#inspectIn(root, key);
+    const seen = await this.#judge(path, root, key);
     if (seen.kind !== "file" || !isCompressibleType(seen.type)) return seen;
     if (HTML.test(key)) return seen; // a page is never sent as it is
     const variants = CODINGS.map(async ({ name, suffix }) => {
       try {
-        const variant = await this.#inspectIn(root, key + suffix);
+        const path = await Deno.realPath(`${root}/${key}${suffix}`);
+        const variant = await this.#judge(path, root, key + suffix);
         if (variant.kind === "file") return { ...variant, coding: name };
       } catch {
         // The file itself can be sent.
@@ -296,9 +304,8 @@ class Looks {
   }
 
   /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
-  async #inspectIn(root: string, key: string): Promise<Seen> {
+  async #judge(path: string, root: string, key: string): Promise<Seen> {
     const lookedAt = Date.now();
-    const path = await Deno.realPath(`${root}/${key}`);
     const stats = await Deno.stat(path);
     if (!isInside(path, root)) return REJECTED;
     if (isSpelledOtherwise(path.slice(root.length), `/${key}`)) return ABSENT;
@@ -520,7 +527,7 @@ class Contents {
     return Math.min(MAX_KEPT_BYTES, this.#options.cacheBytes * FILE_SHARE);
   }
 
-  /** Reads a file into memory, up to the size that it has when it is opened; a large one is streamed when it is sent. */
+  /** Reads a file into memory; a large one is streamed when it is sent. */
   async #readFile(seen: SeenFile, maxBytes: number): Promise<ReadFile> {
     if (seen.stats.size > maxBytes) {
       // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
@@ -529,7 +536,12 @@ class Contents {
     }
     const { file, stats, lookedAt } = await openFile(seen);
     using _file = file;
-    const body = await readBytes(file, Math.min(stats.size, maxBytes));
+    if (stats.size > maxBytes) { // the next look sees that it has to be streamed
+      throw new Deno.errors.NotFound(
+        `Cannot read "${seen.path}": it has grown meanwhile`,
+      );
+    }
+    const body = await readBytes(file, stats.size);
     return { ...seen, stats, lookedAt, body, etag: await eTag(body) };
   }
 
@@ -541,14 +553,13 @@ class Contents {
       try {
         const { file, stats } = await inTime(opening, this.#options.clock);
         if (stats.size >= size) return streamBytes(file, path, range);
+        throw new Deno.errors.NotFound(
+          `Cannot read "${path}": it was truncated meanwhile`,
+        );
       } catch (error) {
         closeLater(opening);
         throw error;
       }
-      closeLater(opening);
-      throw new Deno.errors.NotFound(
-        `Cannot read "${path}": it was truncated meanwhile`,
-      );
     };
     return { length: size, read, cancel() {} }; // nothing is open
   }
@@ -645,10 +656,11 @@ async function isStillAt(
   stats: Deno.FileInfo,
   openedAt: number,
 ): Promise<boolean> {
-  for (let check = 1; check <= MAX_CHECKS; check++) {
+  if (!isSameFile(await Deno.lstat(path), stats)) return false;
+  if (await haveSettled(path, root, openedAt)) return true;
+  for (let check = 0; check < MAX_CHECKS; check++) {
     if (await Deno.realPath(path) !== path) return false;
     if (!isSameFile(await Deno.lstat(path), stats)) return false;
-    if (check === 1 && await haveSettled(path, root, openedAt)) return true;
   }
   return true;
 }

@@ -149,6 +149,15 @@ for (const file of FILES) {
   });
 }
 
+Deno.test("StaticContent streams a file that has become too large to be kept before it is opened", async () => {
+  await using site = await makeSite();
+  const content = await openContent({ directory: site.root });
+  const path = join(site.root, "docs/file.txt");
+  beforeOpen(() => Deno.writeTextFile(path, LARGE));
+  const request = new Request("http://app.example/docs/file.txt");
+  assertEquals(await bodyOrStatus(answerWith(content, request)), LARGE);
+});
+
 Deno.test("StaticContent streams no more than the size that a file had, and looks again at one that has become smaller", async () => {
   await using site = await makeSite();
   const path = join(site.root, "docs/large.txt");

@@ -819,6 +819,9 @@ Deno.test("StaticContent finds every file while a ConfigMap is swapped", async (
     directory: site.directory,
     clock: site.clock,
   });
+  for (const name of ["/", "/app.js"]) { // known before, as they are once somebody has asked for them
+    assertEquals((await outcome(respondWith(files, get(name)))).status, 200);
+  }
   for (let next = 1; next <= 100; next++) {
     site.clock.pass(1_000);
     await write(path(`..${next}`), {

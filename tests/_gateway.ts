@@ -1,5 +1,9 @@
-import { createGateway, type Gateway } from "../src/gateway.ts";
-import type { GatewayOptions } from "../src/options.ts";
+import { createGatewayIn, type Gateway } from "../src/gateway.ts";
+import {
+  type GatewayOptions,
+  type ProcessInfo,
+  UNKNOWN_PROCESS,
+} from "../src/options.ts";
 import { createLog, type Log } from "../src/observe/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
@@ -34,10 +38,11 @@ const PEER = {
 export async function setUp(
   variables: Record<string, string>,
   options: GatewayOptions = {},
+  process: Partial<ProcessInfo> = {},
 ): Promise<TestGateway> {
   let current = variables;
   const { log, lines } = captureLog();
-  const gateway = await createGateway({
+  const gateway = await createGatewayIn({ ...UNKNOWN_PROCESS, ...process }, {
     hotReload: true,
     log,
     random: () => 0,

@@ -90,7 +90,7 @@ export function replicatedStore(): ReplicatedStore {
     list: (prefix, options) => current.list(prefix, options),
     async commit(checks, writes) {
       const version = await current.commit(checks, writes);
-      if (version !== undefined && isReplicating) {
+      if (version !== undefined && isReplicating && current === primary) {
         await replica.commit([], writes);
       }
       return version;

@@ -4,7 +4,7 @@ import { Publisher } from "../src/changes/publisher.ts";
 import { Tail } from "../src/changes/tail.ts";
 import type { Environment } from "../src/config/classify.ts";
 import { Configuration } from "../src/config/configuration.ts";
-import { ConfigurationError, type Snapshot } from "../src/config/snapshot.ts";
+import { ConfigurationError } from "../src/config/snapshot.ts";
 import { StoredVariablesSource } from "../src/config/stored_variables_source.ts";
 import type { Log, LogFields } from "../src/observe/log.ts";
 import { noMetrics } from "../src/observe/metrics.ts";
@@ -47,12 +47,11 @@ class World {
     const { clock } = this;
     const store = memoryStore();
     const eventLog = this.eventLog = createEventLog(store, clock);
-    const tail = this.#tail = new Tail(eventLog, () => {});
+    const tail = this.#tail = new Tail(eventLog);
     const source = {
       store,
       clock,
       random: () => 0,
-      reload: () => Promise.resolve(),
       signal: AbortSignal.abort(),
     };
     const storedVariables = new StoredVariablesSource(source);
@@ -70,18 +69,16 @@ class World {
       eventLog,
       tail,
     });
-    const publish = (snapshot: Snapshot) =>
-      publisher.publishNowOrLater(snapshot);
     this.configuration = new Configuration({
       ...common,
       read: () => this.#read(),
-      publish,
+      publisher,
     });
   }
 
   async load(): Promise<Configuration> {
     await this.configuration.load();
-    await this.publisher.publishNowOrLater(this.configuration.snapshot);
+    await this.publisher.publish(this.configuration.snapshot);
     return this.configuration;
   }
 
@@ -605,7 +602,7 @@ Deno.test("values of a superseded process need no event, since no page had them"
   world.environment = { REP_PUBLIC_A: "2" };
   await configuration.reload();
   world.isSuperseded = false;
-  await world.publisher.publishNowOrLater(configuration.snapshot);
+  await world.publisher.publish(configuration.snapshot);
   await world.close();
   assertEquals([world.published, await world.events()], [[{ A: "2" }], [[
     "A",

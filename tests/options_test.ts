@@ -5,6 +5,7 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
+import { createGateway } from "../src/gateway.ts";
 import { ConfigurationError } from "../src/config/snapshot.ts";
 import { TIERS } from "../src/config/tier.ts";
 import {
@@ -12,7 +13,9 @@ import {
   NUMBER_OPTIONS,
   type NumberOption,
   type NumberRange,
-  resolveOptions,
+  resolveServices,
+  resolveSettings,
+  resolveSources,
 } from "../src/options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { noTelemetry } from "../src/observe/metrics.ts";
@@ -24,9 +27,20 @@ const NUMBERS = Object.entries(NUMBER_OPTIONS) as [
   NumberRange & Partial<NumberOption>,
 ][];
 
+const sourceOf = () => "a file";
+
+/** Returns the settings, the services and the sources. */
+function resolveAll(options: GatewayOptions) {
+  return {
+    ...resolveSettings(options),
+    ...resolveServices(options),
+    ...resolveSources(options, sourceOf),
+  };
+}
+
 function messageOf(options: Record<string, unknown>): string {
   return assertThrows(
-    () => resolveOptions(options as GatewayOptions),
+    () => resolveAll(options as GatewayOptions),
     RangeError,
   ).message;
 }
@@ -60,7 +74,7 @@ Deno.test("GatewayOptions documents the default of every option", async () => {
   );
 });
 
-Deno.test("GatewayOptions documents the defaults that resolveOptions() applies", async () => {
+Deno.test("GatewayOptions documents the defaults that resolveSettings() applies", async () => {
   const literal = /@default \{(?<literal>true|false|undefined|\[\]|[\d_]+)\}/;
   const documented = [...await documentation()].flatMap(([name, comment]) => {
     const text = literal.exec(comment)?.groups?.literal;
@@ -68,7 +82,7 @@ Deno.test("GatewayOptions documents the defaults that resolveOptions() applies",
       ? []
       : [[name, text.replaceAll("_", "")] as const];
   });
-  const { isTrusted: _, ...defaults } = resolveOptions({});
+  const defaults = resolveAll({});
   const neverServed = await defaults.neverServed();
   const applied: Record<string, unknown> = {
     ...defaults,
@@ -107,8 +121,6 @@ Deno.test("GatewayOptions documents the default and the range of every number as
 /** The options that are not passed on as they are; each has a test of its own. */
 const CONVERTED = [
   "variables",
-  "sourceOf",
-  "settings",
   "manifest",
   "manifestPath",
   "loadPatternLibrary",
@@ -142,32 +154,30 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
-  failure: AbortSignal.abort(),
   store: { ...memoryStore() },
   log: { ...silentLog },
   accessLog: true,
   telemetry: { ...noTelemetry },
-  certificateNotAfter: () => 1,
   clock: { ...systemClock },
   random: () => 0,
 };
 
 for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
-  Deno.test(`resolveOptions() passes ${name} on`, () => {
+  Deno.test(`resolveSettings() passes ${name} on`, () => {
     assertStrictEquals(
-      resolveOptions({ [name]: VALUES[name] })[name],
+      resolveAll({ [name]: VALUES[name] })[name],
       VALUES[name],
     );
-    assertNotStrictEquals(resolveOptions({})[name], VALUES[name]);
+    assertNotStrictEquals(resolveAll({})[name], VALUES[name]);
   });
 }
 
-Deno.test("resolveOptions() says which runtime is needed on one that is too old, such as Node.js 20", () => {
+Deno.test("createGateway() says which runtime is needed on one that is too old, such as Node.js 20", async () => {
   const { groupBy } = Map;
   try {
     Reflect.deleteProperty(Map, "groupBy");
-    assertThrows(
-      () => resolveOptions({}),
+    await assertRejects(
+      () => createGateway(),
       Error,
       "expected Map.groupBy(), as in Node.js 22 or later",
     );
@@ -176,22 +186,22 @@ Deno.test("resolveOptions() says which runtime is needed on one that is too old,
   }
 });
 
-Deno.test("resolveOptions() normalizes allowedOrigins", () => {
+Deno.test("resolveSettings() normalizes allowedOrigins", () => {
   const allowedOrigins = [
     "https://App.example.com:443/",
     "http://localhost:3000",
   ];
-  assertEquals(resolveOptions({ allowedOrigins }).allowedOrigins, [
+  assertEquals(resolveAll({ allowedOrigins }).allowedOrigins, [
     "https://app.example.com",
     "http://localhost:3000",
   ]);
 });
 
-Deno.test("resolveOptions() parses upstream", () => {
+Deno.test("resolveSettings() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
   assertEquals(
     [expected.href, expected].map((upstream) =>
-      resolveOptions({ upstream }).upstream
+      resolveAll({ upstream }).upstream
     ),
     [
       expected,
@@ -200,7 +210,7 @@ Deno.test("resolveOptions() parses upstream", () => {
   );
 });
 
-Deno.test("resolveOptions() makes a function of neverServed", async () => {
+Deno.test("resolveSources() makes a function of neverServed", async () => {
   const forms = [
     undefined,
     ["app.env"],
@@ -208,29 +218,30 @@ Deno.test("resolveOptions() makes a function of neverServed", async () => {
     () => Promise.resolve(["app.env"]),
   ];
   const read = (neverServed: GatewayOptions["neverServed"]) =>
-    resolveOptions(neverServed === undefined ? {} : { neverServed })
+    resolveAll(neverServed === undefined ? {} : { neverServed })
       .neverServed();
   assertEquals(await Promise.all(forms.map(read)), [[], ["app.env"], [
     "app.env",
   ], ["app.env"]]);
 });
 
-Deno.test("resolveOptions() turns trustedProxies into a rule", () => {
-  const { isTrusted } = resolveOptions({ trustedProxies: ["10.0.0.0/8"] });
-  assertEquals(["10.1.2.3", "11.1.2.3"].map(isTrusted), [true, false]);
+Deno.test("resolveSettings() rejects trustedProxies that are neither addresses nor blocks", () => {
+  assertEquals(
+    messageOf({ trustedProxies: ["10.0.0.0/8", "proxy"] }),
+    'Cannot trust the proxy "proxy": expected an IP address or a CIDR block such as 10.0.0.0/8',
+  );
 });
 
-Deno.test("resolveOptions() reads variables and manifest anew each time, with the options of the snapshot", async () => {
+Deno.test("resolveSources() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
   const options = {
     manifestPath: "rep.yaml",
     strict: true,
     loadPatternLibrary,
-    sourceOf: () => "a file",
   };
   const variables = () => ({ A: String(++reads) });
-  const { read } = resolveOptions({
+  const { read } = resolveAll({
     variables,
     manifest: () => "text",
     ...options,
@@ -238,12 +249,14 @@ Deno.test("resolveOptions() reads variables and manifest anew each time, with th
   assertEquals([await read(), await read()], [
     {
       environment: { A: "1" },
+      sourceOf,
       manifest: "text",
       requiredTiers: TIERS,
       ...options,
     },
     {
       environment: { A: "2" },
+      sourceOf,
       manifest: "text",
       requiredTiers: TIERS,
       ...options,
@@ -257,19 +270,19 @@ for (
     [],
   ], ["a string", "A=1"]] as const
 ) {
-  Deno.test(`resolveOptions() rejects ${JSON.stringify(value)} as the variables, and what is no string as the manifest`, async () => {
+  Deno.test(`resolveSettings() rejects ${JSON.stringify(value)} as the variables, and what is no string as the manifest`, async () => {
     const source = (() => value) as never;
     const expected =
       `Cannot use variables: expected an object with their names, got ${got}`;
     await assertRejects(
-      () => resolveOptions({ variables: source }).read(),
+      () => resolveAll({ variables: source }).read(),
       ConfigurationError,
       expected,
     );
     if (value === undefined || typeof value === "string") return; // a manifest may be absent
     const message = `Cannot use manifest: expected a string, got ${got}`;
     await assertRejects(
-      () => resolveOptions({ variables: {}, manifest: source }).read(),
+      () => resolveAll({ variables: {}, manifest: source }).read(),
       ConfigurationError,
       message,
     );
@@ -277,14 +290,14 @@ for (
 }
 
 for (const [name, { min, max, step = 1 }] of NUMBERS) {
-  Deno.test(`resolveOptions() accepts ${name} from ${min} to ${max}`, () => {
+  Deno.test(`resolveSettings() accepts ${name} from ${min} to ${max}`, () => {
     assertEquals(
-      [min, max].map((value) => resolveOptions({ [name]: value })[name]),
+      [min, max].map((value) => resolveAll({ [name]: value })[name]),
       [min, max],
     );
   });
 
-  Deno.test(`resolveOptions() rejects other values of ${name}`, () => {
+  Deno.test(`resolveSettings() rejects other values of ${name}`, () => {
     const expected = `${
       step === 1 ? "an integer" : `a multiple of ${step}`
     } from ${min} to ${max}`;
@@ -310,19 +323,19 @@ for (const [name, { min, max, step = 1 }] of NUMBERS) {
   });
 }
 
-Deno.test("resolveOptions() gives a client half of the streams by default, rounded up", () => {
+Deno.test("resolveSettings() gives a client half of the streams by default, rounded up", () => {
   const perClient = [1, 2, 5, 5_000].map((maxStreams) =>
-    resolveOptions({ maxStreams }).maxStreamsPerClient
+    resolveAll({ maxStreams }).maxStreamsPerClient
   );
   assertEquals(perClient, [1, 1, 3, 2_500]);
   assertEquals(
-    resolveOptions({ maxStreams: 2, maxStreamsPerClient: 2 })
+    resolveAll({ maxStreams: 2, maxStreamsPerClient: 2 })
       .maxStreamsPerClient,
     2,
   );
 });
 
-Deno.test("resolveOptions() names the range for a number of streams that is infinite or not an integer", () => {
+Deno.test("resolveSettings() names the range for a number of streams that is infinite or not an integer", () => {
   assertEquals([
     messageOf({ maxStreams: Infinity }),
     messageOf({ maxStreams: 1.5 }),
@@ -332,7 +345,7 @@ Deno.test("resolveOptions() names the range for a number of streams that is infi
   ]);
 });
 
-Deno.test("resolveOptions() rejects globs of immutable files that match no path in the directory", () => {
+Deno.test("resolveSettings() rejects globs of immutable files that match no path in the directory", () => {
   for (const glob of ["", "/assets/*", "./assets/*", "../*"]) {
     assertEquals(
       messageOf({ immutable: ["assets/*", glob] }),
@@ -341,7 +354,7 @@ Deno.test("resolveOptions() rejects globs of immutable files that match no path 
   }
 });
 
-Deno.test("resolveOptions() rejects allowedHosts that are not hosts", () => {
+Deno.test("resolveSettings() rejects allowedHosts that are not hosts", () => {
   assertEquals(
     messageOf({ allowedHosts: ["app.example.com", "http://app.example.com"] }),
     "Cannot use allowedHosts: expected hosts such as app.example.com, localhost:8080 or *.example.com, " +
@@ -367,7 +380,7 @@ const INVALID_UPSTREAMS:
   ];
 
 for (const [upstream, formatted] of INVALID_UPSTREAMS) {
-  Deno.test(`resolveOptions() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
+  Deno.test(`resolveSettings() rejects the upstream "${formatted}" without its secrets (${typeof upstream})`, () => {
     assertEquals(
       messageOf({ upstream }),
       "Cannot use upstream: expected an http: or https: URL without credentials, query and fragment, " +
@@ -377,19 +390,8 @@ for (const [upstream, formatted] of INVALID_UPSTREAMS) {
 }
 
 for (const length of [0, 31, 33]) {
-  Deno.test(`resolveOptions() rejects a master key of ${length} bytes`, () => {
+  Deno.test(`resolveSettings() rejects a master key of ${length} bytes`, () => {
     const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
     assertEquals(messageOf({ masterKey: new Uint8Array(length) }), message);
   });
 }
-
-Deno.test("resolveOptions() reads settings whenever they are shown, by default none", async () => {
-  let reads = 0;
-  const { settings } = resolveOptions({
-    settings: () => Promise.resolve({ reads: String(++reads) }),
-  });
-  assertEquals([await settings(), await settings()], [{ reads: "1" }, {
-    reads: "2",
-  }]);
-  assertEquals(await resolveOptions({}).settings(), {});
-});

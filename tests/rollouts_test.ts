@@ -134,9 +134,8 @@ Deno.test("fencingChecks() returns checks that fail once another rollout has beg
     ...common,
     log: silentLog,
     instanceId: undefined,
-    keyFingerprint: () => undefined,
+    epochs: { fingerprint: undefined },
     maxRepresentatives: 8,
-    onChange() {},
   };
   const old = new Rollout({ ...options, processId: "old" });
   const next = new Rollout({ ...options, processId: "next" });

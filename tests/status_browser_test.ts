@@ -1,7 +1,7 @@
 /** The status page in a real browser. */
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import type { GatewayOptions } from "../src/options.ts";
+import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
 import { findViolations } from "./_axe.ts";
 import { testBrowser } from "./_browser.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
@@ -16,8 +16,9 @@ interface ServedStatus extends TestGateway {
 async function serveStatus(
   variables: Record<string, string>,
   options: GatewayOptions = {},
+  process: Partial<ProcessInfo> = {},
 ): Promise<ServedStatus> {
-  const gate = await setUp(variables, options);
+  const gate = await setUp(variables, options, process);
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     gate.gateway.fetchHealth,
@@ -82,13 +83,17 @@ testBrowser(
   "the status page follows the gateway, and keeps the focus, what is scrolled, and open details",
   async (browser) => {
     const wide = { [`REP_PUBLIC_${"WIDE_".repeat(20)}`]: "1" };
-    await using gate = await serveStatus({
-      ...wide,
-      REP_PUBLIC_A: "before",
-      REP_SENSITIVE_S: "1",
-    }, {
-      settings: { "--strict": "true" },
-    });
+    await using gate = await serveStatus(
+      {
+        ...wide,
+        REP_PUBLIC_A: "before",
+        REP_SENSITIVE_S: "1",
+      },
+      {},
+      {
+        shownOptions: () => Promise.resolve({ "--strict": "true" }),
+      },
+    );
     const page = await browser.open(gate.url, {
       viewport: { width: 360, height: 300 },
     });

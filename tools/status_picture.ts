@@ -9,6 +9,8 @@ import {
   type GatewayOptions,
   memoryStore,
 } from "../main.ts";
+import { createGatewayIn } from "../src/gateway.ts";
+import { UNKNOWN_PROCESS } from "../src/options.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { findBrowser } from "./find_browser.ts";
 import { seededRandom } from "./seeded_random.ts";
@@ -75,11 +77,10 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
     clock,
   };
   const sourceOf = () => "/etc/app/app.env";
-  const older = await createGateway({
+  const older = await createGatewayIn({ ...UNKNOWN_PROCESS, sourceOf }, {
     ...common,
     variables: () => variables,
     manifest: MANIFEST,
-    sourceOf,
     instanceId: "app-7d9f-x2x4b:8080",
   });
   await passAnHour(older, clock, random);

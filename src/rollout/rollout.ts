@@ -74,6 +74,8 @@ export class Rollout {
   /** What the heartbeat of {@linkcode join} has found, until {@linkcode fencingChecks} uses it. */
   #unusedFencing: Check | undefined;
   #notify: () => void = () => {};
+  /** Why the last heartbeat failed that found the store unavailable. */
+  #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank. */
   #elected: string | undefined;
   #standsApart = false;
@@ -197,7 +199,7 @@ export class Rollout {
     });
     if (this.#hasLeft) return undefined;
     if (fencing === undefined || this.#announced?.hash !== this.#hash) {
-      throw new StoreUnavailableError("Cannot announce the configuration");
+      throw this.#outage;
     }
     if (this.#standsApart) {
       throw new StandsApartError(
@@ -334,8 +336,9 @@ export class Rollout {
     try {
       return await retryConflicts(work, this.#options);
     } catch (error) {
-      if (error instanceof StoreUnavailableError) return undefined;
-      throw error;
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      this.#outage = error;
+      return undefined;
     }
   }
 

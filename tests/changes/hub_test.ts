@@ -20,7 +20,7 @@ class FailingClock extends FakeClock {
 Deno.test("Hub logs an error of its timer and sends the next heartbeat", async () => {
   const clock = new FailingClock(1_000);
   const { log, lines } = captureLog();
-  const tail = new Tail(createEventLog(memoryStore(), clock), () => {});
+  const tail = new Tail(createEventLog(memoryStore(), clock));
   await tail.readNew();
   const limits = {
     maxStreams: 1,

@@ -29,7 +29,7 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
     value: "2",
   }]);
   const paused = pausedStore(store);
-  const tail = new Tail(createEventLog(paused, clock), () => {});
+  const tail = new Tail(createEventLog(paused, clock));
   const reads = [tail.readNew(), tail.readNew(), tail.readNew()];
   paused.answer();
   await Promise.all(reads);
@@ -57,7 +57,7 @@ async function setUp(count: number, valueBytes = 1) {
     await appendUpdates(log, changes);
   };
   await append(1, count);
-  return { tail: new Tail(log, () => {}), append };
+  return { tail: new Tail(log), append };
 }
 
 /** Returns the ids of the cached events, in thousands. */
@@ -175,7 +175,7 @@ Deno.test("Tail's state is not ahead of its head if an event is published while 
       return entries as never;
     },
   };
-  const tail = new Tail(createEventLog(store, clock), () => {});
+  const tail = new Tail(createEventLog(store, clock));
   await tail.readNew().catch(() => {});
   assertEquals(tail.state.map(({ id }) => id), [2_000]);
   assertEquals(tail.head, 2_000);

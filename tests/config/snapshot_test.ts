@@ -50,6 +50,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
     deployment: await sriHash('{"A":"1"}'),
+    deployedNames: new Set(["A"]),
     state: await sriHash('{"A":"1"}'),
     storedVersion: undefined,
     public: new Map([["A", "1"]]),

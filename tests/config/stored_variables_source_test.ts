@@ -28,18 +28,18 @@ class World {
     const { clock, stop: { signal } } = this;
     const list: Store["list"] = (...args) =>
       this.error ? Promise.reject(this.error) : this.store.list(...args);
-    const reload = async () => {
-      await this.reloading;
-      this.reloads.push({ ...(await this.source.read())?.environment });
-    };
     this.source = new StoredVariablesSource({
       store: { ...delegate(this.store), list },
       clock,
       random,
-      reload,
       signal,
     });
   }
+
+  readonly reload = async (): Promise<void> => {
+    await this.reloading;
+    this.reloads.push({ ...(await this.source.read())?.environment });
+  };
 
   /** Writes a variable, and returns the id of the write. */
   readonly set = async (value: string): Promise<number> => {
@@ -54,7 +54,7 @@ class World {
 
   /** Follows a write, with whatever timers that takes. */
   async follow(newest: number): Promise<void> {
-    const following = this.source.follow(newest);
+    const following = this.source.follow(newest, this.reload);
     following.catch(() => {}); // awaited below
     await this.clock.tick(0);
     await following;
@@ -109,20 +109,6 @@ Deno.test("StoredVariablesSource.follow() reloads once for a write, and not for 
   assertEquals(world.reloads, [{ REP_PUBLIC_A: "1" }]);
 });
 
-Deno.test("StoredVariablesSource.poll() follows the newest write", async () => {
-  const world = new World();
-  await world.source.read();
-  await world.set("1");
-  await world.set("2");
-  for (let polls = 0; polls < 2; polls++) {
-    const polling = world.source.poll();
-    await settle();
-    await world.clock.tick(0);
-    await polling;
-  }
-  assertEquals(world.reloads, [{ REP_PUBLIC_A: "2" }]);
-});
-
 Deno.test("StoredVariablesSource.follow() reloads if the variables have never been read, even if there are none", async () => {
   const world = new World();
   world.error = DOWN;
@@ -160,9 +146,9 @@ Deno.test("StoredVariablesSource.follow() reloads for a database that was emptie
 Deno.test("StoredVariablesSource.follow() waits for a random time before it reloads, once for all writes meanwhile", async () => {
   const world = new World(() => 0.5);
   await world.source.read();
-  const first = world.source.follow(await world.set("1"));
+  const first = world.source.follow(await world.set("1"), world.reload);
   await world.clock.tick(249);
-  await world.source.follow(await world.set("2")); // does not wait
+  await world.source.follow(await world.set("2"), world.reload); // does not wait
   assertEquals(world.reloads, []);
   await world.clock.tick(1);
   await first;
@@ -175,10 +161,10 @@ Deno.test("StoredVariablesSource.follow() reloads once more for all writes durin
   await world.source.read();
   const gate = Promise.withResolvers<void>();
   world.reloading = gate.promise;
-  const following = world.source.follow(await world.set("1"));
+  const following = world.source.follow(await world.set("1"), world.reload);
   await world.clock.tick(0);
   for (const value of ["2", "3"]) {
-    await world.source.follow(await world.set(value)); // does not wait
+    await world.source.follow(await world.set(value), world.reload); // does not wait
   }
   gate.resolve();
   await settle();
@@ -190,10 +176,10 @@ Deno.test("StoredVariablesSource.follow() reloads once more for all writes durin
 Deno.test("StoredVariablesSource.follow() does not reload once its signal is aborted, and leaves no timer behind", async () => {
   const world = new World(() => 0.5);
   await world.source.read();
-  const following = world.source.follow(await world.set("1"));
+  const following = world.source.follow(await world.set("1"), world.reload);
   await settle();
   world.stop.abort();
   await following;
-  await world.source.follow(await world.set("2"));
+  await world.source.follow(await world.set("2"), world.reload);
   assertEquals([world.reloads, world.clock.waiting], [[], 0]);
 });

@@ -1,15 +1,14 @@
 import config from "../../deno.json" with { type: "json" };
 import { assertEquals, assertRejects } from "@std/assert";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
-import type { GatewayOptions } from "../../src/options.ts";
+import { createGatewayIn, type Gateway } from "../../src/gateway.ts";
+import {
+  type GatewayOptions,
+  type ProcessInfo,
+  UNKNOWN_PROCESS,
+} from "../../src/options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
-import {
-  HealthEndpoint,
-  type HealthState,
-  STARTING,
-} from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { countedStore, fallibleStore } from "../_store.ts";
@@ -70,8 +69,15 @@ async function askHealth(
   );
 }
 
-function start(options: GatewayOptions = {}): Promise<Gateway> {
-  return createGateway({ variables: {}, clock: new FakeClock(), ...options });
+function start(
+  options: GatewayOptions = {},
+  process: Partial<ProcessInfo> = {},
+): Promise<Gateway> {
+  const defaults = { variables: {}, clock: new FakeClock() };
+  return createGatewayIn(
+    { ...UNKNOWN_PROCESS, ...process },
+    { ...defaults, ...options },
+  );
 }
 
 Deno.test("GET /rep/health reports status, version, variables, guardrails and uptime", async () => {
@@ -344,8 +350,7 @@ Deno.test("GET /rep/health is degraded once an error was not caught, also while 
   await using gateway = await start({
     variables: () => variables,
     strict: true,
-    failure: failure.signal,
-  });
+  }, { failure: failure.signal });
   assertEquals(await ask(gateway), report({}));
   failure.abort();
   assertEquals(
@@ -368,8 +373,7 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
   await using gateway = await start({
     clock,
     log,
-    certificateNotAfter: () => certificateEnd,
-  });
+  }, { certificateNotAfter: () => certificateEnd });
   const warnings = () =>
     lines.filter(({ msg }) => msg === "rep.tls.expiring").map(({ detail }) =>
       detail
@@ -479,34 +483,4 @@ Deno.test("fetchHealth() serves nothing else", async () => {
       answer: notFound(),
     });
   }
-});
-
-Deno.test("HealthEndpoint responds with the current state, however often and soon it changes", async () => {
-  const clock = new FakeClock();
-  const health = new HealthEndpoint(clock);
-  const ask = async (state: Partial<HealthState>) => {
-    const report = await health.respond(
-      new Request("http://gateway.test/rep/health"),
-      { ...STARTING, ...state },
-    )
-      .json();
-    return [report.status, report.guardrails.blocked, report.uptime_seconds];
-  };
-  const healthy = { status: "healthy", blocked: 0 } as const;
-  assertEquals([await ask(healthy), await ask(healthy)], [["healthy", 0, 0], [
-    "healthy",
-    0,
-    0,
-  ]]);
-  clock.pass(999);
-  assertEquals(await ask(healthy), ["healthy", 0, 0]);
-  clock.pass(1);
-  assertEquals(await ask(healthy), ["healthy", 0, 1]);
-  assertEquals(await ask({ ...healthy, blocked: 2 }), ["healthy", 2, 1]);
-  assertEquals(await ask({ ...healthy, status: "stopping" }), [
-    "stopping",
-    0,
-    1,
-  ]);
-  assertEquals(await ask(healthy), ["healthy", 0, 1]);
 });

@@ -233,7 +233,7 @@ Deno.test("GET /metrics has the time and the result of the last reload, which is
 });
 
 Deno.test("GET /metrics has the end of the certificate, if there is one", async () => {
-  await using test = await setUp({}, {
+  await using test = await setUp({}, {}, {
     certificateNotAfter: () => 1_900_000_000,
   });
   assertEquals(await pick(test, "rep_tls"), {

@@ -17,7 +17,7 @@ Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the mas
     sensitive: new Map([["S", "2"]]),
   };
   const cache = new ConfigScriptCache({
-    activeConfiguration: () => ({ snapshot, cursor: 0 }),
+    current: () => ({ values: snapshot, cursor: 0 }),
     hotReload: false,
     basePath: "",
     epochs: new Epochs({

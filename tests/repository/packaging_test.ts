@@ -2,7 +2,6 @@ import { assertEquals, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { readCommand } from "../../src/cli/options/command.ts";
 import type { CommandOptions } from "../../src/cli/options/option_table.ts";
-import { LIVE_PATH, READY_PATH } from "../../src/endpoints/probes.ts";
 import { parseDuration } from "../../src/values/duration.ts";
 import { RunningCommand } from "../_command.ts";
 import { readIngress } from "../_ingress.ts";
@@ -69,7 +68,7 @@ for (const path of DOCKERFILES) {
       await imageEnvironment(path),
     );
     const [check = ""] = await instructions(path, "HEALTHCHECK");
-    assertEquals(check.includes(`http://127.0.0.1:${port}${READY_PATH}`), true);
+    assertEquals(check.includes(`http://127.0.0.1:${port}/readyz`), true);
   });
 
   Deno.test(`${path} caches every package that the code imports on demand`, async () => {
@@ -129,7 +128,7 @@ Deno.test({
     }, gatewayUrl);
     const healthUrl = `http://127.0.0.1:${env.REP_GATEWAY_HEALTH_PORT}`;
     assertEquals(
-      await (await fetch(`${healthUrl}${READY_PATH}`)).text(),
+      await (await fetch(`${healthUrl}/readyz`)).text(),
       "healthy\n",
     );
     const [check = ""] = await instructions("Dockerfile", "HEALTHCHECK");
@@ -335,7 +334,7 @@ Deno.test("examples/kubernetes: probes request what the health port serves, and 
   ) => httpGet);
   assertEquals(
     probes,
-    [READY_PATH, READY_PATH, LIVE_PATH].map((path) => ({
+    ["/readyz", "/readyz", "/livez"].map((path) => ({
       path,
       port: "health",
     })),

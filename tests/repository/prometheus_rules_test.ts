@@ -1,7 +1,8 @@
 /** The alerts of examples/prometheus: their series exist, docs/operations.md says what to do, and promtool runs their tests. */
 import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
-import { createGateway } from "../../src/gateway.ts";
+import { createGatewayIn } from "../../src/gateway.ts";
+import { UNKNOWN_PROCESS } from "../../src/options.ts";
 import {
   INSTRUMENT_NAMES,
   INSTRUMENTS,
@@ -137,11 +138,12 @@ testPromtool(
 testPromtool(
   "promtool finds no fault with the metrics of a gateway",
   async () => {
-    await using gateway = await createGateway({
-      variables: {},
-      hotReload: true,
+    const process = {
+      ...UNKNOWN_PROCESS,
       certificateNotAfter: () => 1_900_000_000,
-    });
+    };
+    const options = { variables: {}, hotReload: true };
+    await using gateway = await createGatewayIn(process, options);
     await (await gateway.fetch(new Request("http://gateway.test/rep/health")))
       .text();
     const response = await gateway.fetchHealth(

@@ -76,7 +76,6 @@ export class Process {
       store: this.#recording(
         new CircuitBreaker(simulation.storeOf(this), {
           clock: this.clock,
-          onChange() {},
           metrics: noMetrics,
         }),
       ),
@@ -86,9 +85,11 @@ export class Process {
       maxRepresentatives,
       instanceId,
       log: silentLog,
-      keyFingerprint: () => undefined,
-      onChange: (active) => this.#checkChange(active),
+      epochs: { fingerprint: undefined },
     });
+    this.rollout.onActiveChange(() =>
+      this.#checkChange(this.rollout.active ?? "")
+    );
     void this.rollout.join(hash);
   }
 

@@ -29,8 +29,10 @@ class Cluster {
   async start(
     hash: string,
     options: Partial<RolloutOptions> = {},
+    onChange: (hash: string) => void = () => {},
   ): Promise<Rollout> {
     const rollout = this.make(options);
+    rollout.onActiveChange(() => onChange(rollout.active ?? ""));
     await rollout.join(hash);
     return rollout;
   }
@@ -50,8 +52,7 @@ class Cluster {
         random: () => 0,
         log: silentLog,
         instanceId: undefined,
-        keyFingerprint: () => undefined,
-        onChange() {},
+        epochs: { fingerprint: undefined },
       },
       ...{
         processId: crypto.randomUUID(),
@@ -142,9 +143,7 @@ Deno.test("join() activates the newest configuration immediately, and within a p
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
-  const newer = await cluster.start("b", {
-    onChange: (hash) => changes.push(hash),
-  });
+  const newer = await cluster.start("b", {}, (hash) => changes.push(hash));
   assertEquals([newer.active, newer.isActive, old.active, old.isActive], [
     "b",
     true,
@@ -304,7 +303,7 @@ Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one
   const onChange = (hash: string) => {
     if (hash === "b") throw new TypeError("broken listener");
   };
-  const old = await cluster.start("a", { onChange, log });
+  const old = await cluster.start("a", { log }, onChange);
   await cluster.start("b");
   await cluster.clock.tick(PERIOD_MS);
   assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
@@ -504,9 +503,7 @@ Deno.test("other processes become representatives before a configuration whose r
   for (let index = 0; index < 12; index++) {
     rollouts.push(await cluster.start("b", { processId: `${100 + index}` }));
   }
-  const observer = await cluster.start("a", {
-    onChange: (hash) => changes.push(hash),
-  });
+  const observer = await cluster.start("a", {}, (hash) => changes.push(hash));
   await cluster.clock.tick(2 * PERIOD_MS);
   for (const representative of rollouts.slice(0, 8)) {
     cluster.kill(representative);

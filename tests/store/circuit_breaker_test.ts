@@ -53,12 +53,11 @@ type Options = ConstructorParameters<typeof CircuitBreaker>[1];
 function breaker(
   inner: Store,
   options: Partial<Options> & Pick<Options, "clock">,
+  onChange: (failure: Error | undefined) => void = () => {},
 ): CircuitBreaker {
-  return new CircuitBreaker(inner, {
-    onChange() {},
-    metrics: noMetrics,
-    ...options,
-  });
+  const store = new CircuitBreaker(inner, { metrics: noMetrics, ...options });
+  store.onChange(onChange);
+  return store;
 }
 
 interface TestBreaker {
@@ -75,7 +74,7 @@ function setUp(): TestBreaker {
   const changes: string[] = [];
   const onChange = (failure?: Error) =>
     void changes.push(failure?.message ?? "up");
-  return { clock, inner, changes, store: breaker(inner, { clock, onChange }) };
+  return { clock, inner, changes, store: breaker(inner, { clock }, onChange) };
 }
 
 Deno.test("CircuitBreaker accepts as many checks as the store", () => {
@@ -499,10 +498,11 @@ Deno.test("a commit that fits does not end the outage of one that did not fit, a
     const clock = new FakeClock();
     const inner = limitedStore();
     const changes: (string | undefined)[] = [];
-    const store = breaker(inner, {
-      clock,
-      onChange: (failure) => void changes.push(failure?.message),
-    });
+    const store = breaker(
+      inner,
+      { clock },
+      (failure) => void changes.push(failure?.message),
+    );
     const commit = (bytes: number) =>
       store.commit([], [{ key: ["a"], value: "x".repeat(bytes) }]);
     inner.room = size - 1;

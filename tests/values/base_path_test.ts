@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
-import { resolveOptions } from "../../src/options.ts";
+import { resolveSettings } from "../../src/options.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -149,9 +149,9 @@ Deno.test("with a base path, the upstream gets the rest of the path, and the bas
   assertEquals(await ask(upstream, "", "/app/"), ["/app/", null]);
 });
 
-Deno.test("resolveOptions() rejects a base path that browsers would not send", () => {
+Deno.test("resolveSettings() rejects a base path that browsers would not send", () => {
   const { message } = assertThrows(
-    () => resolveOptions({ basePath: "app" }),
+    () => resolveSettings({ basePath: "app" }),
     RangeError,
   );
   assertEquals(

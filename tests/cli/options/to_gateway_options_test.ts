@@ -1,33 +1,60 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
+import {
+  type CommandOptions,
+  OPTION_NAMES,
+} from "../../../src/cli/options/option_table.ts";
 import {
   parseCommandLine,
   readOptions,
 } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
-import { resolveOptions } from "../../../src/options.ts";
+import { resolveSettings, resolveSources } from "../../../src/options.ts";
+import { createSources } from "../../../src/cli/sources/sources.ts";
+import { memoryStore } from "../../../src/store/memory.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 type Converted = ReturnType<typeof toGatewayOptions>;
 
+const CONTEXT = { clock: systemClock, log: silentLog };
+
 /** Parses a command line and converts its options. */
 function convert(...args: string[]): Converted {
-  return toGatewayOptions(
-    readOptions({
-      flags: parseCommandLine(args).flags,
-      environment: {},
-      manifest: {},
-    }),
-    { clock: systemClock, log: silentLog },
-  );
+  const options = readOptions({
+    flags: parseCommandLine(args).flags,
+    environment: {},
+    manifest: {},
+  });
+  return toGatewayOptions(options, othersOf(options));
+}
+
+/** What the process adds. */
+function othersOf(options: CommandOptions) {
+  return {
+    sources: createSources(options, CONTEXT),
+    neverServed: [],
+    instanceId: undefined,
+    masterKey: undefined,
+    store: memoryStore(),
+    log: silentLog,
+    telemetry: undefined,
+    clock: systemClock,
+  };
 }
 
 /** For every option of the gateway that has a value: a flag that sets it, and the value. */
 const CASES: {
-  [N in Exclude<keyof Converted, "variables" | "sourceOf" | "manifest">]:
-    readonly [flag: string, value: Converted[N]];
+  [
+    N in Exclude<
+      keyof Converted,
+      | keyof ReturnType<typeof othersOf>
+      | "variables"
+      | "manifest"
+      | "loadPatternLibrary"
+      | "random"
+    >
+  ]: readonly [flag: string, value: Converted[N]];
 } = {
   app: ["--app=shop", "shop"],
   strict: ["--strict", true],
@@ -76,22 +103,8 @@ for (
   });
 }
 
-Deno.test("toGatewayOptions() returns options that are valid for the gateway, and its defaults", () => {
-  const { isTrusted: _trusted, read: _read, store: _store, ...defaults } =
-    resolveOptions({});
-  const {
-    variables: _variables,
-    manifest: _manifest,
-    manifestPath,
-    trustedProxies,
-    ...converted
-  } = convert();
-  const { maxStreamsPerClient, sourceOf, ...others } = converted;
-  assertEquals({ ...defaults, ...others }, defaults);
-  assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
-  assertEquals(sourceOf("REP_PUBLIC_NOT_SET"), "env file");
-  assertEquals([trustedProxies, manifestPath], [[], undefined]);
-  resolveOptions(convert());
+Deno.test("toGatewayOptions() returns the defaults of the gateway for those of the command", () => {
+  assertEquals(resolveSettings(convert()), resolveSettings({}));
 });
 
 Deno.test("toGatewayOptions() reads every option but those of the process", () => {
@@ -107,7 +120,7 @@ Deno.test("toGatewayOptions() reads every option but those of the process", () =
       return Reflect.get(target, name);
     },
   });
-  toGatewayOptions(recorded, { clock: systemClock, log: silentLog });
+  toGatewayOptions(recorded, othersOf(recorded));
   const ofProcess = [
     "port",
     "hostname",
@@ -134,8 +147,8 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
     'version: "0.1.0"\nvariables: {}',
   );
   const read = async (...args: string[]) => {
-    const { environment, manifest } = await resolveOptions(convert(...args))
-      .read();
+    const sources = resolveSources(convert(...args), () => "");
+    const { environment, manifest } = await sources.read();
     return [environment.REP_PUBLIC_CONVERTED, manifest];
   };
   assertEquals([

@@ -4,8 +4,6 @@ import {
   mayBeRoute,
   parseFilePath,
 } from "../../../src/content/static/static_content.ts";
-import { METRICS_PATH } from "../../../src/endpoints/metrics.ts";
-import { LIVE_PATH, READY_PATH } from "../../../src/endpoints/probes.ts";
 import { Problem } from "../../../src/http/problem.ts";
 
 const ALLOWED: [pathname: string, path: FilePath][] = [
@@ -142,7 +140,7 @@ const ROUTES: [pathname: string, mayBeRoute: boolean, accept?: string][] = [
   ["/docs/metrics", true, "*/*"],
   ["/metrics/cpu", true],
   ["/metricsx", true],
-  ...[LIVE_PATH, READY_PATH, METRICS_PATH].flatMap((path) =>
+  ...["/livez", "/readyz", "/metrics"].flatMap((path) =>
     [
       [path, false],
       [path, false, "*/*"],

@@ -39,13 +39,19 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     clock,
     manifest,
     instanceId: "host:8080",
-    settings: { "--strict": "false" },
   };
-  await using test = await setUp({
-    REP_PUBLIC_N: "1",
-    REP_SENSITIVE_S: "s3cret",
-    REP_SERVER_T: "t0ken",
-  }, options);
+  const process = {
+    shownOptions: () => Promise.resolve({ "--strict": "false" }),
+  };
+  await using test = await setUp(
+    {
+      REP_PUBLIC_N: "1",
+      REP_SENSITIVE_S: "s3cret",
+      REP_SERVER_T: "t0ken",
+    },
+    options,
+    process,
+  );
   await clock.tick(10_000);
   const {
     configuration: { hash, ...configuration },
@@ -331,7 +337,7 @@ Deno.test("GET /status shows warnings of the guardrails, and when a reload has c
 
 Deno.test("GET /status has the sources of the configuration in use, also after a rejected reload", async () => {
   let source = "old.env";
-  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_B: "2" }, {
+  await using test = await setUp({ REP_PUBLIC_A: "1", REP_SERVER_B: "2" }, {}, {
     sourceOf: () => source,
   });
   source = "new.env";
@@ -638,8 +644,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
   const certificateNotAfter = () => Date.UTC(2026, 0, 3) / 1_000;
   await using test = await setUp({ REP_PUBLIC_A: "1" }, {
     clock,
-    certificateNotAfter,
-  });
+  }, { certificateNotAfter });
   assertEquals(
     (await readStatus(test)).certificate_end,
     "2026-01-03T00:00:00.000Z",
@@ -662,7 +667,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
 });
 
 Deno.test("GET /status says when the gateway stops, and after an uncaught error", async () => {
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, {}, {
     failure: AbortSignal.abort(),
   });
   const page = await (await askStatus(test)).text();
@@ -715,12 +720,12 @@ Deno.test("GET /status escapes names, values and reasons, and shows characters t
     [`REP_PUBLIC_${HOSTILE}`]: HOSTILE,
     [`REP_SENSITIVE_S${HOSTILE}`]: "s",
   };
-  const options = {
-    settings: { [HOSTILE]: HOSTILE },
-    instanceId: HOSTILE,
+  const process = {
+    shownOptions: () => Promise.resolve({ [HOSTILE]: HOSTILE }),
     sourceOf: () => HOSTILE,
   };
-  await using test = await setUp(variables, options);
+  const options = { instanceId: HOSTILE };
+  await using test = await setUp(variables, options, process);
   await assertRejects(() =>
     test.set({ [`REP_PUBLIC_${HOSTILE}`]: "1", [`REP_SERVER_${HOSTILE}`]: "1" })
   );

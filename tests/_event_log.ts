@@ -1,5 +1,5 @@
 import { EventLog } from "../src/changes/event_log.ts";
-import type { Change, LogEvent } from "../src/changes/log_event.ts";
+import type { Change, LogEvent } from "../src/changes/event.ts";
 import type { Store } from "../src/store/store.ts";
 import type { Clock } from "../src/values/clock.ts";
 

@@ -171,7 +171,6 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
   }]]);
   assertEquals(world.log, [
     `info rep.config.loaded ${await described({ A: "1" }, 1, 1)},"warnings":0}`,
-    "info rep.rollout.active {}",
     `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID}}`,
   ]);
 });

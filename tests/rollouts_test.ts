@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { EVENTS, toEvents } from "../src/changes/stored_event.ts";
+import { EVENTS, toEvents } from "../src/changes/event.ts";
 import { VARIABLES_HEAD_KEY } from "../src/config/stored_variables.ts";
 import { setStoredVariables } from "../src/config/sources.ts";
 import type { GatewayOptions } from "../src/options.ts";

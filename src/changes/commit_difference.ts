@@ -1,6 +1,6 @@
 import type { Check } from "../store/store.ts";
 import type { EventLog, PublicState } from "./event_log.ts";
-import type { Change, LogEvent } from "./log_event.ts";
+import type { Change, LogEvent } from "./event.ts";
 
 /** The variables to publish, and the names in the other tiers. */
 export interface PublicTarget {

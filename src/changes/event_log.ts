@@ -4,22 +4,20 @@ import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/slices.ts";
 import {
   type Change,
-  idAfter,
-  type LogEvent,
-  randomTag,
-  tagOf,
-} from "./log_event.ts";
-import {
   eventDelete,
   eventId,
   EVENTS,
   eventWrites,
+  idAfter,
+  type LogEvent,
+  randomTag,
   STATES,
   type StoredEvent,
   type StoredState,
+  tagOf,
   toEvents,
   toStates,
-} from "./stored_event.ts";
+} from "./event.ts";
 
 /** The public state in the store. */
 export interface PublicState {

@@ -1,4 +1,4 @@
-import type { LogEvent } from "./log_event.ts";
+import type { LogEvent } from "./event.ts";
 
 /** An event, encoded once for all streams. */
 export interface Frame {

@@ -35,26 +35,8 @@ export interface Position {
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
-/** What a hub does for its subscribers. One object serves all of them. */
-interface SubscriberActions {
-  open(subscriber: Subscriber): void;
-  pull(subscriber: Subscriber): Promise<void> | void;
-  remove(subscriber: Subscriber): void;
-}
-
-/** The fields of a {@linkcode Subscriber} that are known before its stream opens. */
-type SubscriberFields = Pick<
-  Subscriber,
-  "actions" | "clientKey" | "cursor" | "skipsOutdated" | "endsAt" | "opening"
->;
-
-/**
- * An open stream. It has no queue: events that its client has not read yet are read from the log when it does.
- *
- * It is the source of its own stream, since closures for each stream would keep its request in memory.
- */
-class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
-  readonly actions: SubscriberActions;
+/** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
+interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
   /** The id of the last event that was sent. */
@@ -62,38 +44,11 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   /** Whether outdated events are skipped. It ends when the stream is up to date. */
   skipsOutdated: boolean;
   /** When the next heartbeat is due. */
-  heartbeatAt = 0;
+  heartbeatAt: number;
   readonly endsAt: number;
-  /** The first frame, until it is sent. */
-  opening: string;
-  controller!: Controller;
+  readonly controller: Controller;
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
-
-  constructor(
-    { actions, clientKey, cursor, skipsOutdated, endsAt, opening }:
-      SubscriberFields,
-  ) {
-    this.actions = actions;
-    this.clientKey = clientKey;
-    this.cursor = cursor;
-    this.skipsOutdated = skipsOutdated;
-    this.endsAt = endsAt;
-    this.opening = opening;
-  }
-
-  start(controller: Controller): void {
-    this.controller = controller;
-    this.actions.open(this);
-  }
-
-  pull(): Promise<void> | void {
-    return this.actions.pull(this);
-  }
-
-  cancel(): void {
-    this.actions.remove(this);
-  }
 }
 
 /** A stream reads nothing before its client does. */
@@ -115,11 +70,6 @@ export class Hub {
   readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
   readonly #limits: ClientLimits<"max_streams">;
-  readonly #actions: SubscriberActions = {
-    open: (subscriber) => this.#open(subscriber),
-    pull: (subscriber) => this.#pull(subscriber),
-    remove: (subscriber) => void this.#remove(subscriber),
-  };
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -157,10 +107,16 @@ export class Hub {
   ): ReadableStream<Uint8Array> {
     const rejection = this.#rejection(client);
     if (rejection !== undefined) return this.reject(rejection);
-    return new ReadableStream(
-      this.#createSubscriber(client.clientKey, position),
-      NO_READ_AHEAD,
-    );
+    let subscriber: Subscriber;
+    const open = (controller: Controller) => {
+      subscriber = this.#open(client.clientKey, position, controller);
+    };
+    const source = {
+      start: open,
+      pull: () => this.#pull(subscriber),
+      cancel: () => void this.#remove(subscriber),
+    };
+    return new ReadableStream(source, NO_READ_AHEAD);
   }
 
   #rejection(client: CountedClient): StreamRejection | undefined {
@@ -182,31 +138,27 @@ export class Hub {
     ]);
   }
 
-  #createSubscriber(
+  #open(
     clientKey: string,
     { cursor, skipsOutdated }: Position,
+    controller: Controller,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const endsAt = clock.monotonic() + maxStreamAgeMs * (0.8 + 0.2 * random());
-    const opening = this.#opening(cursor);
-    return new Subscriber({
-      actions: this.#actions,
+    const age = maxStreamAgeMs * (0.8 + 0.2 * random());
+    const subscriber: Subscriber = {
       clientKey,
       cursor: cursor ?? 0,
       skipsOutdated,
-      endsAt,
-      opening,
-    });
-  }
-
-  #open(subscriber: Subscriber): void {
-    const { opening, clientKey, controller } = subscriber;
-    subscriber.opening = "";
-    subscriber.heartbeatAt = this.#nextHeartbeat();
+      heartbeatAt: this.#nextHeartbeat(),
+      endsAt: clock.monotonic() + age,
+      controller,
+      onRemove: undefined,
+    };
     this.#subscribers.add(subscriber);
     this.#metrics.count("rep.streams.opened", 1);
     this.#limits.add(clientKey);
-    controller.enqueue(encoder.encode(opening));
+    controller.enqueue(encoder.encode(this.#opening(cursor)));
+    return subscriber;
   }
 
   /**
@@ -223,36 +175,40 @@ export class Hub {
     });
   }
 
-  #pull(subscriber: Subscriber): Promise<void> | void {
-    if (subscriber.cursor >= this.#tail.head) {
-      subscriber.skipsOutdated = false;
-      return void this.#waiting.add(subscriber);
+  /** Sends what a client that reads has missed, or remembers that it waits for the next event. */
+  async #pull(subscriber: Subscriber): Promise<void> {
+    const tail = this.#tail;
+    if (subscriber.skipsOutdated && subscriber.cursor < tail.head) {
+      const newest = tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
+      if (newest.length > 0) return this.#replay(subscriber, newest);
     }
-    if (subscriber.skipsOutdated) {
-      const frames = this.#tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
-      if (frames.length > 0) return this.#replay(subscriber, frames);
-      subscriber.skipsOutdated = false;
+    subscriber.skipsOutdated = false;
+    if (subscriber.cursor < tail.oldestInMemory) {
+      const isSent = await this.#replayFromStore(subscriber);
+      if (isSent) return;
     }
-    if (subscriber.cursor < this.#tail.oldestInMemory) {
-      return this.#catchUp(subscriber);
-    }
-    const frames = this.#tail.cached(subscriber.cursor, CHUNK_BYTES);
-    if (frames.length === 0) this.#waiting.add(subscriber);
-    else this.#replay(subscriber, frames);
+    const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
+    if (frames.length > 0) this.#replay(subscriber, frames);
+    else this.#waiting.add(subscriber);
   }
 
-  async #catchUp(subscriber: Subscriber): Promise<void> {
+  /** @returns Whether the stream needs nothing else now: it was sent something, or has ended. */
+  async #replayFromStore(subscriber: Subscriber): Promise<boolean> {
+    const { cursor } = subscriber;
     try {
-      const frames = await this.#tail.readFromStore(
-        subscriber.cursor,
-        CHUNK_BYTES,
-      );
-      if (!this.#subscribers.has(subscriber)) return; // closed in the meantime
-      if (frames.length > 0) return this.#replay(subscriber, frames);
-      subscriber.cursor = this.#tail.oldestInMemory; // the store has no events between the cursor and the cache
-      return await this.#pull(subscriber);
+      const frames = await this.#tail.readFromStore(cursor, CHUNK_BYTES);
+      if (!this.#subscribers.has(subscriber)) return true;
+      if (frames.length > 0) {
+        this.#replay(subscriber, frames);
+        return true;
+      }
+      // The store has no events between the cursor and the cache.
+      subscriber.cursor = this.#tail.oldestInMemory;
+      return false;
     } catch {
-      this.#end(subscriber); // the circuit breaker reports a store failure; the client reconnects with its cursor
+      // The circuit breaker reports a failure of the store; the client reconnects with its cursor.
+      this.#end(subscriber);
+      return true;
     }
   }
 

@@ -10,14 +10,14 @@ import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { commitDifference } from "./commit_difference.ts";
 import type { EventLog } from "./event_log.ts";
-import type { LogEvent } from "./log_event.ts";
+import type { LogEvent } from "./event.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
   rollout: Pick<
     Rollout,
-    "hash" | "active" | "members" | "join" | "fencingChecks"
+    "hash" | "active" | "join" | "fencingChecks"
   >;
   eventLog: EventLog;
   tail: Tail;
@@ -55,8 +55,6 @@ export class Publisher {
    */
   #unpublished: ReadonlySet<string> = new Set();
   #isJoining = false;
-  /** The hashes that the log last named as those of this process's configuration and of the active one. */
-  #logged: Pick<Rollout, "hash" | "active"> | undefined;
   #cursor = 0;
   #queue: Promise<void> = Promise.resolve();
   /** Whether the last publication has failed. */
@@ -112,7 +110,6 @@ export class Publisher {
   followRollout(): void {
     if (this.#isJoining) return; // which precedes a publication
     const { rollout } = this.#options;
-    this.#logActive();
     if (rollout.active === rollout.hash) void this.#enqueue("error");
   }
 
@@ -191,7 +188,6 @@ export class Publisher {
   ): Promise<{ head: number } | "superseded" | undefined> {
     const { rollout, eventLog, tail } = this.#options;
     const fencing = await rollout.fencingChecks();
-    this.#logActive();
     if (fencing === undefined) return "superseded";
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const head = await commitDifference(target, eventLog, {
@@ -223,44 +219,6 @@ export class Publisher {
     } finally {
       this.#isJoining = false;
     }
-  }
-
-  /** Logs which configuration is active, unless the log says so already. */
-  #logActive(): void {
-    const { log, rollout: { hash, active } } = this.#options;
-    const previous = this.#logged;
-    if (
-      previous !== undefined && previous.hash === hash &&
-      previous.active === active
-    ) return;
-    this.#logged = { hash, active };
-    if (hash === active) {
-      return this.#logOwnActive(
-        previous?.hash === hash ? previous?.active : undefined,
-      );
-    }
-    const detail = "another configuration is active; pages and streams use it";
-    log.info("rep.rollout.superseded", { ...this.#configurations, detail });
-  }
-
-  /** @param replaced The hash of a newer configuration that was active, and whose processes have all ended. */
-  #logOwnActive(replaced: string | undefined): void {
-    const { log, rollout: { members } } = this.#options;
-    const { configuration } = this.#configurations;
-    const dead = members.filter(({ hash, state }) =>
-      hash === replaced && state === "dead"
-    );
-    if (replaced === undefined || dead.length === 0) {
-      return log.info("rep.rollout.active", { configuration });
-    }
-    const places = dead.map(({ place }) => place).join(", ");
-    const detail =
-      `the processes of the configuration that it replaces no longer send heartbeats: ${places}`;
-    log.warn("rep.rollout.active", {
-      configuration,
-      replaces: shortHash(replaced),
-      detail,
-    });
   }
 
   #logFailure(error: unknown, level: "error" | "debug"): void {

@@ -1,7 +1,7 @@
 import { SharedCalls } from "../values/shared_calls.ts";
 import type { EventLog } from "./event_log.ts";
 import { eventFrame, type Frame, sizeOf, takeAfter } from "./frame.ts";
-import type { LogEvent } from "./log_event.ts";
+import type { LogEvent } from "./event.ts";
 
 /** Events that were read from the store together. */
 interface Page {

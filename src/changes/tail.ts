@@ -1,6 +1,6 @@
 import type { EventLog, PublicState } from "./event_log.ts";
 import { eventFrame, type Frame, sizeOf, takeAfter } from "./frame.ts";
-import { type LogEvent, tagOf } from "./log_event.ts";
+import { type LogEvent, tagOf } from "./event.ts";
 import { ReplayPages } from "./replay_pages.ts";
 
 /** An event in the cache. */

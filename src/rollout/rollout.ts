@@ -13,6 +13,7 @@ import {
   type Self,
 } from "./conflicts.ts";
 import type { Epochs } from "../keys/epochs.ts";
+import { ActiveLog } from "./active_log.ts";
 import type { Ranked } from "./election.ts";
 import { tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import { isLive, type Observation, stateOf } from "./observation.ts";
@@ -64,6 +65,7 @@ const JITTER = 0.2;
  */
 export class Rollout {
   readonly #options: RolloutOptions;
+  readonly #activeLog: ActiveLog;
   /** What the last heartbeat announced. */
   #announced: Ranked | undefined;
   #observations: ReadonlyMap<string, Observation> = new Map();
@@ -88,6 +90,7 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+    this.#activeLog = new ActiveLog(options.log);
   }
 
   /** Calls back when another configuration becomes active, and when this process begins or ends to stand apart. */
@@ -281,6 +284,7 @@ export class Rollout {
     const strangers = findStrangers(self, this.#observations.values());
     this.#noteConflicts(self, strangers.length > 0);
     this.#setActive(result.decision.active, strangers.some(isLive));
+    this.#activeLog.note(this);
     return result.fencing;
   }
 

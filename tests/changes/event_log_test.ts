@@ -5,7 +5,7 @@ import {
   type PublicTarget,
 } from "../../src/changes/commit_difference.ts";
 import type { EventLog } from "../../src/changes/event_log.ts";
-import type { LogEvent } from "../../src/changes/log_event.ts";
+import type { LogEvent } from "../../src/changes/event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { retryConflicts } from "../../src/store/retry.ts";

@@ -1,10 +1,10 @@
-import type { LogEvent } from "../../src/changes/log_event.ts";
 import {
   eventId,
   EVENTS,
+  type LogEvent,
   type StoredEvent,
   toEvents,
-} from "../../src/changes/stored_event.ts";
+} from "../../src/changes/event.ts";
 import type { Environment } from "../../src/config/classify.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -67,6 +67,7 @@ export class Configuration {
   #queuedReload: Promise<void> | undefined;
   /** Whether a caller of the queued reload wants to know that nothing has changed. */
   #logsUnchanged = false;
+  /** It never rejects. */
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
   #lastReloadAt = 0;
@@ -137,14 +138,20 @@ export class Configuration {
    *
    * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
    */
-  reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
+  async reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
     this.#logsUnchanged ||= logsUnchanged;
-    this.#queuedReload ??= this.#runningReload.catch(() => {}).then(() => {
-      this.#queuedReload = undefined;
-      if (this.#isClosed) return;
-      return this.#runningReload = this.#reload();
-    });
-    return this.#queuedReload;
+    this.#queuedReload ??= this.#reloadNext();
+    await this.#queuedReload;
+  }
+
+  /** Reloads as soon as the reload under way has ended: of two at once, the one that has read the older files could come last. */
+  async #reloadNext(): Promise<void> {
+    await this.#runningReload;
+    this.#queuedReload = undefined;
+    if (this.#isClosed) return;
+    const reload = this.#reload();
+    this.#runningReload = reload.catch(() => {}); // the callers handle the rejection
+    await reload;
   }
 
   async #reload(): Promise<void> {
@@ -165,17 +172,26 @@ export class Configuration {
     const isUnchanged = hasSameVariables(this.#snapshot, before);
     if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
     this.listeners.notify(before, this.#snapshot);
-    const saysUnchanged = isUnchanged && logsUnchanged;
     this.#count(isUnchanged ? "unchanged" : "applied");
-    // A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is.
-    const level = !isUnchanged || isRecovery || saysUnchanged
-      ? "info"
-      : "debug";
-    const unchanged = saysUnchanged ? "no variable has changed" : undefined;
-    const detail = isPublished
-      ? unchanged
-      : "read, but not published yet: see rep.config.not_published";
-    this.#options.log[level]("rep.config.reloaded", {
+    this.#logReload({ isUnchanged, isPublished, isRecovery, logsUnchanged });
+  }
+
+  /** A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is. */
+  #logReload(outcome: {
+    readonly isUnchanged: boolean;
+    readonly isPublished: boolean;
+    readonly isRecovery: boolean;
+    readonly logsUnchanged: boolean;
+  }): void {
+    const { isUnchanged, isPublished, isRecovery, logsUnchanged } = outcome;
+    const isNews = !isUnchanged || isRecovery || logsUnchanged;
+    let detail: string | undefined;
+    if (isUnchanged && logsUnchanged) detail = "no variable has changed";
+    if (!isPublished) {
+      detail = "read, but not published yet: see rep.config.not_published";
+    }
+    const { log } = this.#options;
+    log[isNews ? "info" : "debug"]("rep.config.reloaded", {
       ...describe(this.#snapshot),
       detail,
     });
@@ -257,7 +273,7 @@ export class Configuration {
   /** Waits for a reload that is running. No other begins. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#runningReload.catch(() => {}); // its caller handles the rejection
+    await this.#runningReload;
   }
 }
 

@@ -311,7 +311,7 @@ Deno.test("Rollout logs an error of a scheduled heartbeat and sends the next one
     "ERROR",
     "rep.task.failed",
   ]]);
-  assertStringIncludes(String(lines[0]?.detail), "broken listener");
+  assertStringIncludes(String(errors[0]?.detail), "broken listener");
   store.reset();
   await cluster.clock.tick(PERIOD_MS);
   assertEquals([old.active, store.counts], ["b", {

@@ -9,12 +9,11 @@ import {
 /** Where the gateway of a check is, for its clients. */
 export const ORIGIN = "https://app.example.com";
 
+/** A tier that lost all its variables would be rejected, so that these stay. */
+const HIDDEN = { REP_SENSITIVE_TOKEN: "t0ken", REP_SERVER_SECRET: "hidden" };
+
 /** Variables of all three tiers. */
-export const VARIABLES = {
-  REP_PUBLIC_TITLE: "</script>",
-  REP_SENSITIVE_TOKEN: "t0ken",
-  REP_SERVER_SECRET: "hidden",
-};
+export const VARIABLES = { REP_PUBLIC_TITLE: "</script>", ...HIDDEN };
 
 const PAGE =
   "<!doctype html><html><head><title>x</title></head><body>&amp;</body></html>";
@@ -25,7 +24,7 @@ export interface Subject {
   readonly lines: Record<string, unknown>[];
   /** Sends a request from an address. */
   ask(path: string, init?: RequestInit, hostname?: string): Promise<Response>;
-  /** Replaces the variables, and reloads. */
+  /** Replaces the variables that are not {@linkcode HIDDEN}, and reloads. */
   set(variables: Record<string, string>): Promise<void>;
   /** Returns a page with the configuration. */
   page(headers?: HeadersInit, init?: ResponseInit): Promise<Response>;
@@ -55,7 +54,7 @@ export async function withGateway(
           remoteAddr: { transport: "tcp", hostname },
         }),
       async set(replaced) {
-        variables = replaced;
+        variables = { ...HIDDEN, ...replaced };
         await gateway.reload();
       },
       async page(headers = {}, init = {}) {

@@ -49,7 +49,7 @@ export const POLL_MS = 1_000;
 /** The mean period of heartbeats, and how many representatives a configuration has: `src/rollout/`. */
 export const HEARTBEAT_MS = 4_500;
 export const MAX_REPRESENTATIVES = 8;
-/** Rate limit windows and their sweep: `src/keys/sweep_windows.ts`. */
+/** Rate limit windows and their sweep: `src/keys/rate_limit.ts`. */
 export const WINDOW_S = 60;
 export const SWEEP_S = 60;
 export const SWEEP_PAGE = 500;

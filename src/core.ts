@@ -66,13 +66,11 @@ export class Core {
     this.failure = options.failure;
     const { clock, random, metrics, masterKey } = options;
     const { signal } = this.#closing;
-    const onChange = (failure: Error | undefined) =>
-      this.#handleStoreChange(failure);
     const store = this.store = new CircuitBreaker(options.store, {
       clock,
       metrics,
-      onChange,
     });
+    store.onChange = (failure) => this.#handleStoreChange(failure);
     const tasks = this.#tasks = new BackgroundTasks({
       ...options,
       store,

@@ -1,4 +1,4 @@
-import { retryConflicts } from "../store/retry.ts";
+import { retryConflicts } from "../store/commits.ts";
 import {
   type Check,
   type Entry,

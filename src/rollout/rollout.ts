@@ -1,5 +1,5 @@
 import { type Log, logTaskError } from "../observe/log.ts";
-import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import { retryConflicts, type RetryOptions } from "../store/commits.ts";
 import {
   type Check,
   type Store,

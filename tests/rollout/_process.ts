@@ -76,7 +76,6 @@ export class Process {
       store: this.#recording(
         new CircuitBreaker(simulation.storeOf(this), {
           clock: this.clock,
-          onChange() {},
           metrics: noMetrics,
         }),
       ),

@@ -172,9 +172,9 @@ async function withStore<T>(
   const gatewayStore = storeOfApp(storeOfGateway(opened, line), line.app);
   const store = new CircuitBreaker(gatewayStore, {
     clock,
-    onChange,
     metrics: noMetrics,
   });
+  store.onChange = onChange;
   try {
     return await run(store);
   } finally {

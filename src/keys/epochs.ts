@@ -1,10 +1,10 @@
 import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import {
-  BLOB_KEY_INFO,
   deriveKey,
   FINGERPRINT_INFO,
   INTEGRITY_KEY_INFO,
+  SESSION_KEY_INFO,
 } from "./hkdf.ts";
 
 /** Options of {@linkcode Epochs}. */
@@ -26,8 +26,8 @@ export interface EpochKeys {
    * persistent store.
    */
   readonly kid: string;
-  /** Encrypts the SENSITIVE values of the epoch's pages. */
-  readonly blobKey: Uint8Array<ArrayBuffer>;
+  /** Encrypts the SENSITIVE values of the epoch's pages, whose scripts ask for it. */
+  readonly sessionKey: Uint8Array<ArrayBuffer>;
   /** Authenticates the PUBLIC values of the epoch's pages. */
   readonly integrityKey: Uint8Array<ArrayBuffer>;
 }
@@ -148,9 +148,9 @@ export class Epochs {
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#loadMasterKey();
     this.#fingerprint ??= await deriveFingerprint(masterKey);
-    const blobKey = await deriveKey(masterKey, {
+    const sessionKey = await deriveKey(masterKey, {
       salt: epoch,
-      info: BLOB_KEY_INFO,
+      info: SESSION_KEY_INFO,
     });
     const integrityKey = await deriveKey(masterKey, {
       salt: epoch,
@@ -158,7 +158,7 @@ export class Epochs {
     });
     return {
       kid: `${epoch}-${this.#fingerprint}`,
-      blobKey,
+      sessionKey,
       integrityKey,
     };
   }

@@ -1,16 +1,12 @@
 import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import {
-  type Check,
-  type Entry,
   type Key,
-  type ListOptions,
   OPERATION_TIMEOUT_MS,
   type Store,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
-  type Write,
 } from "./store.ts";
 
 /** Options of {@linkcode CircuitBreaker}. */
@@ -79,24 +75,17 @@ export class CircuitBreaker implements Store {
     };
   }
 
-  get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return this.#run("read", () => this.#store.get(key));
-  }
+  readonly get: Store["get"] = (key) =>
+    this.#run("read", () => this.#store.get(key));
 
-  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return this.#run("read", () => this.#store.getMany(keys));
-  }
+  readonly getMany: Store["getMany"] = (keys) =>
+    this.#run("read", () => this.#store.getMany(keys));
 
-  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    return this.#run("read", () => this.#store.list(prefix, options));
-  }
+  readonly list: Store["list"] = (prefix, options) =>
+    this.#run("read", () => this.#store.list(prefix, options));
 
-  commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    return this.#run("write", () => this.#store.commit(checks, writes));
-  }
+  readonly commit: Store["commit"] = (checks, writes) =>
+    this.#run("write", () => this.#store.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
     return this.#store.watch(key, hint);

@@ -95,14 +95,11 @@ async function openServer(
 ): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
   const connect = async () => kvStore(await Deno.openKv(url), { maxChecks });
-  const open = () => orCannotOpen(url, connect);
-  const engine = "Deno KV";
-  const isTransient = isOutage;
   return await openRemoteStore({
-    open,
-    isTransient,
+    open: () => orCannotOpen(url, connect),
+    isTransient: isOutage,
     maxChecks,
-    engine,
+    engine: "Deno KV",
     log,
     clock,
     random,
@@ -117,15 +114,11 @@ async function openPostgres(
   const target = parsePostgresUrl(url);
   const postgres = await orCannotOpen(url, loadPostgres);
   const connect = () => postgres.openPostgresStore(target, { clock, random });
-  const open = () => orCannotOpen(url, connect);
-  const maxChecks = postgres.POSTGRES_MAX_CHECKS;
-  const engine = "PostgreSQL";
-  const isTransient = isUnavailable;
   return await openRemoteStore({
-    open,
-    isTransient,
-    maxChecks,
-    engine,
+    open: () => orCannotOpen(url, connect),
+    isTransient: isUnavailable,
+    maxChecks: postgres.POSTGRES_MAX_CHECKS,
+    engine: "PostgreSQL",
     log,
     clock,
     random,

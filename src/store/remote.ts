@@ -1,17 +1,13 @@
 import { type Log, messageOf } from "../observe/log.ts";
 import { type Clock, sleep } from "../values/clock.ts";
 import {
-  type Check,
-  type Entry,
   type Key,
-  type ListOptions,
   OPERATION_TIMEOUT_MS,
   type Store,
   StoreFullError,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
-  type Write,
 } from "./store.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
@@ -88,24 +84,17 @@ class RemoteStore implements Store {
     }
   }
 
-  get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return this.#run((connection) => connection.get(key));
-  }
+  readonly get: Store["get"] = (key) =>
+    this.#run((connection) => connection.get(key));
 
-  getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return this.#run((connection) => connection.getMany(keys));
-  }
+  readonly getMany: Store["getMany"] = (keys) =>
+    this.#run((connection) => connection.getMany(keys));
 
-  list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    return this.#run((connection) => connection.list(prefix, options));
-  }
+  readonly list: Store["list"] = (prefix, options) =>
+    this.#run((connection) => connection.list(prefix, options));
 
-  commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    return this.#run((connection) => connection.commit(checks, writes));
-  }
+  readonly commit: Store["commit"] = (checks, writes) =>
+    this.#run((connection) => connection.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
     const stop = this.#connection?.watch(key, hint) ?? (() => {});

@@ -25,14 +25,11 @@ export async function retryConflicts<T>(
   attempt: () => Promise<T | undefined>,
   { clock, random }: RetryOptions,
 ): Promise<T> {
-  for (let attempts = 1;; attempts++) {
+  for (let attempts = 1; attempts <= MAX_ATTEMPTS; attempts++) {
     const result = await attempt();
     if (result !== undefined) return result;
-    if (attempts === MAX_ATTEMPTS) break;
-    await sleep(
-      random() * Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1)),
-      clock,
-    );
+    const backoff = Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1));
+    if (attempts < MAX_ATTEMPTS) await sleep(random() * backoff, clock);
   }
   throw new StoreUnavailableError(
     `Cannot commit to the store: ${MAX_ATTEMPTS} attempts conflicted with other writers`,
@@ -63,18 +60,23 @@ const encoder = new TextEncoder();
 /** Splits changes into batches that each fit into one commit. */
 export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
   const all: C[][] = [];
-  let [bytes, keyBytes] = [Infinity, Infinity];
+  let batch: C[] = [];
+  let bytes = 0;
+  let keyBytes = 0;
   for (const change of changes) {
     const size = sizeOf(change);
-    const isFull = (all.at(-1)?.length ?? 0) >= MAX_CHANGES ||
-      bytes + size.bytes > MAX_BYTES ||
-      keyBytes + size.keyBytes > MAX_KEY_BYTES;
-    if (isFull) {
-      all.push([]);
-      [bytes, keyBytes] = [0, 0];
+    const fits = batch.length < MAX_CHANGES &&
+      bytes + size.bytes <= MAX_BYTES &&
+      keyBytes + size.keyBytes <= MAX_KEY_BYTES;
+    if (!fits || all.length === 0) {
+      batch = [];
+      all.push(batch);
+      bytes = 0;
+      keyBytes = 0;
     }
-    all.at(-1)?.push(change);
-    [bytes, keyBytes] = [bytes + size.bytes, keyBytes + size.keyBytes];
+    batch.push(change);
+    bytes += size.bytes;
+    keyBytes += size.keyBytes;
   }
   return all;
 }

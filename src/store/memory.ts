@@ -35,14 +35,15 @@ class MemoryStore implements Store {
     checks: readonly Check[],
     writes: readonly Write[],
   ): Promise<string | undefined> {
-    const isCurrent = checks.every(({ key, version }) =>
-      (this.#find(key)?.version ?? null) === version
-    );
-    if (!isCurrent) return Promise.resolve(undefined);
+    for (const { key, version } of checks) {
+      const found = this.#find(key)?.version ?? null;
+      if (found !== version) return Promise.resolve(undefined);
+    }
     const version = String(++this.#commits);
     for (const write of writes) this.#write(write, version);
     for (const { key } of writes) {
-      this.#watchers.get(idOf(key))?.forEach((hint) => queueMicrotask(hint));
+      const hints = this.#watchers.get(idOf(key)) ?? [];
+      for (const hint of hints) queueMicrotask(hint);
     }
     return Promise.resolve(version);
   }

@@ -277,10 +277,7 @@ export class PostgresPool {
 
   async #acquire(): Promise<Slot> {
     if (this.#isClosed) return undefined; // which cannot be opened
-    if (this.#free.length > 0) {
-      const open = this.#free.findLastIndex((slot) => slot?.isOpen);
-      return this.#free.splice(open, 1)[0]; // the last one if none is open
-    }
+    if (this.#free.length > 0) return this.#free.pop();
     const slot = Promise.withResolvers<Slot>();
     this.#waiting.push(slot.resolve);
     return await slot.promise;

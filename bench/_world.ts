@@ -55,7 +55,7 @@ export const SWEEP_S = 60;
 export const SWEEP_PAGE = 500;
 /** When clients reconnect: `src/changes/hub.ts`. */
 export const RETRY_MS = [2_000, 8_000] as const;
-/** Commits that meet a conflict: `src/store/retry.ts`. */
+/** Commits that meet a conflict: `src/store/commits.ts`. */
 export const MAX_TRIES = 40;
 export const MAX_PAUSE_MS = 100;
 /** The circuit breaker: `src/store/circuit_breaker.ts`. */

@@ -42,6 +42,8 @@ interface WaitingRequest {
 /** Clients to be counted in one commit, each with its requests, or with none if only its window is to be stored. */
 type Batch = ReadonlyMap<string, readonly WaitingRequest[]>;
 
+type Decisions = Map<WaitingRequest, RateDecision>;
+
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS = 10_000;
 /** How long a request waits for the store: a page that waits for its key is worse than a limit that is late. */
@@ -77,10 +79,11 @@ export class RateLimit {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #limit: number;
+  /** What memory knows of each client. */
   readonly #windows = new SizeBoundedCache<Window>(MAX_CLIENTS);
   /** Clients with requests that are counted in memory only. */
   readonly #unsaved = new Set<string>();
-  /** In order of arrival. A request leaves when it is decided. */
+  /** The requests that wait for the store, in order of arrival. */
   readonly #waiting = new Set<WaitingRequest>();
   #lastTurn: Promise<void> = Promise.resolve();
 
@@ -93,12 +96,10 @@ export class RateLimit {
 
   /** Counts a request of a client if it is within the limit. Takes about a second at most. */
   async take(clientKey: string): Promise<RateDecision> {
-    const known = this.#decide(clientKey);
+    const known = this.#decideFromMemory(clientKey);
     if (!known.isAllowed) return known;
+    if (this.#isStoreBehind()) return this.#countInMemory(clientKey);
     const at = this.#clock.now();
-    const [oldest] = this.#waiting;
-    const isStoreBehind = oldest !== undefined && at - oldest.at >= MAX_LAG_MS;
-    if (isStoreBehind) return this.#takeFromMemory(clientKey);
     const outcome = Promise.withResolvers<RateDecision>();
     const request = { clientKey, at, outcome };
     this.#waiting.add(request);
@@ -107,7 +108,7 @@ export class RateLimit {
       return await withTimeout(outcome.promise, MAX_WAIT_MS, this.#clock);
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      return this.#takeFromMemory(clientKey);
+      return this.#countInMemory(clientKey);
     } finally {
       this.#waiting.delete(request);
     }
@@ -123,7 +124,7 @@ export class RateLimit {
     const clients = [...this.#unsaved];
     for (const slice of slices(clients, this.#batchSize)) {
       const batch = new Map(slice.map((clientKey) => [clientKey, []]));
-      await this.#inTurn(() => this.#count(batch));
+      await this.#inTurn(() => this.#countInStore(batch));
       for (const clientKey of slice) this.#unsaved.delete(clientKey);
     }
     return clients.length;
@@ -142,9 +143,7 @@ export class RateLimit {
     do {
       page = await this.#store.list([KEY_PREFIX], { from, limit: PAGE_SIZE });
       const now = this.#clock.now();
-      const expired = page.filter(({ value }) =>
-        recent(value, now).length === 0
-      );
+      const expired = page.filter((entry) => !recent(entry.value, now).length);
       for (const slice of slices(expired, this.#store.maxChecks)) {
         // If one of the windows has changed meanwhile, all of them stay until the next sweep.
         const checks = slice.map(({ key, version }) => ({ key, version }));
@@ -155,7 +154,7 @@ export class RateLimit {
     } while (page.length === PAGE_SIZE);
   }
 
-  /** Whether nobody has swept within the last minute. Of several processes that ask at once, one commits. */
+  /** Whether nobody has swept within the last minute. Of several processes that ask at once, one gets to commit. */
   async #isOurTurnToSweep(): Promise<boolean> {
     const now = this.#clock.now();
     const last = await this.#store.get<number>(SWEPT_AT);
@@ -165,86 +164,18 @@ export class RateLimit {
     return await this.#store.commit([check], [write]) !== undefined;
   }
 
-  #takeFromMemory(clientKey: string): RateDecision {
-    const decision = this.#decide(clientKey);
+  #decideFromMemory(clientKey: string): RateDecision {
+    const window = this.#windowOf(clientKey);
+    return decide(window, this.#clock.now(), this.#limit);
+  }
+
+  #countInMemory(clientKey: string): RateDecision {
+    const decision = this.#decideFromMemory(clientKey);
     if (!decision.isAllowed) return decision;
     const window = add(this.#windowOf(clientKey), this.#clock.now());
     this.#windows.set(clientKey, window);
     if (this.#unsaved.size < MAX_CLIENTS) this.#unsaved.add(clientKey);
     return decision;
-  }
-
-  /** Decides with what memory knows. */
-  #decide(clientKey: string): RateDecision {
-    const window = this.#windowOf(clientKey);
-    return decide(window, this.#clock.now(), this.#limit);
-  }
-
-  /** Runs work after that of all earlier calls: two commits at a time could compete for the same window. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTurn.then(work);
-    this.#lastTurn = turn.catch(() => {}); // the caller handles the error
-    return turn;
-  }
-
-  /** Counts the requests that have waited longest. It never rejects, but their outcomes do. */
-  async #countWaiting(): Promise<void> {
-    const requests = [...this.#waiting.values().take(this.#batchSize)];
-    try {
-      await this.#count(Map.groupBy(requests, ({ clientKey }) => clientKey));
-    } catch (error) {
-      for (const { outcome } of requests) outcome.reject(error);
-    }
-    for (const request of requests) this.#waiting.delete(request);
-  }
-
-  get #batchSize(): number {
-    const fitting = Math.floor(MAX_TIMES_IN_COMMIT / this.#limit);
-    return Math.min(this.#store.maxChecks, fitting);
-  }
-
-  async #count(batch: Batch): Promise<void> {
-    if (batch.size === 0) return;
-    const options = { clock: this.#clock, random: this.#random };
-    const count = () => this.#tryToCount(batch);
-    const decisions = await retryConflicts(count, options);
-    for (const [request, decision] of decisions) {
-      request.outcome.resolve(decision);
-    }
-  }
-
-  /** @returns The decisions about all requests, or `undefined` after a conflict with another process. */
-  async #tryToCount(
-    batch: Batch,
-  ): Promise<Map<WaitingRequest, RateDecision> | undefined> {
-    const keys = [...batch.keys()].map(windowKey);
-    const entries = await this.#store.getMany<Window>(keys);
-    const now = this.#clock.now();
-    const decisions = new Map<WaitingRequest, RateDecision>();
-    const changed = new Map<string, Window>();
-    const checks: Check[] = [];
-    const writes: Write[] = [];
-    for (const [index, [clientKey, requests]] of [...batch].entries()) {
-      const entry = entries[index];
-      const stored = recent(entry?.value ?? [], now);
-      let window = this.#learn(clientKey, stored); // if the commit fails, counting in memory goes on from here
-      for (const request of requests) {
-        const decision = decide(window, now, this.#limit);
-        if (decision.isAllowed) window = add(window, now);
-        decisions.set(request, decision);
-      }
-      if (window.length === stored.length) continue;
-      const key = windowKey(clientKey);
-      checks.push({ key, version: entry?.version ?? null });
-      writes.push({ key, value: window.slice(-this.#limit) });
-      changed.set(clientKey, window);
-    }
-    if (writes.length > 0) {
-      const version = await this.#store.commit(checks, writes);
-      if (version === undefined) return undefined;
-    }
-    for (const [clientKey, window] of changed) this.#learn(clientKey, window);
-    return decisions;
   }
 
   /** What memory knows of a client's window. */
@@ -257,6 +188,78 @@ export class RateLimit {
     const window = merge(this.#windowOf(clientKey), stored);
     this.#windows.set(clientKey, window);
     return window;
+  }
+
+  #isStoreBehind(): boolean {
+    const [oldest] = this.#waiting;
+    if (oldest === undefined) return false;
+    return this.#clock.now() - oldest.at >= MAX_LAG_MS;
+  }
+
+  get #batchSize(): number {
+    const fitting = Math.floor(MAX_TIMES_IN_COMMIT / this.#limit);
+    return Math.min(this.#store.maxChecks, fitting);
+  }
+
+  /** Runs work after that of all earlier calls: two commits at a time could compete for the same window. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#lastTurn.then(work);
+    this.#lastTurn = turn.catch(() => {}); // the caller handles the error
+    return turn;
+  }
+
+  /** Counts the requests that have waited longest, if any still wait. It never rejects: their outcomes do. */
+  async #countWaiting(): Promise<void> {
+    const requests = [...this.#waiting.values().take(this.#batchSize)];
+    if (requests.length === 0) return;
+    try {
+      const batch = Map.groupBy(requests, ({ clientKey }) => clientKey);
+      await this.#countInStore(batch);
+    } catch (error) {
+      for (const { outcome } of requests) outcome.reject(error);
+    }
+    for (const request of requests) this.#waiting.delete(request);
+  }
+
+  async #countInStore(batch: Batch): Promise<void> {
+    const options = { clock: this.#clock, random: this.#random };
+    const attempt = () => this.#tryToCount(batch);
+    const decisions = await retryConflicts(attempt, options);
+    for (const [request, decision] of decisions) {
+      request.outcome.resolve(decision);
+    }
+  }
+
+  /** @returns The decisions about all requests, or `undefined` after a conflict with another process. */
+  async #tryToCount(batch: Batch): Promise<Decisions | undefined> {
+    const clients = [...batch.keys()];
+    const entries = await this.#store.getMany<Window>(clients.map(windowKey));
+    const now = this.#clock.now();
+    const decisions: Decisions = new Map();
+    const changed = new Map<string, Window>();
+    const checks: Check[] = [];
+    const writes: Write[] = [];
+    for (const [index, clientKey] of clients.entries()) {
+      const entry = entries[index];
+      const stored = recent(entry?.value ?? [], now);
+      let window = this.#learn(clientKey, stored); // if the commit fails, counting in memory goes on from here
+      for (const request of batch.get(clientKey) ?? []) {
+        const decision = decide(window, now, this.#limit);
+        if (decision.isAllowed) window = add(window, now);
+        decisions.set(request, decision);
+      }
+      if (window.length === stored.length) continue; // the store knows all of it
+      const key = windowKey(clientKey);
+      checks.push({ key, version: entry?.version ?? null });
+      writes.push({ key, value: window.slice(-this.#limit) });
+      changed.set(clientKey, window);
+    }
+    if (changed.size > 0) {
+      const version = await this.#store.commit(checks, writes);
+      if (version === undefined) return undefined;
+    }
+    for (const [clientKey, window] of changed) this.#learn(clientKey, window);
+    return decisions;
   }
 }
 

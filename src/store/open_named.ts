@@ -7,6 +7,8 @@ import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
 
+type PostgresModule = typeof import("./postgres/postgres.ts");
+
 /** How many checks a `denokv` server accepts per commit. */
 const MAX_SERVER_CHECKS = 10;
 
@@ -129,9 +131,7 @@ async function openPostgres(
  * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than
  * connecting may.
  */
-async function loadPostgres(): Promise<
-  typeof import("./postgres/postgres.ts")
-> {
+async function loadPostgres(): Promise<PostgresModule> {
   const postgres = await import("./postgres/postgres.ts");
   const { loadPostgresDriver } = await import("./postgres/connection.ts");
   await loadPostgresDriver();

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { openPersistentStore } from "../../src/cli/commands/command_io.ts";
-import { openStore, withPrivateUmask } from "../../src/store/open.ts";
+import { openStore } from "../../src/store/open.ts";
 import { restrictToOwner } from "../../src/store/open_named.ts";
 import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
@@ -127,23 +127,3 @@ async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
     Deno.chmod = chmod;
   }
 }
-
-Deno.test("withPrivateUmask() restores the umask, also after an error", async () => {
-  const before = Deno.umask();
-  assertEquals(
-    await withPrivateUmask(() => Promise.resolve(Deno.umask())),
-    0o077,
-  );
-  await assertRejects(() =>
-    withPrivateUmask(() => Promise.reject(new Error("no")))
-  );
-  assertEquals(Deno.umask(), before);
-});
-
-Deno.test(
-  "withPrivateUmask() needs no permission",
-  { permissions: {} },
-  async () => {
-    assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
-  },
-);

@@ -86,17 +86,17 @@ export class PostgresConnection {
     const failures: string[] = [];
     for (const host of target.hosts) {
       if (signal.aborted) break;
+      const client = await createClient(host, target);
+      const connection = new PostgresConnection(client);
       try {
-        const client = await createClient(host, target);
-        const connection = new PostgresConnection(client);
         await connection.#connect(signal);
         if (await connection.#acceptsWrites()) return connection;
-        connection.close();
         failures.push("it is a standby");
       } catch (error) {
         if (isPermanent(error)) throw new PermanentError(messageOf(error));
         failures.push(messageOf(error));
       }
+      connection.close();
     }
     const reasons = failures.join("; ");
     throw new StoreUnavailableError(

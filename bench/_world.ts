@@ -49,13 +49,13 @@ export const POLL_MS = 1_000;
 /** The mean period of heartbeats, and how many representatives a configuration has: `src/rollout/`. */
 export const HEARTBEAT_MS = 4_500;
 export const MAX_REPRESENTATIVES = 8;
-/** Rate limit windows and their sweep: `src/keys/sweep_windows.ts`. */
+/** Rate limit windows and their sweep: `src/keys/rate_limit.ts`. */
 export const WINDOW_S = 60;
 export const SWEEP_S = 60;
 export const SWEEP_PAGE = 500;
 /** When clients reconnect: `src/changes/hub.ts`. */
 export const RETRY_MS = [2_000, 8_000] as const;
-/** Commits that meet a conflict: `src/store/retry.ts`. */
+/** Commits that meet a conflict: `src/store/commits.ts`. */
 export const MAX_TRIES = 40;
 export const MAX_PAUSE_MS = 100;
 /** The circuit breaker: `src/store/circuit_breaker.ts`. */

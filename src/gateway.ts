@@ -290,7 +290,7 @@ class RunningGateway implements Gateway {
     this.#content = content;
 
     this.#store = new CircuitBreaker(services.store, { clock, metrics });
-    this.#store.onChange((failure) => this.#handleStoreChange(failure));
+    this.#store.onChange = (failure) => this.#handleStoreChange(failure);
     this.#tasks = new BackgroundTasks({
       store: this.#store,
       clock,

@@ -79,8 +79,8 @@ export function createChanges(options: ChangesOptions): Changes {
     log,
     metrics,
   });
-  rollout.onActiveChange(() => publisher.followRollout());
-  tail.onEvents((frames) => hub.deliver(frames));
+  rollout.onActiveChange = () => publisher.followRollout();
+  tail.onEvents = (frames) => hub.deliver(frames);
   metrics.observe("rep.rollout.active", () => observeActive(rollout));
   return new Changes({ store, log, rollout, tail, publisher, hub });
 }

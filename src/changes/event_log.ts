@@ -1,4 +1,4 @@
-import { batches } from "../store/batches.ts";
+import { batches } from "../store/commits.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/slices.ts";

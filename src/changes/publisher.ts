@@ -4,7 +4,7 @@ import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { sampleNames } from "../rollout/conflicts.ts";
 import { type Rollout, StandsApartError } from "../rollout/rollout.ts";
-import { retryConflicts } from "../store/retry.ts";
+import { retryConflicts } from "../store/commits.ts";
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";

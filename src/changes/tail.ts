@@ -10,9 +10,6 @@ interface CachedFrame extends Frame {
   readonly value: string | undefined;
 }
 
-/** Called with new events, in order. */
-type FrameListener = (frames: readonly Frame[]) => void;
-
 /** The size of a process's cache; older events are read from the store. */
 const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
@@ -20,8 +17,9 @@ const PAGE_SIZE = 500;
 
 /** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
 export class Tail {
+  /** Called with new events, in order. */
+  onEvents: (frames: readonly Frame[]) => void = () => {};
   readonly #log: EventLog;
-  #notify: FrameListener = () => {};
   readonly #encoder = new TextEncoderStream();
   readonly #texts = this.#encoder.writable.getWriter();
   readonly #encoded = this.#encoder.readable.getReader();
@@ -41,11 +39,6 @@ export class Tail {
   constructor(log: EventLog) {
     this.#log = log;
     this.#replayPages = new ReplayPages(log);
-  }
-
-  /** Calls back with new events, in order. */
-  onEvents(listener: FrameListener): void {
-    this.#notify = listener;
   }
 
   /** The id of the newest known event, or 0 if there is none. */
@@ -141,7 +134,7 @@ export class Tail {
       frames.push(await this.#encode(event));
     }
     for (const frame of frames) this.#add(frame);
-    this.#notify(frames);
+    this.onEvents(frames);
   }
 
   #add(frame: CachedFrame): void {

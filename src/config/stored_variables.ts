@@ -1,5 +1,8 @@
-import { batches } from "../store/batches.ts";
-import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import {
+  batches,
+  retryConflicts,
+  type RetryOptions,
+} from "../store/commits.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Environment } from "./classify.ts";

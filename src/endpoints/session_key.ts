@@ -197,7 +197,7 @@ export class SessionKeys {
     });
     metrics.count("rep.session_keys.issued", 1);
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
-    const key = encodeBase64(keys.blobKey);
+    const key = encodeBase64(keys.sessionKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
     const headers = responseHeaders(requester.origin, "application/json");
     return new Response(body, { headers });

@@ -1,10 +1,10 @@
 import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import {
-  BLOB_KEY_INFO,
   deriveKey,
   FINGERPRINT_INFO,
   INTEGRITY_KEY_INFO,
+  SESSION_KEY_INFO,
 } from "./hkdf.ts";
 
 /** Options of {@linkcode Epochs}. */
@@ -26,8 +26,8 @@ export interface EpochKeys {
    * persistent store.
    */
   readonly kid: string;
-  /** Encrypts the SENSITIVE values of the epoch's pages. */
-  readonly blobKey: Uint8Array<ArrayBuffer>;
+  /** Encrypts the SENSITIVE values of the epoch's pages, whose scripts ask for it. */
+  readonly sessionKey: Uint8Array<ArrayBuffer>;
   /** Authenticates the PUBLIC values of the epoch's pages. */
   readonly integrityKey: Uint8Array<ArrayBuffer>;
 }
@@ -95,9 +95,8 @@ export class Epochs {
   /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */
   current(): string {
     const { clock, rotationMs } = this.#options;
-    return String(
-      Math.max(1, Math.floor(clock.now() / rotationMs) * rotationMs / 1_000),
-    );
+    const startMs = Math.floor(clock.now() / rotationMs) * rotationMs;
+    return String(Math.max(1, startMs / 1_000));
   }
 
   /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
@@ -105,10 +104,8 @@ export class Epochs {
     const { clock, rotationMs, retentionMs } = this.#options;
     const epoch = epochOf(kid);
     if (epoch === undefined) return "malformed";
-    const startMs = Number(epoch) * 1_000;
-    return startMs + rotationMs <= clock.now() - retentionMs
-      ? "expired"
-      : "valid";
+    const endMs = Number(epoch) * 1_000 + rotationMs;
+    return endMs + retentionMs <= clock.now() ? "expired" : "valid";
   }
 
   /**
@@ -148,26 +145,22 @@ export class Epochs {
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#loadMasterKey();
     this.#fingerprint ??= await deriveFingerprint(masterKey);
-    const blobKey = await deriveKey(masterKey, {
-      salt: epoch,
-      info: BLOB_KEY_INFO,
-    });
-    const integrityKey = await deriveKey(masterKey, {
-      salt: epoch,
-      info: INTEGRITY_KEY_INFO,
-    });
-    return {
-      kid: `${epoch}-${this.#fingerprint}`,
-      blobKey,
-      integrityKey,
-    };
+    const kid = `${epoch}-${this.#fingerprint}`;
+    const derive = (info: string) =>
+      deriveKey(masterKey, { salt: epoch, info });
+    const sessionKey = await derive(SESSION_KEY_INFO);
+    const integrityKey = await derive(INTEGRITY_KEY_INFO);
+    return { kid, sessionKey, integrityKey };
   }
 
-  #loadMasterKey(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.#masterKey ??= this.#options.masterKey().catch((error) => {
+  async #loadMasterKey(): Promise<Uint8Array<ArrayBuffer>> {
+    this.#masterKey ??= this.#options.masterKey();
+    try {
+      return await this.#masterKey;
+    } catch (error) {
       this.#masterKey = undefined;
       throw error;
-    });
+    }
   }
 }
 
@@ -179,12 +172,12 @@ function epochOf(kid: string): string | undefined {
 async function deriveFingerprint(
   masterKey: Uint8Array<ArrayBuffer>,
 ): Promise<string> {
-  const bytes = await deriveKey(masterKey, {
-    salt: "",
-    info: FINGERPRINT_INFO,
-  });
-  return Array.from(
-    bytes.subarray(0, FINGERPRINT_BYTES),
-    (byte) => byte.toString(16).padStart(2, "0"),
-  ).join("");
+  const info = FINGERPRINT_INFO;
+  const bytes = await deriveKey(masterKey, { salt: "", info });
+  const digits = Array.from(bytes.subarray(0, FINGERPRINT_BYTES), toHex);
+  return digits.join("");
+}
+
+function toHex(byte: number): string {
+  return byte.toString(16).padStart(2, "0");
 }

@@ -2,12 +2,12 @@
 interface DerivationOptions {
   /** The id of the epoch. */
   salt: string;
-  /** The purpose of the key, such as {@linkcode BLOB_KEY_INFO}. */
+  /** The purpose of the key, such as {@linkcode SESSION_KEY_INFO}. */
   info: string;
 }
 
-/** The purpose of the key that encrypts SENSITIVE values (REP-RFC-0001 §8.2.1). */
-export const BLOB_KEY_INFO = "rep-blob-encryption-v1";
+/** The purpose of the session key, which encrypts SENSITIVE values (REP-RFC-0001 §8.2.1). */
+export const SESSION_KEY_INFO = "rep-blob-encryption-v1";
 /** The purpose of the key that authenticates PUBLIC values. */
 export const INTEGRITY_KEY_INFO = "rep-integrity-v1";
 /** The purpose of the bytes that identify a master key without revealing it. */

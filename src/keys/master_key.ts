@@ -1,5 +1,5 @@
 import { decodeBase64 } from "@std/encoding/base64";
-import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import { retryConflicts, type RetryOptions } from "../store/commits.ts";
 import type { Store } from "../store/store.ts";
 
 /** The size of the master key in bytes: that of the keys of AES-256 and HMAC-SHA-256. */

@@ -1,7 +1,4 @@
-/**
- * When the last requests of a client were allowed: milliseconds since the Unix epoch, ascending. As many as the limit
- * are enough to decide about the next one.
- */
+/** When the last requests of a client were allowed: milliseconds since the Unix epoch, ascending. */
 export type Window = readonly number[];
 
 /** The outcome of a request. */
@@ -27,11 +24,8 @@ export function decide(
   if (first === undefined) {
     return { isAllowed: true, used: counted.length + 1, retryAfterMs: 0 };
   }
-  return {
-    isAllowed: false,
-    used: counted.length,
-    retryAfterMs: Math.max(1, first + WINDOW_MS - at),
-  };
+  const retryAfterMs = Math.max(1, first + WINDOW_MS - at);
+  return { isAllowed: false, used: counted.length, retryAfterMs };
 }
 
 /**
@@ -50,11 +44,12 @@ export function add(window: Window, at: number): Window {
 /** Returns the times of two windows in order. A time that is in both is the same request, and counts once. */
 export function merge(a: Window, b: Window): Window {
   const merged: number[] = [];
-  let [inA, inB] = [0, 0];
-  while (inA < a.length || inB < b.length) {
-    const next = Math.min(a[inA] ?? Infinity, b[inB] ?? Infinity);
-    if (a[inA] === next) inA++;
-    if (b[inB] === next) inB++;
+  let indexA = 0;
+  let indexB = 0;
+  while (indexA < a.length || indexB < b.length) {
+    const next = Math.min(a[indexA] ?? Infinity, b[indexB] ?? Infinity);
+    if (a[indexA] === next) indexA++;
+    if (b[indexB] === next) indexB++;
     merged.push(next);
   }
   return merged;

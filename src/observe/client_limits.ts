@@ -29,21 +29,27 @@ const ANY_CLIENT = "";
 
 /** Counts what clients have open, in all and per client, and logs what is rejected. */
 export class ClientLimits<Name extends string> {
-  readonly #options: ClientLimitsOptions<Name>;
+  readonly #event: string;
+  readonly #name: Name;
+  readonly #max: number;
+  readonly #maxPerClient: number;
   readonly #rejections: RejectionLog;
   /** How many each client has that has any. */
   readonly #clients = new Map<string, number>();
   #total = 0;
 
-  constructor(options: ClientLimitsOptions<Name>) {
-    this.#options = options;
-    const { clock, log, event } = options;
-    const summaryFields = (client: string) => this.#fieldsOf(client);
+  constructor(
+    { clock, log, event, name, max, maxPerClient }: ClientLimitsOptions<Name>,
+  ) {
+    this.#event = event;
+    this.#name = name;
+    this.#max = max;
+    this.#maxPerClient = maxPerClient;
     this.#rejections = new RejectionLog({
       clock,
       log,
       summaryEvent: event,
-      summaryFields,
+      summaryFields: (client) => this.#fieldsOf(client),
     });
   }
 
@@ -51,14 +57,13 @@ export class ClientLimits<Name extends string> {
   rejection(
     { address, clientKey }: CountedClient,
   ): Name | `${Name}_per_client` | undefined {
-    const { name, max, maxPerClient } = this.#options;
-    if (this.#countOf(clientKey) >= maxPerClient) {
+    if (this.#countOf(clientKey) >= this.#maxPerClient) {
       this.#report(clientKey, address);
-      return `${name}_per_client`;
+      return `${this.#name}_per_client`;
     }
-    if (this.#total < max) return undefined;
-    this.#report(ANY_CLIENT);
-    return name;
+    if (this.#total < this.#max) return undefined;
+    this.#report(ANY_CLIENT, ANY_CLIENT);
+    return this.#name;
   }
 
   /** Counts what was opened. */
@@ -80,14 +85,10 @@ export class ClientLimits<Name extends string> {
     this.#rejections.close();
   }
 
-  #report(key: string, address = key): void {
+  #report(key: string, address: string): void {
     const fields = { ...this.#fieldsOf(address), rejected: 1 };
-    this.#rejections.report({
-      key,
-      reason: "rejected",
-      event: this.#options.event,
-      fields,
-    });
+    const event = this.#event;
+    this.#rejections.report({ key, reason: "rejected", event, fields });
   }
 
   #countOf(clientKey: string): number {
@@ -96,9 +97,7 @@ export class ClientLimits<Name extends string> {
 
   /** Returns the fields of a line of the log: which limit was reached, and by whom. */
   #fieldsOf(client: string): LogFields {
-    const { name } = this.#options;
-    return client === ANY_CLIENT
-      ? { limit: name }
-      : { limit: `${name}_per_client`, client_ip: client };
+    if (client === ANY_CLIENT) return { limit: this.#name };
+    return { limit: `${this.#name}_per_client`, client_ip: client };
   }
 }

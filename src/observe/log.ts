@@ -51,11 +51,19 @@ export function createLog(options: LogOptions = {}): Log {
   const logger = new Logger("rep", levelName, { handlers: [handler] });
   const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
   return {
-    debug: (event, fields) => void logger.debug(event, fields),
-    info: (event, fields) =>
-      void (event === AUDIT_EVENT ? auditLogger : logger).info(event, fields),
-    warn: (event, fields) => void logger.warn(event, fields),
-    error: (event, fields) => void logger.error(event, fields),
+    debug(event, fields) {
+      logger.debug(event, fields);
+    },
+    info(event, fields) {
+      const chosen = event === AUDIT_EVENT ? auditLogger : logger;
+      chosen.info(event, fields);
+    },
+    warn(event, fields) {
+      logger.warn(event, fields);
+    },
+    error(event, fields) {
+      logger.error(event, fields);
+    },
   };
 }
 
@@ -105,23 +113,17 @@ function getFields({ args }: LogRecord): LogFields {
 }
 
 function formatJson(record: LogRecord): string {
-  const { datetime, levelName, msg } = record;
-  return toSafeJson({
-    time: datetime,
-    level: levelName,
-    msg,
-    ...getFields(record),
-  });
+  const { datetime: time, levelName: level, msg } = record;
+  return toSafeJson({ time, level, msg, ...getFields(record) });
 }
 
 function formatText(record: LogRecord): string {
-  const fields = Object.entries(getFields(record))
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${name}=${formatField(value)}`);
   const { datetime, levelName, msg } = record;
-  return [datetime.toISOString(), levelName.padEnd(5), msg, ...fields].join(
-    " ",
-  );
+  const words = [datetime.toISOString(), levelName.padEnd(5), msg];
+  for (const [name, value] of Object.entries(getFields(record))) {
+    if (value !== undefined) words.push(`${name}=${formatField(value)}`);
+  }
+  return words.join(" ");
 }
 
 /** Quotes text that could be read as another field or another line. */

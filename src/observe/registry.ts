@@ -5,21 +5,33 @@ import {
   INSTRUMENTS,
   type LabelValues,
 } from "./instruments.ts";
-import type { GaugeValue, MetricsSink } from "./metrics.ts";
-import { formatFamily, type Sample } from "./prometheus.ts";
+import { type GaugeValue, labelPairs, type MetricsSink } from "./metrics.ts";
 
-/** A series without a label has the key `undefined`. */
+/** The media type of the text format of Prometheus. */
+export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** The values of a series' labels; `undefined` without labels. */
 type Label = string | undefined;
+
+/** One line of the text format. */
+interface Sample {
+  readonly label: Label;
+  readonly value: number;
+  /** Appended to the name of the instrument. */
+  readonly suffix?: string;
+  /** The upper bound of a bucket. */
+  readonly le?: string;
+}
 
 /** How many minutes the plots of the status page have. */
 const MINUTES = 60;
 
-/** Keeps the measurements of a process in memory, for `GET /metrics`. */
+/** Keeps the measurements of a process in memory, for `GET /metrics` and the plots of the status page. */
 export class Registry implements MetricsSink {
   readonly #counters = new Map<string, Map<Label, number>>();
   readonly #gauges = new Map<string, () => GaugeValue>();
   readonly #histograms = new Map<string, Map<Label, Distribution>>();
-  /** The samples of the last minutes. */
+  /** The values of what is plotted at the end of each of the last minutes. */
   #minutes: readonly ReadonlyMap<string, number>[] = [];
 
   constructor(labelValues: LabelValues) {
@@ -30,10 +42,11 @@ export class Registry implements MetricsSink {
         this.#counters.set(name, new Map(labels.map((label) => [label, 0])));
       }
       if (type === "histogram") {
-        this.#histograms.set(
-          name,
-          new Map(labels.map((label) => [label, new Distribution()])),
-        );
+        const distributions = new Map<Label, Distribution>();
+        for (const label of labels) {
+          distributions.set(label, new Distribution());
+        }
+        this.#histograms.set(name, distributions);
       }
     }
   }
@@ -53,57 +66,58 @@ export class Registry implements MetricsSink {
 
   /** Returns all measurements in the text format of Prometheus. A gauge that nothing observes is left out. */
   format(): string {
-    return INSTRUMENT_NAMES.map((name) =>
-      formatFamily(name, INSTRUMENTS[name], this.#samples(name))
-    ).join("");
+    const lines: string[] = [];
+    for (const name of INSTRUMENT_NAMES) {
+      const instrument: Instrument = INSTRUMENTS[name];
+      const samples = this.#samples(name);
+      if (samples.length === 0) continue;
+      const fullName = prometheusName(name, instrument);
+      lines.push(`# HELP ${fullName} ${instrument.help}`);
+      lines.push(`# TYPE ${fullName} ${instrument.type}`);
+      for (const sample of samples) {
+        lines.push(formatSample(fullName, instrument, sample));
+      }
+    }
+    return `${lines.join("\n")}\n`;
   }
 
   /** Keeps what {@linkcode history} needs; called once a minute. */
   sample(): void {
-    this.#minutes = [...this.#minutes, this.#readTotals()].slice(-MINUTES);
+    this.#minutes = [...this.#minutes, this.#plotted()].slice(-MINUTES);
   }
 
   /** Returns the values of a gauge, or the increase of a counter, in each of the last minutes with this one, by label. */
   history(name: string): Record<string, readonly number[]> {
-    const minutes = [...this.#minutes, this.#readTotals()];
-    const series = this.#samples(name).map(({ label = "" }) => {
-      const values = minutes.map((totals) => totals.get(name + label) ?? 0);
-      const increases = values.map((value, minute) =>
-        value - (values[minute - 1] ?? 0)
-      );
-      return [
-        label,
-        (this.#gauges.has(name) ? values : increases).slice(-MINUTES),
-      ];
-    });
-    return Object.fromEntries(series);
+    const minutes = [...this.#minutes, this.#plotted()];
+    const series: Record<string, readonly number[]> = {};
+    for (const { label = "" } of this.#samples(name)) {
+      const values = minutes.map((minute) => minute.get(name + label) ?? 0);
+      const plotted = this.#gauges.has(name) ? values : increases(values);
+      series[label] = plotted.slice(-MINUTES);
+    }
+    return series;
   }
 
-  #readTotals(): ReadonlyMap<string, number> {
-    const names = INSTRUMENT_NAMES.filter((name) =>
-      (INSTRUMENTS[name] as Instrument).plot
-    );
-    return new Map(
-      names.flatMap((name) =>
-        this.#samples(name).map((
-          { label = "", value },
-        ) => [name + label, value])
-      ),
-    );
+  #plotted(): ReadonlyMap<string, number> {
+    const values = new Map<string, number>();
+    for (const name of INSTRUMENT_NAMES) {
+      const { plot }: Instrument = INSTRUMENTS[name];
+      if (!plot) continue;
+      for (const { label = "", value } of this.#samples(name)) {
+        values.set(name + label, value);
+      }
+    }
+    return values;
   }
 
   #samples(name: string): Sample[] {
-    const distributions = this.#histograms.get(name);
-    if (distributions) {
-      return [...distributions].flatMap(([label, distribution]) =>
-        distribution.samples(label)
-      );
+    const distributions = [...this.#histograms.get(name) ?? []];
+    if (distributions.length > 0) {
+      return distributions.flatMap(([label, one]) => one.samples(label));
     }
-    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.() ??
-      new Map<Label, number>();
-    return typeof value === "number"
-      ? [{ value }]
-      : [...value].map(([label, value]) => ({ label, value }));
+    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.();
+    if (typeof value === "number") return [{ label: undefined, value }];
+    return Array.from(value ?? [], ([label, value]) => ({ label, value }));
   }
 }
 
@@ -122,20 +136,51 @@ class Distribution {
 
   /** In the text format, each bucket contains the ones below it. */
   samples(label: Label): Sample[] {
-    let count = 0;
-    const buckets = this.#counts.map((value, index) => {
-      count += value;
-      return {
-        label,
-        suffix: "_bucket",
-        le: String(BUCKETS[index] ?? "+Inf"),
-        value: count,
-      };
-    });
-    return [...buckets, { label, suffix: "_sum", value: this.#sum }, {
-      label,
-      suffix: "_count",
-      value: count,
-    }];
+    const samples: Sample[] = [];
+    let value = 0;
+    for (const [index, count] of this.#counts.entries()) {
+      value += count;
+      const le = String(BUCKETS[index] ?? "+Inf");
+      samples.push({ label, suffix: "_bucket", le, value });
+    }
+    samples.push({ label, suffix: "_sum", value: this.#sum });
+    samples.push({ label, suffix: "_count", value });
+    return samples;
   }
+}
+
+/**
+ * Returns the Prometheus name of an instrument: with underscores, its unit, and `_total` for a counter (OpenTelemetry
+ * specification, "Prometheus and OpenMetrics Compatibility").
+ */
+export function prometheusName(
+  name: string,
+  { type }: Pick<Instrument, "type">,
+): string {
+  const suffix = { counter: "_total", gauge: "", histogram: "_seconds" }[type];
+  return name.replaceAll(".", "_") + suffix;
+}
+
+function formatSample(
+  name: string,
+  instrument: Instrument,
+  { label, value, suffix = "", le }: Sample,
+): string {
+  const pairs = labelPairs(instrument, label);
+  if (le !== undefined) pairs.push(["le", le]);
+  const labels = pairs.map(([name, value]) => `${name}="${escape(value)}"`);
+  const braced = labels.length === 0 ? "" : `{${labels.join()}}`;
+  return `${name}${suffix}${braced} ${value}`;
+}
+
+function escape(label: string): string {
+  return label
+    .replaceAll("\\", "\\\\")
+    .replaceAll('"', '\\"')
+    .replaceAll("\n", "\\n");
+}
+
+/** Returns by how much each value is higher than the one before; the first one counts from 0. */
+function increases(values: readonly number[]): number[] {
+  return values.map((value, index) => value - (values[index - 1] ?? 0));
 }

@@ -47,16 +47,10 @@ export class RejectionLog {
 
   /** Logs or counts a rejection. */
   report({ key, reason, event, fields }: Rejection): void {
-    const group = this.#counts.has(key) || this.#counts.size < MAX_KEYS
-      ? key
-      : OTHERS;
-    const counts = this.#counts.get(group) ?? new Map<string, number>();
+    const counts = this.#countsOf(key);
     const count = counts.get(reason);
-    this.#counts.set(
-      group,
-      counts.set(reason, count === undefined ? 0 : count + 1),
-    );
-    if (count !== undefined) return;
+    if (count !== undefined) return void counts.set(reason, count + 1);
+    counts.set(reason, 0);
     this.#scheduleSummary();
     this.#options.log.warn(event, fields);
   }
@@ -66,6 +60,14 @@ export class RejectionLog {
     this.#cancelSummary?.();
     for (const key of this.#counts.keys()) this.#summarize(key);
     this.#counts.clear();
+  }
+
+  #countsOf(key: string): Map<string, number> {
+    const isFull = this.#counts.size >= MAX_KEYS && !this.#counts.has(key);
+    const group = isFull ? OTHERS : key;
+    const counts = this.#counts.get(group) ?? new Map<string, number>();
+    this.#counts.set(group, counts);
+    return counts;
   }
 
   #scheduleSummary(): void {
@@ -85,14 +87,13 @@ export class RejectionLog {
   /** Logs the counts of a key. The next rejection for a reason that had none is logged at once again. */
   #summarize(key: string): void {
     const { log, summaryEvent, summaryFields } = this.#options;
-    const counted = [...this.#counts.get(key) ?? []].filter(([, count]) =>
-      count > 0
-    );
-    if (counted.length === 0) return void this.#counts.delete(key);
-    log.warn(summaryEvent, {
-      ...summaryFields(key),
-      ...Object.fromEntries(counted),
-    });
-    this.#counts.set(key, new Map(counted.map(([reason]) => [reason, 0])));
+    const counts = this.#countsOf(key);
+    for (const [reason, count] of counts) {
+      if (count === 0) counts.delete(reason);
+    }
+    if (counts.size === 0) return void this.#counts.delete(key);
+    const fields = { ...summaryFields(key), ...Object.fromEntries(counts) };
+    log.warn(summaryEvent, fields);
+    for (const reason of counts.keys()) counts.set(reason, 0);
   }
 }

@@ -101,5 +101,5 @@ function hasSameValues(
 /** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */
 function temporaryKeys(kid: string): EpochKeys {
   const key = () => crypto.getRandomValues(new Uint8Array(32));
-  return { kid, blobKey: key(), integrityKey: key() };
+  return { kid, sessionKey: key(), integrityKey: key() };
 }

@@ -49,7 +49,7 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
     ...(isSecret
       ? {
         sensitive: await encryptSensitive(sensitive, {
-          key: keys.blobKey,
+          key: keys.sessionKey,
           integrity,
         }),
       }

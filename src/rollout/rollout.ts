@@ -1,5 +1,5 @@
 import { type Log, logTaskError } from "../observe/log.ts";
-import { retryConflicts, type RetryOptions } from "../store/retry.ts";
+import { retryConflicts, type RetryOptions } from "../store/commits.ts";
 import {
   type Check,
   type Store,
@@ -64,6 +64,8 @@ const JITTER = 0.2;
  * rules and their reasons are in `docs/development/rollouts.md`.
  */
 export class Rollout {
+  /** Called when another configuration becomes active, and when this process begins or ends to stand apart. */
+  onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
   readonly #activeLog: ActiveLog;
   /** What the last heartbeat announced. */
@@ -75,7 +77,6 @@ export class Rollout {
   #needsKey = false;
   /** What the heartbeat of {@linkcode join} has found, until {@linkcode fencingChecks} uses it. */
   #unusedFencing: Check | undefined;
-  #notify: () => void = () => {};
   /** Why the last heartbeat failed that found the store unavailable. */
   #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank. */
@@ -91,11 +92,6 @@ export class Rollout {
   constructor(options: RolloutOptions) {
     this.#options = options;
     this.#activeLog = new ActiveLog(options.log);
-  }
-
-  /** Calls back when another configuration becomes active, and when this process begins or ends to stand apart. */
-  onActiveChange(listener: () => void): void {
-    this.#notify = listener;
   }
 
   /** The hash of this process's configuration; `undefined` before {@linkcode join}. */
@@ -355,7 +351,7 @@ export class Rollout {
       this.#options.log.info("rep.rollout.apart", { detail: APART });
     }
     if (!isSame || this.active !== active) {
-      this.#notify();
+      this.onActiveChange();
     }
   }
 }

@@ -1,7 +1,7 @@
 import { OptionError } from "../values/option_error.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
-/** The longest name of an app. `batches.ts` counts on it: the keys of a commit are limited. */
+/** The longest name of an app. `batches()` counts on it: the keys of a commit are limited. */
 export const MAX_APP_LENGTH = 32;
 
 /** What an app may be called, for messages. */

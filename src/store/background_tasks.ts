@@ -11,14 +11,23 @@ interface BackgroundTasksOptions {
   signal: AbortSignal;
 }
 
-/** Runs tasks that need the store, in the background. Their errors are logged, but for an outage, which is logged once. */
+/**
+ * What a gateway does with its store beside answering requests, at intervals and on hints, until it closes. Errors of
+ * tasks are logged, except that the store is unavailable: the circuit breaker logs an outage once.
+ */
 export class BackgroundTasks {
-  readonly #options: BackgroundTasksOptions;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #signal: AbortSignal;
   /** Run the repeated tasks that need the store. */
   readonly #repeated: (() => Promise<void>)[] = [];
 
-  constructor(options: BackgroundTasksOptions) {
-    this.#options = options;
+  constructor({ store, clock, log, signal }: BackgroundTasksOptions) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.#signal = signal;
   }
 
   /** Runs a task now. It never rejects. */
@@ -26,9 +35,8 @@ export class BackgroundTasks {
     try {
       await task();
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) {
-        logTaskError(this.#options.log, name)(error);
-      }
+      if (error instanceof StoreUnavailableError) return;
+      logTaskError(this.#log, name)(error);
     }
   }
 
@@ -39,30 +47,26 @@ export class BackgroundTasks {
     task: () => Promise<unknown>,
     { needsStore = true } = {},
   ): void {
-    const { clock, log, signal } = this.#options;
-    let running: Promise<void> | undefined;
-    const run = () =>
-      running ??= this.run(name, task).finally(() => running = undefined);
+    let isRunning = false;
+    const run = async () => {
+      if (isRunning) return;
+      isRunning = true;
+      await this.run(name, task);
+      isRunning = false;
+    };
     if (needsStore) this.#repeated.push(run);
-    signal.addEventListener(
-      "abort",
-      every(ms, run, { clock, onError: logTaskError(log, name) }),
-    );
+    const onError = logTaskError(this.#log, name);
+    const stop = every(ms, run, { clock: this.#clock, onError });
+    this.#signal.addEventListener("abort", stop);
   }
 
   /** Runs a task when the store hints that a key may have been written. */
   runOnHint(key: Key, name: string, task: () => Promise<unknown>): void {
-    const { store, signal } = this.#options;
-    signal.addEventListener(
-      "abort",
-      store.watch(key, () => void this.run(name, task)),
-    );
+    const stop = this.#store.watch(key, () => void this.run(name, task));
+    this.#signal.addEventListener("abort", stop);
   }
 
-  /**
-   * Runs all repeated tasks that need the store now: when it is available again, they make up for what has failed
-   * meanwhile.
-   */
+  /** Runs all repeated tasks that need the store now: they make up for what has failed while it was unavailable. */
   runAll(): void {
     for (const run of this.#repeated) void run();
   }

@@ -1,18 +1,26 @@
 import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import {
+  type Key,
   OPERATION_TIMEOUT_MS,
   type Store,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
-  type Write,
 } from "./store.ts";
 
 /** Options of {@linkcode CircuitBreaker}. */
 interface CircuitBreakerOptions {
   clock: Clock;
   metrics: Metrics;
+}
+
+/** When a store became available or unavailable. */
+interface Change {
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** Why it is unavailable; the latest reason if there were several. */
+  readonly failure: Error | undefined;
 }
 
 /** How long operations fail at once after a failure. */
@@ -22,11 +30,10 @@ const PAUSE_MS = 1_000;
 export const STORE_OPERATIONS = ["read", "write"] as const;
 type Operation = (typeof STORE_OPERATIONS)[number];
 
-/** A key that holds no data, and the prefix of others. */
+/** A key that exists only within a commit. */
 const PROBE = ["probe"];
-/** Below the limits of Deno KV for a value and for a commit. */
-const MAX_VALUE_BYTES = 60_000;
-const MAX_COMMIT_BYTES = 600_000;
+/** As much as a value of Deno KV may have: a disk that is full for other commits may have room for a few bytes. */
+const PROBE_BYTES = 60_000;
 
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause, that is they
@@ -34,23 +41,23 @@ const MAX_COMMIT_BYTES = 600_000;
  * is unreachable never end, and each pending one keeps writing to standard error.
  */
 export class CircuitBreaker implements Store {
+  /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
+  onChange: (failure: Error | undefined) => void = () => {};
   readonly maxChecks: number;
   readonly #store: Store;
-  readonly #options: CircuitBreakerOptions;
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #pausedUntil = new Map<Operation, number>();
-  /** When the store became available or unavailable, and why it is unavailable. */
-  #change: { readonly at: number; readonly failure?: Error | undefined };
-  /** The size of the largest commit that has failed: on a nearly full disk, there is still room for smaller ones. */
-  #failedBytes = 0;
-  #notify: (failure: Error | undefined) => void = () => {};
+  #change: Change;
 
-  constructor(store: Store, options: CircuitBreakerOptions) {
-    this.#store = store;
+  constructor(store: Store, { clock, metrics }: CircuitBreakerOptions) {
     this.maxChecks = store.maxChecks;
-    this.#options = options;
-    this.#change = { at: options.clock.now() };
-    options.metrics.observe("rep.store.up", () => Number(this.isAvailable));
+    this.#store = store;
+    this.#clock = clock;
+    this.#metrics = metrics;
+    this.#change = { at: clock.now(), failure: undefined };
+    metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
   /** Whether the last read and the last write both succeeded. */
@@ -63,13 +70,9 @@ export class CircuitBreaker implements Store {
     return {
       engine: this.#store.engine,
       isAvailable: this.isAvailable,
-      ...this.#change,
+      at: this.#change.at,
+      failure: this.#change.failure,
     };
-  }
-
-  /** Calls back with the error when the store becomes unavailable, and with `undefined` when it is available again. */
-  onChange(listener: (failure: Error | undefined) => void): void {
-    this.#notify = listener;
   }
 
   readonly get: Store["get"] = (key) =>
@@ -82,114 +85,89 @@ export class CircuitBreaker implements Store {
     this.#run("read", () => this.#store.list(prefix, options));
 
   readonly commit: Store["commit"] = (checks, writes) =>
-    this.#run("write", () => this.#store.commit(checks, writes), writes);
+    this.#run("write", () => this.#store.commit(checks, writes));
 
-  readonly watch: Store["watch"] = (key, hint) => this.#store.watch(key, hint);
+  watch(key: Key, hint: () => void): () => void {
+    return this.#store.watch(key, hint);
+  }
 
-  readonly close: Store["close"] = () => this.#store.close();
+  close(): void {
+    this.#store.close();
+  }
 
   /**
-   * Retries what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
+   * Probes what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
    */
   async probe(): Promise<void> {
-    const due = this.#pausedUntil.keys().filter((kind) =>
-      !this.#isPaused(kind)
-    );
-    await Promise.allSettled([...due].map((kind) => this.#probe(kind))); // `onChange` reports the outcome
+    const kinds = [...this.#pausedUntil.keys()];
+    const due = kinds.filter((kind) => !this.#isPaused(kind));
+    await Promise.allSettled(due.map((kind) => this.#probe(kind))); // `onChange` reports the outcome
   }
 
-  async #run<T>(
-    kind: Operation,
-    operation: () => Promise<T>,
-    writes: readonly Write[] = [],
-  ): Promise<T> {
+  async #run<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
     if (this.#isPaused(kind)) throw pausedError(this.#change.failure);
     if (this.#pausedUntil.has(kind)) await this.#probe(kind);
-    try {
-      return await this.#attempt(kind, operation);
-    } catch (error) {
-      this.#failedBytes = Math.max(
-        this.#failedBytes,
-        JSON.stringify(writes).length,
-      );
-      throw error;
-    }
+    return await this.#attempt(kind, operation);
   }
 
-  /** After the pause, one probe runs while all others still pause. */
+  /** Runs a probe, while all others still pause. */
   async #probe(kind: Operation): Promise<void> {
-    this.#pausedUntil.set(
-      kind,
-      this.#options.clock.monotonic() + OPERATION_TIMEOUT_MS + PAUSE_MS,
-    );
-    await this.#attempt<unknown>(kind, () => {
-      return kind === "read"
-        ? this.#store.get(PROBE)
-        : this.#store.commit([], probeWrites(this.#failedBytes));
-    });
-    this.#recordRecovery(kind);
+    this.#pause(kind, OPERATION_TIMEOUT_MS + PAUSE_MS);
+    const probe = kind === "read" ? probeRead : probeWrite;
+    await this.#attempt<unknown>(kind, () => probe(this.#store));
+    this.#pausedUntil.delete(kind);
+    if (this.isAvailable) this.#changeTo(undefined);
   }
 
   async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
-    const { clock, metrics } = this.#options;
-    const startedAt = clock.monotonic();
+    const startedAt = this.#clock.monotonic();
     try {
-      return await withTimeout(operation(), OPERATION_TIMEOUT_MS, clock);
+      return await withTimeout(operation(), OPERATION_TIMEOUT_MS, this.#clock);
     } catch (error) {
-      metrics.count("rep.store.errors", 1, kind);
-      throw this.#recordFailure(kind, error);
+      this.#metrics.count("rep.store.errors", 1, kind);
+      const failure = toUnavailableError(error);
+      this.#recordFailure(kind, failure);
+      throw failure;
     } finally {
-      metrics.record(
-        "rep.store.duration",
-        secondsSince(startedAt, clock),
-        kind,
-      );
+      const seconds = secondsSince(startedAt, this.#clock);
+      this.#metrics.record("rep.store.duration", seconds, kind);
     }
   }
 
   #isPaused(kind: Operation): boolean {
-    return (this.#pausedUntil.get(kind) ?? 0) > this.#options.clock.monotonic();
+    const until = this.#pausedUntil.get(kind);
+    return until !== undefined && until > this.#clock.monotonic();
   }
 
-  #recordRecovery(kind: Operation): void {
-    if (kind === "write") this.#failedBytes = 0;
-    if (this.#pausedUntil.delete(kind) && this.isAvailable) {
-      this.#changeTo(undefined);
-    }
+  #pause(kind: Operation, ms: number): void {
+    this.#pausedUntil.set(kind, this.#clock.monotonic() + ms);
   }
 
-  #recordFailure(kind: Operation, error: unknown): Error {
-    const failure = toUnavailableError(error);
+  #recordFailure(kind: Operation, failure: Error): void {
     const wasAvailable = this.isAvailable;
-    this.#pausedUntil.set(kind, this.#options.clock.monotonic() + PAUSE_MS);
+    this.#pause(kind, PAUSE_MS);
     if (wasAvailable) this.#changeTo(failure);
-    else this.#change = { ...this.#change, failure };
-    return failure;
+    else this.#change = { at: this.#change.at, failure };
   }
 
   #changeTo(failure: Error | undefined): void {
-    this.#change = { at: this.#options.clock.now(), failure };
-    this.#notify(failure);
+    this.#change = { at: this.#clock.now(), failure };
+    this.onChange(failure);
   }
 }
 
 function pausedError(cause: Error | undefined): StoreUnavailableError {
   const reason = cause?.message.replace(/^Cannot use the store: /, "");
-  return new StoreUnavailableError(
-    `Cannot use the store: it has just failed: ${reason}`,
-    { cause },
-  );
+  const message = `Cannot use the store: it has just failed: ${reason}`;
+  return new StoreUnavailableError(message, { cause });
 }
 
-/** Writes about as much as the commit that failed, which no store can compress, and deletes it again. */
-function probeWrites(bytes: number): Write[] {
-  const size = Math.min(bytes, MAX_COMMIT_BYTES);
-  const parts = Math.ceil(size / MAX_VALUE_BYTES);
-  const writes = Array.from({ length: parts }, (_, part): Write => {
-    return {
-      key: [...PROBE, part],
-      value: crypto.getRandomValues(new Uint8Array(Math.ceil(size / parts))),
-    };
-  });
-  return [...writes, ...writes.map(({ key }) => ({ key }))];
+function probeRead(store: Store): Promise<unknown> {
+  return store.get(PROBE);
+}
+
+/** Writes bytes that no store can compress, and deletes them again. */
+function probeWrite(store: Store): Promise<unknown> {
+  const value = crypto.getRandomValues(new Uint8Array(PROBE_BYTES));
+  return store.commit([], [{ key: PROBE, value }, { key: PROBE }]);
 }

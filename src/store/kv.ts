@@ -89,43 +89,30 @@ class KvStore implements Store {
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return toEntry(key, await this.#kv.get([PREFIX, ...key]));
+    return toEntry<T>(await this.#kv.get(toKvKey(key)));
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    return (await Promise.all(
-      slices(keys, MAX_KEYS).map((slice) => this.#getSlice<T>(slice)),
-    )).flat();
-  }
-
-  async #getSlice<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const found = await this.#kv.getMany(keys.map((key) => [PREFIX, ...key]));
-    return found.map((entry) =>
-      toEntry<T>(entry.key.slice(1) as (string | number)[], entry)
-    );
+    const reads = slices(keys.map(toKvKey), MAX_KEYS)
+      .map((slice) => this.#kv.getMany(slice));
+    const entries = (await Promise.all(reads)).flat();
+    return entries.map((entry) => toEntry<T>(entry));
   }
 
   async list<T>(
     under: Key,
     { from, limit = Infinity, reverse = false }: ListOptions = {},
   ): Promise<Entry<T>[]> {
-    const prefix = [PREFIX, ...under];
-    const selector = from === undefined
-      ? { prefix }
-      : { prefix, start: [...prefix, from] };
+    const prefix = toKvKey(under);
+    const start = from === undefined ? {} : { start: [...prefix, from] };
+    const batchSize = Math.min(limit, MAX_BATCH);
     const entries: Entry<T>[] = [];
     if (limit < 1) return entries;
-    const found = this.#kv.list(selector, {
-      reverse,
-      batchSize: Math.min(limit, MAX_BATCH),
-    });
-    for await (const { key, value, versionstamp } of found) {
-      if (key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
-      entries.push({
-        key: key.slice(1) as (string | number)[],
-        value: value as T,
-        version: versionstamp as string,
-      });
+    const found = this.#kv.list({ prefix, ...start }, { reverse, batchSize });
+    for await (const kvEntry of found) {
+      if (kvEntry.key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
+      const entry = toEntry<T>(kvEntry);
+      if (entry !== undefined) entries.push(entry);
       if (entries.length >= limit) break;
     }
     return entries;
@@ -137,11 +124,11 @@ class KvStore implements Store {
   ): Promise<string | undefined> {
     const atomic = this.#kv.atomic();
     for (const { key, version } of checks) {
-      atomic.check({ key: [PREFIX, ...key], versionstamp: version });
+      atomic.check({ key: toKvKey(key), versionstamp: version });
     }
     for (const { key, value } of writes) {
-      if (value === undefined) atomic.delete([PREFIX, ...key]);
-      else atomic.set([PREFIX, ...key], value);
+      if (value === undefined) atomic.delete(toKvKey(key));
+      else atomic.set(toKvKey(key), value);
     }
     try {
       const result = await atomic.commit();
@@ -153,7 +140,7 @@ class KvStore implements Store {
   }
 
   watch(key: Key, hint: () => void): () => void {
-    const reader = this.#kv.watch([[PREFIX, ...key]]).getReader();
+    const reader = this.#kv.watch([toKvKey(key)]).getReader();
     void callOnRead(reader, hint);
     return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
   }
@@ -163,13 +150,16 @@ class KvStore implements Store {
   }
 }
 
+function toKvKey(key: Key): Key {
+  return [PREFIX, ...key];
+}
+
 function toEntry<T>(
-  key: Key,
-  { value, versionstamp }: KvEntry,
+  { key, value, versionstamp }: KvEntry,
 ): Entry<T> | undefined {
-  return versionstamp === null
-    ? undefined
-    : { key, value: value as T, version: versionstamp };
+  if (versionstamp === null) return undefined;
+  const ownKey = key.slice(1) as Key;
+  return { key: ownKey, value: value as T, version: versionstamp };
 }
 
 /**

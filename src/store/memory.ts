@@ -1,4 +1,3 @@
-import { SortedEntries } from "./sorted_entries.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** The {@linkcode Store.engine} of a store in memory, which no other process can write to. */
@@ -36,14 +35,15 @@ class MemoryStore implements Store {
     checks: readonly Check[],
     writes: readonly Write[],
   ): Promise<string | undefined> {
-    const isCurrent = checks.every(({ key, version }) =>
-      (this.#find(key)?.version ?? null) === version
-    );
-    if (!isCurrent) return Promise.resolve(undefined);
+    for (const { key, version } of checks) {
+      const found = this.#find(key)?.version ?? null;
+      if (found !== version) return Promise.resolve(undefined);
+    }
     const version = String(++this.#commits);
     for (const write of writes) this.#write(write, version);
     for (const { key } of writes) {
-      this.#watchers.get(idOf(key))?.forEach((hint) => queueMicrotask(hint));
+      const hints = this.#watchers.get(idOf(key)) ?? [];
+      for (const hint of hints) queueMicrotask(hint);
     }
     return Promise.resolve(version);
   }
@@ -74,4 +74,57 @@ class MemoryStore implements Store {
 
 function idOf(key: Key): string {
   return JSON.stringify(key);
+}
+
+/** The last part of a key. */
+type Name = Key[number];
+
+/** Entries sorted by the last part of their keys. */
+export class SortedEntries {
+  readonly #entries: Entry[] = [];
+
+  /** Returns the entry with a name. */
+  get(name: Name): Entry | undefined {
+    const entry = this.#entries[this.#indexOf(name)];
+    return entry?.key.at(-1) === name ? entry : undefined;
+  }
+
+  /** Adds an entry, or replaces the one with the same name. */
+  set(entry: Entry): void {
+    const name = entry.key.at(-1) ?? "";
+    const replaced = this.get(name) === undefined ? 0 : 1;
+    this.#entries.splice(this.#indexOf(name), replaced, entry);
+  }
+
+  /** Removes the entry with a name, if there is one. */
+  delete(name: Name): void {
+    if (this.get(name) === undefined) return;
+    this.#entries.splice(this.#indexOf(name), 1);
+  }
+
+  /** Returns the selected entries in order. */
+  list({ from, limit = Infinity, reverse = false }: ListOptions = {}): Entry[] {
+    const start = from === undefined ? 0 : this.#indexOf(from);
+    if (!reverse) return this.#entries.slice(start, start + limit);
+    const end = this.#entries.length;
+    return this.#entries.slice(Math.max(start, end - limit)).reverse();
+  }
+
+  /** Returns the index of the first entry that is not before a name. */
+  #indexOf(name: Name): number {
+    let low = 0;
+    let high = this.#entries.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#entries[middle]?.key.at(-1) ?? "";
+      if (isBefore(other, name)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Deno KV sorts strings before numbers. */
+function isBefore(a: Name, b: Name): boolean {
+  return typeof a === typeof b ? a < b : typeof a === "string";
 }

@@ -1,8 +1,8 @@
 import { type Log, messageOf } from "../observe/log.ts";
 import { type Clock, systemClock } from "../values/clock.ts";
+import { isGranted } from "../values/permissions.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
-import { withPrivateUmask } from "./private_file.ts";
 import type { Store } from "./store.ts";
 
 /** Options of {@linkcode openStore}. */
@@ -45,18 +45,28 @@ async function openDefault(log: Log): Promise<Store> {
     return fallBackToMemory(log, NO_KV);
   }
   try {
-    return kvStore(await withPrivateUmask(() => Deno.openKv()), {
-      maxChecks: MAX_CHECKS,
-    });
+    const kv = await withPrivateUmask(() => Deno.openKv());
+    return kvStore(kv, { maxChecks: MAX_CHECKS });
   } catch (error) {
-    return fallBackToMemory(
-      log,
-      `no database could be opened (${messageOf(error)}); name one`,
-    );
+    const reason = `no database could be opened (${messageOf(error)})`;
+    return fallBackToMemory(log, `${reason}; name one`);
   }
 }
 
 function fallBackToMemory(log: Log, reason: string): Store {
   log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
+}
+
+/** Opens a database whose path only Deno knows, and which it may have to create, for its owner only. */
+export async function withPrivateUmask<T>(open: () => Promise<T>): Promise<T> {
+  const hasUmask = Deno.build.os !== "windows" &&
+    isGranted({ name: "sys", kind: "umask" });
+  if (!hasUmask) return await open();
+  const previous = Deno.umask(0o077);
+  try {
+    return await open();
+  } finally {
+    Deno.umask(previous);
+  }
 }

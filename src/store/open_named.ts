@@ -1,13 +1,13 @@
 import { type Log, messageOf } from "../observe/log.ts";
 import { isGranted } from "../values/permissions.ts";
 import { redactCredentials, redactUrl } from "../values/redact_url.ts";
+import type { RetryOptions } from "./commits.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import { loadPostgresDriver } from "./postgres/driver.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
-import { restrictToOwner, SIDE_FILES } from "./private_file.ts";
 import { openRemoteStore } from "./remote.ts";
-import type { RetryOptions } from "./retry.ts";
 import { type Store, StoreUnavailableError } from "./store.ts";
+
+type PostgresModule = typeof import("./postgres/postgres.ts");
 
 /** How many checks a `denokv` server accepts per commit. */
 const MAX_SERVER_CHECKS = 10;
@@ -17,6 +17,12 @@ export const FILE_NOT_PRIVATE = "rep.store.not_private";
 
 const EXPECTED =
   "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
+
+/** Only the owner may read and write. */
+const PRIVATE_MODE = 0o600;
+const OTHER_USERS = 0o077;
+/** What SQLite puts beside a database. It gives new ones the mode of the database. */
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
 /** Opens the file or the server that a path names; see {@linkcode openStore}. */
 export async function openNamedStore(
@@ -31,61 +37,93 @@ export async function openNamedStore(
   if (globalThis.Deno?.openKv === undefined) {
     throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
   }
-  return isUrl(path)
-    ? await openServer(path, log, options)
-    : await openFile(path, log);
+  if (isUrl(path)) return await openServer(path, log, options);
+  return await orCannotOpen(path, () => openFile(path, log));
 }
 
 /** Opens a file. It contains the master key, so that nobody but its owner may read it. */
-function openFile(path: string, log: Log): Promise<Store> {
-  return orCannotOpen(path, async () => {
-    const problem = await restrictToOwner(path);
-    if (problem !== undefined) {
-      log.warn(FILE_NOT_PRIVATE, {
-        detail: `other users may read "${path}": ${problem}`,
-      });
+async function openFile(path: string, log: Log): Promise<Store> {
+  const problem = await restrictToOwner(path);
+  if (problem !== undefined) {
+    const detail = `other users may read "${path}": ${problem}`;
+    log.warn(FILE_NOT_PRIVATE, { detail });
+  }
+  return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
+}
+
+/**
+ * Creates a database file, if there is none, and makes it and the files beside it readable for their owner only.
+ *
+ * @returns Why other users may still read a file, if they may.
+ * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the file cannot be created.
+ */
+export async function restrictToOwner(
+  path: string,
+): Promise<string | undefined> {
+  if (Deno.build.os === "windows") return undefined; // access is not controlled by a mode
+  const options = { write: true, create: true, mode: PRIVATE_MODE };
+  const file = await Deno.open(path, options);
+  file.close();
+  try {
+    await restrict(path);
+    for (const suffix of SIDE_FILES) {
+      await restrict(path + suffix).catch(ignoreMissing);
     }
-    return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
-  });
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/**
+ * Without permission for the file it does nothing: that may be for the database only, and then new files beside it have
+ * its mode, at the latest after the next restart.
+ */
+async function restrict(path: string): Promise<void> {
+  if (!isGranted({ name: "read", path })) return;
+  if (!isGranted({ name: "write", path })) return;
+  const { mode } = await Deno.stat(path);
+  if (((mode ?? 0) & OTHER_USERS) !== 0) await Deno.chmod(path, PRIVATE_MODE);
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 async function openServer(
   url: string,
   log: Log,
-  options: RetryOptions,
+  { clock, random }: RetryOptions,
 ): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
-  const open = () =>
-    orCannotOpen(
-      url,
-      async () => kvStore(await Deno.openKv(url), { maxChecks }),
-    );
+  const connect = async () => kvStore(await Deno.openKv(url), { maxChecks });
   return await openRemoteStore({
-    open,
-    isTransient: logIf(isOutage, log),
+    open: () => orCannotOpen(url, connect),
+    isTransient: isOutage,
     maxChecks,
     engine: "Deno KV",
-    ...options,
+    log,
+    clock,
+    random,
   });
 }
 
 async function openPostgres(
   url: string,
   log: Log,
-  options: RetryOptions,
+  { clock, random }: RetryOptions,
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
-  const { openPostgresStore, POSTGRES_MAX_CHECKS: maxChecks } =
-    await orCannotOpen(url, loadPostgres);
-  const open = () =>
-    orCannotOpen(url, () => openPostgresStore(target, options));
-  const isTransient = logIf(isUnavailable, log);
+  const postgres = await orCannotOpen(url, loadPostgres);
+  const connect = () => postgres.openPostgresStore(target, { clock, random });
   return await openRemoteStore({
-    open,
-    isTransient,
-    maxChecks,
+    open: () => orCannotOpen(url, connect),
+    isTransient: isUnavailable,
+    maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
-    ...options,
+    log,
+    clock,
+    random,
   });
 }
 
@@ -93,26 +131,11 @@ async function openPostgres(
  * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than
  * connecting may.
  */
-async function loadPostgres(): Promise<
-  typeof import("./postgres/postgres.ts")
-> {
+async function loadPostgres(): Promise<PostgresModule> {
   const postgres = await import("./postgres/postgres.ts");
+  const { loadPostgresDriver } = await import("./postgres/connection.ts");
   await loadPostgresDriver();
   return postgres;
-}
-
-/** Logs an error of the first connection if it is an outage. */
-function logIf(
-  isOutage: (error: unknown) => boolean,
-  log: Log,
-): (error: unknown) => boolean {
-  return (error) => {
-    if (!isOutage(error)) return false;
-    log.warn("rep.store.unreachable", {
-      detail: `retrying in the background: ${messageOf(error)}`,
-    });
-    return true;
-  };
 }
 
 function isUnavailable(error: unknown): boolean {
@@ -126,6 +149,7 @@ function isOutage(error: unknown): boolean {
     .test(messageOf(error));
 }
 
+/** Opens a store with errors that name it, without its credentials. */
 async function orCannotOpen<T>(
   path: string,
   open: () => Promise<T>,
@@ -138,12 +162,9 @@ async function orCannotOpen<T>(
     return await open();
   } catch (error) {
     // The error itself is not kept as the cause, since its message may contain the URL.
-    const message = `${cannotOpen(path)}: ${
-      redactCredentials(
-        messageOf(error).replaceAll(path, formatStorePath(path)),
-      )
-    }`;
-    throw error instanceof StoreUnavailableError
+    const reason = messageOf(error).replaceAll(path, formatStorePath(path));
+    const message = `${cannotOpen(path)}: ${redactCredentials(reason)}`;
+    throw isUnavailable(error)
       ? new StoreUnavailableError(message)
       : new TypeError(message);
   }
@@ -167,9 +188,8 @@ export function missingPermission(path: string): string | undefined {
   if (isUrl(path)) return missingForServer(path);
   if (namesNoStore(path)) return undefined; // openNamedStore() says so
   if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
-  return isGranted({ name: "write", path })
-    ? undefined
-    : `--allow-write=${path}`;
+  if (!isGranted({ name: "write", path })) return `--allow-write=${path}`;
+  return undefined;
 }
 
 function missingForServer(url: string): string | undefined {
@@ -178,21 +198,20 @@ function missingForServer(url: string): string | undefined {
   }
   const address = URL.parse(url);
   if (address === null) return undefined; // Deno says what is wrong with it
-  const { hostname, port, protocol } = address;
-  return missingNet(
-    `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`,
-  );
+  const defaultPort = address.protocol === "https:" ? 443 : 80;
+  return missingNet(`${address.hostname}:${address.port || defaultPort}`);
 }
 
 function missingForPostgres(url: string): string | undefined {
   if (!isGranted({ name: "env" })) return "--allow-env"; // the driver reads `PG…`
-  const { passwordFile, caFile, hosts } = parsePostgresUrl(url);
-  const files = [passwordFile, caFile].filter((path) => path !== undefined);
-  const missing = files.find((path) => !isGranted({ name: "read", path }));
-  if (missing !== undefined) return `--allow-read=${missing}`;
-  return hosts.map((host) => missingNet(formatHost(host))).find((flag) =>
-    flag !== undefined
-  );
+  for (const path of postgresFiles(url)) {
+    if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
+  }
+  for (const host of parsePostgresUrl(url).hosts) {
+    const missing = missingNet(formatHost(host));
+    if (missing !== undefined) return missing;
+  }
+  return undefined;
 }
 
 function missingNet(host: string): string | undefined {
@@ -201,13 +220,15 @@ function missingNet(host: string): string | undefined {
 
 /** Returns the paths of the files that a store consists of, or that are read to connect to it. */
 export async function storeFiles(path: string): Promise<string[]> {
-  if (isPostgresUrl(path)) {
-    const { passwordFile, caFile } = parsePostgresUrl(path);
-    return [passwordFile, caFile].filter((path) => path !== undefined);
-  }
+  if (isPostgresUrl(path)) return postgresFiles(path);
   if (isUrl(path)) return [];
   const database = await Deno.realPath(path).catch(() => path); // the other files are beside it, not beside a link
   return [path, ...SIDE_FILES.map((suffix) => database + suffix)];
+}
+
+function postgresFiles(url: string): string[] {
+  const { passwordFile, caFile } = parsePostgresUrl(url);
+  return [passwordFile, caFile].filter((path) => path !== undefined);
 }
 
 /** Returns whether the path of a store is another URL. A single letter before the colon is a drive of Windows. */

@@ -1,5 +1,5 @@
-import { sleep } from "../values/clock.ts";
-import type { RetryOptions } from "./retry.ts";
+import { type Log, messageOf } from "../observe/log.ts";
+import { type Clock, sleep } from "../values/clock.ts";
 import {
   type Key,
   OPERATION_TIMEOUT_MS,
@@ -11,7 +11,7 @@ import {
 } from "./store.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
-interface RemoteStoreOptions extends RetryOptions {
+interface RemoteStoreOptions {
   /** Connects to the server. */
   open: () => Promise<Store>;
   /** Whether an error of the first `open` is transient; any other is thrown. */
@@ -19,11 +19,16 @@ interface RemoteStoreOptions extends RetryOptions {
   /** How many checks a commit on the server may have. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
-  engine?: string;
+  engine: string;
+  log: Log;
+  clock: Clock;
+  /** Returns a number in [0, 1), for backoff. */
+  random: () => number;
 }
 
-/** The initial and the maximum backoff before reconnecting; half of it is random. */
-const BACKOFF_MS = [250, 2_000] as const;
+/** The pause before connecting again, half of it random; each is twice as long as the one before, up to the maximum. */
+const FIRST_PAUSE_MS = 250;
+const MAX_PAUSE_MS = 2_000;
 
 /**
  * Opens a store on a server that may be unreachable, now or later.
@@ -49,7 +54,7 @@ interface Watch {
 }
 
 class RemoteStore implements Store {
-  readonly engine: string | undefined;
+  readonly engine: string;
   readonly maxChecks: number;
   readonly #options: RemoteStoreOptions;
   readonly #closed = new AbortController();
@@ -68,10 +73,13 @@ class RemoteStore implements Store {
 
   /** Connects for the first time. After a transient error, it reconnects in the background. */
   async start(): Promise<void> {
+    const { isTransient, log } = this.#options;
     try {
       this.#use(await this.#open());
     } catch (error) {
-      if (!this.#options.isTransient(error)) throw error;
+      if (!isTransient(error)) throw error;
+      const detail = `retrying in the background: ${messageOf(error)}`;
+      log.warn("rep.store.unreachable", { detail });
       this.#reconnect(error);
     }
   }
@@ -89,11 +97,8 @@ class RemoteStore implements Store {
     this.#run((connection) => connection.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
-    const watch: Watch = {
-      key,
-      hint,
-      stop: this.#connection?.watch(key, hint) ?? (() => {}),
-    };
+    const stop = this.#connection?.watch(key, hint) ?? (() => {});
+    const watch: Watch = { key, hint, stop };
     this.#watches.add(watch);
     return () => {
       this.#watches.delete(watch);
@@ -107,18 +112,15 @@ class RemoteStore implements Store {
   }
 
   async #run<T>(operation: (connection: Store) => Promise<T>): Promise<T> {
+    const { clock } = this.#options;
     const connection = this.#connection;
     if (connection === undefined) throw this.#failure;
+    const running = operation(connection);
     try {
-      return await withTimeout(
-        operation(connection),
-        OPERATION_TIMEOUT_MS,
-        this.#options.clock,
-      );
+      return await withTimeout(running, OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
-      if (!keepsConnection(error) && connection === this.#connection) {
-        this.#reconnect(error);
-      }
+      const isCurrent = connection === this.#connection;
+      if (isCurrent && !keepsConnection(error)) this.#reconnect(error);
       throw error;
     }
   }
@@ -138,17 +140,16 @@ class RemoteStore implements Store {
   async #retryOpening(): Promise<void> {
     const { clock, random } = this.#options;
     const { signal } = this.#closed;
-    for (
-      let backoff: number = BACKOFF_MS[0];;
-      backoff = Math.min(2 * backoff, BACKOFF_MS[1])
-    ) {
-      await sleep(backoff * (0.5 + 0.5 * random()), clock, { signal });
+    let pause = FIRST_PAUSE_MS;
+    while (!signal.aborted) {
+      await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
       if (signal.aborted) return;
       try {
         return this.#use(await this.#open());
       } catch (error) {
         this.#failure = toUnavailableError(error);
       }
+      pause = Math.min(2 * pause, MAX_PAUSE_MS);
     }
   }
 

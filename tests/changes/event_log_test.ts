@@ -8,7 +8,7 @@ import type { EventLog } from "../../src/changes/event_log.ts";
 import type { LogEvent } from "../../src/changes/event.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { retryConflicts } from "../../src/store/retry.ts";
+import { retryConflicts } from "../../src/store/commits.ts";
 import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";

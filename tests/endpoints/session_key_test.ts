@@ -8,7 +8,7 @@ import {
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/options.ts";
-import { BLOB_KEY_INFO, deriveKey } from "../../src/keys/hkdf.ts";
+import { deriveKey, SESSION_KEY_INFO } from "../../src/keys/hkdf.ts";
 import { createLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -113,9 +113,12 @@ function problem(
 }
 
 /** Derives the key of an epoch, in base64. */
-async function deriveBlobKey(epoch: string, master = MASTER): Promise<string> {
+async function deriveSessionKey(
+  epoch: string,
+  master = MASTER,
+): Promise<string> {
   return encodeBase64(
-    await deriveKey(master, { salt: epoch, info: BLOB_KEY_INFO }),
+    await deriveKey(master, { salt: epoch, info: SESSION_KEY_INFO }),
   );
 }
 
@@ -127,7 +130,7 @@ async function granted(
   return {
     status: 200,
     headers: { ...COMMON, "content-type": "application/json", ...headers },
-    body: { key: await deriveBlobKey(epoch), expires_at: expiresAt },
+    body: { key: await deriveSessionKey(epoch), expires_at: expiresAt },
   };
 }
 
@@ -168,7 +171,7 @@ Deno.test("GET /rep/session-key returns keys that expire 30 s after they are iss
   await using gate = await setUp();
   gate.clock.jump(123_456);
   assertEquals((await gate.ask()).body, {
-    key: await deriveBlobKey(EPOCH),
+    key: await deriveSessionKey(EPOCH),
     expires_at: "2023-11-14T22:22:33.456Z",
   });
 });
@@ -176,7 +179,7 @@ Deno.test("GET /rep/session-key returns keys that expire 30 s after they are iss
 Deno.test("GET /rep/session-key returns keys that expire after sessionKeyTtlMs", async () => {
   await using gate = await setUp({ sessionKeyTtlMs: 7_000 });
   assertEquals((await gate.ask()).body, {
-    key: await deriveBlobKey(EPOCH),
+    key: await deriveSessionKey(EPOCH),
     expires_at: "2023-11-14T22:20:07.000Z",
   });
 });
@@ -187,7 +190,7 @@ Deno.test("GET /rep/session-key returns the same key throughout an epoch, and an
   gate.clock.jump(599_999);
   assertEquals(keyIn(await gate.ask()), first);
   gate.clock.jump(1);
-  assertEquals(keyIn(await gate.ask()), await deriveBlobKey("1700001000"));
+  assertEquals(keyIn(await gate.ask()), await deriveSessionKey("1700001000"));
 });
 
 Deno.test("GET /rep/session-key returns the key of the epoch that kid names", async () => {
@@ -195,11 +198,11 @@ Deno.test("GET /rep/session-key returns the key of the epoch that kid names", as
   gate.clock.jump(600_000);
   assertEquals(
     keyIn(await gate.ask({ query: `?kid=${KID}` })),
-    await deriveBlobKey(EPOCH),
+    await deriveSessionKey(EPOCH),
   );
   assertEquals(
     keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })),
-    await deriveBlobKey(EPOCH),
+    await deriveSessionKey(EPOCH),
   );
 });
 

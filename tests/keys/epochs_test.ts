@@ -6,9 +6,9 @@ import {
   UnknownMasterKeyError,
 } from "../../src/keys/epochs.ts";
 import {
-  BLOB_KEY_INFO,
   deriveKey,
   INTEGRITY_KEY_INFO,
+  SESSION_KEY_INFO,
 } from "../../src/keys/hkdf.ts";
 import { MAX_CLOCK_SKEW_MS } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -199,7 +199,7 @@ Deno.test("EpochKeys.kid is URL-safe and the same throughout, with 12 hexadecima
   ]);
   const fingerprint = one.kid.slice(2);
   assertEquals(/^[0-9a-f]{12}$/.test(fingerprint), true);
-  for (const key of [MASTER, one.blobKey, one.integrityKey]) {
+  for (const key of [MASTER, one.sessionKey, one.integrityKey]) {
     assertEquals(encodeHex(key).includes(fingerprint), false);
   }
 });
@@ -211,7 +211,10 @@ Deno.test("Epochs.checkKid() rejects the first second as expired", () => {
 Deno.test("Epochs.keys() derives both keys from the master key and the kid", async () => {
   assertEquals(await epochsAt(START).keys(EPOCH), {
     kid: KID,
-    blobKey: await deriveKey(MASTER, { salt: EPOCH, info: BLOB_KEY_INFO }),
+    sessionKey: await deriveKey(MASTER, {
+      salt: EPOCH,
+      info: SESSION_KEY_INFO,
+    }),
     integrityKey: await deriveKey(MASTER, {
       salt: EPOCH,
       info: INTEGRITY_KEY_INFO,
@@ -226,9 +229,9 @@ Deno.test("Epochs.keys() returns different keys for each epoch, none of them the
     await epochs.keys("1700001000"),
   ];
   const all = [
-    one.blobKey,
+    one.sessionKey,
     one.integrityKey,
-    other.blobKey,
+    other.sessionKey,
     other.integrityKey,
     MASTER,
   ];

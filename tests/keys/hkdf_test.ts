@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import {
-  BLOB_KEY_INFO,
   deriveKey,
   INTEGRITY_KEY_INFO,
+  SESSION_KEY_INFO,
 } from "../../src/keys/hkdf.ts";
 import { encodeHex } from "../_hex.ts";
 
@@ -106,7 +106,7 @@ Deno.test("deriveKey() applies HKDF-SHA-256 to the UTF-8 of salt and info", asyn
   const bytes = (text: string) => new TextEncoder().encode(text);
   for (
     const [salt, info] of [
-      ["1700000400", BLOB_KEY_INFO],
+      ["1700000400", SESSION_KEY_INFO],
       ["1700000400", INTEGRITY_KEY_INFO],
       ["", "ä\u{1f600}"],
       ["x".repeat(100), ""],

@@ -4,8 +4,7 @@ import {
   INSTRUMENT_NAMES,
   INSTRUMENTS,
 } from "../../src/observe/instruments.ts";
-import { prometheusName } from "../../src/observe/prometheus.ts";
-import { Registry } from "../../src/observe/registry.ts";
+import { prometheusName, Registry } from "../../src/observe/registry.ts";
 
 /** Returns the lines of one metric, without its description. */
 function linesOf(registry: Registry, prefix: string): string[] {
@@ -44,6 +43,24 @@ Deno.test("count() adds to the series of the label", () => {
       'rep_session_keys_rejected_total{reason="origin_mismatch"}',
     ),
     ['rep_session_keys_rejected_total{reason="origin_mismatch"} 3'],
+  );
+});
+
+Deno.test("format() gives each of an instrument's labels its value", () => {
+  const registry = new Registry(LABEL_VALUES);
+  registry.count("rep.requests", 3, "/rep/health 2xx");
+  assertEquals(linesOf(registry, "rep_requests_total"), [
+    'rep_requests_total{route="/rep/health",status="2xx"} 3',
+  ]);
+});
+
+Deno.test("format() leaves out a gauge that nothing observes, and one without values", () => {
+  const registry = new Registry(LABEL_VALUES);
+  registry.observe("rep.rollout.active", () => undefined);
+  const lines = registry.format().split("\n");
+  assertEquals(
+    lines.filter((line) => /rep_(rollout|streams_open )/.test(line)),
+    [],
   );
 });
 

@@ -21,7 +21,7 @@ import {
 
 const KEYS: EpochKeys = {
   kid: "1700000000",
-  blobKey: new Uint8Array(32).fill(1),
+  sessionKey: new Uint8Array(32).fill(1),
   integrityKey: new Uint8Array(32).fill(2),
 };
 
@@ -39,7 +39,7 @@ function payload(input: Partial<PayloadInput> = {}): Promise<Payload> {
 
 async function decrypt(
   { sensitive = "", _meta }: Payload,
-  key = KEYS.blobKey,
+  key = KEYS.sessionKey,
   integrity = _meta.integrity,
 ): Promise<unknown> {
   const aesKey = await crypto.subtle.importKey("raw", key, "AES-GCM", false, [
@@ -91,7 +91,7 @@ Deno.test("makePayload() encrypts SENSITIVE values with the epoch's key and the 
     decrypt(payloadWithSecrets, new Uint8Array(32).fill(3))
   );
   await assertRejects(() =>
-    decrypt(payloadWithSecrets, KEYS.blobKey, "hmac-sha256:other")
+    decrypt(payloadWithSecrets, KEYS.sessionKey, "hmac-sha256:other")
   );
   const bytes = decodeBase64(payloadWithSecrets.sensitive ?? "");
   bytes[20]! ^= 1;
@@ -128,7 +128,7 @@ Deno.test("integrityToken() returns the HMAC-SHA-256 of the canonical JSON and a
     await integrityToken(new Map([["A", "2"]]), KEYS.integrityKey),
     token,
   );
-  assertNotEquals(await integrityToken(values, KEYS.blobKey), token);
+  assertNotEquals(await integrityToken(values, KEYS.sessionKey), token);
 });
 
 Deno.test("renderConfigScript() renders a script that no value can end, with the hash of its exact text", async () => {
@@ -154,7 +154,7 @@ Deno.test("renderConfigScript() changes the revision with PUBLIC values and hot 
   assertEquals(
     await revision({
       now: 0,
-      keys: { ...KEYS, kid: "1", integrityKey: KEYS.blobKey },
+      keys: { ...KEYS, kid: "1", integrityKey: KEYS.sessionKey },
     }),
     first,
   );

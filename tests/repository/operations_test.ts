@@ -7,7 +7,7 @@ import {
   INSTRUMENT_NAMES,
   INSTRUMENTS,
 } from "../../src/observe/instruments.ts";
-import { prometheusName } from "../../src/observe/prometheus.ts";
+import { prometheusName } from "../../src/observe/registry.ts";
 import { readLogEvents, readLogLevels } from "./_log_events.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");

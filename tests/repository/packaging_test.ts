@@ -82,7 +82,7 @@ for (const path of DOCKERFILES) {
 /** Returns the npm packages that modules name without importing them statically. */
 async function lazyPackages(): Promise<string[]> {
   const files = [
-    "src/store/postgres/driver.ts",
+    "src/store/postgres/connection.ts",
     "src/observe/open_telemetry.ts",
     "src/config/patterns.ts",
   ];

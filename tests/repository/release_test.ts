@@ -153,7 +153,7 @@ Deno.test("a release has binaries for Linux, macOS and Windows, and the workflow
 
 Deno.test("compileArgs() includes the packages that modules import on demand, which Deno would not find", async () => {
   const files = [
-    "src/store/postgres/driver.ts",
+    "src/store/postgres/connection.ts",
     "src/observe/open_telemetry.ts",
     "src/config/patterns.ts",
   ];

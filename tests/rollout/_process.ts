@@ -87,9 +87,8 @@ export class Process {
       log: silentLog,
       epochs: { fingerprint: undefined },
     });
-    this.rollout.onActiveChange(() =>
-      this.#checkChange(this.rollout.active ?? "")
-    );
+    this.rollout.onActiveChange = () =>
+      this.#checkChange(this.rollout.active ?? "");
     void this.rollout.join(hash);
   }
 

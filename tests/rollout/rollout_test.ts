@@ -32,7 +32,7 @@ class Cluster {
     onChange: (hash: string) => void = () => {},
   ): Promise<Rollout> {
     const rollout = this.make(options);
-    rollout.onActiveChange(() => onChange(rollout.active ?? ""));
+    rollout.onActiveChange = () => onChange(rollout.active ?? "");
     await rollout.join(hash);
     return rollout;
   }

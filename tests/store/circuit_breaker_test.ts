@@ -1,11 +1,10 @@
 import {
   assert,
   assertEquals,
-  assertNotEquals,
   assertRejects,
   assertStrictEquals,
 } from "@std/assert";
-import { noMetrics } from "../../src/observe/metrics.ts";
+import { type Metrics, noMetrics } from "../../src/observe/metrics.ts";
 import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import {
@@ -48,16 +47,12 @@ class ManualStore implements Store {
   }
 }
 
-type Options = ConstructorParameters<typeof CircuitBreaker>[1];
-
 function breaker(
   inner: Store,
-  options: Partial<Options> & Pick<Options, "clock">,
-  onChange: (failure: Error | undefined) => void = () => {},
+  clock: FakeClock,
+  metrics: Metrics = noMetrics,
 ): CircuitBreaker {
-  const store = new CircuitBreaker(inner, { metrics: noMetrics, ...options });
-  store.onChange(onChange);
-  return store;
+  return new CircuitBreaker(inner, { clock, metrics });
 }
 
 interface TestBreaker {
@@ -72,9 +67,9 @@ function setUp(): TestBreaker {
   const clock = new FakeClock();
   const inner = new ManualStore();
   const changes: string[] = [];
-  const onChange = (failure?: Error) =>
-    void changes.push(failure?.message ?? "up");
-  return { clock, inner, changes, store: breaker(inner, { clock }, onChange) };
+  const store = breaker(inner, clock);
+  store.onChange = (failure) => void changes.push(failure?.message ?? "up");
+  return { clock, inner, changes, store };
 }
 
 Deno.test("CircuitBreaker accepts as many checks as the store", () => {
@@ -109,7 +104,7 @@ async function resolveProbed(
 }
 
 Deno.test("CircuitBreaker forwards operations to the store", async () => {
-  const store = breaker(memoryStore(), { clock: new FakeClock() });
+  const store = breaker(memoryStore(), new FakeClock());
   const version = await store.commit([{ key: ["f", "a"], version: null }], [{
     key: ["f", "a"],
     value: 1,
@@ -224,7 +219,7 @@ Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async ()
       throw new TypeError("closed");
     },
   };
-  const store = breaker(throwing, { clock: new FakeClock() });
+  const store = breaker(throwing, new FakeClock());
   await assertRejects(
     () => store.get([]),
     StoreUnavailableError,
@@ -436,7 +431,7 @@ Deno.test("CircuitBreaker does not stay open for longer when the clock is set ba
   const inner = memoryStore();
   const get: Store["get"] = (key) =>
     isBroken ? Promise.reject(new Error("down")) : inner.get(key);
-  const store = breaker({ ...delegate(inner), get }, { clock });
+  const store = breaker({ ...delegate(inner), get }, clock);
   await assertRejects(() => store.get(["a"]), StoreUnavailableError);
   isBroken = false;
   clock.jump(-3_600_000);
@@ -454,7 +449,7 @@ Deno.test("CircuitBreaker counts failures and records the duration of every oper
     count: (...measurement: unknown[]) => void measured.push(measurement),
     record: (...measurement: unknown[]) => void measured.push(measurement),
   };
-  const store = breaker(inner, { clock, metrics });
+  const store = breaker(inner, clock, metrics);
   const read = store.get(["a"]);
   clock.pass(250);
   inner.resolve();
@@ -470,22 +465,17 @@ Deno.test("CircuitBreaker counts failures and records the duration of every oper
   ]);
 });
 
-/** A memory store that has room for values of a number of bytes in one commit. */
+/** A memory store that is full for commits of more than `room` bytes. */
 function limitedStore() {
-  const written: number[] = [];
   const inner = memoryStore();
   const limited = {
     ...delegate(inner),
     room: 0,
-    written,
     commit(checks: readonly Check[], writes: readonly Write[]) {
-      const bytes = writes.reduce(
-        (sum, { value }) =>
-          sum + ((value as Uint8Array | undefined)?.length ?? 0),
-        0,
+      const sizes = writes.map(({ value }) =>
+        (value as Uint8Array | undefined)?.length ?? 0
       );
-      written.push(bytes);
-      return bytes > limited.room
+      return Math.max(...sizes) > limited.room
         ? Promise.reject(new TypeError("full"))
         : inner.commit(checks, writes);
     },
@@ -493,55 +483,30 @@ function limitedStore() {
   return limited;
 }
 
-Deno.test("a commit that fits does not end the outage of one that did not fit, and a probe does only if it is as large", async () => {
-  for (const size of [100, 200_000]) {
-    const clock = new FakeClock();
-    const inner = limitedStore();
-    const changes: (string | undefined)[] = [];
-    const store = breaker(
-      inner,
-      { clock },
-      (failure) => void changes.push(failure?.message),
-    );
-    const commit = (bytes: number) =>
-      store.commit([], [{ key: ["a"], value: "x".repeat(bytes) }]);
-    inner.room = size - 1;
-    const failing = assertRejects(
-      () => commit(size),
-      StoreUnavailableError,
-      "full",
-    );
-    assertNotEquals(await commit(1), undefined); // it was under way already
-    await failing;
-    for (let second = 0; second < 3; second++) {
-      await clock.tick(1_000);
-      await assertRejects(() => commit(1), StoreUnavailableError);
-      await store.probe();
-    }
-    assertEquals([store.isAvailable, changes], [false, [
-      "Cannot use the store: full",
-    ]]);
-    inner.room = 2 * size;
-    await clock.tick(1_000);
-    await store.probe();
-    assertEquals([store.isAvailable, changes], [true, [
-      "Cannot use the store: full",
-      undefined,
-    ]]);
-    assertEquals(await store.list(["probe"]), []);
-  }
-});
-
-Deno.test("probe() writes a value, since a store that is full may still delete", async () => {
+Deno.test("probe() writes 60,000 bytes, since a disk that is full has room for less, and leaves nothing", async () => {
   const clock = new FakeClock();
   const inner = limitedStore();
-  const store = breaker(inner, { clock });
-  await assertRejects(
-    () => store.commit([], [{ key: ["a"], value: "x" }]),
-    StoreUnavailableError,
-  );
-  inner.room = 1_000;
-  await clock.tick(1_000);
-  await store.probe();
-  assertEquals(inner.written.map((bytes) => bytes > 0), [true, true]);
+  const store = breaker(inner, clock);
+  const changes: (string | undefined)[] = [];
+  store.onChange = (failure) => void changes.push(failure?.message);
+  await assertRejects(() => store.commit([], [{ key: ["a"], value: "x" }]));
+  const outcomes: boolean[] = [];
+  for (const room of [1_000, 59_999, 60_000]) {
+    inner.room = room;
+    await clock.tick(1_000);
+    await store.probe();
+    outcomes.push(store.isAvailable);
+  }
+  assertEquals(outcomes, [false, false, true]);
+  assertEquals(changes, ["Cannot use the store: full", undefined]);
+  assertEquals(await store.get(["probe"]), undefined);
+});
+
+Deno.test("a commit that succeeds does not end the outage that another one began meanwhile", async () => {
+  const { inner, store } = setUp();
+  const [failing, succeeding] = [store.commit([], []), store.commit([], [])];
+  inner.reject(new TypeError("broken"));
+  inner.resolve("1");
+  await assertRejects(() => failing, StoreUnavailableError);
+  assertEquals([await succeeding, store.isAvailable], ["1", false]);
 });

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
-import { retryConflicts } from "../../src/store/retry.ts";
+import { retryConflicts } from "../../src/store/commits.ts";
 import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";

@@ -8,7 +8,7 @@ import { join } from "@std/path";
 import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
-import { openStore } from "../../src/store/open.ts";
+import { openStore, withPrivateUmask } from "../../src/store/open.ts";
 import { MEMORY } from "../../src/store/memory.ts";
 import { modesIn } from "./_modes.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -279,3 +279,23 @@ Deno.test("openStore() does not fall back to memory for a named file", async () 
     message,
   ]]);
 });
+
+Deno.test("withPrivateUmask() restores the umask, also after an error", async () => {
+  const before = Deno.umask();
+  assertEquals(
+    await withPrivateUmask(() => Promise.resolve(Deno.umask())),
+    0o077,
+  );
+  await assertRejects(() =>
+    withPrivateUmask(() => Promise.reject(new Error("no")))
+  );
+  assertEquals(Deno.umask(), before);
+});
+
+Deno.test(
+  "withPrivateUmask() needs no permission",
+  { permissions: {} },
+  async () => {
+    assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
+  },
+);

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { silentLog } from "../../src/observe/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
@@ -64,6 +65,8 @@ function openOn(server: Server, random = 1): Promise<Store> {
     open: server.connect,
     isTransient,
     maxChecks: 7,
+    engine: "a test",
+    log: silentLog,
     clock: server.clock,
     random: () => random,
   });
@@ -217,6 +220,8 @@ Deno.test("an operation that fails causes a reconnect, an invalid argument does 
     open: async () => ({ ...await server.connect(), get: reject }),
     isTransient: () => false,
     maxChecks: 7,
+    engine: "a test",
+    log: silentLog,
     clock: server.clock,
     random: () => 1,
   });

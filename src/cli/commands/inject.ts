@@ -162,7 +162,7 @@ async function render(
   const payload = await makePayload({
     public: snapshot.public,
     sensitive: NO_VALUES,
-    keys: { kid: "0", blobKey: INTEGRITY_KEY, integrityKey: INTEGRITY_KEY },
+    keys: { kid: "0", sessionKey: INTEGRITY_KEY, integrityKey: INTEGRITY_KEY },
     cursor: undefined,
     basePath: "",
     now: clock.now(),

@@ -174,7 +174,7 @@ async function withStore<T>(
     clock,
     metrics: noMetrics,
   });
-  store.onChange(onChange);
+  store.onChange = onChange;
   try {
     return await run(store);
   } finally {

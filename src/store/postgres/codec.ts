@@ -11,10 +11,9 @@ export interface EncodedKey {
  * Encodes a key. All keys directly under one prefix have the same `prefix`; their order is that of `name`, by bytes.
  */
 export function encodeKey(key: Key): EncodedKey {
-  return {
-    prefix: encodePrefix(key.slice(0, -1)),
-    name: encodeName(key.at(-1) ?? ""),
-  };
+  const prefix = encodePrefix(key.slice(0, -1));
+  const name = encodeName(key.at(-1) ?? "");
+  return { prefix, name };
 }
 
 /** Encodes a prefix. It is compared for equality only. */
@@ -24,9 +23,8 @@ export function encodePrefix(prefix: Key): string {
 
 /** Encodes the last part of a key, so that its order by bytes is that of the contract: strings before numbers. */
 export function encodeName(name: string | number): string {
-  return typeof name === "number"
-    ? `n${encodeNumber(name)}`
-    : `-${encodeText(name)}`;
+  if (typeof name === "number") return `n${encodeNumber(name)}`;
+  return `-${encodeText(name)}`;
 }
 
 /** Decodes what {@linkcode encodeName} returned. */
@@ -40,19 +38,15 @@ export function decodeName(encoded: string): string | number {
  * order.
  */
 function encodeText(text: string): string {
-  return text.toWellFormed().replace(
-    // deno-lint-ignore no-control-regex -- see above
-    /[\0\x01]/g,
-    (found) => found === "\0" ? "\x01\x01" : "\x01\x02",
-  );
+  return text.toWellFormed()
+    .replaceAll("\x01", "\x01\x02")
+    .replaceAll("\0", "\x01\x01");
 }
 
 function decodeText(text: string): string {
-  return text.replace(
-    // deno-lint-ignore no-control-regex -- see above
-    /\x01([\x01\x02])/g,
-    (_, code) => code === "\x01" ? "\0" : "\x01",
-  );
+  return text
+    .replaceAll("\x01\x01", "\0")
+    .replaceAll("\x01\x02", "\x01");
 }
 
 const SIGN = 1n << 63n;
@@ -76,57 +70,33 @@ function decodeNumber(text: string): number {
   return view.getFloat64(0);
 }
 
-/** The name of the only property of the object that stands for bytes. */
+/** The only property of the object that stands for bytes. No other value that the gateway stores has one of this name. */
 const BYTES = "$bytes";
 
 /**
- * Encodes a value as JSON, which an operator can read in `psql`. Bytes become `{"$bytes": "…base64…"}`, and the name of
- * any other property that begins with `$` gets another one.
+ * Encodes a value as JSON, which an operator can read in `psql`. Bytes become `{"$bytes": "…base64…"}`.
  *
  * @throws {TypeError} If there is no JSON for it.
  */
 export function encodeValue(value: unknown): string {
-  const text = JSON.stringify(value, (_name, part) => escapePart(part));
-  if (text === undefined) {
-    throw new TypeError(
-      `Cannot store a ${typeof value}: expected a JSON value or bytes`,
-    );
-  }
-  return text;
-}
-
-function escapePart(part: unknown): unknown {
-  if (part instanceof Uint8Array) return { [BYTES]: encodeBase64(part) };
-  if (
-    !isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))
-  ) return part;
-  return Object.fromEntries(
-    Object.entries(part).map(([name, value]) => [escapeName(name), value]),
+  const text = JSON.stringify(value, encodePart);
+  if (text !== undefined) return text;
+  throw new TypeError(
+    `Cannot store a ${typeof value}: expected a JSON value or bytes`,
   );
 }
 
 /** Decodes what {@linkcode encodeValue} returned. */
 export function decodeValue(text: string): unknown {
-  return JSON.parse(text, (_name, part) => unescapePart(part));
+  return JSON.parse(text, decodePart);
 }
 
-function unescapePart(part: unknown): unknown {
-  if (
-    !isObject(part) || !Object.keys(part).some((name) => name.startsWith("$"))
-  ) return part;
-  const bytes = part[BYTES];
-  if (typeof bytes === "string") return decodeBase64(bytes);
-  return Object.fromEntries(
-    Object.entries(part).map((
-      [name, value],
-    ) => [name.replace(/^\$/, ""), value]),
-  );
+function encodePart(_name: string, part: unknown): unknown {
+  return part instanceof Uint8Array ? { [BYTES]: encodeBase64(part) } : part;
 }
 
-function escapeName(name: string): string {
-  return name.startsWith("$") ? `$${name}` : name;
-}
-
-function isObject(part: unknown): part is Record<string, unknown> {
-  return typeof part === "object" && part !== null && !Array.isArray(part);
+function decodePart(_name: string, part: unknown): unknown {
+  if (typeof part !== "object" || part === null) return part;
+  const bytes = (part as Record<string, unknown>)[BYTES];
+  return typeof bytes === "string" ? decodeBase64(bytes) : part;
 }

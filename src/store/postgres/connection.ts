@@ -1,14 +1,53 @@
 import { readFile as readFileAt } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../observe/log.ts";
+import { importPackage } from "../../values/import_package.ts";
 import { OPERATION_TIMEOUT_MS, StoreUnavailableError } from "../store.ts";
-import {
-  type Client,
-  loadPostgresDriver,
-  type Row,
-  type Statement,
-} from "./driver.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
+
+const DRIVER: string = "npm:pg@8.23.1";
+
+/** A row of a result; every column that is used is text. */
+export type Row = Readonly<Record<string, string | null>>;
+
+/** A statement that the server prepares once per connection, with its parameters. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+  readonly values: readonly (string | number | null)[];
+}
+
+/** The part of the driver's `Client` that is used. The package has no types of its own. */
+export interface Client {
+  connect(): Promise<unknown>;
+  query(statement: string | Statement): Promise<{ rows: Row[] }>;
+  on(event: "error", listener: (error: Error) => void): void;
+  on(event: "end", listener: () => void): void;
+  on(
+    event: "notification",
+    listener: (notification: { payload?: string }) => void,
+  ): void;
+  readonly connection: { readonly stream: { destroy(): void } };
+}
+
+interface Driver {
+  readonly Client: new (config: Readonly<Record<string, unknown>>) => Client;
+}
+
+/**
+ * Loads the driver; see {@linkcode importPackage}.
+ *
+ * @throws {TypeError} If it is neither installed nor can be downloaded.
+ */
+export async function loadPostgresDriver(): Promise<Driver> {
+  try {
+    return (await importPackage<{ default: Driver }>(DRIVER)).default;
+  } catch (error) {
+    throw new TypeError(
+      `Cannot load the PostgreSQL driver ${DRIVER}: ${messageOf(error)}`,
+    );
+  }
+}
 
 /** The server rejects the connection for a reason that does not pass by itself, such as a wrong password. */
 export class PermanentError extends Error {
@@ -47,41 +86,22 @@ export class PostgresConnection {
     const failures: string[] = [];
     for (const host of target.hosts) {
       if (signal.aborted) break;
+      const client = await createClient(host, target);
+      const connection = new PostgresConnection(client);
       try {
-        const connection = await PostgresConnection.#connect(
-          host,
-          target,
-          signal,
-        );
+        await connection.#connect(signal);
         if (await connection.#acceptsWrites()) return connection;
-        connection.close();
         failures.push("it is a standby");
       } catch (error) {
         if (isPermanent(error)) throw new PermanentError(messageOf(error));
         failures.push(messageOf(error));
       }
+      connection.close();
     }
+    const reasons = failures.join("; ");
     throw new StoreUnavailableError(
-      `Cannot connect to ${formatHosts(target)}: ${failures.join("; ")}`,
+      `Cannot connect to ${formatHosts(target)}: ${reasons}`,
     );
-  }
-
-  static async #connect(
-    host: PostgresHost,
-    target: PostgresTarget,
-    signal: AbortSignal,
-  ): Promise<PostgresConnection> {
-    const client = await createClient(host, target);
-    const connection = new PostgresConnection(client);
-    const abort = () => connection.close();
-    signal.addEventListener("abort", abort);
-    try {
-      signal.throwIfAborted();
-      await client.connect();
-      return connection;
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
   }
 
   /** Whether the connection can be used. */
@@ -113,6 +133,17 @@ export class PostgresConnection {
     this.#client.connection.stream.destroy();
   }
 
+  async #connect(signal: AbortSignal): Promise<void> {
+    const abort = () => this.close();
+    signal.addEventListener("abort", abort);
+    try {
+      signal.throwIfAborted();
+      await this.#client.connect();
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
   #onEnd(): void {
     this.#isOpen = false;
     this.#closed.resolve();
@@ -137,7 +168,7 @@ async function createClient(
     user: target.user,
     database: target.database,
     password: () => readPassword(target),
-    ssl: target.isEncrypted ? await readTlsOptions(target) : false,
+    ssl: target.isEncrypted && await readTlsOptions(target),
     application_name: "rep-gateway",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS / target.hosts.length,
     statement_timeout: OPERATION_TIMEOUT_MS,
@@ -150,10 +181,9 @@ async function createClient(
 async function readTlsOptions(
   { caFile }: PostgresTarget,
 ): Promise<Record<string, unknown>> {
-  const ca = caFile === undefined
-    ? undefined
-    : await readFile(caFile, "sslrootcert");
-  return { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
+  if (caFile === undefined) return { rejectUnauthorized: true };
+  const ca = await readFile(caFile, "sslrootcert");
+  return { rejectUnauthorized: true, ca };
 }
 
 /** Called if the server asks for a password: returns that of the URL, of its file, or of `PGPASSWORD`. */
@@ -162,10 +192,8 @@ async function readPassword(
 ): Promise<string> {
   if (password !== undefined) return password;
   if (passwordFile !== undefined) {
-    return (await readFile(passwordFile, "password_file")).replace(
-      /\r?\n$/,
-      "",
-    );
+    const text = await readFile(passwordFile, "password_file");
+    return text.replace(/\r?\n$/, "");
   }
   const fromEnvironment = process.env["PGPASSWORD"];
   if (fromEnvironment) return fromEnvironment;
@@ -194,9 +222,79 @@ const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 
 /** Whether an error of the server does not pass by itself. */
 export function isPermanent(error: unknown): boolean {
-  if (error instanceof PermanentError) return true;
-  const code = error instanceof Error && "code" in error
-    ? String(error.code)
-    : "";
-  return REJECTIONS.test(code) || TLS_REJECTIONS.test(messageOf(error));
+  return error instanceof PermanentError ||
+    REJECTIONS.test(codeOf(error)) || TLS_REJECTIONS.test(messageOf(error));
+}
+
+/** Returns the code of an error of the server (PostgreSQL, Appendix A); an empty string if it has none. */
+export function codeOf(error: unknown): string {
+  if (!(error instanceof Error) || !("code" in error)) return "";
+  return String(error.code);
+}
+
+/** The place of a connection, which is opened when it is first needed, and again when it has ended. */
+type Slot = PostgresConnection | undefined;
+
+/**
+ * A bounded number of connections. Each runs one statement at a time; further statements wait for the next free one.
+ */
+export class PostgresPool {
+  readonly #open: () => Promise<PostgresConnection>;
+  /** The slots that are free, the most recently used last. */
+  readonly #free: Slot[];
+  readonly #connections: Set<PostgresConnection>;
+  readonly #waiting: ((slot: Slot) => void)[] = [];
+  #isClosed = false;
+
+  /** Creates a pool of up to `size` connections, of which the first is already open. */
+  constructor(
+    first: PostgresConnection,
+    open: () => Promise<PostgresConnection>,
+    size: number,
+  ) {
+    this.#open = open;
+    this.#free = [...Array<undefined>(size - 1), first];
+    this.#connections = new Set([first]);
+  }
+
+  /** Runs a statement on a free connection. */
+  async query(statement: Statement): Promise<Row[]> {
+    let slot = await this.#acquire();
+    try {
+      if (!slot?.isOpen) slot = await this.#reopen(slot);
+      return await slot.query(statement);
+    } finally {
+      this.#release(slot);
+    }
+  }
+
+  /** Closes all connections. Statements in progress reject. */
+  close(): void {
+    this.#isClosed = true;
+    for (const connection of this.#connections) connection.close();
+    for (const resolve of this.#waiting.splice(0)) resolve(undefined);
+  }
+
+  async #acquire(): Promise<Slot> {
+    if (this.#isClosed) return undefined; // which cannot be opened
+    if (this.#free.length > 0) return this.#free.pop();
+    const slot = Promise.withResolvers<Slot>();
+    this.#waiting.push(slot.resolve);
+    return await slot.promise;
+  }
+
+  #release(slot: Slot): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free.push(slot);
+    else next(slot); // a failed one, too: who gets it may try to connect itself
+  }
+
+  async #reopen(ended: Slot): Promise<PostgresConnection> {
+    if (this.#isClosed) throw new Error("the connection has been closed");
+    if (ended !== undefined) this.#connections.delete(ended);
+    const connection = await this.#open();
+    this.#connections.add(connection);
+    if (this.#isClosed) connection.close();
+    return connection;
+  }
 }

@@ -1,6 +1,6 @@
 import { messageOf } from "../../observe/log.ts";
-import { sleep } from "../../values/clock.ts";
-import type { RetryOptions } from "../retry.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
+import type { RetryOptions } from "../commits.ts";
 import {
   type Check,
   type Entry,
@@ -21,25 +21,26 @@ import {
   encodeValue,
 } from "./codec.ts";
 import {
+  codeOf,
   isPermanent,
   PermanentError,
   PostgresConnection,
+  PostgresPool,
+  type Row,
+  type Statement,
 } from "./connection.ts";
-import type { Row, Statement } from "./driver.ts";
-import { PostgresPool } from "./pool.ts";
 import { ensureSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
-
-interface NotificationOptions extends RetryOptions {
-  readonly channel: string;
-  /** Ends everything. */
-  readonly signal: AbortSignal;
-}
 
 /** How many checks a commit may have: as many as in a SQLite file. The server itself has no limit. */
 export const POSTGRES_MAX_CHECKS = 100;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
+
+/** Insufficient resources, such as a full disk (PostgreSQL, Appendix A, class 53): the connection can still be used. */
+const INSUFFICIENT_RESOURCES = /^53/;
+/** Serialization failure, deadlock, unique violation (PostgreSQL, Appendix A): another commit won. */
+const CONFLICT = /^(40001|40P01|23505)$/;
 
 /**
  * Connects to a PostgreSQL server, and creates the tables on first use.
@@ -52,31 +53,21 @@ const LISTEN_PAUSE_MS = 1_000;
  */
 export async function openPostgresStore(
   target: PostgresTarget,
-  options: RetryOptions,
+  { clock, random }: RetryOptions,
 ): Promise<Store> {
+  const { schema, poolSize } = target;
   const closing = new AbortController();
-  const open = () => PostgresConnection.open(target, closing.signal);
-  const openChecked = async () => await withSchema(await open(), target.schema);
-  const pool = new PostgresPool(
-    await openChecked(),
-    openChecked,
-    target.poolSize,
-  );
-  const notifications = new Notifications(open, {
-    ...options,
-    channel: target.schema,
+  const connect = () => PostgresConnection.open(target, closing.signal);
+  const open = async () => await withSchema(await connect(), schema);
+  const pool = new PostgresPool(await open(), open, poolSize);
+  const notifications = new Notifications({
+    connect,
+    channel: schema,
+    clock,
+    random,
     signal: closing.signal,
   });
-  const close = () => {
-    closing.abort();
-    pool.close();
-  };
-  return new PostgresStore({
-    pool,
-    notifications,
-    schema: target.schema,
-    close,
-  });
+  return new PostgresStore(schema, pool, notifications, closing);
 }
 
 /** A new connection may be to another server than the others, or to tables that a newer version has changed meanwhile. */
@@ -89,56 +80,52 @@ async function withSchema(
     return connection;
   } catch (error) {
     connection.close();
-    throw isPermanent(error)
-      ? new PermanentError(messageOf(error))
-      : toStoreError(error);
+    if (isPermanent(error)) throw new PermanentError(messageOf(error));
+    throw toStoreError(error);
   }
-}
-
-interface Parts {
-  readonly pool: PostgresPool;
-  readonly notifications: Notifications;
-  readonly schema: string;
-  readonly close: () => void;
 }
 
 class PostgresStore implements Store {
   readonly maxChecks = POSTGRES_MAX_CHECKS;
-  readonly #parts: Parts;
+  readonly #schema: string;
+  readonly #pool: PostgresPool;
+  readonly #notifications: Notifications;
+  readonly #closing: AbortController;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(
+    schema: string,
+    pool: PostgresPool,
+    notifications: Notifications,
+    closing: AbortController,
+  ) {
+    this.#schema = schema;
+    this.#pool = pool;
+    this.#notifications = notifications;
+    this.#closing = closing;
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
     const { prefix, name } = encodeKey(key);
-    const text =
-      `SELECT value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name = $2`;
-    const [row] = await this.#query({
-      name: "get",
-      text,
-      values: [prefix, name],
-    });
+    const text = `SELECT value, version FROM ${this.#schema}.entry
+      WHERE prefix = $1 AND name = $2`;
+    const values = [prefix, name];
+    const [row] = await this.#query({ name: "get", text, values });
     return row && toEntry<T>(key, row);
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const encoded = keys.map(encodeKey).map((
-      { prefix, name },
-    ) => [prefix, name]);
-    const text =
-      `SELECT entry.prefix, entry.name, value, version FROM json_array_elements($1) AS wanted(key)
-      JOIN ${this.#parts.schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
-    const rows = await this.#query({
-      name: "get many",
-      text,
-      values: [JSON.stringify(encoded)],
-    });
-    const found = new Map(
-      rows.map((row) => [JSON.stringify([row["prefix"], row["name"]]), row]),
-    );
+    const ids = keys.map(encodeId);
+    const text = `SELECT entry.prefix, entry.name, value, version
+      FROM json_array_elements($1) AS wanted(key)
+      JOIN ${this.#schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
+    const values = [`[${ids.join()}]`];
+    const rows = await this.#query({ name: "get many", text, values });
+    const found = new Map<string, Row>();
+    for (const row of rows) {
+      found.set(JSON.stringify([row["prefix"], row["name"]]), row);
+    }
     return keys.map((key, index) => {
-      const row = found.get(JSON.stringify(encoded[index]));
+      const row = found.get(ids[index] ?? "");
       return row && toEntry<T>(key, row);
     });
   }
@@ -148,74 +135,74 @@ class PostgresStore implements Store {
     { from, limit = Infinity, reverse = false }: ListOptions = {},
   ): Promise<Entry<T>[]> {
     const order = reverse ? "DESC" : "ASC";
-    const text =
-      `SELECT name, value, version FROM ${this.#parts.schema}.entry WHERE prefix = $1 AND name >= $2 ORDER BY name ${order} LIMIT $3`;
-    const values = [
-      encodePrefix(prefix),
-      from === undefined ? "" : encodeName(from),
-      limit === Infinity ? null : limit,
-    ];
+    const text = `SELECT name, value, version FROM ${this.#schema}.entry
+      WHERE prefix = $1 AND name >= $2 ORDER BY name ${order} LIMIT $3`;
+    const first = from === undefined ? "" : encodeName(from);
+    const count = limit === Infinity ? null : limit;
+    const values = [encodePrefix(prefix), first, count];
     const rows = await this.#query({ name: `list ${order}`, text, values });
-    return rows.map((row) =>
-      toEntry([...prefix, decodeName(row["name"] ?? "")], row)
-    );
+    return rows.map((row) => {
+      const name = decodeName(row["name"] ?? "");
+      return toEntry<T>([...prefix, name], row);
+    });
   }
 
   async commit(
     checks: readonly Check[],
     writes: readonly Write[],
   ): Promise<string | undefined> {
+    const text = `SELECT ${this.#schema}.commit_entries($1, $2) AS version`;
     const values = [
       JSON.stringify(checks.map(encodeCheck)),
       JSON.stringify(writes.map(encodeWrite)),
     ];
-    const text =
-      `SELECT ${this.#parts.schema}.commit_entries($1, $2) AS version`;
     try {
-      const [row] = await this.#parts.pool.query({
-        name: "commit",
-        text,
-        values,
-      });
+      const [row] = await this.#pool.query({ name: "commit", text, values });
       return row?.["version"] ?? undefined;
     } catch (error) {
-      if (isConflict(error)) return undefined;
+      if (CONFLICT.test(codeOf(error))) return undefined;
       throw toStoreError(error);
     }
   }
 
   watch(key: Key, hint: () => void): () => void {
     const { prefix, name } = encodeKey(key);
-    return prefix === "[]"
-      ? this.#parts.notifications.listen(name, hint)
-      : () => {}; // see commit_entries()
+    if (prefix !== "[]") return () => {}; // see commit_entries()
+    return this.#notifications.listen(name, hint);
   }
 
   close(): void {
-    this.#parts.close();
+    this.#closing.abort();
+    this.#pool.close();
   }
 
   async #query(statement: Statement): Promise<Row[]> {
     try {
-      return await this.#parts.pool.query(statement);
+      return await this.#pool.query(statement);
     } catch (error) {
       throw toStoreError(error);
     }
   }
 }
 
+/** Options of {@linkcode Notifications}. */
+interface NotificationsOptions {
+  readonly connect: () => Promise<PostgresConnection>;
+  readonly channel: string;
+  readonly clock: Clock;
+  /** Returns a number in [0, 1). */
+  readonly random: () => number;
+  /** Ends everything. */
+  readonly signal: AbortSignal;
+}
+
 /** The notifications of commits by all processes, over a connection of their own from the first listener on. */
 class Notifications {
-  readonly #open: () => Promise<PostgresConnection>;
-  readonly #options: NotificationOptions;
+  readonly #options: NotificationsOptions;
   readonly #listeners = new Map<string, Set<() => void>>();
   #isRunning = false;
 
-  constructor(
-    open: () => Promise<PostgresConnection>,
-    options: NotificationOptions,
-  ) {
-    this.#open = open;
+  constructor(options: NotificationsOptions) {
     this.#options = options;
   }
 
@@ -232,25 +219,24 @@ class Notifications {
     const { clock, random, signal } = this.#options;
     while (!signal.aborted) {
       await this.#receive().catch(() => {}); // the pool reports an outage
-      await sleep(LISTEN_PAUSE_MS * (0.5 + 0.5 * random()), clock, {
-        signal,
-        isBackground: true,
-      });
+      const pause = LISTEN_PAUSE_MS * (0.5 + 0.5 * random());
+      await sleep(pause, clock, { signal, isBackground: true });
     }
   }
 
   async #receive(): Promise<void> {
-    const connection = await this.#open();
+    const { connect, channel, signal } = this.#options;
+    const connection = await connect();
     const close = () => connection.close();
-    this.#options.signal.addEventListener("abort", close);
+    signal.addEventListener("abort", close);
     try {
       connection.onNotification((name) => this.#hint(name));
-      await connection.query(`LISTEN ${this.#options.channel}`);
+      await connection.query(`LISTEN ${channel}`);
       for (const name of this.#listeners.keys()) this.#hint(name); // what was written while it was not connected
       await connection.closed;
     } finally {
       connection.close();
-      this.#options.signal.removeEventListener("abort", close);
+      signal.removeEventListener("abort", close);
     }
   }
 
@@ -259,12 +245,14 @@ class Notifications {
   }
 }
 
-function toEntry<T>(key: Key, { value, version }: Row): Entry<T> {
-  return {
-    key,
-    value: decodeValue(value ?? "null") as T,
-    version: version ?? "",
-  };
+function toEntry<T>(key: Key, row: Row): Entry<T> {
+  const value = decodeValue(row["value"] ?? "null") as T;
+  return { key, value, version: row["version"] ?? "" };
+}
+
+function encodeId(key: Key): string {
+  const { prefix, name } = encodeKey(key);
+  return JSON.stringify([prefix, name]);
 }
 
 function encodeCheck({ key, version }: Check): unknown[] {
@@ -277,19 +265,7 @@ function encodeWrite({ key, value }: Write): unknown[] {
   return [prefix, name, value === undefined ? null : encodeValue(value)];
 }
 
-/** Insufficient resources, such as a full disk (PostgreSQL, Appendix A, class 53): the connection can still be used. */
-const INSUFFICIENT_RESOURCES = /^53/;
-
 function toStoreError(error: unknown): StoreUnavailableError {
-  const isFull = error instanceof Error && "code" in error &&
-    INSUFFICIENT_RESOURCES.test(String(error.code));
+  const isFull = INSUFFICIENT_RESOURCES.test(codeOf(error));
   return isFull ? new StoreFullError(error) : toUnavailableError(error);
-}
-
-/** Serialization failure, deadlock, unique violation (PostgreSQL, Appendix A): another commit won. */
-const CONFLICTS: readonly unknown[] = ["40001", "40P01", "23505"];
-
-function isConflict(error: unknown): boolean {
-  return error instanceof Error && "code" in error &&
-    CONFLICTS.includes(error.code);
 }

@@ -8,7 +8,7 @@ import { silentLog } from "../../../src/observe/log.ts";
 import { openStore } from "../../../src/store/open.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres.ts";
 import { parsePostgresUrl } from "../../../src/store/postgres/url.ts";
-import { retryConflicts } from "../../../src/store/retry.ts";
+import { retryConflicts } from "../../../src/store/commits.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";

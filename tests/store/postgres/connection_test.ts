@@ -1,6 +1,8 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { PostgresConnection } from "../../../src/store/postgres/connection.ts";
-import { PostgresPool } from "../../../src/store/postgres/pool.ts";
+import {
+  type PostgresConnection,
+  PostgresPool,
+} from "../../../src/store/postgres/connection.ts";
 
 /** Connections that answer when the test lets them. */
 class FakeServer {

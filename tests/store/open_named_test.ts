@@ -1,10 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { openPersistentStore } from "../../src/cli/commands/command_io.ts";
 import { openStore } from "../../src/store/open.ts";
-import {
-  restrictToOwner,
-  withPrivateUmask,
-} from "../../src/store/private_file.ts";
+import { restrictToOwner } from "../../src/store/open_named.ts";
 import { bareProcess } from "../_bare_process.ts";
 import { captureLog } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -100,7 +97,7 @@ Deno.test("restrictToOwner() leaves files beside the database for which it has n
   });
   const path = directory.at("kv.sqlite3");
   const program = `
-    import { restrictToOwner } from "src/store/private_file.ts";
+    import { restrictToOwner } from "src/store/open_named.ts";
     say(await restrictToOwner(${JSON.stringify(path)}) ?? "no problem");`;
   const flags = [`--allow-read=${directory.path}`, `--allow-write=${path}`];
   await using process = await bareProcess(program, { flags });
@@ -130,23 +127,3 @@ async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
     Deno.chmod = chmod;
   }
 }
-
-Deno.test("withPrivateUmask() restores the umask, also after an error", async () => {
-  const before = Deno.umask();
-  assertEquals(
-    await withPrivateUmask(() => Promise.resolve(Deno.umask())),
-    0o077,
-  );
-  await assertRejects(() =>
-    withPrivateUmask(() => Promise.reject(new Error("no")))
-  );
-  assertEquals(Deno.umask(), before);
-});
-
-Deno.test(
-  "withPrivateUmask() needs no permission",
-  { permissions: {} },
-  async () => {
-    assertEquals(await withPrivateUmask(() => Promise.resolve(1)), 1);
-  },
-);

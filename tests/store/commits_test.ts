@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { retryConflicts } from "../../src/store/retry.ts";
+import { retryConflicts } from "../../src/store/commits.ts";
 import { StoreUnavailableError } from "../../src/store/store.ts";
 
 /** An operation that succeeds at the given attempt and records the time of each. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { SortedEntries } from "../../src/store/sorted_entries.ts";
+import { SortedEntries } from "../../src/store/memory.ts";
 import type { Entry } from "../../src/store/store.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 

@@ -1,0 +1,89 @@
+import { type Clock, sleep } from "../values/clock.ts";
+import { StoreUnavailableError } from "./store.ts";
+
+/** Options of {@linkcode retryConflicts}. */
+export interface RetryOptions {
+  clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+}
+
+/**
+ * Two processes on one SQLite file lose three of four commits to each other; only this many in a row count as a
+ * failure.
+ */
+const MAX_ATTEMPTS = 40;
+const MAX_BACKOFF_MS = 100;
+
+/**
+ * Retries an optimistic commit with exponential backoff and full jitter until it does not conflict with another writer.
+ *
+ * @param attempt Reads and commits; returns `undefined` if the commit failed its checks.
+ * @throws {StoreUnavailableError} If too many attempts in a row conflict.
+ */
+export async function retryConflicts<T>(
+  attempt: () => Promise<T | undefined>,
+  { clock, random }: RetryOptions,
+): Promise<T> {
+  for (let attempts = 1; attempts <= MAX_ATTEMPTS; attempts++) {
+    const result = await attempt();
+    if (result !== undefined) return result;
+    const backoff = Math.min(MAX_BACKOFF_MS, 2 ** (attempts - 1));
+    if (attempts < MAX_ATTEMPTS) await sleep(random() * backoff, clock);
+  }
+  throw new StoreUnavailableError(
+    `Cannot commit to the store: ${MAX_ATTEMPTS} attempts conflicted with other writers`,
+  );
+}
+
+/** The parts of a change that determine its size in the store. */
+interface SizedChange {
+  readonly name: string;
+  readonly value: string | undefined;
+}
+
+/**
+ * Below the limits of a Deno KV commit: 800 KiB, of which 80 KiB may be keys, and 1,000 mutations. A change is written
+ * twice, with its name in one of the two keys, and deletes at most one old entry.
+ */
+const MAX_BYTES = 600_000;
+const MAX_KEY_BYTES = 60_000;
+const MAX_CHANGES = 330;
+/**
+ * The size of a change's keys, that of an app's name included and that of the variable's not, and of its values without
+ * the text.
+ */
+const OVERHEAD_BYTES = 160;
+
+const encoder = new TextEncoder();
+
+/** Splits changes into batches that each fit into one commit. */
+export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
+  const all: C[][] = [];
+  let batch: C[] = [];
+  let bytes = 0;
+  let keyBytes = 0;
+  for (const change of changes) {
+    const size = sizeOf(change);
+    const fits = batch.length < MAX_CHANGES &&
+      bytes + size.bytes <= MAX_BYTES &&
+      keyBytes + size.keyBytes <= MAX_KEY_BYTES;
+    if (!fits || all.length === 0) {
+      batch = [];
+      all.push(batch);
+      bytes = 0;
+      keyBytes = 0;
+    }
+    batch.push(change);
+    bytes += size.bytes;
+    keyBytes += size.keyBytes;
+  }
+  return all;
+}
+
+function sizeOf(
+  { name, value = "" }: SizedChange,
+): { bytes: number; keyBytes: number } {
+  const keyBytes = encoder.encode(name).length + OVERHEAD_BYTES;
+  return { keyBytes, bytes: 2 * (encoder.encode(value).length + keyBytes) };
+}

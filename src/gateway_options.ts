@@ -2,7 +2,7 @@ import type { Environment } from "./config/classify.ts";
 import { readEnvironment } from "./config/environment.ts";
 import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
-import { requireRuntime } from "./config/require_runtime.ts";
+import { requireRuntime } from "./values/runtime.ts";
 import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
 import { TIERS } from "./config/tier.ts";
@@ -20,12 +20,16 @@ import { Registry } from "./observe/registry.ts";
 import { checkApp, storeOfApp } from "./store/app_store.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
-import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
+import {
+  EXPECTED_BASE_PATH,
+  EXPECTED_UPSTREAM,
+  parseBasePath,
+  parseUpstream,
+  redactUrl,
+} from "./values/urls.ts";
 import { type Clock, systemClock } from "./values/clock.ts";
 import { OptionError } from "./values/option_error.ts";
-import { redactUrl } from "./values/redact_url.ts";
-import { EXPECTED_GLOBS, isGlob } from "./values/globs.ts";
-import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
+import { EXPECTED_GLOBS, isGlob } from "./values/paths.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);

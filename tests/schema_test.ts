@@ -7,7 +7,7 @@ import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
 import { type Option, OPTIONS } from "../src/cli/options/option_table.ts";
 import { TIERS } from "../src/config/tier.ts";
 import { VARIABLE_TYPES } from "../src/config/variable_type.ts";
-import { formatDuration } from "../src/values/duration.ts";
+import { formatDuration } from "../src/values/units.ts";
 import { testProperty } from "./fuzz/_property.ts";
 
 // `strictTypes` and `strictRequired` reject schemas that are valid, such as a type with `null`.

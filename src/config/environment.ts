@@ -1,4 +1,4 @@
-import { isGranted } from "../values/permissions.ts";
+import { isGranted } from "../values/runtime.ts";
 import type { Environment } from "./classify.ts";
 
 /** Returns the `REP_…` variables of the process; none without `--allow-env`, since reading them would prompt. */

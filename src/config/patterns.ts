@@ -1,6 +1,6 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../observe/log.ts";
-import { importPackage } from "../values/import_package.ts";
+import { importPackage } from "../values/runtime.ts";
 import { formatKey } from "./fields.ts";
 import { describeKind, formatValue, hasSecret } from "./format_value.ts";
 import type { Manifest } from "./manifest.ts";

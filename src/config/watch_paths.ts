@@ -1,6 +1,6 @@
 import { messageOf } from "../observe/log.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import type { FileInfo, FileSystem } from "../values/file_system.ts";
+import type { FileInfo, FileSystem } from "../values/local_files.ts";
 import { isRepName } from "./environment.ts";
 
 /** How often the paths are looked at. With three files, this takes about 0.1 % of a core. */

@@ -1,6 +1,6 @@
 import type { Entry, Key, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { slices } from "../values/slices.ts";
+import { slices } from "../values/chunks.ts";
 import { recent, type Window, WINDOW_MS } from "./sliding_window.ts";
 
 const KEY_PREFIX = "rate";

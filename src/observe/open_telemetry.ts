@@ -1,5 +1,5 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
-import { importPackage } from "../values/import_package.ts";
+import { importPackage } from "../values/runtime.ts";
 import type { Telemetry } from "./metrics.ts";
 
 /** Where `@opentelemetry/api` looks for its implementation. Deno sets it if `OTEL_DENO` is `true`. */

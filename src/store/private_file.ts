@@ -1,4 +1,4 @@
-import { isGranted } from "../values/permissions.ts";
+import { isGranted } from "../values/runtime.ts";
 
 /** Only the owner may read and write. */
 const PRIVATE_MODE = 0o600;

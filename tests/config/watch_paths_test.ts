@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { watchPaths } from "../../src/config/watch_paths.ts";
-import { denoFileSystem } from "../../src/values/file_system.ts";
+import { denoFileSystem } from "../../src/values/local_files.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_watched_clock.ts";
 

@@ -1,7 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
 import type { ManifestResult } from "../../config/manifest.ts";
 import { ConfigurationError } from "../../config/snapshot.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import {
   environmentWarnings,

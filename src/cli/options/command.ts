@@ -1,7 +1,7 @@
 import type { Environment } from "../../config/classify.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { loadKvToken, readSecret } from "../sources/secret_files.ts";
 import { readManifest } from "../sources/sources.ts";
 import {

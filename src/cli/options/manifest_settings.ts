@@ -5,7 +5,7 @@ import {
   type ManifestSettings,
   parseManifest,
 } from "../../config/manifest.ts";
-import { redactUrl } from "../../values/redact_url.ts";
+import { redactUrl } from "../../values/urls.ts";
 import { type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses the manifest at a path, including its `settings`, which are options of the command. */

@@ -7,7 +7,7 @@ import { type Log, messageOf } from "../../observe/log.ts";
 import { loadEnvFile } from "../../config/env_file.ts";
 import { readBoundedFile } from "../../values/local_files.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { EnvSource } from "./env_source.ts";
 

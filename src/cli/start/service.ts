@@ -34,7 +34,7 @@ import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { ServeCommand } from "../options/command.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";

@@ -6,7 +6,7 @@ import type { Registry } from "../../observe/registry.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
 import { shortHash } from "../../values/hash.ts";
-import { redactCredentials } from "../../values/redact_url.ts";
+import { redactCredentials } from "../../values/urls.ts";
 import type { HealthReport } from "../health.ts";
 
 /** What the status is read from. */

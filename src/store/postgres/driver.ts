@@ -1,5 +1,5 @@
 import { messageOf } from "../../observe/log.ts";
-import { importPackage } from "../../values/import_package.ts";
+import { importPackage } from "../../values/runtime.ts";
 
 const DRIVER: string = "npm:pg@8.23.1";
 

@@ -1,5 +1,4 @@
-import type { PostgresConnection } from "./connection.ts";
-import { PermanentError } from "./connection.ts";
+import { PermanentError, type PostgresConnection } from "./connection.ts";
 
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
 export const SCHEMA_VERSION = 1;

@@ -1,7 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
+import {
+  type CommandIo,
+  openPersistentStore,
+} from "../../../src/cli/commands/command_io.ts";
 import { commandIn } from "../../../src/cli/commands/command_names.ts";
-import { openPersistentStore } from "../../../src/cli/commands/command_io.ts";
 import { listVariables } from "../../../src/config/stored_variables.ts";
 import { storeOfPort } from "../../../src/store/app_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";

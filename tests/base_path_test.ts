@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { createGateway } from "../../src/gateway.ts";
-import { resolveOptions } from "../../src/gateway_options.ts";
-import { setUp, type TestGateway } from "../_gateway.ts";
-import { TempDirectory } from "../_temp.ts";
+import { createGateway } from "../src/gateway.ts";
+import { resolveOptions } from "../src/gateway_options.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { TempDirectory } from "./_temp.ts";
 
 async function setUpApp(files: Record<string, string>) {
   const directory = await TempDirectory.make(files);

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { isGranted } from "../../src/values/permissions.ts";
+import { isGranted } from "../../src/values/runtime.ts";
 
 const CASES: readonly (readonly [
   permission: Deno.PermissionDescriptor,

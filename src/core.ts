@@ -4,8 +4,8 @@ import type {
   ChangesOptions,
 } from "./changes/changes.ts";
 import { Configuration } from "./config/configuration.ts";
-import type { Snapshot } from "./config/snapshot.ts";
-import { VARIABLES_HEAD_KEY } from "./config/stored_variables.ts";
+import type { Snapshot } from "./config/variables/snapshot.ts";
+import { VARIABLES_HEAD_KEY } from "./config/stored/stored_variables.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
 import type { ResolvedOptions } from "./gateway_options.ts";
 import { Epochs } from "./keys/epochs.ts";

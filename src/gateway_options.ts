@@ -1,11 +1,18 @@
-import type { Environment } from "./config/classify.ts";
-import { readEnvironment } from "./config/environment.ts";
-import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
-import type { PatternLibrary } from "./config/patterns.ts";
+import { type Environment, TIERS } from "./config/variables/tiers.ts";
+import { readEnvironment } from "./config/files/read_environment.ts";
+import {
+  describeKind,
+  formatValue,
+  isMapping,
+} from "./config/variables/quote.ts";
+import type { Manifest, ParsedManifest } from "./config/variables/manifest.ts";
+import type { PatternLibrary } from "./config/variables/value_rules.ts";
 import { requireRuntime } from "./values/runtime.ts";
-import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
+import {
+  ConfigurationError,
+  type SnapshotInput,
+} from "./config/variables/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
-import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
@@ -48,8 +55,12 @@ export interface GatewayOptions {
    * @default {() => "variables"}
    */
   sourceOf?: (name: string) => string;
-  /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
-  manifest?: Source<string> | undefined;
+  /**
+   * Text of a `.rep.yaml`, of which only the `variables` are used here, or what the command has parsed it into.
+   *
+   * @default {undefined}
+   */
+  manifest?: Source<string | ParsedManifest | undefined>;
   /** Path of the file that `manifest` was read from, for messages. @default {undefined} */
   manifestPath?: string | undefined;
   /**
@@ -293,31 +304,38 @@ async function readSources(
   options: GatewayOptions,
   strict: boolean,
 ): Promise<SnapshotInput> {
-  const {
-    variables = readEnvironment,
-    manifest,
-    manifestPath,
-    loadPatternLibrary,
-  } = options;
-  const [environment, text]: unknown[] = await Promise.all([
+  const { variables = readEnvironment, manifestPath, loadPatternLibrary } =
+    options;
+  const [environment, source]: unknown[] = await Promise.all([
     resolveSource(variables),
-    resolveSource(manifest),
+    resolveSource(options.manifest),
   ]);
   if (!isMapping(environment)) {
     throw sourceError("variables", "an object with their names", environment);
   }
-  if (text !== undefined && typeof text !== "string") {
-    throw sourceError("manifest", "a string", text);
-  }
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
     sourceOf: options.sourceOf,
-    manifest: text,
-    manifestPath,
+    manifest: await readManifest(source, manifestPath),
     requiredTiers: TIERS,
     strict,
     loadPatternLibrary,
   };
+}
+
+/** Parses a manifest, unless whoever has read it has done so. The YAML parser is loaded only if there is a text. */
+async function readManifest(
+  source: unknown,
+  path: string | undefined,
+): Promise<Manifest | undefined> {
+  if (source === undefined) return undefined;
+  if (typeof source === "string") {
+    const { parseManifest } = await import("./config/variables/manifest.ts");
+    return parseManifest(source, { path });
+  }
+  const isParsed = isMapping(source) && source.variables instanceof Map;
+  if (!isParsed) throw sourceError("manifest", "a string", source);
+  return source as unknown as Manifest;
 }
 
 function sourceError(

@@ -2,9 +2,12 @@ import { assertEquals, assertRejects } from "@std/assert";
 import type { EventLog } from "../src/changes/event_log.ts";
 import { Publisher } from "../src/changes/publisher.ts";
 import { Tail } from "../src/changes/tail.ts";
-import type { Environment } from "../src/config/classify.ts";
+import type { Environment } from "../src/config/variables/tiers.ts";
 import { Configuration } from "../src/config/configuration.ts";
-import { ConfigurationError, type Snapshot } from "../src/config/snapshot.ts";
+import {
+  ConfigurationError,
+  type Snapshot,
+} from "../src/config/variables/snapshot.ts";
 import { StoredVariablesSource } from "../src/config/stored_variables_source.ts";
 import type { Log, LogFields } from "../src/observe/log.ts";
 import { noMetrics } from "../src/observe/metrics.ts";

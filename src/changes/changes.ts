@@ -1,5 +1,5 @@
-import type { Snapshot } from "../config/snapshot.ts";
-import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
+import type { Snapshot } from "../config/variables/snapshot.ts";
+import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { StoredVariablesSource } from "../config/stored_variables_source.ts";
 import type { GaugeValue } from "../observe/metrics.ts";
 import type { Conflict } from "../rollout/conflicts.ts";

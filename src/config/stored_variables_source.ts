@@ -1,10 +1,7 @@
 import { type Store, StoreUnavailableError } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
-import {
-  newestWrite,
-  type StoredEnvironment,
-  storedEnvironment,
-} from "./stored_variables.ts";
+import { newestWrite, storedEnvironment } from "./stored/stored_variables.ts";
+import { type StoredEnvironment } from "./variables/snapshot.ts";
 
 /** Options of {@linkcode StoredVariablesSource}. */
 interface StoredVariablesOptions {

@@ -4,7 +4,7 @@ import {
   countVariables,
   EMPTY_SNAPSHOT,
   type Snapshot,
-} from "../config/snapshot.ts";
+} from "../config/variables/snapshot.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";

@@ -1,5 +1,5 @@
 import { dirname } from "@std/path/dirname";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { isGranted } from "../../values/runtime.ts";
 

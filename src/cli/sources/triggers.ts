@@ -1,4 +1,4 @@
-import { watchPaths } from "../../config/watch_paths.ts";
+import { watchPaths } from "../../config/files/watch_paths.ts";
 import { logTaskError, messageOf } from "../../observe/log.ts";
 import { every } from "../../values/clock.ts";
 import { denoFileSystem } from "../../values/local_files.ts";

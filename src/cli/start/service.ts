@@ -1,5 +1,5 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import {
   HEALTH_PATH,
   HealthEndpoint,
@@ -274,6 +274,7 @@ export class Service {
     const all = {
       ...toGatewayOptions(options, context),
       ...process,
+      manifestPath: undefined, // the parsed manifest has its name
       loadPatternLibrary: undefined,
     };
     return await createGateway(all satisfies EveryOption);

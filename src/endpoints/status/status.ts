@@ -1,6 +1,6 @@
 import type { Changes } from "../../changes/changes.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import type { Snapshot } from "../../config/snapshot.ts";
+import type { Snapshot } from "../../config/variables/snapshot.ts";
 import type { Epochs } from "../../keys/epochs.ts";
 import type { Registry } from "../../observe/registry.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";

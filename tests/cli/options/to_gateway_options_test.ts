@@ -31,7 +31,6 @@ const CASES: {
 } = {
   app: ["--app=shop", "shop"],
   strict: ["--strict", true],
-  manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", [
     "https://app.example.com",
@@ -82,7 +81,6 @@ Deno.test("toGatewayOptions() returns options that are valid for the gateway, an
   const {
     variables: _variables,
     manifest: _manifest,
-    manifestPath,
     trustedProxies,
     ...converted
   } = convert();
@@ -90,7 +88,7 @@ Deno.test("toGatewayOptions() returns options that are valid for the gateway, an
   assertEquals({ ...defaults, ...others }, defaults);
   assertEquals(maxStreamsPerClient, undefined); // its default depends on maxStreams
   assertEquals(sourceOf("REP_PUBLIC_NOT_SET"), "env file");
-  assertEquals([trustedProxies, manifestPath], [[], undefined]);
+  assertEquals(trustedProxies, []);
   resolveOptions(convert());
 });
 
@@ -136,7 +134,7 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
   const read = async (...args: string[]) => {
     const { environment, manifest } = await resolveOptions(convert(...args))
       .read();
-    return [environment.REP_PUBLIC_CONVERTED, manifest];
+    return [environment.REP_PUBLIC_CONVERTED, manifest?.name];
   };
   assertEquals([
     await read(),
@@ -145,7 +143,7 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
     await read(`--watch-path=${b}`, "--hot-reload-mode=file_watch"),
   ], [
     [undefined, undefined],
-    ["a", 'version: "0.1.0"\nvariables: {}'],
+    ["a", `the manifest "${manifest}"`],
     [undefined, undefined],
     ["b", undefined],
   ]);

@@ -37,8 +37,10 @@ export async function watchPaths(
   async function watch(): Promise<void> {
     while (!signal.aborted) {
       await sleep(LOOK_MS, clock, options);
+      if (signal.aborted) return;
       if (await lookAtAll(paths, files) === seen) continue;
       await sleep(SETTLE_MS, clock, options);
+      if (signal.aborted) return;
       seen = await lookAtAll(paths, files);
       if (!signal.aborted) queueMicrotask(onChange); // an error in it does not end this loop
     }

@@ -27,16 +27,7 @@ interface ParsedEnvFile {
  * - `export` may precede the name, and spaces may surround the `=`. Variables are not expanded. Lines end with LF or CRLF.
  */
 export function parseEnvFile(text: string): ParsedEnvFile {
-  const nul = text.indexOf("\0");
-  if (nul < 0) return new EnvFileParser(text).parse();
-  const detail = "expected text, got a NUL byte";
-  const issues = [{ line: lineAt(text, nul), detail }];
-  return { variables: new Map(), lines: new Map(), issues };
-}
-
-/** Returns the number of the line in which a position is. */
-export function lineAt(text: string, position: number): number {
-  return countLineFeeds(text.slice(0, position)) + 1;
+  return new EnvFileParser(text).parse();
 }
 
 function countLineFeeds(text: string): number {

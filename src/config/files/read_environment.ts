@@ -3,7 +3,7 @@ import { localFiles, readBoundedFile } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import { type Environment, isRepName } from "../variables/tiers.ts";
-import { type EnvFileIssue, lineAt, parseEnvFile } from "./parse_env_file.ts";
+import { parseEnvFile } from "./parse_env_file.ts";
 
 /** Returns the `REP_…` variables of the process; none without `--allow-env`, since reading them would prompt. */
 export function readEnvironment(): Environment {
@@ -68,7 +68,11 @@ export async function loadEnvFile(path: string): Promise<EnvFile> {
   if (isDirectory) return await readDirectory(path, await files.names(path));
   const text = await readText(path);
   const { variables, lines, issues } = parseEnvFile(text);
-  if (issues.length > 0) throw invalidFile(path, issues);
+  if (issues.length > 0) {
+    throw new ConfigurationError(
+      issues.map(({ line, detail }) => `"${path}:${line}": ${detail}`),
+    );
+  }
   return {
     variables: pickRepVariables(Object.fromEntries(variables)),
     lines,
@@ -96,38 +100,27 @@ async function readDirectory(
 /** The text of the file is the value, except for a newline at its end. */
 async function readValue(path: string): Promise<string> {
   const text = await readText(path);
-  const nul = text.indexOf("\0");
-  if (nul < 0) return text.replace(/\r?\n$/, "");
-  const detail = "expected text, got a NUL byte";
-  throw invalidFile(path, [{ line: lineAt(text, nul), detail }]);
+  return text.replace(/\r?\n$/, "");
 }
 
 /** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
 async function readText(path: string): Promise<string> {
   const bytes = await readBoundedFile(path);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    const line = firstInvalidLine(bytes);
-    throw invalidFile(path, [{ line, detail: "expected UTF-8" }]);
-  }
-}
-
-/** What cannot be decoded becomes U+FFFD, which has other bytes, or more of them if the file ends with it. */
-function firstInvalidLine(bytes: Uint8Array): number {
+  const reject = (position: number, detail: string): never => {
+    const line = bytes.subarray(0, position).filter(isLineFeed).length + 1;
+    throw new ConfigurationError([`"${path}:${line}": ${detail}`]);
+  };
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  // What cannot be decoded becomes U+FFFD, which has other bytes, or more of them if the file ends with it.
   const replaced = new TextEncoder().encode(text);
-  const position = bytes.findIndex((byte, index) => byte !== replaced[index]);
-  const valid = position === -1 ? bytes : bytes.subarray(0, position);
-  return valid.filter((byte) => byte === 0x0a).length + 1;
+  const invalid = bytes.findIndex((byte, index) => byte !== replaced[index]);
+  if (invalid >= 0) reject(invalid, "expected UTF-8");
+  if (replaced.length > bytes.length) reject(bytes.length, "expected UTF-8");
+  const nul = bytes.indexOf(0);
+  if (nul >= 0) reject(nul, "expected text, got a NUL byte");
+  return text.replace(/^\uFEFF/, "");
 }
 
-/** Creates an error about the file at a path, which may be in a directory of variables. */
-function invalidFile(
-  path: string,
-  issues: readonly EnvFileIssue[],
-): ConfigurationError {
-  return new ConfigurationError(
-    issues.map(({ line, detail }) => `"${path}:${line}": ${detail}`),
-  );
+function isLineFeed(byte: number): boolean {
+  return byte === 0x0a;
 }

@@ -44,14 +44,15 @@ export async function applyManifest(
   options: ApplyOptions,
 ): Promise<AppliedManifest> {
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
-  const compiled = await compilePatterns(manifest, load);
+  const issues = [...manifest.issues];
+  const report = (issue: string) => issues.push(issue);
+  const patterns = await compilePatterns(manifest, load, report);
   const given = new Map(variables.map((variable) => [variable.name, variable]));
   const all = [...variables];
-  const issues = [...manifest.issues, ...compiled.issues];
   const deprecated: Deprecation[] = [];
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
-    const pattern = compiled.patterns.get(name);
+    const pattern = patterns.get(name);
     const variable = given.get(name);
     if (variable !== undefined) {
       const subject = environmentName(variable);

@@ -10,61 +10,55 @@ import {
 } from "./quote.ts";
 import type { Tier } from "./tiers.ts";
 
-/**
- * The types that a manifest can give a variable (REP-RFC-0001 §6.2). A new type needs its name here and a row in
- * `RULES`, without which it does not compile; no other file changes.
- */
-export type VariableType =
-  | "string"
-  | "url"
-  | "number"
-  | "boolean"
-  | "csv"
-  | "json"
-  | "enum";
+/** The types that a manifest can give a variable (REP-RFC-0001 §6.2). */
+export const VARIABLE_TYPES = [
+  "string",
+  "url",
+  "number",
+  "boolean",
+  "csv",
+  "json",
+  "enum",
+] as const;
 
-/** The part of a declaration that the rules depend on. */
-interface RuledVariable {
+/** One of {@linkcode VARIABLE_TYPES}. */
+export type VariableType = typeof VARIABLE_TYPES[number];
+
+/** What a declaration requires of a value. */
+interface Requirements {
   readonly tier: Tier;
   readonly type: VariableType;
   /** The values that an `enum` allows. */
   readonly values?: readonly string[] | undefined;
 }
 
-/** How the values of a type are validated. */
-interface TypeRule {
-  readonly accepts: (value: string, variable: RuledVariable) => boolean;
-  /** Describes a valid value instead of this one: what follows "expected" in a message. */
-  readonly describe: (variable: RuledVariable, value: string) => string;
-}
-
-const ANY_TEXT: TypeRule = { accepts: () => true, describe: () => "text" };
-
-const RULES: Readonly<Record<VariableType, TypeRule>> = {
-  string: ANY_TEXT,
-  url: { accepts: isUrl, describe: describeUrl },
-  number: { accepts: isNumber, describe: () => "a number" },
-  boolean: { accepts: isBoolean, describe: () => "true or false" },
-  csv: ANY_TEXT,
-  json: { accepts: isJson, describe: () => "JSON" },
-  enum: { accepts: isAllowed, describe: describeAllowed },
-};
-
-/** All types, in the order of the manifest's specification. */
-export const VARIABLE_TYPES = Object.keys(RULES) as readonly VariableType[];
-
 /**
  * Validates a value against the type of its variable.
  *
- * @returns A description of a valid value, such as "a URL", if this one is invalid; `undefined` if it is valid. It
+ * @returns A description of a valid value, such as "a number", if this one is invalid; `undefined` if it is valid. It
  * names values of PUBLIC variables only.
  */
 export function typeIssue(
   value: string,
-  variable: RuledVariable,
+  { tier, type, values = [] }: Requirements,
 ): string | undefined {
-  const { accepts, describe } = RULES[variable.type];
-  return accepts(value, variable) ? undefined : describe(variable, value);
+  switch (type) {
+    case "string":
+    case "csv":
+      return undefined;
+    case "url":
+      return isUrl(value) ? undefined : describeUrl(value);
+    case "number":
+      return isNumber(value) ? undefined : "a number";
+    case "boolean":
+      return /^(true|false)$/i.test(value) ? undefined : "true or false";
+    case "json":
+      return isJson(value) ? undefined : "JSON";
+    case "enum":
+      if (values.includes(value)) return undefined;
+      if (tier !== "public") return "one of the values in the manifest";
+      return `one of ${values.map(formatWord).join(", ")}`;
+  }
 }
 
 // RFC 3986 §2 and §3, with an authority whose host is not empty. Numbers in hosts are left to `URL`.
@@ -86,7 +80,7 @@ function isUrl(value: string): boolean {
 }
 
 /** Names a placeholder that nothing has replaced, whatever the tier is. */
-function describeUrl(_variable: RuledVariable, value: string): string {
+function describeUrl(value: string): string {
   const expected =
     "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
   const isTemplate = value.includes("${");
@@ -97,10 +91,6 @@ function isNumber(value: string): boolean {
   return value.trim() !== "" && Number.isFinite(Number(value));
 }
 
-function isBoolean(value: string): boolean {
-  return /^(true|false)$/i.test(value);
-}
-
 function isJson(value: string): boolean {
   try {
     JSON.parse(value);
@@ -108,15 +98,6 @@ function isJson(value: string): boolean {
   } catch {
     return false; // a SyntaxError is the answer to the question
   }
-}
-
-function isAllowed(value: string, { values = [] }: RuledVariable): boolean {
-  return values.includes(value);
-}
-
-function describeAllowed({ tier, values = [] }: RuledVariable): string {
-  if (tier !== "public") return "one of the values in the manifest";
-  return `one of ${values.map(formatWord).join(", ")}`;
 }
 
 /** `deno cache` finds it by the import of its types. */
@@ -154,52 +135,45 @@ export interface Pattern {
 interface PatternSource {
   /** What the manifest is called in messages. */
   readonly name: string;
-  readonly variables: ReadonlyMap<string, PatternDeclaration>;
-}
-
-interface PatternDeclaration {
-  readonly tier: Tier;
-  readonly pattern: string | undefined;
-}
-
-/** The result of {@linkcode compilePatterns}. */
-interface CompiledPatterns {
-  /** The valid patterns by the name of their variable. */
-  readonly patterns: ReadonlyMap<string, Pattern>;
-  /** One sentence per issue. Only patterns of PUBLIC variables are named. */
-  readonly issues: readonly string[];
+  readonly variables: ReadonlyMap<
+    string,
+    { readonly tier: Tier; readonly pattern: string | undefined }
+  >;
 }
 
 /**
  * Compiles the patterns of a manifest.
  *
  * @param load Loads the library, which nothing needs if there is no pattern.
+ * @param report Called with one sentence per issue. Only patterns of PUBLIC variables are named.
+ * @returns The valid patterns by the name of their variable.
  */
 export async function compilePatterns(
   manifest: PatternSource,
   load: () => Promise<PatternLibrary>,
-): Promise<CompiledPatterns> {
+  report: (issue: string) => void,
+): Promise<Map<string, Pattern>> {
   const patterns = new Map<string, Pattern>();
-  const issues: string[] = [];
   let library: PatternLibrary | undefined;
   for (const [name, { tier, pattern }] of manifest.variables) {
     if (pattern === undefined) continue;
     try {
       library ??= await load();
     } catch (error) {
-      return { patterns, issues: [messageOf(error)] };
+      report(messageOf(error));
+      break;
     }
     try {
       patterns.set(name, compile(pattern, library));
     } catch (error) {
       const place = `variables.${formatKey(name)}.pattern`;
       const got = describeMistake(pattern, tier, error);
-      issues.push(
+      report(
         `Cannot use ${manifest.name}: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
       );
     }
   }
-  return { patterns, issues };
+  return patterns;
 }
 
 function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {

@@ -174,25 +174,9 @@ const INVALID: Record<
     line: 2,
     detail: "expected each name once, but the name is already in line 1",
   }],
-  "a NUL byte": ["A=1\nB=CANARY\0\nC=3", {
-    line: 2,
-    detail: "expected text, got a NUL byte",
-  }],
-  "a NUL byte at the beginning": ["\0CANARY=1", {
-    line: 1,
-    detail: "expected text, got a NUL byte",
-  }],
-  "a NUL byte after blank lines": ["\n\n\n\0CANARY=1", {
-    line: 4,
-    detail: "expected text, got a NUL byte",
-  }],
   "a line after a value with blank lines": ["A='\n\n\n'\nCANARY", {
     line: 5,
     detail: EXPECTED,
-  }],
-  "a NUL byte in a comment": ["# \0CANARY", {
-    line: 1,
-    detail: "expected text, got a NUL byte",
   }],
   "a CR as line ending": ["A=1\rB=CANARY\r", { line: 1, detail: CR }],
   "a CR in a comment": ["# one\rA=CANARY\nB=2", { line: 1, detail: EXPECTED }],

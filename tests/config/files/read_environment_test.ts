@@ -214,21 +214,29 @@ for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
   });
 }
 
-Deno.test("loadEnvFile() rejects a NUL byte in a directory", async () => {
-  await using directory = await TempDirectory.make({
-    REP_A: "1",
-    REP_B: "1\n\0CANARY",
+for (
+  const [text, line] of [
+    ["REP_A=1\nREP_B=CANARY\0\nREP_C=3", 2],
+    ["\0CANARY=1", 1],
+    ["\n\n\n\0CANARY=1", 4],
+    ["# \0CANARY", 1],
+    ["\0", 1],
+  ] as const
+) {
+  Deno.test(`loadEnvFile() rejects the NUL byte in ${JSON.stringify(text)}, in a file and in a directory`, async () => {
+    await using directory = await TempDirectory.make({ REP_A: text });
+    const path = directory.at("REP_A");
+    for (const read of [path, directory.path]) {
+      const { issues } = await assertRejects(
+        () => loadEnvFile(read),
+        ConfigurationError,
+      );
+      assertEquals(issues, [
+        `"${path}:${line}": expected text, got a NUL byte`,
+      ]);
+    }
   });
-  const { issues } = await assertRejects(
-    () => loadEnvFile(directory.path),
-    ConfigurationError,
-  );
-  assertEquals(issues, [
-    `"${directory.at("REP_B")}:2": expected text, got a NUL byte`,
-  ]);
-  await directory.write("REP_B", "\0");
-  await assertRejects(() => loadEnvFile(directory.path), ConfigurationError);
-});
+}
 
 Deno.test("loadEnvFile() fails for a path that does not exist", async () => {
   await using directory = await TempDirectory.make();

@@ -84,7 +84,9 @@ export function parseManifest(
   const issues: string[] = [];
   const report: Report = (issue) => issues.push(`Cannot use ${name}: ${issue}`);
   const root = parseYaml(text, report);
-  const variables = readVariables(root, parseTexts(text), report);
+  let texts: Fields | undefined;
+  const readTexts = () => texts ??= parseTexts(text);
+  const variables = readVariables(root, readTexts, report);
   const fields = readMapping(root, "settings", report) ?? {};
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
@@ -107,7 +109,8 @@ function parseYaml(text: string, report: Report): Fields {
 
 /**
  * Parses the same YAML without types: every scalar is the text that the manifest has. Values of variables are text, and
- * `default: 1.0` means `1.0`, where the parser of types says 1 and no longer knows how it was written.
+ * `default: 1.0` means `1.0`, where the parser of types says 1 and no longer knows how it was written. Only a manifest
+ * with such a value is parsed a second time.
  */
 function parseTexts(text: string): Fields {
   try {
@@ -141,7 +144,7 @@ function checkVersion(version: unknown, report: Report): void {
 
 function readVariables(
   root: Fields,
-  texts: Fields,
+  readTexts: () => Fields,
   report: Report,
 ): Map<string, Declaration> {
   const declarations = new Map<string, Declaration>();
@@ -149,7 +152,6 @@ function readVariables(
   if (root.variables === undefined) {
     report("variables: expected a mapping, got nothing");
   }
-  const allTexts = mappingOrEmpty(texts.variables);
   for (const [name, value] of Object.entries(fields ?? {})) {
     if (name === "") report("variables: expected a name for every variable");
     const place = `variables.${formatKey(name)}`;
@@ -158,8 +160,9 @@ function readVariables(
       report(`${place}: expected a mapping with a tier, got ${got}`);
       continue;
     }
-    const own = mappingOrEmpty(allTexts[name]);
-    const reader = new FieldReader(value, own, place);
+    const readOwnTexts = () =>
+      mappingOrEmpty(mappingOrEmpty(readTexts().variables)[name]);
+    const reader = new FieldReader(value, readOwnTexts, place);
     const declaration = readDeclaration(reader);
     reader.issues().forEach(report);
     if (declaration !== undefined) declarations.set(name, declaration);
@@ -209,18 +212,18 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
  */
 class FieldReader {
   readonly #fields: Fields;
-  readonly #texts: Fields;
+  readonly #readTexts: () => Fields;
   readonly #place: string;
   readonly #known: string[] = [];
   readonly #issues: string[] = [];
 
   /**
-   * @param texts The fields with scalars as the manifest writes them, such as `1.0` where `fields` has the number 1.
+   * @param readTexts Returns the fields with scalars as the manifest writes them, such as `1.0` where `fields` has 1.
    * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
    */
-  constructor(fields: Fields, texts: Fields, place: string) {
+  constructor(fields: Fields, readTexts: () => Fields, place: string) {
     this.#fields = fields;
-    this.#texts = texts;
+    this.#readTexts = readTexts;
     this.#place = place;
   }
 
@@ -268,8 +271,8 @@ class FieldReader {
   /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
   text(key: string): string | undefined {
     const value = this.#read(key);
-    if (value === undefined) return undefined;
-    const text = scalarText(value, this.#texts[key]);
+    if (value === undefined || typeof value === "string") return value;
+    const text = scalarText(value, this.#readTexts()[key]);
     if (text === undefined) this.#reject(key, "text");
     return text;
   }
@@ -284,9 +287,10 @@ class FieldReader {
   texts(key: string): readonly string[] | undefined {
     const value = this.#read(key);
     if (value === undefined) return undefined;
-    const sources = this.#texts[key];
-    const texts: string[] = [];
     const items = Array.isArray(value) ? value : [];
+    const isText = items.every((item) => typeof item === "string");
+    const sources = isText ? items : this.#readTexts()[key];
+    const texts: string[] = [];
     for (const [index, item] of items.entries()) {
       const source = Array.isArray(sources) ? sources[index] : undefined;
       const text = scalarText(item, source);

@@ -129,12 +129,12 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
   const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
   const manifest = await directory.write(
     "rep.yaml",
-    'version: "0.1.0"\nvariables: {}',
+    'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: true}',
   );
   const read = async (...args: string[]) => {
     const { environment, manifest } = await resolveOptions(convert(...args))
       .read();
-    return [environment.REP_PUBLIC_CONVERTED, manifest?.name];
+    return [environment.REP_PUBLIC_CONVERTED, manifest?.settings];
   };
   assertEquals([
     await read(),
@@ -143,7 +143,7 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
     await read(`--watch-path=${b}`, "--hot-reload-mode=file_watch"),
   ], [
     [undefined, undefined],
-    ["a", `the manifest "${manifest}"`],
+    ["a", { hot_reload: true }], // as the command has parsed it: the gateway itself reads no settings
     [undefined, undefined],
     ["b", undefined],
   ]);

@@ -37,9 +37,10 @@ export {
 } from "./src/http/node_handler.ts";
 export type { PeerAddress } from "./src/http/client_address.ts";
 export type { ConnectionInfo } from "./src/http/respond.ts";
-export { ConfigurationError } from "./src/config/snapshot.ts";
-export type { Environment } from "./src/config/classify.ts";
-export type { PatternLibrary } from "./src/config/patterns.ts";
+export { ConfigurationError } from "./src/config/variables/snapshot.ts";
+export type { Environment } from "./src/config/variables/tiers.ts";
+export type { ParsedManifest } from "./src/config/variables/manifest.ts";
+export type { PatternLibrary } from "./src/config/variables/value_rules.ts";
 export type { ValueListener } from "./src/config/value_listeners.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { OptionError } from "./src/values/option_error.ts";

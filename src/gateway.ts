@@ -5,8 +5,11 @@ import type {
 } from "@rep/gateway/client";
 import type { Changes, createChanges } from "./changes/changes.ts";
 import { Configuration, type ReloadOptions } from "./config/configuration.ts";
-import { requireRuntime } from "./config/require_runtime.ts";
-import { newestWrite, VARIABLES_HEAD_KEY } from "./config/stored_variables.ts";
+import { requireRuntime } from "./values/runtime.ts";
+import {
+  newestWrite,
+  VARIABLES_HEAD_KEY,
+} from "./config/stored/stored_variables.ts";
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";

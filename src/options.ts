@@ -1,10 +1,17 @@
-import type { Environment } from "./config/classify.ts";
-import { readEnvironment } from "./config/environment.ts";
-import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
-import type { PatternLibrary } from "./config/patterns.ts";
-import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
+import type { Manifest, ParsedManifest } from "./config/variables/manifest.ts";
+import { type Environment, TIERS } from "./config/variables/tiers.ts";
+import { readEnvironment } from "./config/files/read_environment.ts";
+import {
+  describeKind,
+  formatValue,
+  isMapping,
+} from "./config/variables/quote.ts";
+import type { PatternLibrary } from "./config/variables/value_rules.ts";
+import {
+  ConfigurationError,
+  type SnapshotInput,
+} from "./config/variables/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics.ts";
-import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
@@ -20,12 +27,16 @@ import { Registry } from "./observe/registry.ts";
 import { checkApp, storeOfApp } from "./store/app_store.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
-import { EXPECTED_BASE_PATH, parseBasePath } from "./values/base_path.ts";
+import {
+  EXPECTED_BASE_PATH,
+  EXPECTED_UPSTREAM,
+  parseBasePath,
+  parseUpstream,
+  redactUrl,
+} from "./values/urls.ts";
 import { type Clock, systemClock } from "./values/clock.ts";
 import { OptionError } from "./values/option_error.ts";
-import { redactUrl } from "./values/redact_url.ts";
-import { EXPECTED_GLOBS, isGlob } from "./values/globs.ts";
-import { EXPECTED_UPSTREAM, parseUpstream } from "./values/upstream_url.ts";
+import { EXPECTED_GLOBS, isGlob } from "./values/paths.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
@@ -38,8 +49,12 @@ export interface GatewayOptions {
    * @default {the environment of the process}
    */
   variables?: Source<Environment>;
-  /** Text of a `.rep.yaml`. Only its `variables` are used here. @default {undefined} */
-  manifest?: Source<string> | undefined;
+  /**
+   * Text of a `.rep.yaml`, of which only the `variables` are used here, or what the command has parsed it into.
+   *
+   * @default {undefined}
+   */
+  manifest?: Source<string | ParsedManifest | undefined>;
   /** Path of the file that `manifest` was read from, for messages. @default {undefined} */
   manifestPath?: string | undefined;
   /**
@@ -334,25 +349,36 @@ async function readSources(
   options: GatewayOptions,
   sourceOf: ProcessInfo["sourceOf"],
 ): Promise<SnapshotInput> {
-  const [environment, manifest]: unknown[] = await Promise.all([
+  const [environment, source]: unknown[] = await Promise.all([
     resolveSource(options.variables ?? readEnvironment),
     resolveSource(options.manifest),
   ]);
   if (!isMapping(environment)) {
     throw sourceError("variables", "an object with their names", environment);
   }
-  if (manifest !== undefined && typeof manifest !== "string") {
-    throw sourceError("manifest", "a string", manifest);
-  }
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
     sourceOf,
-    manifest,
-    manifestPath: options.manifestPath,
+    manifest: await readManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,
     loadPatternLibrary: options.loadPatternLibrary,
   };
+}
+
+/** Parses a manifest, unless whoever has read it has done so. The YAML parser is loaded only if there is a text. */
+async function readManifest(
+  source: unknown,
+  path: string | undefined,
+): Promise<Manifest | undefined> {
+  if (source === undefined) return undefined;
+  if (typeof source === "string") {
+    const { parseManifest } = await import("./config/variables/manifest.ts");
+    return parseManifest(source, { path });
+  }
+  const isParsed = isMapping(source) && source.variables instanceof Map;
+  if (!isParsed) throw sourceError("manifest", "a string", source);
+  return source as unknown as Manifest;
 }
 
 function sourceError(

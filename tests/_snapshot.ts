@@ -1,13 +1,22 @@
-import type { SnapshotInput } from "../src/config/snapshot.ts";
-import { TIERS } from "../src/config/tier.ts";
+import { parseManifest } from "../src/config/variables/manifest.ts";
+import type { SnapshotInput } from "../src/config/variables/snapshot.ts";
+import { TIERS } from "../src/config/variables/tiers.ts";
+
+/** The input of a snapshot as tests write it: with the text of the manifest. */
+export interface TestSnapshotInput extends Omit<SnapshotInput, "manifest"> {
+  readonly manifest?: string | undefined;
+}
 
 /** Returns the input of a snapshot: without variables and without a manifest, unless a test says so. */
-export function snapshotInput(some: Partial<SnapshotInput>): SnapshotInput {
-  const none = {
-    manifest: undefined,
-    manifestPath: undefined,
+export function snapshotInput(
+  { manifest: text, ...some }: Partial<TestSnapshotInput>,
+): SnapshotInput {
+  return {
+    environment: {},
+    manifest: text === undefined ? undefined : parseManifest(text),
+    strict: false,
     requiredTiers: TIERS,
     loadPatternLibrary: undefined,
+    ...some,
   };
-  return { environment: {}, strict: false, ...none, ...some };
 }

@@ -56,7 +56,9 @@ Deno.test("two apps with names share a store: each has its own values, rollout, 
       rank: 1,
     }]],
   );
-  const { setStoredVariables } = await import("../src/config/sources.ts");
+  const { setStoredVariables } = await import(
+    "../src/config/stored/set_stored_variables.ts"
+  );
   await setStoredVariables(shared.store, { THEME: "sepia" }, {
     app: "blog",
     environment: {},

@@ -247,7 +247,9 @@ Deno.test("gateways with SENSITIVE variables only are quiet, whatever their name
 Deno.test("a variable in the store, which both apps have, does not make them one", async () => {
   await using shared = await shareStore();
   await using shop = await shared.start(SHOP);
-  const { setStoredVariables } = await import("../src/config/sources.ts");
+  const { setStoredVariables } = await import(
+    "../src/config/stored/set_stored_variables.ts"
+  );
   await setStoredVariables(shared.store, { BANNER: "x" }, {
     environment: {},
     clock: shared.clock,

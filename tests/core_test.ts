@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { writeVariables } from "../src/config/stored_variables.ts";
+import { writeVariables } from "../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";

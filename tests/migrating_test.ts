@@ -5,8 +5,8 @@ import {
   parseCommandLine,
   readOptions,
 } from "../src/cli/options/read_options.ts";
-import { parseEnvFile } from "../src/config/parse_env_file.ts";
-import { buildSnapshot } from "../src/config/snapshot.ts";
+import { parseEnvFile } from "../src/config/files/parse_env_file.ts";
+import { buildSnapshot } from "../src/config/variables/snapshot.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 import { snapshotInput } from "./_snapshot.ts";

@@ -1,7 +1,7 @@
 /** The npm package as its users have it: installed from the tarball, with the compilers and the runtimes of today. */
 import { assertEquals } from "@std/assert";
-import { generateTypes } from "../src/config/generate_types.ts";
-import { parseManifest } from "../src/config/manifest.ts";
+import { generateTypes } from "../src/config/variables/generate_types.ts";
+import { parseManifest } from "../src/config/variables/manifest.ts";
 import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage } from "../tools/npm_package.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
@@ -151,8 +151,7 @@ async function makeProject(
     "page.ts": PAGE,
     "vite.ts": VITE,
     "rep.d.ts": generateTypes(
-      parseManifest(MANIFEST, { path: undefined, readSettings: undefined })
-        .manifest.variables,
+      parseManifest(MANIFEST).variables,
     ),
     ...Object.fromEntries(configurations()),
   });

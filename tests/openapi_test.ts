@@ -4,7 +4,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { readCommand, type ServeCommand } from "../src/cli/options/command.ts";
 import { Service } from "../src/cli/start/service.ts";
-import { ConfigurationError } from "../src/config/snapshot.ts";
+import { ConfigurationError } from "../src/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";

@@ -1,3 +1,4 @@
+import { parseManifest } from "../src/config/variables/manifest.ts";
 import {
   assertEquals,
   assertNotStrictEquals,
@@ -6,8 +7,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import { createGateway } from "../src/gateway.ts";
-import { ConfigurationError } from "../src/config/snapshot.ts";
-import { TIERS } from "../src/config/tier.ts";
+import { ConfigurationError } from "../src/config/variables/snapshot.ts";
+import { TIERS } from "../src/config/variables/tiers.ts";
 import {
   type GatewayOptions,
   NUMBER_OPTIONS,
@@ -235,33 +236,42 @@ Deno.test("resolveSettings() rejects trustedProxies that are neither addresses n
 Deno.test("resolveSources() reads variables and manifest anew each time, with the options of the snapshot", async () => {
   let reads = 0;
   const loadPatternLibrary = () => Promise.reject(new Error("not loaded"));
+  const manifest = 'version: "0.1.0"\nvariables: {A: {tier: public}}';
   const options = {
-    manifestPath: "rep.yaml",
     strict: true,
     loadPatternLibrary,
   };
-  const variables = () => ({ A: String(++reads) });
   const { read } = resolveAll({
-    variables,
-    manifest: () => "text",
     ...options,
+    variables: () => ({ A: String(++reads) }),
+    manifest: () => manifest,
+    manifestPath: "rep.yaml",
   });
-  assertEquals([await read(), await read()], [
-    {
-      environment: { A: "1" },
-      sourceOf,
-      manifest: "text",
-      requiredTiers: TIERS,
-      ...options,
-    },
-    {
-      environment: { A: "2" },
-      sourceOf,
-      manifest: "text",
-      requiredTiers: TIERS,
-      ...options,
-    },
-  ]);
+  const parsed = parseManifest(manifest, { path: "rep.yaml" });
+  assertEquals(
+    [await read(), await read()],
+    ["1", "2"].map((A) => {
+      return {
+        ...options,
+        environment: { A },
+        sourceOf,
+        manifest: parsed,
+        requiredTiers: TIERS,
+      };
+    }),
+  );
+});
+
+Deno.test("resolveSources() hands on a manifest that has been parsed, and does not parse it again", async () => {
+  const manifest = parseManifest('version: "0.1.0"\nvariables: {}');
+  const { read } = resolveAll({ variables: {}, manifest: () => manifest });
+  assertStrictEquals((await read()).manifest, manifest);
+  const object = (() => ({ variables: { A: { tier: "public" } } })) as never;
+  await assertRejects(
+    () => resolveAll({ variables: {}, manifest: object }).read(),
+    ConfigurationError,
+    "Cannot use manifest: expected a string, got a mapping",
+  );
 });
 
 for (

@@ -6,8 +6,8 @@ import { assertEquals } from "@std/assert";
 import {
   buildSnapshot,
   type ConfigurationError,
-} from "../src/config/snapshot.ts";
-import { setStoredVariables } from "../src/config/set_stored_variables.ts";
+} from "../src/config/variables/snapshot.ts";
+import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { rep } from "../src/vite/mod.ts";

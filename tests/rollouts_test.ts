@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/changes/event.ts";
-import { VARIABLES_HEAD_KEY } from "../src/config/stored_variables.ts";
-import { setStoredVariables } from "../src/config/sources.ts";
+import { VARIABLES_HEAD_KEY } from "../src/config/stored/stored_variables.ts";
+import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { Rollout } from "../src/rollout/rollout.ts";

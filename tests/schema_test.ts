@@ -5,9 +5,9 @@ import * as fc from "fast-check";
 import schema from "../schema/rep.schema.json" with { type: "json" };
 import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
 import { type Option, OPTIONS } from "../src/cli/options/option_table.ts";
-import { TIERS } from "../src/config/tier.ts";
-import { VARIABLE_TYPES } from "../src/config/variable_type.ts";
-import { formatDuration } from "../src/values/duration.ts";
+import { TIERS } from "../src/config/variables/tiers.ts";
+import { VARIABLE_TYPES } from "../src/config/variables/value_rules.ts";
+import { formatDuration } from "../src/values/units.ts";
 import { testProperty } from "./fuzz/_property.ts";
 
 // `strictTypes` and `strictRequired` reject schemas that are valid, such as a type with `null`.

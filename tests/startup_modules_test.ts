@@ -66,7 +66,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ],
   [
     "the YAML parser and manifests",
-    /yaml|src\/config\/(manifest|apply_manifest|patterns)|manifest_settings/,
+    /yaml|src\/config\/variables\/(manifest|apply_manifest|value_rules)|manifest_settings/,
   ],
   ["the proxy", /src\/content\/proxy\/(?!upstream_failure)/],
   ["static files", /src\/content\/static\/|media.types/],
@@ -75,7 +75,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
     "commands and --help",
     /src\/cli\/(commands\/(?!command_names)|options\/help)/,
   ],
-  ["the file watcher", /cli\/sources\/triggers|config\/watch_paths/],
+  ["the file watcher", /cli\/sources\/triggers|config\/files\/watch_paths/],
   ["the status page", /src\/endpoints\/status\//],
   ["the browser module", /src\/client\/|client_script/],
   ["content codings", /src\/coding\//],

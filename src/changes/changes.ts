@@ -1,5 +1,5 @@
-import type { Snapshot } from "../config/snapshot.ts";
-import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
+import type { Snapshot } from "../config/variables/snapshot.ts";
+import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";

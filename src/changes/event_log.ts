@@ -1,7 +1,7 @@
 import { batches } from "../store/commits.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { slices } from "../values/slices.ts";
+import { slices } from "../values/chunks.ts";
 import {
   type Change,
   eventDelete,

@@ -2,7 +2,7 @@ import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
-import { concat } from "../values/concat.ts";
+import { concat } from "../values/chunks.ts";
 import { type Frame, heartbeatFrame, openingFrame } from "./frame.ts";
 import {
   STREAM_REJECTIONS,

@@ -1,5 +1,5 @@
-import { EMPTY_SNAPSHOT, type Snapshot } from "../config/snapshot.ts";
-import { VARIABLES_HEAD_KEY } from "../config/stored_variables.ts";
+import { EMPTY_SNAPSHOT, type Snapshot } from "../config/variables/snapshot.ts";
+import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { sampleNames } from "../rollout/conflicts.ts";

@@ -1,6 +1,6 @@
 import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
-import { concat } from "../values/concat.ts";
+import { concat } from "../values/chunks.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
 import {
   type BodyReader,

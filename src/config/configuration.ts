@@ -2,8 +2,7 @@ import type { Log } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
-import type { Environment } from "./classify.ts";
-import { emptiedTierIssues } from "./emptied.ts";
+import { emptiedTierIssues, type Environment } from "./variables/tiers.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -12,7 +11,7 @@ import {
   hasSameVariables,
   type Snapshot,
   type SnapshotInput,
-} from "./snapshot.ts";
+} from "./variables/snapshot.ts";
 import type { StoredVariablesSource } from "./stored_variables_source.ts";
 import { ValueListeners } from "./value_listeners.ts";
 

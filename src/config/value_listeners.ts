@@ -1,5 +1,5 @@
 import { type Log, logTaskError } from "../observe/log.ts";
-import type { Snapshot } from "./snapshot.ts";
+import type { Snapshot } from "./variables/snapshot.ts";
 
 /** Hears of a variable's new value, `undefined` if it was deleted, and of the old one, `undefined` if it is new. */
 export type ValueListener = (

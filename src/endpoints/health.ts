@@ -3,7 +3,7 @@ import {
   countVariables,
   EMPTY_SNAPSHOT,
   type Snapshot,
-} from "../config/snapshot.ts";
+} from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { CertificateWatch } from "../observe/certificate_watch.ts";
 import type { Metrics } from "../observe/metrics.ts";

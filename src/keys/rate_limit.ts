@@ -10,7 +10,7 @@ import {
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
-import { slices } from "../values/slices.ts";
+import { slices } from "../values/chunks.ts";
 import {
   add,
   decide,

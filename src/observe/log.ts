@@ -1,6 +1,6 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
-import { redactCredentials } from "../values/redact_url.ts";
+import { redactCredentials } from "../values/urls.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<

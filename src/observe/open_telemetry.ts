@@ -1,5 +1,5 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
-import { importPackage } from "../values/import_package.ts";
+import { importPackage } from "../values/runtime.ts";
 import {
   BUCKETS,
   type Instrument,

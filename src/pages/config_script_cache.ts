@@ -1,4 +1,4 @@
-import { isEqualMap, type Snapshot } from "../config/snapshot.ts";
+import { isEqualMap, type Snapshot } from "../config/variables/snapshot.ts";
 import type { EpochKeys, Epochs } from "../keys/epochs.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Clock } from "../values/clock.ts";

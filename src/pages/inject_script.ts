@@ -1,4 +1,4 @@
-import { concat } from "../values/concat.ts";
+import { concat } from "../values/chunks.ts";
 import { InsertionPointFinder } from "./insertion_point.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { concat } from "../values/concat.ts";
+import { concat } from "../values/chunks.ts";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
 import { insertScript } from "./inject_script.ts";
 

@@ -1,4 +1,4 @@
-import { slices } from "../values/slices.ts";
+import { slices } from "../values/chunks.ts";
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
 /** The first part of every key, so that an application can share its database with the gateway. */

@@ -1,6 +1,6 @@
 import { type Log, messageOf } from "../observe/log.ts";
 import { type Clock, systemClock } from "../values/clock.ts";
-import { isGranted } from "../values/permissions.ts";
+import { isGranted } from "../values/runtime.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
 import type { Store } from "./store.ts";

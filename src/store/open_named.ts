@@ -1,6 +1,6 @@
 import { type Log, messageOf } from "../observe/log.ts";
-import { isGranted } from "../values/permissions.ts";
-import { redactCredentials, redactUrl } from "../values/redact_url.ts";
+import { isGranted } from "../values/runtime.ts";
+import { redactCredentials, redactUrl } from "../values/urls.ts";
 import type { RetryOptions } from "./commits.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";

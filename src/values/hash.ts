@@ -4,9 +4,8 @@ const encoder = new TextEncoder();
 
 /** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
 export async function sriHash(text: string): Promise<string> {
-  return `sha256-${
-    encodeBase64(await crypto.subtle.digest("SHA-256", encoder.encode(text)))
-  }`;
+  const digest = await crypto.subtle.digest("SHA-256", encoder.encode(text));
+  return `sha256-${encodeBase64(digest)}`;
 }
 
 /** Serializes a map as canonical JSON: names sorted by code units, no whitespace (REP-RFC-0001 §8.3). */
@@ -26,8 +25,6 @@ export function publicHash(
 
 /** Returns the beginning of a hash, with which logs, metrics and URLs name a configuration. */
 export function shortHash(hash: string): string {
-  return hash.slice("sha256-".length, "sha256-".length + 12).replaceAll(
-    "+",
-    "-",
-  ).replaceAll("/", "_");
+  const start = hash.slice("sha256-".length, "sha256-".length + 12);
+  return start.replaceAll("+", "-").replaceAll("/", "_");
 }

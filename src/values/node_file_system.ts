@@ -1,22 +1,23 @@
 import { open, readdir, stat } from "node:fs/promises";
-import type { FileSystem } from "./file_system.ts";
 
-/** Local files by the functions of Node.js. */
-export const nodeFileSystem: FileSystem = {
-  async stat(path) {
+/** Local files by the functions of Node.js: a `FileSystem` of `local_files.ts`. */
+export const nodeFileSystem = {
+  async stat(path: string) {
     const info = await stat(path);
     const { size, mtime, mode, ino } = info;
     const isFile = info.isFile();
     const isDirectory = info.isDirectory();
     return { isFile, isDirectory, size, mtime, mode, ino };
   },
-  names: (directory) => readdir(directory),
-  async readInto(buffer, path) {
+  names: (directory: string) => readdir(directory),
+  async readInto(buffer: Uint8Array, path: string) {
     const file = await open(path);
     try {
       let size = 0;
-      for (let count = -1; count !== 0 && size < buffer.length; size += count) {
-        count = (await file.read(buffer, size)).bytesRead;
+      while (size < buffer.length) {
+        const { bytesRead } = await file.read(buffer, size);
+        if (bytesRead === 0) break;
+        size += bytesRead;
       }
       return size;
     } finally {

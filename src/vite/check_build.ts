@@ -1,7 +1,6 @@
-import { detectInCode } from "../config/guardrails.ts";
-import { loadEnvFile } from "../config/env_file.ts";
-import { classify } from "../config/classify.ts";
-import type { Variable } from "../config/tier.ts";
+import { detectInCode } from "../config/variables/guardrails.ts";
+import { loadEnvFile } from "../config/files/read_environment.ts";
+import { classify, type Variable } from "../config/variables/tiers.ts";
 import type { ViteOutput } from "./vite.ts";
 
 /** Shorter values are found in any code. */

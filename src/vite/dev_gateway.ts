@@ -1,10 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { RE2JS } from "re2js";
-import { classify, type Environment } from "../config/classify.ts";
-import { parseManifest } from "../config/manifest.ts";
-import { watchFiles } from "../config/sources.ts";
-import { ConfigurationError } from "../config/snapshot.ts";
+import { classify, type Environment } from "../config/variables/tiers.ts";
+import { type Manifest, parseManifest } from "../config/variables/manifest.ts";
+import { watchFiles } from "../config/mod.ts";
+import { ConfigurationError } from "../config/variables/snapshot.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import {
   type NodeHandler,
@@ -15,7 +15,7 @@ import {
 import { createLog, type Log, messageOf, silentLog } from "../observe/log.ts";
 import { memoryStore } from "../store/memory.ts";
 import type { Store } from "../store/store.ts";
-import { generateTypes } from "../config/generate_types.ts";
+import { generateTypes } from "../config/variables/generate_types.ts";
 import { allowedHostRule } from "./allowed_host_rule.ts";
 import { readVariables } from "./read_variables.ts";
 import type { ViteConfig, ViteLogger, ViteWebSocket } from "./vite.ts";
@@ -44,6 +44,8 @@ export class DevGateway {
   readonly #isAllowedHost: (host: string) => boolean;
   #watcher: Disposable | undefined;
   #gateway: Gateway | undefined;
+  /** As last read. */
+  #manifest: Manifest | undefined;
   #handle: NodeHandler | undefined;
   /** Where each variable is set. */
   #places: ReadonlyMap<string, string> = new Map();
@@ -94,6 +96,7 @@ export class DevGateway {
 
   async #load(): Promise<void> {
     try {
+      this.#manifest = await this.#readManifest();
       await this.#writeTypes();
       const isStart = this.#gateway === undefined;
       await (isStart ? this.#start() : this.#gateway?.reload());
@@ -109,14 +112,12 @@ export class DevGateway {
   }
 
   async #start(): Promise<void> {
-    const { config: { root, base, logger }, manifest } = this.#options;
+    const { root, base, logger } = this.#options.config;
     const store = stores.get(root) ?? memoryStore();
     stores.set(root, store);
     this.#gateway = await createGateway({
       variables: () => this.#readVariables(),
-      manifest: manifest === undefined
-        ? undefined
-        : () => readManifest(manifest),
+      manifest: () => this.#manifest,
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       hotReload: true,
       basePath: base.startsWith("/") ? base.replace(/\/$/, "") : "",
@@ -142,16 +143,21 @@ export class DevGateway {
     return place === undefined ? issue : `${place}: ${issue}`;
   }
 
+  async #readManifest(): Promise<Manifest | undefined> {
+    const { manifest: path, config: { root } } = this.#options;
+    if (path === undefined) return undefined;
+    const text = await readManifestFile(path);
+    return parseManifest(text, { path: relative(root, path) });
+  }
+
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
   async #writeTypes(): Promise<void> {
-    const { manifest: path, types, config: { logger, root } } = this.#options;
-    if (path === undefined || types === undefined) return;
-    const options = { path: relative(root, path), readSettings: undefined };
-    const { manifest, issues } = parseManifest(
-      await readManifest(path),
-      options,
-    );
-    if (issues.length > 0) throw new ConfigurationError(issues);
+    const { types, config: { logger, root } } = this.#options;
+    const manifest = this.#manifest;
+    if (manifest === undefined || types === undefined) return;
+    if (manifest.issues.length > 0) {
+      throw new ConfigurationError(manifest.issues);
+    }
     const text = generateTypes(manifest.variables);
     if (await readFile(types, "utf8").catch(() => undefined) === text) return;
     await writeFile(types, text);
@@ -227,7 +233,7 @@ function hostOf({ headers }: NodeRequest): string {
   return String(headers[":authority"] ?? headers["host"] ?? "");
 }
 
-async function readManifest(path: string): Promise<string> {
+async function readManifestFile(path: string): Promise<string> {
   return await readFile(path, "utf8").catch((error) => {
     throw error.code === "ENOENT"
       ? new Error(`${path}: expected the manifest, or no option "manifest"`)

@@ -12,7 +12,7 @@
  * @module
  */
 import { resolve } from "node:path";
-import { requireRuntime } from "../config/require_runtime.ts";
+import { requireRuntime } from "../values/runtime.ts";
 import { checkBuild } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import {

@@ -1,7 +1,9 @@
-import type { Environment } from "../config/classify.ts";
-import { readEnvFiles } from "../config/env_file.ts";
-import { readEnvironment } from "../config/environment.ts";
-import { ConfigurationError } from "../config/snapshot.ts";
+import type { Environment } from "../config/variables/tiers.ts";
+import {
+  readEnvFiles,
+  readEnvironment,
+} from "../config/files/read_environment.ts";
+import { ConfigurationError } from "../config/variables/snapshot.ts";
 
 /** Variables, and where each of them is set. */
 interface LocatedVariables {

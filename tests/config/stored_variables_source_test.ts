@@ -2,7 +2,7 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import {
   VARIABLES_HEAD_KEY,
   writeVariables,
-} from "../../src/config/stored_variables.ts";
+} from "../../src/config/stored/stored_variables.ts";
 import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";

@@ -11,8 +11,8 @@ import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts
 import {
   buildSnapshot,
   ConfigurationError,
-} from "../../src/config/snapshot.ts";
-import { typeIssue } from "../../src/config/variable_type.ts";
+} from "../../src/config/variables/snapshot.ts";
+import { typeIssue } from "../../src/config/variables/value_rules.ts";
 import { parseByteRange } from "../../src/http/byte_range.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";

@@ -1,5 +1,5 @@
-import type { Environment } from "../../src/config/classify.ts";
-import { ConfigurationError } from "../../src/config/snapshot.ts";
+import type { Environment } from "../../src/config/variables/tiers.ts";
+import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { createLog } from "../../src/observe/log.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,5 +1,5 @@
-import { ConfigurationError } from "../../src/config/snapshot.ts";
-import { writeVariables } from "../../src/config/stored_variables.ts";
+import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
+import { writeVariables } from "../../src/config/stored/stored_variables.ts";
 import type { Payload } from "../../src/pages/payload.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";

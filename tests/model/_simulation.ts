@@ -5,7 +5,7 @@ import {
   type StoredEvent,
   toEvents,
 } from "../../src/changes/event.ts";
-import type { Environment } from "../../src/config/classify.ts";
+import type { Environment } from "../../src/config/variables/tiers.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";

@@ -87,6 +87,25 @@ Deno.test("no two folders of src/ import each other, directly or through others"
   assertEquals(cyclesIn(edges), []);
 });
 
+Deno.test("no two subfolders of src/config/ import each other, directly or through others", async () => {
+  const edges = new Map<string, Set<string>>();
+  for (const [path, imports] of await importGraph("src/config")) {
+    const own: string = dirname(path);
+    const folders: string[] = imports.map(dirname);
+    const targets = folders.filter((folder) =>
+      folder.startsWith("src/config/") && folder !== own
+    );
+    edges.set(own, new Set(targets).union(edges.get(own) ?? new Set()));
+  }
+  assertEquals([...edges.keys()].sort(), [
+    "src/config",
+    "src/config/files",
+    "src/config/stored",
+    "src/config/variables",
+  ]);
+  assertEquals(cyclesIn(edges), []);
+});
+
 Deno.test("no two modules of src/ import each other, directly or through others", async () => {
   const edges = new Map(
     [...await importGraph("src")].map((

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { readCommand } from "../../src/cli/options/command.ts";
 import type { CommandOptions } from "../../src/cli/options/option_table.ts";
-import { parseDuration } from "../../src/values/duration.ts";
+import { parseDuration } from "../../src/values/units.ts";
 import { RunningCommand } from "../_command.ts";
 import { readIngress } from "../_ingress.ts";
 import {

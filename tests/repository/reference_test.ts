@@ -1,7 +1,7 @@
 /** Compares docs/reference.md with the code. */
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../src/cli/options/option_table.ts";
-import { MAX_PUBLIC_BYTES } from "../../src/config/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../src/config/variables/snapshot.ts";
 import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { optionTable, withOptionTable } from "../../tools/option_table.ts";
 

@@ -1,5 +1,5 @@
 import { join } from "@std/path/join";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { missingRead } from "../sources/sources.ts";
 

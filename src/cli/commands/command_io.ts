@@ -1,5 +1,5 @@
-import type { Environment } from "../../config/classify.ts";
-import { readEnvironment } from "../../config/environment.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import { readEnvironment } from "../../config/files/read_environment.ts";
 import { silentLog } from "../../observe/log.ts";
 import { openStore } from "../../store/open.ts";
 import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";

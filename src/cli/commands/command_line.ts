@@ -1,6 +1,6 @@
-import type { Environment } from "../../config/classify.ts";
-import { formatValue } from "../../config/format_value.ts";
-import { MAX_HISTORY } from "../../config/stored_variables.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import { formatValue } from "../../config/variables/quote.ts";
+import { MAX_HISTORY } from "../../config/stored/stored_variables.ts";
 import {
   app,
   environmentVariable,

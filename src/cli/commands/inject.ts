@@ -3,8 +3,8 @@ import {
   buildSnapshot,
   ConfigurationError,
   type Snapshot,
-} from "../../config/snapshot.ts";
-import { environmentName } from "../../config/tier.ts";
+} from "../../config/variables/snapshot.ts";
+import { environmentName } from "../../config/variables/tiers.ts";
 import {
   type ConfigScript,
   renderConfigScript,

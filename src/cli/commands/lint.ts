@@ -4,7 +4,7 @@ import {
   detectInCode,
   type Detection,
   detectSecret,
-} from "../../config/guardrails.ts";
+} from "../../config/variables/guardrails.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";

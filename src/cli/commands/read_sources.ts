@@ -1,7 +1,9 @@
-import type { Environment } from "../../config/classify.ts";
-import type { ManifestResult } from "../../config/manifest.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
-import { isGranted } from "../../values/permissions.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import {
+  ConfigurationError,
+  NO_MANIFEST,
+} from "../../config/variables/snapshot.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import {
   environmentWarnings,
@@ -18,11 +20,6 @@ import type { CommandArguments } from "./command_line.ts";
 
 /** What {@linkcode readSources} returns. */
 export type CommandSources = Awaited<ReturnType<typeof readSources>>;
-
-const NO_MANIFEST: ManifestResult = {
-  manifest: { name: "no manifest", variables: new Map(), settings: {} },
-  issues: [],
-};
 
 /**
  * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
@@ -42,10 +39,10 @@ export async function readSources(
       await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {},
     ] as const;
   }));
-  const { manifest, issues: manifestIssues } = text === undefined
+  const manifest = text === undefined
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
-  issues.push(...manifestIssues);
+  issues.push(...manifest.issues);
   const flags = new Map(line.strict ? [["strict", "true"]] : []);
   const sources = {
     flags,
@@ -58,11 +55,8 @@ export async function readSources(
     all.flatMap(([, environment]) => Object.entries(environment)),
   );
   return {
-    /** The text of the manifest, if there is one. */
-    manifest: text,
-    manifestPath,
-    /** The valid parts of the manifest. */
-    parsed: manifest,
+    /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
+    manifest,
     /** The variables of all sources. */
     environment,
     /** Where each of them is set: the path of an env file, or `environment`. */

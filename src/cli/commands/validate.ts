@@ -1,14 +1,14 @@
-import { applyManifest } from "../../config/apply_manifest.ts";
-import { classify } from "../../config/classify.ts";
-import { scanForSecrets } from "../../config/guardrails.ts";
-import type { Manifest } from "../../config/manifest.ts";
-import { buildSnapshot } from "../../config/snapshot.ts";
+import { applyManifest } from "../../config/variables/apply_manifest.ts";
 import {
+  classify,
   environmentName,
   type Tier,
   TIERS,
   type Variable,
-} from "../../config/tier.ts";
+} from "../../config/variables/tiers.ts";
+import { scanForSecrets } from "../../config/variables/guardrails.ts";
+import type { Manifest } from "../../config/variables/manifest.ts";
+import { buildSnapshot, NO_MANIFEST } from "../../config/variables/snapshot.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
 import { type CommandSources, orIssues, readSources } from "./read_sources.ts";
@@ -48,7 +48,7 @@ export async function validate(
 async function check(sources: CommandSources): Promise<Report> {
   const set = classify(sources.environment).variables;
   // A step of CI may check the manifest where it is not deployed.
-  const isManifestAlone = sources.manifest !== undefined && set.length === 0;
+  const isManifestAlone = sources.manifest !== NO_MANIFEST && set.length === 0;
   const requiredTiers = isManifestAlone ? [] : TIERS;
   const issues = [...sources.issues];
   await orIssues(
@@ -60,7 +60,7 @@ async function check(sources: CommandSources): Promise<Report> {
       }),
     issues,
   );
-  const { variables } = await applyManifest(set, sources.parsed, {
+  const { variables } = await applyManifest(set, sources.manifest, {
     requiredTiers: [],
     loadPatternLibrary: undefined,
   });
@@ -75,7 +75,7 @@ async function check(sources: CommandSources): Promise<Report> {
       ...secrets.filter(() => !sources.strict).map(({ name, detail }) =>
         `${environmentName({ name, tier: "public" })}: ${detail}`
       ),
-      ...deprecationWarnings(set, sources.parsed),
+      ...deprecationWarnings(set, sources.manifest),
     ],
     variables: describeAll(
       variables,
@@ -103,14 +103,14 @@ function deprecationWarnings(
 function describeAll(
   variables: readonly Variable[],
   secrets: ReadonlySet<string>,
-  { setIn, parsed }: CommandSources,
+  { setIn, manifest }: CommandSources,
 ): EffectiveVariable[] {
   const described = variables.map((variable) => {
     const source = setIn.get(environmentName(variable)) ?? "default";
     return describe(variable, source, secrets.has(variable.name));
   });
   const names = new Set(variables.map(({ name }) => name));
-  const unset = [...parsed.variables].filter(([name]) => !names.has(name));
+  const unset = [...manifest.variables].filter(([name]) => !names.has(name));
   return [
     ...described,
     ...unset.map(([name, { tier }]) => ({

@@ -1,8 +1,8 @@
 import {
   publicName,
   validateAssignments,
-} from "../../config/set_stored_variables.ts";
-import { formatValue } from "../../config/format_value.ts";
+} from "../../config/stored/set_stored_variables.ts";
+import { formatValue } from "../../config/variables/quote.ts";
 import {
   listVariables,
   newestWrite,
@@ -11,7 +11,7 @@ import {
   type StoredWrite,
   VARIABLES_HEAD_KEY,
   writeVariables,
-} from "../../config/stored_variables.ts";
+} from "../../config/stored/stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
 import { storeOfApp } from "../../store/app_store.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
@@ -44,13 +44,11 @@ export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
 
 async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   const values = parseAssignments(line.args);
-  const { manifest: manifestPath, force } = line;
-  const manifest = manifestPath && (await readManifest(manifestPath)).text;
+  const manifest = line.manifest && await readManifest(line.manifest);
   const warnings = await validateAssignments(values, {
-    manifest,
-    manifestPath,
-    force,
-    ...io,
+    manifest: manifest || undefined,
+    environment: io.environment,
+    force: line.force,
   });
   await write(values, line, io);
   for (const warning of warnings) io.printError(warning);

@@ -1,7 +1,7 @@
 import { dirname } from "@std/path/dirname";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 
 const encoder = new TextEncoder();
 

@@ -1,7 +1,7 @@
-import type { Environment } from "../../config/classify.ts";
-import { readEnvironment } from "../../config/environment.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import { readEnvironment } from "../../config/files/read_environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { loadKvToken, readSecret } from "../sources/secret_files.ts";
 import { readManifest } from "../sources/sources.ts";
 import {
@@ -50,7 +50,7 @@ export async function readCommand(
   const { manifest: path } = readOptions({ flags, environment, manifest: {} });
   const manifest = path === undefined
     ? {}
-    : (await readManifest(path)).manifest.settings;
+    : (await readManifest(path)).settings;
   const options = readOptions({ flags, environment, manifest });
   await loadKvToken();
   const drain = onDeploy

@@ -1,6 +1,5 @@
-import { formatByteSize } from "../../values/byte_size.ts";
-import { formatDuration } from "../../values/duration.ts";
-import { redactUrl } from "../../values/redact_url.ts";
+import { formatByteSize, formatDuration } from "../../values/units.ts";
+import { redactUrl } from "../../values/urls.ts";
 import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
 import {
   environmentVariable,

@@ -1,27 +1,27 @@
-import { checkKeys, type Fields, type Report } from "../../config/fields.ts";
-import { formatValue } from "../../config/format_value.ts";
 import {
-  type ManifestResult,
+  checkKeys,
+  type Fields,
+  type Manifest,
   type ManifestSettings,
   parseManifest,
-} from "../../config/manifest.ts";
-import { redactUrl } from "../../values/redact_url.ts";
+  type Report,
+} from "../../config/variables/manifest.ts";
+import { formatValue } from "../../config/variables/quote.ts";
+import { redactUrl } from "../../values/urls.ts";
 import { type Option, OPTIONS } from "./option_table.ts";
 
 /** Parses the manifest at a path, including its `settings`, which are options of the command. */
 export function parseCommandManifest(
   text: string,
   path: string | undefined,
-): ManifestResult {
+): Manifest {
   return parseManifest(text, { path, readSettings });
 }
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {
   const options: readonly Option<unknown>[] = Object.values(OPTIONS);
-  checkKeys(fields, options.flatMap(({ manifest }) => manifest ?? []), report, {
-    prefix: "settings.",
-    isSecret: false,
-  });
+  const keys = options.flatMap(({ manifest }) => manifest ?? []);
+  checkKeys(fields, keys, report, "settings");
   const settings = options.flatMap((option) => {
     const { manifest: key, expected } = option;
     if (key === undefined || fields[key] === undefined) return [];

@@ -8,11 +8,18 @@ import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/sliding_window.ts";
 import { EXPECTED_APP, isAppName } from "../../store/app_store.ts";
-import { EXPECTED_BASE_PATH, parseBasePath } from "../../values/base_path.ts";
-import { formatByteSize, parseByteSize } from "../../values/byte_size.ts";
-import { formatDuration, parseDuration } from "../../values/duration.ts";
-import { EXPECTED_GLOBS, isGlob } from "../../values/globs.ts";
-import { parseUpstream } from "../../values/upstream_url.ts";
+import {
+  EXPECTED_BASE_PATH,
+  parseBasePath,
+  parseUpstream,
+} from "../../values/urls.ts";
+import {
+  formatByteSize,
+  formatDuration,
+  parseByteSize,
+  parseDuration,
+} from "../../values/units.ts";
+import { EXPECTED_GLOBS, isGlob } from "../../values/paths.ts";
 
 /** An option of the command, wherever it is set. */
 export interface Option<T> {

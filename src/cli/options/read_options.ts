@@ -1,10 +1,10 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
-import { formatValue, formatWord } from "../../config/format_value.ts";
-import type { ManifestSettings } from "../../config/manifest.ts";
+import { formatValue, formatWord } from "../../config/variables/quote.ts";
+import type { ManifestSettings } from "../../config/variables/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
-import { isGranted } from "../../values/permissions.ts";
-import { redactUrl } from "../../values/redact_url.ts";
+import { isGranted } from "../../values/runtime.ts";
+import { redactUrl } from "../../values/urls.ts";
 import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
 import {
   type CommandOptions,

@@ -23,7 +23,7 @@ export function toGatewayOptions(
   return {
     variables: others.sources.variables,
     manifest: others.sources.manifest,
-    manifestPath: others.sources.manifestPath,
+    manifestPath: undefined, // the parsed manifest has its name
     loadPatternLibrary: undefined,
     neverServed: others.neverServed,
     instanceId: others.instanceId,

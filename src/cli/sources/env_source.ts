@@ -1,8 +1,14 @@
-import type { Environment } from "../../config/classify.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import {
+  type Environment,
+  HOW_TO_EMPTY,
+  isEmptied,
+} from "../../config/variables/tiers.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import { HOW_TO_EMPTY, isEmptied } from "../../config/emptied.ts";
-import { type EnvFile, readEnvFiles } from "../../config/env_file.ts";
+import {
+  type EnvFile,
+  readEnvFiles,
+} from "../../config/files/read_environment.ts";
 
 /** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;

@@ -1,7 +1,7 @@
-import type { Environment } from "../../config/classify.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 import { readTextFile } from "./sources.ts";
 

@@ -1,13 +1,19 @@
-import type { Environment } from "../../config/classify.ts";
-import { HOW_TO_EMPTY, isEmptied } from "../../config/emptied.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
-import { OPTION_PREFIX } from "../../config/suspicious_names.ts";
+import {
+  type Environment,
+  HOW_TO_EMPTY,
+  isEmptied,
+  OPTION_PREFIX,
+} from "../../config/variables/tiers.ts";
+import {
+  loadEnvFile,
+  readEnvironment,
+} from "../../config/files/read_environment.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
+import type { Manifest } from "../../config/variables/manifest.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
-import { loadEnvFile } from "../../config/env_file.ts";
 import { readBoundedFile } from "../../values/local_files.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { EnvSource } from "./env_source.ts";
 
@@ -55,8 +61,7 @@ export function createSources(
         : "environment",
     manifest: manifest === undefined
       ? undefined
-      : async () => (await readManifest(manifest, clock)).text,
-    manifestPath: manifest,
+      : () => readManifest(manifest, clock),
   };
 }
 
@@ -104,18 +109,22 @@ const OVERRIDDEN =
   "the environment of the process overrides the env files: change these variables there, and restart";
 
 /**
- * Reads a manifest. The gateway itself ignores the `settings` in it, which are options of the command.
+ * Reads and parses a manifest, once: the gateway gets the result. It ignores the `settings`, which are options of the
+ * command.
  *
  * @throws {ConfigurationError} If it cannot be read or is invalid.
  */
-export async function readManifest(path: string, clock: Clock = systemClock) {
+export async function readManifest(
+  path: string,
+  clock: Clock = systemClock,
+): Promise<Manifest> {
   const text = await readTextFile(path, "--manifest", clock);
   const { parseCommandManifest } = await import(
     "../options/manifest_settings.ts"
   );
-  const { manifest, issues } = parseCommandManifest(text, path);
-  if (issues.length > 0) throw new ConfigurationError(issues);
-  return { text, manifest };
+  const manifest = parseCommandManifest(text, path);
+  if (manifest.issues.length === 0) return manifest;
+  throw new ConfigurationError(manifest.issues);
 }
 
 /** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */

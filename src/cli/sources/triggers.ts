@@ -1,8 +1,8 @@
-import { watchPaths } from "../../config/watch_paths.ts";
+import { watchPaths } from "../../config/files/watch_paths.ts";
 import { logTaskError, messageOf } from "../../observe/log.ts";
 import { every } from "../../values/clock.ts";
-import { denoFileSystem } from "../../values/file_system.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { denoFileSystem } from "../../values/local_files.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "../start/tls.ts";

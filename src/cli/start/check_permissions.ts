@@ -1,4 +1,4 @@
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { missingRead, resolveEnvPaths } from "../sources/sources.ts";
 

@@ -1,7 +1,7 @@
 import { parseArgs } from "@std/cli/parse-args";
-import type { Environment } from "../../config/classify.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
+import { readEnvironment } from "../../config/files/read_environment.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";

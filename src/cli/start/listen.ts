@@ -2,7 +2,7 @@ import { BrokenBodyError } from "../../content/proxy/upstream_failure.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
 import { describeError, type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { Tls } from "./tls.ts";
 
 /** Options of {@linkcode listen}. */

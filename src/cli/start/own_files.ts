@@ -1,4 +1,4 @@
-import { isRepName } from "../../config/environment.ts";
+import { isRepName } from "../../config/variables/tiers.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { secretPaths } from "../sources/secret_files.ts";
 import { resolveEnvPaths } from "../sources/sources.ts";

@@ -1,5 +1,5 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
-import { ConfigurationError } from "../../config/snapshot.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import {
   createHealthEndpoint,
   createReadyEndpoint,
@@ -32,7 +32,7 @@ import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { ServeCommand } from "../options/command.ts";
 import type { CommandOptions } from "../options/option_table.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";

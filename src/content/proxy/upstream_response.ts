@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ResponseContent } from "../../coding/response_content.ts";
-import { concat } from "../../values/concat.ts";
+import { concat } from "../../values/chunks.ts";
 import type { Transfer } from "../transfers.ts";
 import { BrokenBodyError } from "./upstream_failure.ts";
 import { endToEndHeaders } from "./hop_by_hop.ts";

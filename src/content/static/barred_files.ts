@@ -1,6 +1,6 @@
 import type { Clock } from "../../values/clock.ts";
-import { isInside, lastName, toAbsolute } from "../../values/local_path.ts";
-import { isGranted } from "../../values/permissions.ts";
+import { isInside, lastName, toAbsolute } from "../../values/paths.ts";
+import { isGranted } from "../../values/runtime.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 
 /** Options of {@linkcode BarredFiles}. */

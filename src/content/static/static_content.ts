@@ -16,8 +16,12 @@ import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile } from "../../pages/html_file.ts";
 import { isFragmentRequest } from "../../pages/page_caching.ts";
 import { type Clock, withDeadline } from "../../values/clock.ts";
-import { globMatcher } from "../../values/globs.ts";
-import { isInside, SEPARATOR, toAbsolute } from "../../values/local_path.ts";
+import {
+  globMatcher,
+  isInside,
+  SEPARATOR,
+  toAbsolute,
+} from "../../values/paths.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import type { RequestCounts } from "../content.ts";

@@ -1,12 +1,12 @@
 import type { Changes } from "../../changes/changes.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import type { Snapshot } from "../../config/snapshot.ts";
+import type { Snapshot } from "../../config/variables/snapshot.ts";
 import type { Epochs } from "../../keys/epochs.ts";
 import type { Registry } from "../../observe/registry.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
 import { shortHash } from "../../values/hash.ts";
-import { redactCredentials } from "../../values/redact_url.ts";
+import { redactCredentials } from "../../values/urls.ts";
 import type { HealthState } from "../health.ts";
 
 /** What the status is read from. */

@@ -1,7 +1,7 @@
 import { readFile as readFileAt } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../observe/log.ts";
-import { importPackage } from "../../values/import_package.ts";
+import { importPackage } from "../../values/runtime.ts";
 import { OPERATION_TIMEOUT_MS, StoreUnavailableError } from "../store.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
 

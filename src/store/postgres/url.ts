@@ -1,5 +1,5 @@
 import { messageOf } from "../../observe/log.ts";
-import { redactUrl } from "../../values/redact_url.ts";
+import { redactUrl } from "../../values/urls.ts";
 
 /** One of the servers that a URL names. */
 export interface PostgresHost {

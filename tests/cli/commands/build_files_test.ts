@@ -1,6 +1,6 @@
 import { assertRejects } from "@std/assert";
 import { listBuildFiles } from "../../../src/cli/commands/build_files.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 Deno.test("listBuildFiles() rejects a directory that cannot be listed, and names it", async () => {

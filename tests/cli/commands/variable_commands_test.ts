@@ -4,7 +4,7 @@ import {
   openPersistentStore,
 } from "../../../src/cli/commands/command_io.ts";
 import { commandIn } from "../../../src/cli/commands/command_names.ts";
-import { listVariables } from "../../../src/config/stored_variables.ts";
+import { listVariables } from "../../../src/config/stored/stored_variables.ts";
 import { storeOfPort } from "../../../src/store/app_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";

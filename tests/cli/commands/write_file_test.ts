@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { writeFile } from "../../../src/cli/commands/write_file.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Returns the names of the files in a directory. */

@@ -5,8 +5,8 @@ import {
   type ServeCommand,
 } from "../../../src/cli/options/command.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
-import type { Environment } from "../../../src/config/classify.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import type { Environment } from "../../../src/config/variables/tiers.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 async function serve(

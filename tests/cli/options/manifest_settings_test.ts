@@ -1,12 +1,14 @@
 import { assertEquals } from "@std/assert";
 import { parseCommandManifest } from "../../../src/cli/options/manifest_settings.ts";
-import type { Declaration } from "../../../src/config/declaration.ts";
-import type { Manifest } from "../../../src/config/manifest.ts";
+import type {
+  Declaration,
+  Manifest,
+} from "../../../src/config/variables/manifest.ts";
 
 /** Parses a manifest without issues. */
 function manifestOf(text: string): Manifest {
-  const { manifest, issues } = parseCommandManifest(text, undefined);
-  assertEquals(issues, []);
+  const manifest = parseCommandManifest(text, undefined);
+  assertEquals(manifest.issues, []);
   return manifest;
 }
 
@@ -121,6 +123,7 @@ settings:
         "https://staging.app.example.com",
       ],
     },
+    issues: [],
   });
 });
 

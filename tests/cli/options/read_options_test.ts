@@ -13,7 +13,7 @@ import {
   readOptions,
   UsageError,
 } from "../../../src/cli/options/read_options.ts";
-import { redactUrl } from "../../../src/values/redact_url.ts";
+import { redactUrl } from "../../../src/values/urls.ts";
 
 /** Reads the options from a command line and, optionally, other sources. */
 function optionsOf(

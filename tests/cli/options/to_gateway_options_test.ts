@@ -51,6 +51,7 @@ const CASES: {
       | keyof ReturnType<typeof othersOf>
       | "variables"
       | "manifest"
+      | "manifestPath"
       | "loadPatternLibrary"
       | "random"
     >
@@ -58,7 +59,6 @@ const CASES: {
 } = {
   app: ["--app=shop", "shop"],
   strict: ["--strict", true],
-  manifestPath: ["--manifest=rep.yaml", "rep.yaml"],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", [
     "https://app.example.com",
@@ -144,12 +144,12 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
   const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
   const manifest = await directory.write(
     "rep.yaml",
-    'version: "0.1.0"\nvariables: {}',
+    'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: true}',
   );
   const read = async (...args: string[]) => {
     const sources = resolveSources(convert(...args), () => "");
     const { environment, manifest } = await sources.read();
-    return [environment.REP_PUBLIC_CONVERTED, manifest];
+    return [environment.REP_PUBLIC_CONVERTED, manifest?.settings];
   };
   assertEquals([
     await read(),
@@ -158,7 +158,7 @@ Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and -
     await read(`--watch-path=${b}`, "--hot-reload-mode=file_watch"),
   ], [
     [undefined, undefined],
-    ["a", 'version: "0.1.0"\nvariables: {}'],
+    ["a", { hot_reload: true }], // as the command has parsed it: the gateway itself reads no settings
     [undefined, undefined],
     ["b", undefined],
   ]);

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { EnvSource } from "../../../src/cli/sources/env_source.ts";
-import type { Environment } from "../../../src/config/classify.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import type { Environment } from "../../../src/config/variables/tiers.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 

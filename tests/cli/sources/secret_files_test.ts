@@ -8,7 +8,7 @@ import {
   loadKvToken,
   readSecret,
 } from "../../../src/cli/sources/secret_files.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 Deno.test("readSecret() returns the value, or the text of the file without white space around it", async () => {

@@ -6,7 +6,7 @@ import {
   type SourceOptions,
   watchedPaths,
 } from "../../../src/cli/sources/sources.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
@@ -117,8 +117,8 @@ Deno.test("createSources() reports every env file that cannot be read", async ()
 });
 
 const MANIFESTS = {
-  a: 'version: "0.1.0"\nvariables: {}',
-  b: 'version: "0.2.0"\nvariables: {}',
+  a: 'version: "0.1.0"\nvariables: {A: {tier: public}}',
+  b: 'version: "0.1.0"\nvariables: {B: {tier: public}}',
 };
 
 Deno.test("createSources() reads the files anew each time", async () => {
@@ -131,15 +131,17 @@ Deno.test("createSources() reads the files anew each time", async () => {
     manifest: directory.at(".rep.yaml"),
   };
   const { variables, manifest } = createSources(options(paths), CONTEXT);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
+  const declared =
+    async () => [...(await manifest?.())?.variables.keys() ?? []];
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await declared()], [
     "1",
-    MANIFESTS.a,
+    ["A"],
   ]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
   await directory.write(".rep.yaml", MANIFESTS.b);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await declared()], [
     "2",
-    MANIFESTS.b,
+    ["B"],
   ]);
 });
 

@@ -4,7 +4,7 @@ import {
   type ServeCommand,
 } from "../../../src/cli/options/command.ts";
 import { Service } from "../../../src/cli/start/service.ts";
-import { ConfigurationError } from "../../../src/config/snapshot.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import {
   STATUS_PAGE,
   STATUS_POLICY,

@@ -1,0 +1,70 @@
+/**
+ * What a server of one's own needs to read its configuration as the command does, on Deno, Node.js and Bun.
+ *
+ * ```ts
+ * import { createGateway } from "@rep/gateway";
+ * import { readEnvFile, watchFiles } from "@rep/gateway/sources";
+ *
+ * const path = await Deno.makeTempFile();
+ * await using gateway = await createGateway({ variables: () => readEnvFile(path), hotReload: true });
+ * using _watcher = await watchFiles([path], () => void gateway.reload());
+ * ```
+ *
+ * @module
+ */
+import { type Clock, systemClock } from "../values/clock.ts";
+import { localFiles } from "../values/local_files.ts";
+import type { Environment } from "./variables/tiers.ts";
+import { readEnvFiles } from "./files/read_environment.ts";
+import { watchPaths } from "./files/watch_paths.ts";
+
+export type { Environment } from "./variables/tiers.ts";
+export type { Clock } from "../values/clock.ts";
+export {
+  setStoredVariables,
+  type SetStoredVariablesOptions,
+} from "./stored/set_stored_variables.ts";
+export type {
+  Check,
+  Entry,
+  Key,
+  ListOptions,
+  Store,
+  Write,
+} from "../store/store.ts";
+export type { StoredVariable, StoredWrite } from "./stored/stored_variables.ts";
+
+/**
+ * Reads the `REP_…` variables of a file of `NAME=value` lines, or of a directory with one file per variable, as
+ * Kubernetes mounts a ConfigMap or a Secret.
+ *
+ * @throws {ConfigurationError} If it cannot be read or is invalid: with path and line, and no value.
+ */
+export async function readEnvFile(path: string): Promise<Environment> {
+  return Object.assign(
+    {},
+    ...(await readEnvFiles([path])).map(({ variables }) => variables),
+  );
+}
+
+/** Options of {@linkcode watchFiles}. */
+export interface WatchFilesOptions {
+  /** Measures the time between two looks. @default {the time of the system} */
+  clock?: Clock;
+}
+
+/**
+ * Calls back after changes of files, or of directories of variables: within about half a second, once for what changes
+ * at a time. It looks at them twice a second, and does not keep the process alive. A path need not exist yet.
+ *
+ * @returns What stops it when it is disposed of.
+ */
+export async function watchFiles(
+  paths: readonly string[],
+  onChange: () => void,
+  { clock = systemClock }: WatchFilesOptions = {},
+): Promise<Disposable> {
+  const files = await localFiles();
+  const stop = await watchPaths(paths, onChange, { files, clock });
+  return { [Symbol.dispose]: stop };
+}

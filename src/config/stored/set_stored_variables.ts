@@ -1,0 +1,180 @@
+import { checkApp, storeOfApp } from "../../store/app_store.ts";
+import type { Store } from "../../store/store.ts";
+import { type Clock, systemClock } from "../../values/clock.ts";
+import { readEnvironment } from "../files/read_environment.ts";
+import type { Manifest } from "../variables/manifest.ts";
+import { formatValue } from "../variables/quote.ts";
+import {
+  buildSnapshot,
+  ConfigurationError,
+  MAX_NAME_BYTES,
+} from "../variables/snapshot.ts";
+import { type Environment, environmentName } from "../variables/tiers.ts";
+import { type StoredWrite, writeVariables } from "./stored_variables.ts";
+
+/** Options of {@linkcode setStoredVariables}. */
+export interface SetStoredVariablesOptions {
+  /** The text of the manifest that declares the variables. @default {none} */
+  manifest?: string | undefined;
+  /** The path of the manifest, for messages. @default {none} */
+  manifestPath?: string | undefined;
+  /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. @default {the environment of the process} */
+  environment?: Environment;
+  /** Whether values are accepted that look like secrets. @default {false} */
+  force?: boolean;
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
+  ifId?: number | undefined;
+  /** The name of the gateways' app. @default {none} */
+  app?: string | undefined;
+  /** The time of the writes. @default {the time of the system} */
+  clock?: Clock;
+  /** Returns a number from 0 to below 1, for pauses between attempts. @default {Math.random} */
+  random?: () => number;
+}
+
+/**
+ * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. The gateways publish the
+ * change within a second or two.
+ *
+ * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
+ * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
+ * @throws {RangeError} If no app can have the name.
+ * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
+ * @throws {ConflictError} If the variable does not have the id `ifId`.
+ * @throws {StoreUnavailableError} If the store is unavailable.
+ */
+export async function setStoredVariables(
+  store: Store,
+  values: Readonly<Record<string, string | undefined>>,
+  options: SetStoredVariablesOptions = {},
+): Promise<readonly StoredWrite[]> {
+  const writes = new Map<string, string | undefined>();
+  const assigned = new Map<string, string>();
+  for (const [key, value] of Object.entries(values)) {
+    const name = publicName(key);
+    writes.set(name, value);
+    if (value !== undefined) assigned.set(name, value);
+  }
+  await validateAssignments(assigned, {
+    manifest: await parseText(options.manifest, options.manifestPath),
+    environment: options.environment ?? readEnvironment(),
+    force: options.force ?? false,
+  });
+  return await writeVariables(
+    storeOfApp(store, checkApp(options.app)),
+    writes,
+    {
+      ifId: options.ifId,
+      clock: options.clock ?? systemClock,
+      random: options.random ?? Math.random,
+    },
+  );
+}
+
+/** The YAML parser is loaded only if there is a manifest. */
+async function parseText(
+  text: string | undefined,
+  path: string | undefined,
+): Promise<Manifest | undefined> {
+  if (text === undefined) return undefined;
+  const { parseManifest } = await import("../variables/manifest.ts");
+  return parseManifest(text, { path });
+}
+
+/** What {@linkcode validateAssignments} validates variables with. */
+interface Validation {
+  /** The manifest that declares them. */
+  readonly manifest: Manifest | undefined;
+  /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. */
+  readonly environment: Environment;
+  /** Whether values are accepted that look like secrets. */
+  readonly force: boolean;
+}
+
+/**
+ * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Others
+ * that the manifest requires may be set in the environment of the gateway.
+ *
+ * @returns Warnings.
+ * @throws {ConfigurationError} If a variable is rejected. Its issues do not include values that look like secrets.
+ */
+export async function validateAssignments(
+  values: ReadonlyMap<string, string>,
+  { manifest, environment, force }: Validation,
+): Promise<string[]> {
+  const snapshot = await buildSnapshot({
+    environment: environmentOf(values, environment),
+    manifest,
+    strict: false,
+    requiredTiers: [],
+    loadPatternLibrary: undefined,
+  });
+  const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
+    .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
+  if (!force && secrets.length > 0) {
+    const advice = "anyone could read it; use force to set it anyway";
+    throw new ConfigurationError(
+      secrets.map((secret) => `Cannot set ${secret}; ${advice}`),
+    );
+  }
+  const warnings = secrets.map((secret) =>
+    `Set despite the warning: ${secret}`
+  );
+  for (const { name, message } of snapshot.deprecated) {
+    const end = message === undefined ? "" : `: ${message}`;
+    warnings.push(`Deprecated: ${name}${end}`);
+  }
+  return warnings;
+}
+
+/** Returns the variables, and those that they are in conflict with: one of another tier cannot be PUBLIC. */
+function environmentOf(
+  values: ReadonlyMap<string, string>,
+  own: Environment,
+): Environment {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of values) {
+    for (const tier of ["sensitive", "server"] as const) {
+      const other = environmentName({ name, tier });
+      if (own[other] !== undefined) environment[other] = ""; // no value is shown
+    }
+    environment[publicVariable(name)] = value;
+  }
+  return environment;
+}
+
+/**
+ * Parses the name of a PUBLIC variable, with or without its prefix.
+ *
+ * @returns The name without the prefix.
+ * @throws {ConfigurationError} If the name is invalid.
+ */
+export function publicName(key: string): string {
+  const name = key.replace(/^REP_PUBLIC_/, "");
+  const issue = nameIssue(name);
+  if (issue === undefined) return name;
+  const shown = formatValue(key);
+  throw new ConfigurationError([`Cannot use the name ${shown}: ${issue}`]);
+}
+
+function nameIssue(name: string): string | undefined {
+  const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
+  if (tier !== undefined) {
+    const reason =
+      "anyone with access to the database could read the value; set it in the environment of the gateway";
+    return `${tier.toUpperCase()} variables cannot be in the store: ${reason}`;
+  }
+  if (/^REP_GATEWAY_/i.test(name)) {
+    return "it is an option of the gateway; set it in the environment of the gateway";
+  }
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+    return "expected letters, digits and _, not beginning with a digit";
+  }
+  return name.length > MAX_NAME_BYTES
+    ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`
+    : undefined;
+}
+
+function publicVariable(name: string): string {
+  return environmentName({ name, tier: "public" });
+}

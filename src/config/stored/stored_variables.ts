@@ -1,0 +1,263 @@
+import type { StoredEnvironment } from "../variables/snapshot.ts";
+import {
+  batches,
+  retryConflicts,
+  type RetryOptions,
+} from "../../store/commits.ts";
+import type { Check, Entry, Key, Store, Write } from "../../store/store.ts";
+import type { Clock } from "../../values/clock.ts";
+import { type Environment, environmentName } from "../variables/tiers.ts";
+import { formatValue } from "../variables/quote.ts";
+
+/** A PUBLIC variable in the store. */
+export interface StoredVariable {
+  /** The name without the prefix of the tier. */
+  readonly name: string;
+  /** The value. */
+  readonly value: string;
+  /** The id of the write that set this value. */
+  readonly id: number;
+  /** When it was written, by the writer's clock, in milliseconds since the Unix epoch. */
+  readonly at: number;
+}
+
+/** One write to one variable. Without a value, the variable was removed. */
+export interface StoredWrite extends Omit<StoredVariable, "value"> {
+  /** The value; `undefined` if the variable was removed. */
+  readonly value: string | undefined;
+}
+
+/** Options of {@linkcode writeVariables}. */
+export interface WriteOptions extends RetryOptions {
+  /** The id that the variable must have for the write to take place; 0 if it must not exist. */
+  ifId: number | undefined;
+}
+
+/** The variable does not have the id that the writer expected. Nothing was written. */
+export class ConflictError extends Error {
+  /** The name of the class. */
+  override name = "ConflictError";
+  /** The current state of the variable; `undefined` if it does not exist. */
+  readonly current: StoredVariable | undefined;
+
+  /** Creates an error for a variable whose id is not the expected one. */
+  constructor(
+    name: string,
+    expected: number,
+    current: StoredVariable | undefined,
+  ) {
+    const key = environmentName({ name, tier: "public" });
+    const wanted = expected === 0
+      ? "it not to exist"
+      : `its id to be ${expected}`;
+    const found = describeState(current);
+    super(`Cannot write ${key}: expected ${wanted}, but ${found}`);
+    this.current = current;
+  }
+}
+
+/** The head of the history. Every write checks and replaces it, so all writes of all processes form one sequence. */
+interface VariablesHead {
+  /** The id of the newest write. */
+  readonly id: number;
+  /** How many writes the history contains. */
+  readonly writes: number;
+}
+
+type RequestedWrite = Pick<StoredWrite, "name" | "value">;
+
+/** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
+interface StoredValue {
+  readonly value: Uint8Array;
+  readonly id: number;
+  readonly at: number;
+}
+
+interface HistoryEntry {
+  readonly name: string;
+  readonly value?: Uint8Array;
+  readonly at: number;
+}
+
+/** The key of the head of the history, which changes with every write. */
+export const VARIABLES_HEAD_KEY: Key = ["variables"];
+const VARIABLES = ["variable"];
+const WRITES = ["write"];
+
+/** How many writes the history keeps. */
+export const MAX_HISTORY = 1_000;
+
+/**
+ * Sets and removes variables, in atomic commits of up to 330 variables or 600 KB.
+ *
+ * @param values Values by name, without the prefix of the tier; `undefined` for a variable to be removed.
+ * @returns The writes with their ids; none for the removal of a variable that does not exist. Ids are ascending; each is
+ * the time of the write in milliseconds, if that is greater than the last id.
+ * @throws {ConflictError} If the variable does not have the id `ifId`.
+ * @throws {RangeError} If `ifId` is given and the number of variables is not one.
+ * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
+ */
+export async function writeVariables(
+  store: Store,
+  values: ReadonlyMap<string, string | undefined>,
+  { clock, random, ifId }: WriteOptions,
+): Promise<StoredWrite[]> {
+  if (ifId !== undefined && values.size !== 1) {
+    throw new RangeError(
+      `Cannot compare ids: expected one variable, got ${values.size}`,
+    );
+  }
+  const changes = [...values].map(([name, value]) => ({ name, value }));
+  const all: StoredWrite[] = [];
+  for (const batch of batches(changes)) {
+    const writes = await retryConflicts(
+      () => tryToWrite(store, batch, ifId, clock.now()),
+      { clock, random },
+    );
+    all.push(...writes);
+  }
+  return all;
+}
+
+/**
+ * Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the
+ * rest.
+ */
+async function tryToWrite(
+  store: Store,
+  changes: readonly RequestedWrite[],
+  ifId: number | undefined,
+  at: number,
+): Promise<StoredWrite[] | undefined> {
+  const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  const before = await Promise.all(
+    changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])),
+  );
+  if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
+  const effective = changes.filter(({ value }, index) =>
+    value !== undefined || before[index] !== undefined
+  );
+  if (effective.length === 0) return [];
+  const first = Math.max((head?.value.id ?? 0) + 1, at);
+  const writes = effective.map(({ name, value }, index) => {
+    return { name, value, id: first + index, at };
+  });
+  const isCommitted = await commit(store, writes, head);
+  return isCommitted ? writes : undefined;
+}
+
+function checkId(
+  name: string,
+  expected: number,
+  entry: Entry<StoredValue> | undefined,
+): void {
+  const actual = entry?.value.id ?? 0;
+  if (actual === expected) return;
+  throw new ConflictError(name, expected, entry && toVariable(entry));
+}
+
+async function commit(
+  store: Store,
+  writes: readonly StoredWrite[],
+  head: Entry<VariablesHead> | undefined,
+): Promise<boolean> {
+  const all = (head?.value.writes ?? 0) + writes.length;
+  const limit = Math.max(0, all - MAX_HISTORY);
+  const outdated = await store.list<HistoryEntry>(WRITES, { limit });
+  const value: VariablesHead = {
+    id: writes.at(-1)?.id ?? 0,
+    writes: all - outdated.length,
+  };
+  const version = await store.commit(
+    [{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }],
+    [
+      { key: VARIABLES_HEAD_KEY, value },
+      ...writes.flatMap(createEntries),
+      ...outdated.map(({ key }) => ({ key })),
+    ],
+  );
+  return version !== undefined;
+}
+
+/** Creates the entry in the history and the entry of the variable. */
+function createEntries({ name, value: text, id, at }: StoredWrite): Write[] {
+  const history = [...WRITES, id];
+  const variable = [...VARIABLES, name];
+  if (text === undefined) {
+    return [{ key: history, value: { name, at } }, { key: variable }];
+  }
+  const value = encoder.encode(text);
+  return [
+    { key: history, value: { name, at, value } },
+    { key: variable, value: { value, id, at } },
+  ];
+}
+
+/** Lists all variables by name. Up to 500 are read in one consistent snapshot. */
+export async function listVariables(store: Store): Promise<StoredVariable[]> {
+  const entries = await store.list<StoredValue>(VARIABLES);
+  return entries.map(toVariable);
+}
+
+/**
+ * Reads all variables. The head is read first: a write after that fails a check of its version, even if the variables
+ * that are read here include it.
+ */
+export async function storedEnvironment(
+  store: Store,
+): Promise<StoredEnvironment> {
+  const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  const environment: Record<string, string> = {};
+  for (const { name, value } of await listVariables(store)) {
+    environment[environmentName({ name, tier: "public" })] = value;
+  }
+  return { environment, version: head?.version ?? null };
+}
+
+/** Returns the newest writes, the newest first. */
+export async function readHistory(
+  store: Store,
+  limit: number,
+): Promise<StoredWrite[]> {
+  const options = { limit, reverse: true };
+  const entries = await store.list<HistoryEntry>(WRITES, options);
+  return entries.map(toWrite);
+}
+
+/** Returns the writes after an id, in order, as far as the history still contains them. */
+export async function readWrites(
+  store: Store,
+  after: number,
+): Promise<StoredWrite[]> {
+  const entries = await store.list<HistoryEntry>(WRITES, { from: after + 1 });
+  return entries.map(toWrite);
+}
+
+/** Returns the id of the newest write; 0 if there has never been one. */
+export async function newestWrite(store: Store): Promise<number> {
+  const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  return head?.value.id ?? 0;
+}
+
+const encoder = new TextEncoder();
+/** Keeps a U+FEFF at the beginning of a value. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+function toVariable({ key, value: entry }: Entry<StoredValue>): StoredVariable {
+  const name = String(key.at(-1));
+  const value = decoder.decode(entry.value);
+  return { name, value, id: entry.id, at: entry.at };
+}
+
+function toWrite({ key, value: entry }: Entry<HistoryEntry>): StoredWrite {
+  const { name, at } = entry;
+  const value = entry.value && decoder.decode(entry.value);
+  return { name, value, id: Number(key.at(-1)), at };
+}
+
+function describeState(variable: StoredVariable | undefined): string {
+  if (variable === undefined) return "it does not exist";
+  const value = formatValue(variable.value);
+  const time = new Date(variable.at).toISOString();
+  return `its id is ${variable.id}, with the value ${value}, written at ${time}`;
+}

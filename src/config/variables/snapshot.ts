@@ -1,0 +1,324 @@
+import { publicHash } from "../../values/hash.ts";
+import type {
+  AppliedManifest,
+  ApplyOptions,
+  Deprecation,
+} from "./apply_manifest.ts";
+import type { Check } from "../../store/store.ts";
+import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
+import type { Manifest } from "./manifest.ts";
+import {
+  classify,
+  type Environment,
+  environmentName,
+  hasTier,
+  isRepName,
+  OPTION_PREFIX,
+  type Tier,
+  valuesOf,
+  type Variable,
+} from "./tiers.ts";
+
+/** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
+export interface Snapshot {
+  /**
+   * The hash of the PUBLIC values of the process's own sources: what it was deployed with. Variables in the store are no
+   * part of it, so that all replicas of a deployment have the same one, whichever of them has read the newest write.
+   */
+  readonly deployment: string;
+  /** The names of those PUBLIC values. */
+  readonly deployedNames: ReadonlySet<string>;
+  /** The hash of the PUBLIC values that result, those of the store included. */
+  readonly state: string;
+  /** The version of the variables in the store that it was built from; `undefined` if they have not been read. */
+  readonly storedVersion: StoredEnvironment["version"] | undefined;
+  readonly public: ReadonlyMap<string, string>;
+  readonly sensitive: ReadonlyMap<string, string>;
+  /** The names of the SERVER variables. */
+  readonly server: ReadonlySet<string>;
+  /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
+  readonly serverValue: (name: string) => string | undefined;
+  /** Returns where a variable comes from, and its type. */
+  readonly describe: (
+    name: string,
+  ) => { source: string; type: string } | undefined;
+  /** The number of variables from each source. */
+  readonly sources: Readonly<Record<string, number>>;
+  readonly warnings: readonly GuardrailWarning[];
+  readonly deprecated: readonly Deprecation[];
+  readonly suspicious: readonly SuspiciousName[];
+}
+
+/** A configuration without variables. */
+export const EMPTY_SNAPSHOT: Snapshot = {
+  deployment: "",
+  deployedNames: new Set(),
+  state: "",
+  storedVersion: undefined,
+  public: new Map(),
+  sensitive: new Map(),
+  server: new Set(),
+  serverValue: () => undefined,
+  describe: () => undefined,
+  sources: {},
+  warnings: [],
+  deprecated: [],
+  suspicious: [],
+};
+
+/** A name that is probably misspelled. */
+export interface SuspiciousName {
+  /** As in the environment. */
+  readonly name: string;
+  readonly detail: string;
+}
+
+/** The variables in the store, in the form of an environment. */
+export interface StoredEnvironment {
+  readonly environment: Environment;
+  /** The version of their head; `null` if no variable has ever been written. */
+  readonly version: Check["version"];
+}
+
+/** Input of {@linkcode buildSnapshot}. */
+export interface SnapshotInput extends ApplyOptions {
+  readonly environment: Environment;
+  /** Overrides the environment. @default {no variables, which have not been read} */
+  readonly stored?: StoredEnvironment | undefined;
+  /** The parsed manifest. Its issues are issues of the configuration. */
+  readonly manifest: Manifest | undefined;
+  /** Names the source of a variable in the environment. */
+  readonly sourceOf?:
+    | ((environmentName: string) => string | undefined)
+    | undefined;
+  /** Whether guardrail warnings are errors. */
+  readonly strict: boolean;
+}
+
+/** An invalid configuration. No part of it becomes active. */
+export class ConfigurationError extends Error {
+  /** The name of the class. */
+  override name = "ConfigurationError";
+  /** One sentence per issue. Only values of PUBLIC variables are named, and none that looks like a secret. */
+  readonly issues: readonly string[];
+  /** How many of the issues are guardrail warnings that are errors because of strict mode. */
+  readonly blocked: number;
+
+  /** Creates an error whose message lists the issues, one per line. */
+  constructor(
+    issues: readonly string[],
+    { blocked = 0, ...options }: { blocked?: number } & ErrorOptions = {},
+  ) {
+    super(issues.join("\n"), options);
+    this.issues = issues;
+    this.blocked = blocked;
+  }
+}
+
+/**
+ * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect,
+ * and a Deno KV value holds 64 KiB, including the name and the encoding.
+ */
+export const MAX_PUBLIC_BYTES = 64_000;
+/** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */
+export const MAX_NAME_BYTES = 1_024;
+
+/** What a manifest declares that does not exist. */
+export const NO_MANIFEST: Manifest = {
+  name: "no manifest",
+  variables: new Map(),
+  settings: {},
+  issues: [],
+};
+
+/**
+ * Validates a configuration and builds a snapshot of it.
+ *
+ * @throws {ConfigurationError} If there is any issue. The error lists all of them.
+ */
+export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+  const { strict, stored, manifest = NO_MANIFEST } = input;
+  const environment = { ...input.environment, ...stored?.environment };
+  const classified = classify(environment);
+  const applied = await apply(classified.variables, input);
+  const { variables } = applied;
+  const warnings = scanForSecrets(variables);
+  const blocked = strict ? warnings.map(strictIssue) : [];
+  const issues = [
+    ...classified.issues,
+    ...applied.issues,
+    ...sizeIssues(variables),
+    ...blocked,
+  ];
+  if (issues.length > 0) {
+    throw new ConfigurationError(issues, { blocked: blocked.length });
+  }
+  const publicValues = valuesOf("public", variables);
+  const serverValues = valuesOf("server", variables);
+  const deployed = deployedValues(input.environment, manifest);
+  const descriptions = describeAll(variables, input);
+  return {
+    deployment: await publicHash(deployed),
+    deployedNames: new Set(deployed.keys()),
+    state: await publicHash(publicValues),
+    storedVersion: stored?.version,
+    public: publicValues,
+    sensitive: valuesOf("sensitive", variables),
+    server: new Set(serverValues.keys()),
+    serverValue: (name) => serverValues.get(name),
+    describe: (name) => descriptions.get(name),
+    sources: countSources(descriptions.values()),
+    warnings,
+    deprecated: applied.deprecated,
+    suspicious: findSuspiciousNames(environment, manifest),
+  };
+}
+
+/** What applies a manifest, with the evaluation of patterns, is loaded only if there is one. */
+async function apply(
+  variables: readonly Variable[],
+  input: SnapshotInput,
+): Promise<AppliedManifest> {
+  const { manifest } = input;
+  if (manifest === undefined) return { variables, issues: [], deprecated: [] };
+  const { applyManifest } = await import("./apply_manifest.ts");
+  return await applyManifest(variables, manifest, input);
+}
+
+/** Returns the PUBLIC values of a process's own sources, also of variables that the store overrides. */
+function deployedValues(
+  environment: Environment,
+  manifest: Manifest,
+): Map<string, string> {
+  const values = new Map<string, string>();
+  for (const [name, { tier, default: value }] of manifest.variables) {
+    if (tier === "public" && value !== undefined) values.set(name, value);
+  }
+  const own = valuesOf("public", classify(environment).variables);
+  for (const [name, value] of own) values.set(name, value);
+  return values;
+}
+
+/** Where a variable comes from, and its type. */
+interface Description {
+  readonly source: string;
+  readonly type: string;
+}
+
+/** Describes all variables at once: the next reload may change what a source says, and be rejected. */
+function describeAll(
+  variables: readonly Variable[],
+  { environment, stored, manifest, sourceOf }: SnapshotInput,
+): Map<string, Description> {
+  function sourceIn(key: string): string {
+    if (stored?.environment[key] !== undefined) return "store";
+    if (environment[key] === undefined) return "default in the manifest";
+    return sourceOf?.(key) ?? "variables";
+  }
+  const descriptions = new Map<string, Description>();
+  for (const variable of variables) {
+    const { name } = variable;
+    const type = manifest?.variables.get(name)?.type ?? "string";
+    const source = sourceIn(environmentName(variable));
+    descriptions.set(name, { source, type });
+  }
+  return descriptions;
+}
+
+function countSources(
+  descriptions: Iterable<Description>,
+): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { source } of descriptions) {
+    counts[source] = (counts[source] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Finds `REP_…` names without a tier, which are ignored, and names that the manifest does not declare. */
+export function findSuspiciousNames(
+  environment: Environment,
+  manifest: Pick<Manifest, "variables">,
+): SuspiciousName[] {
+  const ignored: SuspiciousName[] = [];
+  const undeclared: SuspiciousName[] = [];
+  for (const name of Object.keys(environment)) {
+    if (!isRepName(name) || name.startsWith(OPTION_PREFIX) || hasTier(name)) {
+      continue;
+    }
+    const detail =
+      "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
+    ignored.push({ name, detail });
+  }
+  const isDeclaring = manifest.variables.size > 0; // a manifest may have settings only
+  for (const variable of classify(environment).variables) {
+    if (!isDeclaring || manifest.variables.has(variable.name)) continue;
+    const name = environmentName(variable);
+    undeclared.push({ name, detail: "the manifest does not declare it" });
+  }
+  return [...ignored, ...undeclared];
+}
+
+/**
+ * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
+ */
+export function countVariables(snapshot: Snapshot): Record<Tier, number> {
+  return {
+    public: snapshot.public.size,
+    sensitive: snapshot.sensitive.size,
+    server: snapshot.server.size,
+  };
+}
+
+/** Returns whether two snapshots have the same variables. Values of SERVER variables are not compared. */
+export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
+  return isEqualMap(a.public, b.public) &&
+    isEqualMap(a.sensitive, b.sensitive) &&
+    a.server.size === b.server.size && a.server.isSubsetOf(b.server);
+}
+
+/** Returns whether two maps have the same entries, in any order. */
+export function isEqualMap(
+  a: ReadonlyMap<string, string>,
+  b: ReadonlyMap<string, string>,
+): boolean {
+  return a.size === b.size &&
+    [...a].every(([name, value]) => b.get(name) === value);
+}
+
+function strictIssue({ name, detail }: GuardrailWarning): string {
+  const key = environmentName({ name, tier: "public" });
+  return `Cannot publish ${key} in strict mode: ${detail}`;
+}
+
+function sizeIssues(variables: readonly Variable[]): string[] {
+  const issues: string[] = [];
+  for (const [name, value] of valuesOf("public", variables)) {
+    const key = environmentName({ name, tier: "public" });
+    const nameBytes = byteLength(name);
+    if (nameBytes > MAX_NAME_BYTES) {
+      const start = `${key.slice(0, 60)}…`;
+      issues.push(
+        `Cannot publish the name ${start}: expected at most ${MAX_NAME_BYTES} bytes, got ${nameBytes}`,
+      );
+    }
+    const valueBytes = byteLength(value);
+    if (valueBytes > MAX_PUBLIC_BYTES) {
+      issues.push(
+        `Cannot publish the value of ${key}: expected at most ${MAX_PUBLIC_BYTES} bytes, got ${valueBytes}`,
+      );
+    }
+    if (!value.isWellFormed()) {
+      issues.push(
+        `Cannot publish ${key}: expected Unicode text, got an unpaired surrogate`,
+      );
+    }
+  }
+  return issues;
+}
+
+const encoder = new TextEncoder();
+
+function byteLength(text: string): number {
+  return encoder.encode(text).length;
+}

@@ -1,0 +1,56 @@
+/** A valid base path, for error messages. */
+export const EXPECTED_BASE_PATH = "a path such as /app";
+
+/**
+ * Parses the path under which everything is served.
+ *
+ * @returns The path without a slash at its end, so an empty string for `/` or nothing; `undefined` if it is not the
+ * path of a URL as browsers send it.
+ */
+export function parseBasePath(text: string): string | undefined {
+  const path = text.replace(/\/$/, "");
+  if (path === "") return "";
+  if (!path.startsWith("/") || path.endsWith("/")) return undefined;
+  if (path.includes("//") || /[?#]/.test(path)) return undefined;
+  const isNormalized =
+    URL.parse(path, "http://host")?.href === `http://host${path}`;
+  return isNormalized ? path : undefined;
+}
+
+/** A valid upstream, for error messages. */
+export const EXPECTED_UPSTREAM =
+  "an http: or https: URL without credentials, query and fragment, such as http://127.0.0.1:3000";
+
+/**
+ * Parses the URL of an upstream. Its path is the base path of all proxied requests.
+ *
+ * @returns `undefined` if it is not an absolute `http:` or `https:` URL, or has credentials, a query or a fragment.
+ */
+export function parseUpstream(upstream: URL | string): URL | undefined {
+  const url = URL.parse(upstream);
+  if (url === null || !/^https?:$/.test(url.protocol)) return undefined;
+  const rest = url.username + url.password + url.search + url.hash;
+  return rest === "" ? url : undefined;
+}
+
+/**
+ * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis,
+ * and so is what stands in the place of the port, but is no port. A malformed password may contain any character, so
+ * everything up to the last `@` is taken for credentials.
+ */
+export function redactUrl(url: URL | string): string {
+  const port =
+    /^([a-z][a-z0-9+.-]*:\/\/[^\s/:@[]*):(?!\d{1,5}(?:[/?#,]|$))[^/]*/i;
+  return String(url)
+    .replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, "$1…@")
+    .replace(port, "$1:…")
+    .replace(/[?#].*$/s, "?…");
+}
+
+/**
+ * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1). Words in
+ * their place, as in a message that says what a URL looks like, stay.
+ */
+export function redactCredentials(text: string): string {
+  return text.replace(/:\/\/(?!USER\[:PASSWORD\]@)[^\s/?#"'()]*@/g, "://…@");
+}

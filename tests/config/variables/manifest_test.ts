@@ -1,0 +1,473 @@
+import { assertEquals } from "@std/assert";
+import {
+  type Declaration,
+  type Manifest,
+  parseManifest,
+} from "../../../src/config/variables/manifest.ts";
+
+/** Parses a manifest that has no issues. */
+function parseValid(text: string): Manifest {
+  const manifest = parseManifest(text);
+  assertEquals(manifest.issues, []);
+  return manifest;
+}
+
+/** Parses a declaration with these fields. */
+function parseDeclaration(
+  fields: Record<string, unknown>,
+): Declaration | undefined {
+  return parseValid(withVariables({ A: fields })).variables.get("A");
+}
+
+/** Returns the issues of a manifest without their common beginning. */
+function issuesOf(text: string): string[] {
+  return parseManifest(text).issues.map((issue) =>
+    issue.replace("Cannot use the manifest: ", "")
+  );
+}
+
+/** Returns a manifest as JSON, which is YAML. */
+function withVariables(variables: unknown): string {
+  return JSON.stringify({ version: "0.1.0", variables });
+}
+
+const MINIMAL: Declaration = {
+  tier: "public",
+  type: "string",
+  required: false,
+  default: undefined,
+  description: undefined,
+  pattern: undefined,
+  values: undefined,
+  deprecated: false,
+  deprecatedMessage: undefined,
+};
+
+Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
+  assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {
+    name: "the manifest",
+    variables: new Map([["A", MINIMAL]]),
+    settings: {},
+    issues: [],
+  });
+});
+
+Deno.test("parseManifest() reads every key of a declaration", () => {
+  const fields = {
+    tier: "sensitive",
+    type: "enum",
+    required: false,
+    default: "b",
+    description: "What it is",
+    example: "a",
+    pattern: "[ab]",
+    values: ["a", "b"],
+    deprecated: true,
+    deprecated_message: "Use B",
+  };
+  assertEquals(parseDeclaration(fields), {
+    tier: "sensitive",
+    type: "enum",
+    required: false,
+    deprecated: true,
+    default: "b",
+    description: "What it is",
+    pattern: "[ab]",
+    values: ["a", "b"],
+    deprecatedMessage: "Use B",
+  });
+});
+
+for (const tier of ["public", "sensitive", "server"] as const) {
+  Deno.test(`parseManifest() reads the tier ${tier}`, () =>
+    assertEquals(parseDeclaration({ tier })?.tier, tier));
+}
+
+for (
+  const type of ["string", "url", "number", "boolean", "csv", "json"] as const
+) {
+  Deno.test(`parseManifest() reads the type ${type}`, () => {
+    assertEquals(parseDeclaration({ tier: "public", type })?.type, type);
+  });
+}
+
+Deno.test("parseManifest() accepts a byte order mark", () => {
+  assertEquals(parseValid(`\uFEFF${withVariables({})}`).variables.size, 0);
+});
+
+const TIER = "expected one of public, sensitive, server";
+const TYPE = "expected one of string, url, number, boolean, csv, json, enum";
+const KEYS =
+  "expected one of tier, type, required, default, description, example, pattern, values, deprecated, deprecated_message";
+
+const WRONG_TEXTS: Record<
+  string,
+  readonly [text: string, ...issues: string[]]
+> = {
+  "an empty text": ["", "expected a mapping at the top, got nothing"],
+  "a list": ["- a", "expected a mapping at the top, got a list"],
+  "a string": ["manifest", "expected a mapping at the top, got a string"],
+  "two documents": [
+    "version: '0.1.0'\n---\nversion: '0.1.0'",
+    "it is not valid YAML at line 2, column 1",
+  ],
+  "a key twice": [
+    "version: '0.1.0'\nvariables: {}\nvariables: {}",
+    "it is not valid YAML at line 3, column 1",
+  ],
+  "an unknown tag": [
+    "version: !!js/function x",
+    "it is not valid YAML at line 1, column 25",
+  ],
+  "endless nesting": ["[".repeat(10_000), "it is not valid YAML"],
+  "no version": [
+    "variables: {}",
+    'version: expected a quoted version such as "0.1.0", got nothing',
+  ],
+  "a number as the version": [
+    "version: 0.1\nvariables: {}",
+    'version: expected a quoted version such as "0.1.0", got 0.1',
+  ],
+  "a version with two numbers": [
+    'version: "0.1"\nvariables: {}',
+    'version: expected a quoted version such as "0.1.0", got "0.1"',
+  ],
+  "no variables": [
+    'version: "0.1.0"',
+    "variables: expected a mapping, got nothing",
+  ],
+  "a list of variables": [
+    'version: "0.1.0"\nvariables: []',
+    "variables: expected a mapping, got an empty list",
+  ],
+  "empty settings": [
+    'version: "0.1.0"\nvariables: {}\nsettings:',
+    "settings: expected a mapping, got nothing",
+  ],
+  "an unknown key": [
+    'version: "0.1.0"\nvariables: {}\nsetings: {}',
+    "setings: expected one of version, variables, settings; did you mean settings?",
+  ],
+};
+
+for (const [what, [text, ...issues]] of Object.entries(WRONG_TEXTS)) {
+  Deno.test(`parseManifest() rejects ${what}`, () =>
+    assertEquals(issuesOf(text), issues));
+}
+
+const WRONG_FIELDS:
+  readonly (readonly [fields: unknown, ...issues: string[]])[] = [
+    [null, "variables.A: expected a mapping with a tier, got nothing"],
+    ["public", "variables.A: expected a mapping with a tier, got a string"],
+    [[], "variables.A: expected a mapping with a tier, got an empty list"],
+    [{}, `variables.A.tier: ${TIER}, got nothing`],
+    [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
+    [
+      { tier: "Public" },
+      `variables.A.tier: ${TIER}, got "Public"; did you mean public?`,
+    ],
+    [
+      { tier: "pubic" },
+      `variables.A.tier: ${TIER}, got "pubic"; did you mean public?`,
+    ],
+    [{ tier: "frontend" }, `variables.A.tier: ${TIER}, got "frontend"`],
+    [{ tier: "s3cret" }, `variables.A.tier: ${TIER}, got a string`],
+    [
+      { teir: "server" },
+      `variables.A.teir: ${KEYS}; did you mean tier?`,
+      `variables.A.tier: ${TIER}, got nothing`,
+    ],
+    [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
+    [{ tier: "public", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
+    [{ tier: "public", type: null }, `variables.A.type: ${TYPE}, got nothing`],
+    [
+      { tier: "public", required: "yes" },
+      'variables.A.required: expected true or false, got "yes"',
+    ],
+    [
+      { tier: "public", required: 1 },
+      "variables.A.required: expected true or false, got 1",
+    ],
+    [
+      { tier: "public", required: null },
+      "variables.A.required: expected true or false, got nothing",
+    ],
+    [
+      { tier: "public", default: null },
+      `variables.A.default: expected text, got nothing`,
+    ],
+    [
+      { tier: "public", default: {} },
+      `variables.A.default: expected text, got a mapping`,
+    ],
+    [
+      { tier: "public", example: [5] },
+      `variables.A.example: expected text, got a list`,
+    ],
+    [
+      { tier: "public", values: "a" },
+      `variables.A.values: expected a list of at least one text, got "a"`,
+    ],
+    [
+      { tier: "public", values: [] },
+      `variables.A.values: expected a list of at least one text, got an empty list`,
+    ],
+    [
+      { tier: "public", values: [[]] },
+      "variables.A.values: expected a list of at least one text, got a list",
+    ],
+    [
+      { tier: "public", values: ["a", null] },
+      "variables.A.values: expected a list of at least one text, got a list",
+    ],
+    [
+      { tier: "public", type: "enum" },
+      "variables.A.values: expected the allowed values of the enum, got nothing",
+    ],
+    [
+      { tier: "public", deprecated: "no" },
+      'variables.A.deprecated: expected true or false, got "no"',
+    ],
+    [
+      { tier: "public", required: true, default: "x" },
+      "variables.A.default: expected no default for a required variable",
+    ],
+    [
+      { tier: "public", requird: true },
+      `variables.A.requird: ${KEYS}; did you mean required?`,
+    ],
+    [{ tier: "public", comment: "" }, `variables.A.comment: ${KEYS}`],
+    [
+      { tier: "sensitive", requird: true },
+      `variables.A.requird: ${KEYS}; did you mean required?`,
+    ],
+    [
+      { tier: "sensitive", "s3cret": true },
+      `variables.A: ${KEYS}, got a key that is not shown`,
+    ],
+    [
+      { tier: "sensitive", ["a".repeat(21)]: true },
+      `variables.A: ${KEYS}, got a key that is not shown`,
+    ],
+    [
+      { tier: "sensitive", type: "int" },
+      `variables.A.type: ${TYPE}, got "int"`,
+    ],
+    [
+      { tier: "server", type: "nubmer" },
+      `variables.A.type: ${TYPE}, got "nubmer"; did you mean number?`,
+    ],
+    [
+      { tier: "server", type: "int4" },
+      `variables.A.type: ${TYPE}, got a string`,
+    ],
+    [
+      { tier: "server", required: "yes" },
+      "variables.A.required: expected true or false, got a string",
+    ],
+    [
+      { tier: "sensitive", "default:x": null },
+      "variables.A.default: expected a colon and a space between key and value",
+    ],
+    [
+      { tier: "public", "default=x": null },
+      "variables.A.default: expected a colon and a space between key and value",
+    ],
+    [{ tier: "public", "defaults:x": null }, `variables.A.defaults…: ${KEYS}`],
+  ];
+
+for (const [fields, ...issues] of WRONG_FIELDS) {
+  Deno.test(`parseManifest() rejects the declaration ${JSON.stringify(fields)}`, () => {
+    assertEquals(issuesOf(withVariables({ A: fields })), issues);
+  });
+}
+
+/** Scalars as YAML writes them, and their texts. */
+const SCALARS: readonly (readonly [yaml: string, text: string])[] = [
+  ["10", "10"],
+  ["1.0", "1.0"],
+  ["010", "010"],
+  ["0x1F", "0x1F"],
+  ["1e3", "1e3"],
+  ["true", "true"],
+  ["True", "True"],
+  ["2026-11-21", "2026-11-21"],
+  ["'10'", "10"],
+  ['"a\\tb"', "a\tb"],
+  [">-\n      a\n      b", "a b"],
+  ["&x 10", "10"],
+  ["", ""],
+];
+
+for (const [yaml, text] of SCALARS) {
+  Deno.test(`parseManifest() reads the default ${JSON.stringify(yaml)} as the text ${JSON.stringify(text)}`, () => {
+    const manifest =
+      `version: "0.1.0"\nvariables:\n  A:\n    tier: public\n    default: ${yaml}\n`;
+    assertEquals(parseValid(manifest).variables.get("A")?.default, text);
+  });
+}
+
+Deno.test("parseManifest() reads the values of an enum as text", () => {
+  const manifest =
+    'version: "0.1.0"\nvariables: {A: {tier: public, type: enum, values: [1.0, true, x], default: 1.0}}';
+  const { values, default: defaultValue } =
+    parseValid(manifest).variables.get("A") ?? {};
+  assertEquals([values, defaultValue], [["1.0", "true", "x"], "1.0"]);
+});
+
+Deno.test("parseManifest() reads a merged scalar, whose text is elsewhere, from its value", () => {
+  const manifest =
+    'version: "0.1.0"\nvariables: {B: &b {tier: public, default: 10}, A: {<<: *b}}';
+  assertEquals(parseValid(manifest).variables.get("A")?.default, "10");
+});
+
+Deno.test("parseManifest() reads keys for readers without a value as absent", () => {
+  const manifest = `version: "0.1.0"
+variables:
+  A:
+    tier: public
+    description:
+    example:
+    deprecated_message:
+`;
+  assertEquals(parseValid(manifest).variables.get("A"), MINIMAL);
+});
+
+for (const null_ of ["~", "null"]) {
+  Deno.test(`parseManifest() rejects ${null_} as a default`, () => {
+    const manifest =
+      `version: "0.1.0"\nvariables: {A: {tier: public, default: ${null_}}}`;
+    assertEquals(issuesOf(manifest), [
+      "variables.A.default: expected text, got nothing",
+    ]);
+  });
+}
+
+Deno.test("parseManifest() rejects a variable without a name", () => {
+  assertEquals(issuesOf(withVariables({ "": { tier: "public" } })), [
+    "variables: expected a name for every variable",
+  ]);
+});
+
+const SECRET = "s3cret";
+
+const LEAKS: Record<string, string> = {
+  "a value as the declaration": withVariables({ A: SECRET }),
+  "a value in a list as the declaration": withVariables({ A: [SECRET] }),
+  "a whole env file": `REP_SENSITIVE_A=${SECRET}\nREP_SENSITIVE_B=${SECRET}`,
+  "a value as the variables": `version: "0.1.0"\nvariables: ${SECRET}`,
+  "a default of another type": withVariables({
+    A: { tier: "sensitive", default: [SECRET] },
+  }),
+  "a default with an unknown tier": withVariables({
+    A: { tier: "x", default: [SECRET] },
+  }),
+  "a default without a tier": withVariables({
+    A: { default: { [SECRET]: SECRET } },
+  }),
+  "a value in values": withVariables({ A: { tier: "server", values: SECRET } }),
+  "a value in required": withVariables({
+    A: { tier: "sensitive", required: SECRET },
+  }),
+  "a value in pattern": withVariables({
+    A: { tier: "sensitive", pattern: [SECRET] },
+  }),
+  "a value in example": withVariables({
+    A: { tier: "sensitive", example: [SECRET] },
+  }),
+  "a value in __proto__":
+    `version: "0.1.0"\nvariables: {A: {tier: sensitive, __proto__: ${SECRET}}}`,
+  "a value as the type": withVariables({
+    A: { tier: "sensitive", type: SECRET },
+  }),
+  "a value as the tier": withVariables({ A: { tier: SECRET } }),
+  "a default without a space":
+    `version: "0.1.0"\nvariables: {A: {tier: sensitive, default:${SECRET}}}`,
+  "a default without a space and without a tier":
+    `version: "0.1.0"\nvariables: {A: {default:${SECRET}}}`,
+  "a default without a space in a block":
+    `version: "0.1.0"\nvariables:\n  A:\n    default:${SECRET}`,
+  "a default with an equals sign":
+    `version: "0.1.0"\nvariables: {A: {tier: server, default=${SECRET}}}`,
+  "a value as a key":
+    `version: "0.1.0"\nvariables: {A: {tier: sensitive, ${SECRET}}}`,
+  "a value as a key of a mapping": withVariables({
+    A: { tier: "sensitive", [SECRET]: { [SECRET]: SECRET } },
+  }),
+  "a variable without a space": `version: "0.1.0"\nvariables: {A:${SECRET}}`,
+  "a variable without a space, but with a tier":
+    `version: "0.1.0"\nvariables: {"A:${SECRET}": {tier: x}}`,
+  "a key at the top without a space":
+    `{version: "0.1.0", variables: {}, A:${SECRET}}`,
+  "a default of a required variable": withVariables({
+    A: { tier: "sensitive", required: true, default: SECRET },
+  }),
+  "an open quote":
+    `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: "${SECRET}`,
+  "a broken line":
+    `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    ${SECRET}`,
+  "a tab":
+    `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n\tdefault: ${SECRET}`,
+  "an undefined alias":
+    `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: *${SECRET}`,
+  "an unknown tag":
+    `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: !${SECRET} x`,
+  "an alias of itself":
+    `version: "0.1.0"\nvariables:\n  A: &a\n    tier: sensitive\n    default: [*a, ${SECRET}]`,
+};
+
+for (const [what, text] of Object.entries(LEAKS)) {
+  Deno.test(`parseManifest() rejects ${what} without repeating it`, () => {
+    const issues = issuesOf(text);
+    assertEquals([issues.length > 0, issues.join().includes(SECRET)], [
+      true,
+      false,
+    ]);
+  });
+}
+
+Deno.test("parseManifest() terminates for circular aliases", () => {
+  assertEquals(issuesOf('version: "0.1.0"\nvariables: &a\n  A: *a\n'), [
+    `variables.A.A: ${KEYS}`,
+    `variables.A.tier: ${TIER}, got nothing`,
+  ]);
+});
+
+Deno.test("parseManifest() accepts names of properties that all objects have", () => {
+  const text =
+    'version: "0.1.0"\nvariables: {__proto__: {tier: public}, constructor: {tier: public}}';
+  assertEquals(
+    parseValid(text).variables,
+    new Map([["__proto__", MINIMAL], ["constructor", MINIMAL]]),
+  );
+});
+
+Deno.test("parseManifest() does not read a tier from __proto__", () => {
+  assertEquals(
+    issuesOf('version: "0.1.0"\nvariables: {A: {__proto__: {tier: public}}}'),
+    [
+      `variables.A.__proto__: ${KEYS}`,
+      `variables.A.tier: ${TIER}, got nothing`,
+    ],
+  );
+});
+
+Deno.test("parseManifest() names the file in every issue", () => {
+  const { name, issues } = parseManifest("[]", { path: "app/rep.yaml" });
+  assertEquals(name, 'the manifest "app/rep.yaml"');
+  assertEquals(issues, [
+    'Cannot use the manifest "app/rep.yaml": expected a mapping at the top, got an empty list',
+  ]);
+});
+
+Deno.test("parseManifest() reports each issue on one short line", () => {
+  const [issue = ""] = issuesOf(
+    withVariables({
+      A: { tier: "public", type: `string\n${"x".repeat(1_000)}` },
+    }),
+  );
+  assertEquals(
+    issue,
+    `variables.A.type: ${TYPE}, got "string\\n${"x".repeat(51)}…`,
+  );
+});

@@ -30,22 +30,22 @@ import {
   resolveOptions,
 } from "./gateway_options.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
-import { createProxyWarning } from "./http/proxy_warning.ts";
-import { RequestUrls } from "./http/request_urls.ts";
-import {
-  type ConnectionInfo,
-  createResponder,
-  type Responder,
-} from "./http/respond.ts";
+import { createProxyWarning } from "./http/client_address.ts";
 import {
   CORS_METHODS,
   type Endpoint,
   type Handler,
   notFound,
   READ_METHODS,
+  RequestUrls,
   Router,
   type RouteTable,
 } from "./http/routes.ts";
+import {
+  type ConnectionInfo,
+  createResponder,
+  type Responder,
+} from "./http/respond.ts";
 import { noMetrics } from "./observe/metrics.ts";
 import type { ConfigScript, GetConfigScript } from "./pages/config_script.ts";
 import type { ConfigScriptCache } from "./pages/config_script_cache.ts";

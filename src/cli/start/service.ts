@@ -14,15 +14,15 @@ import {
 import { createGateway, type Gateway } from "../../gateway.ts";
 import type { GatewayOptions } from "../../gateway_options.ts";
 import { Problem } from "../../http/problem.ts";
-import { RequestUrls } from "../../http/request_urls.ts";
-import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
 import {
   createRoute,
   createRoutes,
   READ_METHODS,
+  RequestUrls,
   type Routes,
   type RouteTable,
 } from "../../http/routes.ts";
+import { type ConnectionInfo, createResponder } from "../../http/respond.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import {
   noMetrics,

@@ -5,7 +5,10 @@ import {
   assertRejects,
   assertThrows,
 } from "@std/assert";
-import type { PeerAddress } from "../../../src/http/client_address.ts";
+import {
+  type PeerAddress,
+  peerAddress,
+} from "../../../src/http/client_address.ts";
 import {
   listen,
   type Listener,
@@ -14,7 +17,6 @@ import {
 import type { Tls } from "../../../src/cli/start/tls.ts";
 import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
 import { createGateway } from "../../../src/gateway.ts";
-import { peerAddress } from "../../../src/http/client_address.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 import { bareProcess } from "../../_bare_process.ts";
 import { captureLog } from "../../_gateway.ts";

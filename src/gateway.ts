@@ -455,14 +455,21 @@ class RunningGateway implements Gateway {
   }
 
   readonly #respondWithStatus: Handler = async (request, context) => {
-    const { respondWithStatus } = await import(
-      "./endpoints/status/respond_with_status.ts"
-    );
-    const report = this.#health.report(this.#healthState);
+    const { respondWithStatus } = await import("./endpoints/status/render.ts");
+    const options = this.#options;
+    const core = this.#core;
     return await respondWithStatus(request, context, {
-      ...this.#options,
-      ...this.#core,
-      report,
+      report: this.#health.report(this.#healthState),
+      allowedHosts: options.allowedHosts,
+      configuration: core.configuration,
+      changes: core.changes,
+      store: core.store,
+      epochs: core.epochs,
+      instanceId: options.instanceId,
+      registry: options.registry,
+      clock: options.clock,
+      certificateNotAfter: options.certificateNotAfter,
+      settings: options.settings,
     });
   };
 

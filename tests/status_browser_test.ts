@@ -36,9 +36,7 @@ async function serveStatus(
 
 /** Waits until the page has polled. */
 async function waitForPoll(page: Page): Promise<void> {
-  await page.waitForResponse((response) =>
-    response.headers()["content-type"] === "application/json"
-  );
+  await page.waitForResponse((response) => response.url().endsWith("/status"));
   assertEquals(
     await page.locator("#connection").textContent(),
     "Updated every 2 s, times in UTC",

@@ -1,6 +1,6 @@
 /**
  * Writes what browsers run, as modules that export its text: `src/client/bundle.ts`, the client, and
- * `src/endpoints/status/bundle.ts`, the status page in `tools/status_page/`. Run it after
+ * `src/endpoints/status/status_page.ts`, the status page in `tools/status_page/`. Run it after
  * every change there, in `src/client/` or in `src/endpoints/status/`:
  *
  *     deno run -A tools/bundle_client.ts
@@ -110,7 +110,7 @@ if (import.meta.main) {
     Deno.writeTextFile(new URL(path, ROOT), text);
   await write("src/client/bundle.ts", createClientModule(await bundleClient()));
   await write(
-    "src/endpoints/status/bundle.ts",
+    "src/endpoints/status/status_page.ts",
     createStatusModule(await bundleStatusPage()),
   );
 }

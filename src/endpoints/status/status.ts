@@ -12,6 +12,8 @@ import type { HealthReport } from "../health.ts";
 /** What the status is read from. */
 export interface StatusParts {
   readonly report: HealthReport;
+  /** The hosts under which the page is served, besides addresses and `localhost`. */
+  readonly allowedHosts: readonly string[];
   readonly configuration: Configuration;
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;

@@ -8,7 +8,7 @@ import { ConfigurationError } from "../../../src/config/snapshot.ts";
 import {
   STATUS_PAGE,
   STATUS_POLICY,
-} from "../../../src/endpoints/status/bundle.ts";
+} from "../../../src/endpoints/status/status_page.ts";
 import type { GatewayOptions } from "../../../src/gateway_options.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";

@@ -84,6 +84,7 @@ testBrowser(
       ...wide,
       REP_PUBLIC_A: "before",
       REP_SENSITIVE_S: "1",
+      REP_SENSITIVE_T: "2",
     }, {
       settings: { "--strict": "true" },
     });
@@ -105,6 +106,7 @@ testBrowser(
       ...wide,
       REP_PUBLIC_A: "after",
       REP_PUBLIC_TOKEN: "ghp_0123456789abcdefghij",
+      REP_SENSITIVE_S: "1",
     });
     await page.getByRole("cell", { name: "after", exact: true }).waitFor();
     await page.getByText("Warning: TOKEN").waitFor();
@@ -114,7 +116,7 @@ testBrowser(
       await page.getByRole("cell", { name: "--strict" }).isVisible(),
       true,
     );
-    assertEquals(await page.getByText("SENSITIVE: 0").count(), 1);
+    assertEquals(await page.getByText("SENSITIVE: 1").count(), 1);
   },
 );
 

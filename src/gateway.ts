@@ -7,7 +7,7 @@ import type { ChangesOptions } from "./changes/changes.ts";
 import type { ReloadOptions } from "./config/configuration.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
-import { createChangesEndpoint } from "./endpoints/changes.ts";
+import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
 import {
   HEALTH_PATH,
   HealthEndpoint,
@@ -15,7 +15,7 @@ import {
   observeProblems,
   problemsOf,
 } from "./endpoints/health.ts";
-import { handleMetrics, METRICS_PATH } from "./endpoints/metrics.ts";
+import { handleMetrics, METRICS_PATH } from "./endpoints/metrics_endpoint.ts";
 import {
   handleLive,
   handleReady,

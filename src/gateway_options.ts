@@ -4,7 +4,7 @@ import { describeKind, formatValue, isMapping } from "./config/format_value.ts";
 import type { PatternLibrary } from "./config/patterns.ts";
 import { requireRuntime } from "./config/require_runtime.ts";
 import { ConfigurationError, type SnapshotInput } from "./config/snapshot.ts";
-import { LABEL_VALUES } from "./endpoints/metrics.ts";
+import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
 import { TIERS } from "./config/tier.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";

@@ -97,9 +97,9 @@ function preconditionStatus(
   { isPage, status = 200, validators }: Representation,
 ): 304 | 412 | undefined {
   if (!isPage) return failedPrecondition(headers, validators);
-  const isRead = status === 200 && (method === "GET" || method === "HEAD") &&
-    validators.etag !== undefined;
-  return isRead && ifNoneMatchFails(headers, validators.etag) ? 304 : undefined;
+  const isRead = method === "GET" || method === "HEAD";
+  if (status !== 200 || !isRead || validators.etag === undefined) return;
+  if (ifNoneMatchFails(headers, validators.etag)) return 304;
 }
 
 /** A body that is not sent would otherwise keep its file or its connection open. */
@@ -135,9 +135,9 @@ function requestedRange(
   const size = body.length ?? 0;
   const range = parseByteRange(header, size);
   if (range !== "unsatisfiable") return range;
-  const detail = `Cannot send the range "${
-    header.slice(0, 100)
-  }": expected one within ${size} bytes`;
+  const shown = header.slice(0, 100);
+  const detail =
+    `Cannot send the range "${shown}": expected one within ${size} bytes`;
   throw new Problem(416, {
     detail,
     headers: { "content-range": `bytes */${size}` },

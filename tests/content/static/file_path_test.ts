@@ -4,7 +4,7 @@ import {
   mayBeRoute,
   parseFilePath,
 } from "../../../src/content/static/static_content.ts";
-import { METRICS_PATH } from "../../../src/endpoints/metrics.ts";
+import { METRICS_PATH } from "../../../src/endpoints/metrics_endpoint.ts";
 import { LIVE_PATH, READY_PATH } from "../../../src/endpoints/probes.ts";
 import { Problem } from "../../../src/http/problem.ts";
 

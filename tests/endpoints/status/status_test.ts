@@ -228,7 +228,7 @@ Deno.test("GET /status has a policy with the hashes of its own style and script,
 
 Deno.test("STATUS_PAGE and STATUS_POLICY are the current output of bundle_client.ts", async () => {
   const hint =
-    "tools/status_page or src/endpoints/status was changed: run `deno run -A tools/bundle_client.ts`";
+    "tools/status_page was changed: run `deno run -A tools/bundle_client.ts`";
   assertEquals(
     { page: STATUS_PAGE, policy: STATUS_POLICY },
     await bundleStatusPage(),

@@ -1,8 +1,4 @@
-import {
-  findProgram,
-  foldersOnPath,
-  THIS_MACHINE,
-} from "../tools/find_program.ts";
+import { findProgram } from "../tools/find_program.ts";
 import { clientAddress } from "./_client_address.ts";
 
 /** A load of HTTP requests. */
@@ -28,8 +24,7 @@ export interface Load {
  * a client in this process, which is several times slower.
  */
 export async function load(options: LoadOptions): Promise<Load> {
-  const folders = foldersOnPath(THIS_MACHINE);
-  const wrk = await findProgram(["wrk"], folders, THIS_MACHINE);
+  const wrk = await findProgram("wrk");
   if (wrk === undefined || options.seconds < 1) return await fetchLoad(options);
   return await wrkLoad(wrk, options);
 }

@@ -13,36 +13,35 @@ import {
 import { StoredVariablesSource } from "./config/stored_variables_source.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
-import { createChangesEndpoint } from "./endpoints/changes.ts";
+import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
 import {
   createHealthEndpoint,
   createReadyEndpoint,
   Health,
   LIVE_ENDPOINT,
 } from "./endpoints/health.ts";
-import { createMetricsEndpoint } from "./endpoints/metrics.ts";
+import { createMetricsEndpoint } from "./endpoints/metrics_endpoint.ts";
 import {
   createSessionKeyEndpoint,
   SessionKeys,
 } from "./endpoints/session_key.ts";
 import type { StatusParts } from "./endpoints/status/status.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
-import { trustRule } from "./http/client_address.ts";
-import { createProxyWarning } from "./http/proxy_warning.ts";
-import { RequestUrls } from "./http/request_urls.ts";
-import {
-  type ConnectionInfo,
-  createResponder,
-  type Responder,
-} from "./http/respond.ts";
+import { createProxyWarning, trustRule } from "./http/client_address.ts";
 import {
   type Endpoint,
   type Handler,
   notFound,
   READ_METHODS,
+  RequestUrls,
   type RouteContext,
   Router,
 } from "./http/routes.ts";
+import {
+  type ConnectionInfo,
+  createResponder,
+  type Responder,
+} from "./http/respond.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
@@ -707,7 +706,7 @@ async function respondWithStatus(
   context: RouteContext,
   parts: StatusParts,
 ): Promise<Response> {
-  const module = await import("./endpoints/status/respond_with_status.ts");
+  const module = await import("./endpoints/status/render.ts");
   return await module.respondWithStatus(request, context, parts);
 }
 

@@ -11,7 +11,7 @@ import {
   ConfigurationError,
   type SnapshotInput,
 } from "./config/variables/snapshot.ts";
-import { LABEL_VALUES } from "./endpoints/metrics.ts";
+import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
 import { isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";

@@ -1,9 +1,5 @@
 import { findFreePort } from "../tools/free_port.ts";
-import {
-  findProgram,
-  foldersOnPath,
-  THIS_MACHINE,
-} from "../tools/find_program.ts";
+import { findProgram } from "../tools/find_program.ts";
 import { AppClient, type AppClientOptions, TLS } from "./_app_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -140,11 +136,7 @@ export function readConfig({ config }: ProxyProgram): Promise<string> {
 
 /** Where an installed program is; Debian has those of servers in `sbin`, which is not in every PATH. */
 export function findProxy({ name }: ProxyProgram): Promise<string | undefined> {
-  return findProgram([name], [
-    ...foldersOnPath(THIS_MACHINE),
-    "/usr/sbin",
-    "/usr/local/sbin",
-  ], THIS_MACHINE);
+  return findProgram(name, ["/usr/sbin", "/usr/local/sbin"]);
 }
 
 /** Defines a test that needs a proxy; without its program, the test is ignored and says why. */

@@ -1,20 +1,12 @@
 import { assertEquals } from "@std/assert";
-import {
-  findProgram,
-  foldersOnPath,
-  THIS_MACHINE,
-} from "../tools/find_program.ts";
+import { findProgram } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 import { type Message, readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.
 
-const SQLITE = await findProgram(
-  ["sqlite3", "sqlite3.exe"],
-  foldersOnPath(THIS_MACHINE),
-  THIS_MACHINE,
-);
+const SQLITE = await findProgram("sqlite3");
 
 async function openStream({ url }: RunningCommand, cursor: number) {
   return readSse(

@@ -37,9 +37,7 @@ async function serveStatus(
 
 /** Waits until the page has polled. */
 async function waitForPoll(page: Page): Promise<void> {
-  await page.waitForResponse((response) =>
-    response.headers()["content-type"] === "application/json"
-  );
+  await page.waitForResponse((response) => response.url().endsWith("/status"));
   assertEquals(
     await page.locator("#connection").textContent(),
     "Updated every 2 s, times in UTC",
@@ -88,6 +86,7 @@ testBrowser(
         ...wide,
         REP_PUBLIC_A: "before",
         REP_SENSITIVE_S: "1",
+        REP_SENSITIVE_T: "2",
       },
       {},
       {
@@ -112,6 +111,7 @@ testBrowser(
       ...wide,
       REP_PUBLIC_A: "after",
       REP_PUBLIC_TOKEN: "ghp_0123456789abcdefghij",
+      REP_SENSITIVE_S: "1",
     });
     await page.getByRole("cell", { name: "after", exact: true }).waitFor();
     await page.getByText("Warning: TOKEN").waitFor();
@@ -121,7 +121,7 @@ testBrowser(
       await page.getByRole("cell", { name: "--strict" }).isVisible(),
       true,
     );
-    assertEquals(await page.getByText("SENSITIVE: 0").count(), 1);
+    assertEquals(await page.getByText("SENSITIVE: 1").count(), 1);
   },
 );
 

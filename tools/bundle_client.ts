@@ -1,7 +1,7 @@
 /**
  * Writes what browsers run, as modules that export its text: `src/client/bundle.ts`, the client, and
- * `src/endpoints/status/bundle.ts`, the status page in `tools/status_page/`. Run it after
- * every change there, in `src/client/` or in `src/endpoints/status/`:
+ * `src/endpoints/status/status_page.ts`, the status page without its content. Run it after every change in `src/client/`
+ * or in `tools/status_page/`:
  *
  *     deno run -A tools/bundle_client.ts
  */
@@ -30,14 +30,16 @@ export async function bundleStatusPage(): Promise<StatusPage> {
   const page = (await read("page.html"))
     .replace("</style>", () => `${style}</style>`)
     .replace("</script>", () => `${script}</script>`);
-  const sources = `style-src '${hashOf(style)}'; script-src '${
-    hashOf(script)
-  }'; connect-src 'self'`;
-  return {
-    page,
-    policy:
-      `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-  };
+  const policy = [
+    "default-src 'none'",
+    `style-src '${hashOf(style)}'`,
+    `script-src '${hashOf(script)}'`,
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ];
+  return { page, policy: policy.join("; ") };
 }
 
 /** Returns the hash of an inline script or style (CSP §2.3.1). */
@@ -110,7 +112,7 @@ if (import.meta.main) {
     Deno.writeTextFile(new URL(path, ROOT), text);
   await write("src/client/bundle.ts", createClientModule(await bundleClient()));
   await write(
-    "src/endpoints/status/bundle.ts",
+    "src/endpoints/status/status_page.ts",
     createStatusModule(await bundleStatusPage()),
   );
 }

@@ -5,31 +5,28 @@
  */
 import { deadline } from "@std/async/deadline";
 import { join } from "@std/path";
-import { findProgram, foldersOnPath, THIS_MACHINE } from "./find_program.ts";
+import { homedir } from "node:os";
+import { findProgram } from "./find_program.ts";
 import { TextLineStream } from "./text_lines.ts";
-
-const IS_WINDOWS = Deno.build.os === "windows";
 
 /**
  * Returns the path of `denokv`: from `DENOKV`, the `PATH`, or where `cargo install` puts it; `undefined` if it is
  * missing.
  */
 export async function findDenokv(): Promise<string | undefined> {
-  const name = IS_WINDOWS ? "denokv.exe" : "denokv";
-  const folders = [...foldersOnPath(THIS_MACHINE), ...cargoFolders()];
-  return Deno.env.get("DENOKV") ||
-    await findProgram([name], folders, THIS_MACHINE);
+  return Deno.env.get("DENOKV") || await findProgram("denokv", cargoFolders());
 }
 
 /** Returns the folders in the order in which `cargo install` chooses one. */
 function cargoFolders(): string[] {
-  const home = Deno.env.get(IS_WINDOWS ? "USERPROFILE" : "HOME");
   const roots = [
     Deno.env.get("CARGO_INSTALL_ROOT"),
     Deno.env.get("CARGO_HOME"),
-    home && join(home, ".cargo"),
+    join(homedir(), ".cargo"),
   ];
-  return roots.flatMap((root) => root ? [join(root, "bin")] : []);
+  return roots.filter((root) => root !== undefined).map((root) =>
+    join(root, "bin")
+  );
 }
 
 /** How long a start may take. */
@@ -96,41 +93,40 @@ export class Denokv implements AsyncDisposable {
 }
 
 async function spawn(
-  { program, path, token, args: more = [] }: DenokvOptions,
-  port: number,
+  options: DenokvOptions,
+  listenPort: number,
 ): Promise<ServerProcess> {
   const args = [
     "--sqlite-path",
-    path,
+    options.path,
     "serve",
     "--addr",
-    `127.0.0.1:${port}`,
-    ...more,
+    `127.0.0.1:${listenPort}`,
+    ...options.args ?? [],
   ];
-  const env = { DENO_KV_ACCESS_TOKEN: token, NO_COLOR: "1" };
-  const child = new Deno.Command(program, {
+  const env = { DENO_KV_ACCESS_TOKEN: options.token, NO_COLOR: "1" };
+  const child = new Deno.Command(options.program, {
     args,
     env,
     stdin: "null",
     stdout: "null",
     stderr: "piped",
   }).spawn();
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
-  const read = readPort(child.stderr, resolve).then(() =>
-    reject(new Error("denokv ended before it listened"))
+  const port = Promise.withResolvers<number>();
+  const read = readPort(child.stderr, port.resolve).then(() =>
+    port.reject(new Error("denokv ended before it listened"))
   );
-  return { child, read, port: await deadline(promise, START_TIMEOUT_MS) };
+  const found = await deadline(port.promise, START_TIMEOUT_MS);
+  return { child, read, port: found };
 }
 
 async function readPort(
   stderr: ReadableStream<Uint8Array<ArrayBuffer>>,
   found: (port: number) => void,
 ): Promise<void> {
-  for await (
-    const line of stderr.pipeThrough(new TextDecoderStream()).pipeThrough(
-      new TextLineStream(),
-    )
-  ) {
+  const lines = stderr.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new TextLineStream());
+  for await (const line of lines) {
     const [, port] = /Listening on http:\/\/127\.0\.0\.1:(\d+)/.exec(line) ??
       [];
     if (port !== undefined) found(Number(port));

@@ -1,51 +1,40 @@
-/** What a search for a program reads from the machine. */
-export interface Machine {
-  readonly os: typeof Deno.build.os;
-  readonly arch: typeof Deno.build.arch;
-  env(name: string): string | undefined;
-  isFile(path: string): Promise<boolean>;
-}
+import { join } from "@std/path";
 
-/** The machine this process runs on. */
-export const THIS_MACHINE: Machine = {
-  os: Deno.build.os,
-  arch: Deno.build.arch,
-  env: (name) => Deno.env.get(name),
-  async isFile(path) {
-    try {
-      return (await Deno.stat(path)).isFile;
-    } catch {
-      return false; // missing, or not readable by this user
-    }
-  },
-};
+const IS_WINDOWS = Deno.build.os === "windows";
 
-/** Returns the path of the first program that exists: the first name in every folder, then the next name. */
+/**
+ * Returns the path of a program.
+ *
+ * @param name Its name without `.exe`.
+ * @param folders Where to look besides the folders in `PATH`.
+ * @returns `undefined` if it is in none of them.
+ */
 export async function findProgram(
-  names: readonly string[],
-  folders: readonly string[],
-  machine: Machine,
+  name: string,
+  folders: readonly string[] = [],
 ): Promise<string | undefined> {
-  const separator = machine.os === "windows" ? "\\" : "/";
-  const paths = names.flatMap((name) =>
-    folders.map((folder) => `${folder}${separator}${name}`)
-  );
-  return await findFile(paths, machine);
+  const path = Deno.env.get("PATH") ?? "";
+  const onPath = path.split(IS_WINDOWS ? ";" : ":").filter(Boolean);
+  const file = IS_WINDOWS ? `${name}.exe` : name;
+  return await findFile([...onPath, ...folders], file);
 }
 
-/** Returns the first path that names a file. */
+/** Returns the path of a file in the first of some folders that has it. */
 export async function findFile(
-  paths: readonly string[],
-  { isFile }: Machine,
+  folders: readonly string[],
+  name: string,
 ): Promise<string | undefined> {
-  for (const path of paths) {
+  for (const folder of folders) {
+    const path = join(folder, name);
     if (await isFile(path)) return path;
   }
 }
 
-/** Returns the folders in `PATH`. */
-export function foldersOnPath({ os, env }: Machine): string[] {
-  return (env("PATH") ?? "").split(os === "windows" ? ";" : ":").filter((
-    folder,
-  ) => folder !== "");
+/** Returns whether a path names a file. */
+export async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).isFile;
+  } catch {
+    return false; // missing, or not readable by this user
+  }
 }

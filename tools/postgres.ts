@@ -5,7 +5,7 @@
  *     deno run -A tools/postgres.ts
  */
 import { dirname, join } from "@std/path";
-import { findFile, THIS_MACHINE } from "./find_program.ts";
+import { findFile } from "./find_program.ts";
 import { findFreePort } from "./free_port.ts";
 
 /** Where Debian and Ubuntu install a version each. */
@@ -29,13 +29,12 @@ const DATA = "data";
 export async function findPostgres(): Promise<string | undefined> {
   const named = Deno.env.get("POSTGRES_BIN");
   if (named) return named;
-  const versions = (await namesIn(DEBIAN_FOLDER)).sort((a, b) =>
-    Number(b) - Number(a)
+  const versions = await namesIn(DEBIAN_FOLDER);
+  versions.sort((a, b) => Number(b) - Number(a));
+  const folders = versions.map((version) =>
+    join(DEBIAN_FOLDER, version, "bin")
   );
-  const programs = versions.map((version) =>
-    join(DEBIAN_FOLDER, version, "bin", "initdb")
-  ); // clients are there as well
-  const initdb = await findFile(programs, THIS_MACHINE);
+  const initdb = await findFile(folders, "initdb"); // clients are there as well
   return initdb && dirname(initdb);
 }
 

@@ -108,9 +108,7 @@ async function takePicture(url: string): Promise<Uint8Array> {
   });
   const page = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await page.goto(url);
-  await page.waitForResponse((response) =>
-    response.headers()["content-type"] === "application/json"
-  ); // a poll
+  await page.waitForResponse((response) => response.url().endsWith("/status")); // a poll
   const picture = await page.screenshot();
   await browser.close();
   return picture;

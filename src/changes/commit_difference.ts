@@ -43,7 +43,7 @@ export async function commitDifference(
   log: EventLog,
   { checks, delivered, unpublished, onCommit }: CommitOptions,
 ): Promise<number | undefined> {
-  const state = await redactLeaving(target, log);
+  const state = await deleteLeaving(target, log);
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
   const changes = withoutDuplicates([
@@ -67,7 +67,7 @@ export async function commitDifference(
  * Deletes old values of variables that are SENSITIVE or SERVER now and returns the state after that. It comes first: if
  * the process ends before the rest, the next attempt repeats it.
  */
-async function redactLeaving(
+async function deleteLeaving(
   target: PublicTarget,
   log: EventLog,
 ): Promise<PublicState> {
@@ -76,7 +76,7 @@ async function redactLeaving(
     const leaving = deletions(state, target).filter(({ leavesPublic }) =>
       leavesPublic
     ).map(({ name }) => name);
-    if (!await log.redact(new Set(leaving), state)) return state;
+    if (!await log.deleteValues(new Set(leaving), state)) return state;
   }
 }
 

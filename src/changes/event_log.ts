@@ -142,7 +142,7 @@ export class EventLog {
    *
    * @returns Whether the log has changed, so that the state has to be read again.
    */
-  async redact(
+  async deleteValues(
     names: ReadonlySet<string>,
     { head, events }: PublicState,
   ): Promise<boolean> {

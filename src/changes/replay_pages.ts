@@ -32,7 +32,7 @@ export class ReplayPages {
   readonly #reading = new SharedCalls<readonly Frame[]>();
   /** How many events to read, so that a page has about {@linkcode PAGE_BYTES}. */
   #limit = MAX_EVENTS;
-  #redactions = 0;
+  #clearings = 0;
 
   constructor(log: EventLog) {
     this.#log = log;
@@ -48,7 +48,7 @@ export class ReplayPages {
   /** Drops all pages, since they contain values that must not be sent any more. */
   clear(): void {
     this.#pages = [];
-    this.#redactions++;
+    this.#clearings++;
   }
 
   #find(cursor: number): readonly Frame[] | undefined {
@@ -60,9 +60,9 @@ export class ReplayPages {
   }
 
   async #read(cursor: number): Promise<readonly Frame[]> {
-    const redactions = this.#redactions;
+    const clearings = this.#clearings;
     const frames = (await this.#log.after(cursor, this.#limit)).map(toFrame);
-    if (redactions !== this.#redactions) return await this.#read(cursor); // the page may contain redacted values
+    if (clearings !== this.#clearings) return await this.#read(cursor); // the page may contain deleted values
     if (frames.length === 0) return frames;
     const average = sizeOf(frames) / frames.length;
     this.#limit = Math.min(MAX_EVENTS, Math.ceil(PAGE_BYTES / average));

@@ -130,7 +130,7 @@ export class Tail {
   async #append(events: readonly LogEvent[]): Promise<void> {
     const frames: CachedFrame[] = [];
     for (const event of events) {
-      if (event.leavesPublic) this.#redact(event.name);
+      if (event.leavesPublic) this.#remove(event.name);
       frames.push(await this.#encode(event));
     }
     for (const frame of frames) this.#add(frame);
@@ -167,7 +167,7 @@ export class Tail {
   }
 
   /** Removes the values of a variable that left the PUBLIC tier; they must not be sent from the cache either. */
-  #redact(name: string): void {
+  #remove(name: string): void {
     this.#frames = this.#frames.filter((frame) => frame.name !== name);
     this.#bytes = sizeOf(this.#frames);
     this.#replayPages.clear();

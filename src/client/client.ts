@@ -1,12 +1,16 @@
-import type { StreamStatus } from "./change_stream.ts";
-import type { ClientEnvironment } from "./environment.ts";
 import {
   type AnyChangeCallback,
   type ChangeCallback,
   createLiveValues,
+  type StreamStatus,
 } from "./live_values.ts";
-import { isIntact, readPage, type Values } from "./payload.ts";
-import { REPError } from "./rep_error.ts";
+import {
+  type Browser,
+  isIntact,
+  readPage,
+  REPError,
+  type Values,
+} from "./page.ts";
 import { createSensitiveReader } from "./sensitive.ts";
 
 /** Metadata of the page's configuration. */
@@ -82,44 +86,44 @@ export interface Client {
  * The state is in closures, here and in the rest of this folder: the functions of a client also work detached from it,
  * and classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
  */
-export function createClient(environment: ClientEnvironment): Client {
-  const page = readPage(environment);
-  const live = createLiveValues(page, environment);
+export function createClient(browser: Browser): Client {
+  const page = readPage(browser);
+  const live = createLiveValues(page, browser);
   let isTampered = false;
-  if (page) isIntact(page.element, environment).then(setIntegrity);
+  if (page) isIntact(page.element, browser).then(setIntegrity);
 
   function setIntegrity(intact: boolean) {
-    isTampered = !intact;
-    if (isTampered) {
-      environment.reportError(
-        new REPError(
-          "Cannot use the page's configuration: its integrity check failed",
-        ),
-      );
-    }
+    if (intact) return;
+    isTampered = true;
+    browser.reportError(
+      new REPError(
+        "Cannot use the page's configuration: its integrity check failed",
+      ),
+    );
+  }
+
+  function get(key: string, defaultValue?: string) {
+    return live.getAll()[key] ?? defaultValue;
   }
 
   function meta(): REPMeta | null {
     if (!page) return null;
-    const { sensitive, _meta: { version, injected_at, hot_reload } } =
-      page.payload;
+    const { sensitive, _meta } = page.payload;
     return {
-      version,
-      injectedAt: new Date(injected_at),
+      version: _meta.version,
+      injectedAt: new Date(_meta.injected_at),
       integrityValid: !isTampered,
       publicCount: Object.keys(live.getAll()).length,
       sensitiveAvailable: !!sensitive,
-      hotReloadAvailable: !!hot_reload,
+      hotReloadAvailable: !!_meta.hot_reload,
     };
   }
 
   return {
-    get:
-      ((key: string, defaultValue?: string) =>
-        live.getAll()[key] ?? defaultValue) as Client["get"],
-    getSecure: createSensitiveReader(page?.payload, environment),
+    get: get as Client["get"],
+    getSecure: createSensitiveReader(page?.payload, browser),
     verify: () => !!page && !isTampered,
     meta,
-    ...live,
+    ...live, // all others; to name each would exceed the size limit
   };
 }

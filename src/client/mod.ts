@@ -19,10 +19,12 @@
 import { type Client, createClient } from "./client.ts";
 
 export type { Client, REPMeta } from "./client.ts";
-export type { StreamStatus } from "./change_stream.ts";
-export type { AnyChangeCallback, ChangeCallback } from "./live_values.ts";
-export type { Values } from "./payload.ts";
-export { REPError } from "./rep_error.ts";
+export type {
+  AnyChangeCallback,
+  ChangeCallback,
+  StreamStatus,
+} from "./live_values.ts";
+export { REPError, type Values } from "./page.ts";
 
 /**
  * The PUBLIC variables by name. The types that `typegen` generates replace it by those of the manifest.

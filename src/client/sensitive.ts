@@ -1,6 +1,11 @@
-import type { ClientEnvironment } from "./environment.ts";
-import { encode, freezeValues, type Payload, type Values } from "./payload.ts";
-import { REPError } from "./rep_error.ts";
+import {
+  type Browser,
+  encode,
+  freezeValues,
+  type Payload,
+  REPError,
+  type Values,
+} from "./page.ts";
 
 /** The size of the nonce at the beginning of the blob (REP-RFC-0001 §8.2). */
 const NONCE_BYTES = 12;
@@ -16,68 +21,57 @@ const JITTER_S = 5;
  */
 export function createSensitiveReader(
   payload: Payload | undefined,
-  environment: ClientEnvironment,
+  browser: Browser,
 ): (key: string) => Promise<string> {
   let pending: Promise<Values> | undefined;
   return async (key) => {
-    pending ??= decryptAll(payload, environment).catch((cause) => {
-      pending = undefined;
-      throw cause instanceof REPError
-        ? cause
-        : new REPError("Cannot decrypt the SENSITIVE variables", { cause });
-    });
+    pending ??= decryptAll(payload, browser).catch(fail);
     const value = (await pending)[key];
     if (value === undefined) {
       throw new REPError(`Cannot find "${key}" among the SENSITIVE variables`);
     }
     return value;
   };
+
+  function fail(cause: unknown): never {
+    pending = undefined;
+    if (cause instanceof REPError) throw cause;
+    throw new REPError("Cannot decrypt the SENSITIVE variables", { cause });
+  }
 }
 
 async function decryptAll(
   payload: Payload | undefined,
-  environment: ClientEnvironment,
+  browser: Browser,
 ): Promise<Values> {
   const { sensitive, _meta } = payload ?? {};
   if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
-  const { subtle } = environment.crypto;
+  const { subtle } = browser.crypto;
   if (!subtle) throw new REPError("Cannot decrypt without HTTPS or localhost");
-  const rawKey = await requestKey(_meta.key_endpoint, environment);
+  const rawKey = await requestKey(_meta.key_endpoint, browser);
   const key = await subtle.importKey("raw", rawKey, "AES-GCM", false, [
     "decrypt",
   ]);
   const blob = fromBase64(sensitive);
-  const iv = blob.subarray(0, NONCE_BYTES);
   const algorithm = {
     name: "AES-GCM",
-    iv,
+    iv: blob.subarray(0, NONCE_BYTES),
     additionalData: encode(_meta.integrity),
   };
-  const plaintext = await subtle.decrypt(
-    algorithm,
-    key,
-    blob.subarray(NONCE_BYTES),
-  );
+  const ciphertext = blob.subarray(NONCE_BYTES);
+  const plaintext = await subtle.decrypt(algorithm, key, ciphertext);
   return freezeValues(await new Response(plaintext).json());
 }
 
 async function requestKey(
   path: string,
-  environment: ClientEnvironment,
+  browser: Browser,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const url = new URL(path, environment.location.origin).href;
-  let response = await environment.fetch(url);
+  const url = new URL(path, browser.location.origin).href;
+  let response = await browser.fetch(url);
   if (response.status === 429) {
-    const retryAfter = Number(response.headers.get("retry-after")) || 0; // the gateway sends no date
-    const seconds = Math.min(retryAfter, LONGEST_PAUSE_S) +
-      JITTER_S * environment.Math.random();
-    environment.console.warn(
-      `[REP] Waiting ${Math.ceil(seconds)} s for a session key`,
-    );
-    await new Promise<void>((resolve) =>
-      environment.setTimeout(resolve, seconds * 1_000)
-    );
-    response = await environment.fetch(url);
+    await pause(response.headers.get("retry-after"), browser);
+    response = await browser.fetch(url);
   }
   const { status } = response;
   if (status !== 200) {
@@ -85,6 +79,21 @@ async function requestKey(
     throw new REPError(`Cannot get the session key: ${status}${advice}`);
   }
   return fromBase64((await response.json()).key);
+}
+
+async function pause(
+  retryAfter: string | null,
+  browser: Browser,
+): Promise<void> {
+  const asked = Number(retryAfter) || 0; // the gateway sends no date
+  const jitter = JITTER_S * browser.Math.random();
+  const seconds = Math.min(asked, LONGEST_PAUSE_S) + jitter;
+  browser.console.warn(
+    `[REP] Waiting ${Math.ceil(seconds)} s for a session key`,
+  );
+  await new Promise<void>((resolve) => {
+    browser.setTimeout(resolve, seconds * 1_000);
+  });
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {

@@ -1,4 +1,4 @@
-import { parseList } from "../http/list_field.ts";
+import { parseList } from "../http/headers.ts";
 
 /** A content coding in which a file may be available as a second file (RFC 9110 §8.4.1). */
 export interface Coding {

@@ -1,5 +1,5 @@
 import { createBrotliDecompress, createInflateRaw } from "node:zlib";
-import { copyHeaders } from "../http/copy_headers.ts";
+import { copyHeaders } from "../http/headers.ts";
 import { concat } from "../values/chunks.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
 import {

@@ -4,8 +4,7 @@ import {
   createDeflate,
   createGzip,
 } from "node:zlib";
-import { copyHeaders } from "../http/copy_headers.ts";
-import { parseList } from "../http/list_field.ts";
+import { copyHeaders, parseList } from "../http/headers.ts";
 import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
 import { type BodyTransformer, transformBody } from "./transform_body.ts";
 

@@ -1,4 +1,3 @@
-import { parseIp } from "./ip_address.ts";
 import { Problem } from "./problem.ts";
 
 /** Returns whether requests to an origin of the gateway, such as {@linkcode Client.origin}, are served. */
@@ -40,9 +39,9 @@ export function internalHostRule(patterns: readonly string[]): HostRule {
   return (origin) => isAllowed(origin) || isAddress(new URL(origin).hostname);
 }
 
-/** Returns whether the host name of a URL is an IP address. */
+/** Returns whether the host name of a URL is an IP address: `URL` accepts no other name of digits and dots. */
 function isAddress(hostname: string): boolean {
-  return hostname.startsWith("[") || parseIp(hostname) !== undefined;
+  return hostname.startsWith("[") || /^[\d.]+$/.test(hostname);
 }
 
 /** Returns whether text is a valid pattern for {@linkcode hostRule}. */

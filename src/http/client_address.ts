@@ -1,7 +1,7 @@
+import type { Log } from "../observe/log.ts";
 import {
   contains,
   formatIp,
-  type IpAddress,
   type IpBlock,
   isIPv4,
   parseIp,
@@ -45,10 +45,11 @@ export type TrustRule = (address: string) => boolean;
 export function trustRule(proxies: readonly string[]): TrustRule {
   const blocks = proxies.map(parseProxy);
   if (blocks.length === 0) return () => false;
-  return (address) => {
-    const parsed = address.includes("%") ? undefined : parseIp(address); // a zone means nothing on another host
-    return parsed !== undefined &&
-      blocks.some((block) => contains(block, parsed));
+  return (text) => {
+    if (text.includes("%")) return false; // a zone means nothing on another host
+    const address = parseIp(text);
+    if (address === undefined) return false;
+    return blocks.some((block) => contains(block, address));
   };
 }
 
@@ -86,11 +87,8 @@ export function resolveClient(
     return { address: direct, clientKey: createClientKey(direct), origin };
   }
   const address = readForwardedFor(headers, direct, isTrusted);
-  return {
-    address,
-    clientKey: createClientKey(address),
-    origin: forwardedOrigin(headers, origin),
-  };
+  const clientKey = createClientKey(address);
+  return { address, clientKey, origin: forwardedOrigin(headers, origin) };
 }
 
 /** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
@@ -103,11 +101,10 @@ function readForwardedFor(
   peer: string,
   isTrusted: TrustRule,
 ): string {
-  const hops = (headers.get("x-forwarded-for") ?? "").split(",").map((hop) =>
-    stripPort(hop.trim())
-  );
+  const items = (headers.get("x-forwarded-for") ?? "").split(",");
   let address = peer;
-  for (const hop of hops.reverse()) {
+  for (const item of items.reverse()) {
+    const hop = stripPort(item.trim());
     if (parseIp(hop) === undefined) break; // entries to the left of an invalid one cannot be trusted
     address = unmapIPv4(hop);
     if (!isTrusted(address)) break;
@@ -125,21 +122,19 @@ function stripPort(hop: string): string {
 /**
  * Converts an IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1` or `::ffff:c000:201`, to IPv4 (RFC 4291 §2.5.5.2).
  */
-function unmapIPv4(address: string): string {
-  const parsed = parseWithColons(address);
-  return parsed !== undefined && isIPv4(parsed) ? formatIp(parsed) : address;
+function unmapIPv4(text: string): string {
+  if (!text.includes(":")) return text;
+  const address = parseIp(text);
+  if (address === undefined || !isIPv4(address)) return text;
+  return formatIp(address);
 }
 
-function createClientKey(address: string): string {
-  const parsed = parseWithColons(address);
-  return parsed === undefined
-    ? address
-    : `${formatIp(parsed).split(":", 4).join(":")}::/64`;
-}
-
-/** Parses IPv6 only, which may be an IPv4-mapped address: most clients have IPv4, which stays as it is. */
-function parseWithColons(address: string): IpAddress | undefined {
-  return address.includes(":") ? parseIp(address) : undefined;
+function createClientKey(text: string): string {
+  if (!text.includes(":")) return text;
+  const address = parseIp(text);
+  if (address === undefined) return text;
+  const groups = formatIp(address).split(":", 4);
+  return `${groups.join(":")}::/64`;
 }
 
 /** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */
@@ -148,14 +143,35 @@ const OPAQUE = "null";
 function forwardedOrigin(headers: Headers, requestOrigin: string): string {
   const [protocol = "", host = ""] = requestOrigin.split("://");
   const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
-  const url = `${scheme}://${
-    lastItem(headers.get("x-forwarded-host")) ?? host
-  }`;
-  const origin = URL.parse(url)?.origin ?? OPAQUE;
+  const authority = lastItem(headers.get("x-forwarded-host")) ?? host;
+  const origin = URL.parse(`${scheme}://${authority}`)?.origin ?? OPAQUE;
   return origin === OPAQUE ? requestOrigin : origin;
 }
 
 /** Returns the last item of a list, which the trusted proxy appended. Earlier ones may be the client's. */
 function lastItem(header: string | null): string | undefined {
   return header?.split(",").at(-1)?.trim() || undefined;
+}
+
+/** Looks at a request from a peer. */
+export type ProxyWarning = (request: Request, peer: string) => void;
+
+/**
+ * Creates a function that logs a warning for the first request with `X-Forwarded-For` from a peer that is not a trusted
+ * proxy. Its clients all share one rate limit, unlike with REP's Go gateway, which trusts any such header. It warns
+ * once only, since any client can send the header.
+ */
+export function createProxyWarning(
+  { isTrusted, log }: { isTrusted: TrustRule; log: Log },
+): ProxyWarning {
+  let hasWarned = false;
+  return (request, peer) => {
+    const isForwarded = request.headers.has("x-forwarded-for");
+    if (hasWarned || !isForwarded || isTrusted(peer)) return;
+    hasWarned = true;
+    const detail =
+      "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +
+      "if it is your proxy, add it to the trusted proxies";
+    log.warn("rep.proxy.untrusted", { peer, detail });
+  };
 }

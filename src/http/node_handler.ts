@@ -1,4 +1,3 @@
-import { drained } from "./drained.ts";
 import type { ConnectionInfo } from "./respond.ts";
 
 /** The parts of a request of `node:http` or `node:http2` that {@linkcode toNodeHandler} reads. */
@@ -65,60 +64,73 @@ export interface NodeHandlerGateway {
  * ```
  */
 export function toNodeHandler(gateway: NodeHandlerGateway): NodeHandler {
-  return (
-    request,
-    response,
-    next = (error) => end(response, error === undefined ? 404 : 500),
-  ) => {
-    const converted = toRequest(request);
-    if (converted === undefined) return end(response, 400);
-    const closed = new AbortController();
-    response.on("close", () => closed.abort()); // now: a client may leave before there is an answer
-    handle(gateway, converted, request)
-      .then((answer) =>
-        answer === undefined ? next() : send(answer, response, closed.signal)
-      )
-      .catch(next);
+  return async (request, response, next) => {
+    try {
+      const isAnswered = await answer(gateway, request, response);
+      if (isAnswered) return;
+    } catch (error) {
+      if (next === undefined) return end(response, 500);
+      return next(error);
+    }
+    if (next === undefined) return end(response, 404);
+    next();
   };
 }
 
-async function handle(
+/** Returns whether the request was for one of the gateway's own paths. */
+async function answer(
   gateway: NodeHandlerGateway,
-  request: Request,
-  { socket }: NodeRequest,
-): Promise<Response | undefined> {
+  nodeRequest: NodeRequest,
+  nodeResponse: NodeResponse,
+): Promise<boolean> {
+  const closed = new AbortController();
+  nodeResponse.on("close", () => closed.abort()); // now: a client may leave before there is a response
+  const request = toRequest(nodeRequest);
+  if (request === undefined) {
+    end(nodeResponse, 400);
+    return true;
+  }
+  const info = connectionInfo(nodeRequest);
+  const response = await gateway.handle(request, info);
+  if (response === undefined) return false;
+  await send(response, nodeResponse, closed.signal);
+  return true;
+}
+
+function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
   const hostname = socket.remoteAddress;
-  if (hostname === undefined) return await gateway.handle(request);
-  return await gateway.handle(request, {
-    remoteAddr: { transport: "tcp", hostname },
-  });
+  if (hostname === undefined) return undefined;
+  return { remoteAddr: { transport: "tcp", hostname } };
 }
 
 /**
  * Converts a request without its body, which no endpoint of the gateway reads. Returns `undefined` if its URL is
  * invalid, or its method one that `Request` does not accept.
  */
-function toRequest(
-  { method, url, originalUrl, headers, socket }: NodeRequest,
-): Request | undefined {
-  const host = headers[":authority"] ?? headers["host"] ?? "localhost"; // HTTP/2 has no Host header
-  const target = `${socket.encrypted ? "https" : "http"}://${host}${
-    originalUrl ?? url ?? "/"
-  }`;
+function toRequest(request: NodeRequest): Request | undefined {
+  const { method = "GET", url = "/", originalUrl = url } = request;
+  const scheme = request.socket.encrypted ? "https" : "http";
+  const authority = request.headers[":authority"]; // HTTP/2 has no Host header
+  const host = authority ?? request.headers["host"] ?? "localhost";
+  const headers = toHeaders(request.headers);
   try {
-    return new Request(target, {
-      ...(method === undefined ? {} : { method }),
-      headers: toHeaders(headers),
+    return new Request(`${scheme}://${host}${originalUrl}`, {
+      method,
+      headers,
     });
   } catch {
     return undefined;
   }
 }
 
-function toHeaders(headers: NodeRequest["headers"]): [string, string][] {
-  return Object.entries(headers)
-    .filter(([name, value]) => value !== undefined && !name.startsWith(":"))
-    .map(([name, value]) => [name, String(value)]);
+function toHeaders(nodeHeaders: NodeRequest["headers"]): [string, string][] {
+  const headers: [string, string][] = [];
+  for (const [name, value] of Object.entries(nodeHeaders)) {
+    const isPseudoHeader = name.startsWith(":");
+    if (value === undefined || isPseudoHeader) continue;
+    headers.push([name, String(value)]);
+  }
+  return headers;
 }
 
 /** Sends a response with backpressure. A client that disconnects cancels its body. */
@@ -127,17 +139,16 @@ async function send(
   to: NodeResponse,
   closed: AbortSignal,
 ): Promise<void> {
-  const reader = body?.getReader();
-  const cancel = () => reader?.cancel().catch(() => {}); // the body has ended in an error already
-  if (closed.aborted) return cancel();
-  closed.addEventListener("abort", cancel);
   to.writeHead(status, Object.fromEntries(headers));
-  for (
-    let read = await reader?.read();
-    read?.done === false;
-    read = await reader?.read()
-  ) {
-    if (!to.write(read.value)) await drained(to);
+  const sink = new WritableStream<Uint8Array>({
+    async write(chunk) {
+      if (!to.write(chunk)) await drained(to);
+    },
+  });
+  try {
+    await body?.pipeTo(sink, { signal: closed });
+  } catch (error) {
+    if (!closed.aborted) throw error;
   }
   to.end();
 }
@@ -145,4 +156,17 @@ async function send(
 function end(response: NodeResponse, status: number): void {
   response.writeHead(status, {});
   response.end();
+}
+
+/** The part of a writable stream of `node:stream` that {@linkcode drained} uses. */
+type Writable = Pick<NodeResponse, "on" | "off">;
+
+/** Waits until more can be written to a stream, or the stream is closed. */
+export async function drained(stream: Writable): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  stream.on("drain", resolve);
+  stream.on("close", resolve);
+  await promise;
+  stream.off("drain", resolve);
+  stream.off("close", resolve);
 }

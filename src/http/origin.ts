@@ -29,13 +29,11 @@ export function readOrigin(
  * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
  */
 export function normalizeOrigin(text: string): string | undefined {
-  const url = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text)
-    ? URL.parse(text)
-    : null;
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text)) return undefined;
+  const url = URL.parse(text);
   if (url === null) return undefined;
-  return url.origin === "null"
-    ? text.replace(/\/$/, "").toLowerCase()
-    : url.origin;
+  if (url.origin !== "null") return url.origin;
+  return text.replace(/\/$/, "").toLowerCase();
 }
 
 /**
@@ -47,38 +45,33 @@ export function normalizeOrigin(text: string): string | undefined {
  * @returns `undefined` if it may; otherwise the reason for the rejection.
  */
 export function originRejection(context: OriginContext): string | undefined {
-  return context.allowed.length > 0
-    ? listRejection(context)
-    : sameOriginRejection(context);
+  if (context.allowed.length === 0) return sameOriginRejection(context);
+  return listRejection(context);
+}
+
+function sameOriginRejection(
+  { origin, secFetchSite, own }: OriginContext,
+): string | undefined {
+  if (origin === own) return undefined;
+  if (origin !== null) {
+    return "the origin is not the gateway's own, and no other origin is allowed";
+  }
+  if (secFetchSite === "cross-site" || secFetchSite === "same-site") {
+    return `the request is ${secFetchSite}, not same-origin`;
+  }
+  return undefined;
 }
 
 function listRejection(
   { origin, secFetchSite, own, allowed }: OriginContext,
 ): string | undefined {
   if (origin !== null) {
-    return allowed.includes(origin)
-      ? undefined
-      : "the origin is not an allowed origin";
+    if (allowed.includes(origin)) return undefined;
+    return "the origin is not an allowed origin";
   }
   if (secFetchSite !== "same-origin") return "the Origin header is missing";
-  return allowed.includes(own)
-    ? undefined
-    : `the gateway's own origin, ${own}, is not an allowed origin`;
-}
-
-function sameOriginRejection(
-  { origin, secFetchSite, own }: OriginContext,
-): string | undefined {
-  if (origin !== null) {
-    return origin === own
-      ? undefined
-      : "the origin is not the gateway's own, and no other origin is allowed";
-  }
-  const isCrossOrigin = secFetchSite === "cross-site" ||
-    secFetchSite === "same-site";
-  return isCrossOrigin
-    ? `the request is ${secFetchSite}, not same-origin`
-    : undefined;
+  if (allowed.includes(own)) return undefined;
+  return `the gateway's own origin, ${own}, is not an allowed origin`;
 }
 
 /**

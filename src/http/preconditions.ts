@@ -5,13 +5,12 @@ export interface Validators {
   lastModified: Date | undefined;
 }
 
-/** The three formats of an HTTP date (RFC 9110 §5.6.7); the last one has no time zone and means GMT. */
-const IMF_DATE =
-  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
-const RFC850_DATE =
-  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
-const ASCTIME_DATE =
-  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+/** The three formats of an HTTP date (RFC 9110 §5.6.7). The last one has no time zone and means GMT. */
+const HTTP_DATES = [
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
+];
 
 /**
  * Evaluates the preconditions of a GET or HEAD request in the order of RFC 9110 §13.2.2.
@@ -37,10 +36,9 @@ export function ifNoneMatchFails(
   headers: Headers,
   etag: string | undefined,
 ): boolean {
-  return listsTag(
-    headers.get("if-none-match"),
-    (tag) => withoutWeakness(tag) === (etag && withoutWeakness(etag)),
-  );
+  const current = etag && withoutWeakness(etag);
+  const header = headers.get("if-none-match");
+  return listsTag(header, (tag) => withoutWeakness(tag) === current);
 }
 
 /**
@@ -63,8 +61,8 @@ function isChanged(
   const ifMatch = headers.get("if-match"); // Deno reads a single header faster than it looks whether there is one
   if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
   const since = parseHttpDate(headers.get("if-unmodified-since"));
-  return since !== undefined && lastModified !== undefined &&
-    toWholeSeconds(lastModified) > since;
+  if (since === undefined || lastModified === undefined) return false;
+  return toWholeSeconds(lastModified) > since;
 }
 
 /** Evaluates `If-None-Match` or, only if that is absent, `If-Modified-Since`. */
@@ -76,8 +74,8 @@ function isUnchanged(
     return ifNoneMatchFails(headers, etag);
   }
   const since = parseHttpDate(headers.get("if-modified-since"));
-  return since !== undefined && lastModified !== undefined &&
-    toWholeSeconds(lastModified) <= since;
+  if (since === undefined || lastModified === undefined) return false;
+  return toWholeSeconds(lastModified) <= since;
 }
 
 /** Not done by `@std/http/etag`, which takes quadratic time for a header of spaces. */
@@ -86,8 +84,8 @@ function listsTag(
   matches: (tag: string) => boolean,
 ): boolean {
   if (header === null) return false;
-  return header.trim() === "*" ||
-    header.split(",").some((tag) => matches(tag.trim()));
+  if (header.trim() === "*") return true;
+  return header.split(",").some((tag) => matches(tag.trim()));
 }
 
 function withoutWeakness(tag: string): string {
@@ -97,10 +95,8 @@ function withoutWeakness(tag: string): string {
 /** Returns milliseconds since the epoch; `undefined` for an invalid date, which is ignored (RFC 9110 §13.1.3). */
 function parseHttpDate(text: string | null): number | undefined {
   if (text === null) return undefined;
-  const zone = ASCTIME_DATE.test(text) ? " GMT" : "";
-  if (zone === "" && !IMF_DATE.test(text) && !RFC850_DATE.test(text)) {
-    return undefined;
-  }
+  if (!HTTP_DATES.some((format) => format.test(text))) return undefined;
+  const zone = text.endsWith("GMT") ? "" : " GMT";
   const milliseconds = Date.parse(text + zone);
   return Number.isNaN(milliseconds) ? undefined : milliseconds;
 }

@@ -50,8 +50,8 @@ export function methodNotAllowed(
 ): Problem {
   const all = new Headers(headers);
   all.set("allow", allow.join(", "));
-  const detail = `Cannot use method ${method.slice(0, 20)} here: expected ${
-    allow.join(" or ")
-  }`;
+  const shown = method.slice(0, 20);
+  const expected = allow.join(" or ");
+  const detail = `Cannot use method ${shown} here: expected ${expected}`;
   return new Problem(405, { detail, headers: all });
 }

@@ -7,14 +7,18 @@ import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import {
   type PeerAddress,
   peerAddress,
+  type ProxyWarning,
   resolveClient,
   type TrustRule,
 } from "./client_address.ts";
-import { headResponse } from "./head_response.ts";
+import { headResponse } from "./send.ts";
 import { methodNotAllowed, Problem, problemResponse } from "./problem.ts";
-import type { ProxyWarning } from "./proxy_warning.ts";
-import type { RequestUrls } from "./request_urls.ts";
-import { NO_ROUTE, type Route, type RouteContext } from "./routes.ts";
+import {
+  NO_ROUTE,
+  type RequestUrls,
+  type Route,
+  type RouteContext,
+} from "./routes.ts";
 
 /** The part of `Deno.ServeHandlerInfo` that the gateway uses. */
 export interface ConnectionInfo {

@@ -1,6 +1,4 @@
-import { type ByteRange, parseByteRange } from "./byte_range.ts";
-import { copyHeaders } from "./copy_headers.ts";
-import { headResponse } from "./head_response.ts";
+import { copyHeaders } from "./headers.ts";
 import {
   failedPrecondition,
   ifNoneMatchFails,
@@ -33,6 +31,14 @@ export interface StreamedBody {
   read(range?: ByteRange): Promise<BodyContent>;
   /** Frees what the body needs. */
   cancel(): void;
+}
+
+/** A range of a file's bytes. */
+export interface ByteRange {
+  /** The offset of the first byte. */
+  start: number;
+  /** The offset after the last byte. */
+  end: number;
 }
 
 /** What is read of a body. */
@@ -91,9 +97,9 @@ function preconditionStatus(
   { isPage, status = 200, validators }: Representation,
 ): 304 | 412 | undefined {
   if (!isPage) return failedPrecondition(headers, validators);
-  const isRead = status === 200 && (method === "GET" || method === "HEAD") &&
-    validators.etag !== undefined;
-  return isRead && ifNoneMatchFails(headers, validators.etag) ? 304 : undefined;
+  const isRead = method === "GET" || method === "HEAD";
+  if (status !== 200 || !isRead || validators.etag === undefined) return;
+  if (ifNoneMatchFails(headers, validators.etag)) return 304;
 }
 
 /** A body that is not sent would otherwise keep its file or its connection open. */
@@ -129,9 +135,9 @@ function requestedRange(
   const size = body.length ?? 0;
   const range = parseByteRange(header, size);
   if (range !== "unsatisfiable") return range;
-  const detail = `Cannot send the range "${
-    header.slice(0, 100)
-  }": expected one within ${size} bytes`;
+  const shown = header.slice(0, 100);
+  const detail =
+    `Cannot send the range "${shown}": expected one within ${size} bytes`;
   throw new Problem(416, {
     detail,
     headers: { "content-range": `bytes */${size}` },
@@ -146,4 +152,52 @@ function rangeHeaders(
   partial.set("content-range", `bytes ${start}-${end - 1}/${body.length}`);
   partial.set("content-length", `${end - start}`);
   return partial;
+}
+
+/**
+ * Parses a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
+ *
+ * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges,
+ * which a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
+ */
+export function parseByteRange(
+  header: string,
+  size: number,
+): ByteRange | "unsatisfiable" | undefined {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(header) ?? [];
+  if (first === undefined || last === undefined || first + last === "") {
+    return undefined;
+  }
+  if (first !== "" && last !== "" && Number(last) < Number(first)) {
+    return undefined; // invalid, and so ignored
+  }
+  const range = first === ""
+    ? suffixRange(Number(last), size)
+    : rangeFrom(Number(first), last, size);
+  return range.start < range.end ? range : "unsatisfiable";
+}
+
+function suffixRange(length: number, size: number): ByteRange {
+  return { start: Math.max(0, size - length), end: size };
+}
+
+function rangeFrom(start: number, last: string, size: number): ByteRange {
+  return { start, end: last === "" ? size : Math.min(Number(last) + 1, size) };
+}
+
+/** Statuses for which `Response` permits no body. */
+const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
+
+/**
+ * Prepares a response to HEAD for `Deno.serve`, which adds `Content-Length: 0` to a response with the body `null`. The
+ * length has to be that of the response to GET, or be absent (RFC 9110 §8.6). To a stream, Deno adds no length and
+ * sends none of it.
+ */
+export function headResponse(response: Response): Response {
+  const hasLength = response.body !== null ||
+    response.headers.has("content-length");
+  if (hasLength || NULL_BODY_STATUSES.includes(response.status)) {
+    return response;
+  }
+  return new Response(ReadableStream.from([]), response);
 }

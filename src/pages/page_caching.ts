@@ -1,4 +1,4 @@
-import { copyHeaders } from "../http/copy_headers.ts";
+import { copyHeaders } from "../http/headers.ts";
 
 /** Headers that let a cache store or reuse a response, whatever its `Cache-Control` says. */
 const CACHING_HEADERS: ReadonlySet<string> = new Set([

@@ -13,14 +13,13 @@
  */
 import { resolve } from "node:path";
 import { requireRuntime } from "../values/runtime.ts";
-import { checkBuild } from "./check_build.ts";
-import { DevGateway } from "./dev_gateway.ts";
 import {
-  denialsOf,
-  denyFiles,
   rejectModule,
   rejectPublicFiles,
-} from "./own_files.ts";
+  rejectSecrets,
+} from "./check_build.ts";
+import { DevGateway } from "./dev_gateway.ts";
+import { denialsOf, denyFiles } from "./deny_files.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
 import type {
   ViteConfig,
@@ -28,6 +27,7 @@ import type {
   ViteOutput,
   VitePreviewServer,
   ViteUserConfig,
+  ViteWebSocket,
 } from "./vite.ts";
 
 export type {
@@ -102,51 +102,60 @@ export function rep(
     {},
 ): RepPlugin {
   requireRuntime();
+  const envFiles = [envFile].flat();
+  const files = manifest === undefined ? envFiles : [...envFiles, manifest];
   let config: ViteConfig;
   let gateway: DevGateway | undefined;
-  const paths = () => ({
-    manifest: manifest === undefined
-      ? undefined
-      : resolve(config.root, manifest),
-    envFiles: [envFile].flat().map((path) => resolve(config.root, path)),
-    types: types === false ? undefined : resolve(config.root, types),
-  });
-  const filesRead = (root: string) =>
-    [envFile, manifest ?? []].flat().map((path) => resolve(root, path));
+
+  /** Returns the absolute paths of all files that the plugin reads. */
+  function pathsIn(root: string): string[] {
+    return files.map((path) => resolve(root, path));
+  }
+
+  async function startGateway(
+    config: ViteConfig,
+    allowedHosts: readonly string[] | true | undefined,
+    pages: ViteWebSocket | undefined,
+  ): Promise<DevGateway> {
+    const { root } = config;
+    return await DevGateway.start({
+      config,
+      manifest: manifest === undefined ? undefined : resolve(root, manifest),
+      envFiles: envFiles.map((path) => resolve(root, path)),
+      types: types === false ? undefined : resolve(root, types),
+      allowedHosts,
+      pages,
+    });
+  }
+
   return {
     name: "rep",
     config({ root = "", server }) {
-      const deny = denialsOf(filesRead(resolve(root)), server?.fs?.deny);
+      const deny = denialsOf(pathsIn(resolve(root)), server?.fs?.deny);
       return { server: { fs: { deny } } };
     },
     configResolved(resolved) {
       config = resolved;
     },
     async configureServer({ config, middlewares, ws }) {
-      const { allowedHosts } = config.server;
-      gateway = await DevGateway.start({
-        ...paths(),
-        config,
-        allowedHosts,
-        pages: ws,
-      });
-      const { root, publicDir } = config;
-      middlewares.use(denyFiles(filesRead(root), config, [root, publicDir]));
+      const { root, publicDir, server } = config;
+      gateway = await startGateway(config, server.allowedHosts, ws);
+      const folders = [root, publicDir];
+      middlewares.use(denyFiles(pathsIn(root), config, folders));
       middlewares.use(gateway.handler);
     },
     async configurePreviewServer({ config, middlewares, httpServer }) {
-      const started = await DevGateway.start({
-        ...paths(),
+      const { root, build, preview } = config;
+      const started = await startGateway(
         config,
-        allowedHosts: config.preview.allowedHosts,
-      });
-      const { root, build } = config;
-      const folders = [resolve(root, build.outDir)];
-      middlewares.use(denyFiles(filesRead(root), config, folders));
-      middlewares.use(started.handler);
-      middlewares.use(
-        insertIntoBuiltPages(config, (page) => started.insert(page)),
+        preview.allowedHosts,
+        undefined,
       );
+      const folders = [resolve(root, build.outDir)];
+      const insert = (page: string) => started.insert(page);
+      middlewares.use(denyFiles(pathsIn(root), config, folders));
+      middlewares.use(started.handler);
+      middlewares.use(insertIntoBuiltPages(config, insert));
       httpServer.on("close", () => void started.close());
     },
     transformIndexHtml: {
@@ -156,18 +165,19 @@ export function rep(
     },
     async buildStart() {
       if (config.command !== "build" || !lint) return;
-      await rejectPublicFiles(filesRead(config.root), config);
+      await rejectPublicFiles(pathsIn(config.root), config);
     },
     load: {
       order: "pre",
-      handler: (id) => rejectModule(id, filesRead(config.root), config),
+      handler: (id) => rejectModule(id, pathsIn(config.root), config),
     },
     generateBundle: {
       order: "post",
-      handler: async (_options, bundle) =>
-        lint
-          ? await checkBuild(Object.values(bundle), paths().envFiles)
-          : undefined,
+      async handler(_options, bundle) {
+        if (!lint) return;
+        const paths = envFiles.map((path) => resolve(config.root, path));
+        await rejectSecrets(Object.values(bundle), paths);
+      },
     },
     async closeBundle() {
       await gateway?.close();

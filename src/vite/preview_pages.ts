@@ -13,11 +13,9 @@ export function insertIntoBuiltPages(
   config: ViteConfig,
   insert: (html: string) => Promise<string>,
 ): NodeHandler {
-  return (request, response, next = () => {}) => {
-    const isPage = ["GET", "HEAD"].includes(request.method ?? "") &&
-      String(request.headers.accept).includes("text/html");
-    if (!isPage) return next();
-    findPage(request, config).then(async (html) => {
+  return async (request, response, next = () => {}) => {
+    try {
+      const html = await findPage(request, config);
       if (html === undefined) return next();
       const page = new TextEncoder().encode(await insert(html));
       response.writeHead(200, {
@@ -27,28 +25,30 @@ export function insertIntoBuiltPages(
       });
       if (request.method !== "HEAD") response.write(page);
       response.end();
-    }).catch(next);
+    } catch (error) {
+      next(error);
+    }
   };
 }
 
+/** Returns the page of the build that a request is for; `undefined` if it is for something else. */
 async function findPage(
-  { url = "/" }: NodeRequest,
-  config: ViteConfig,
+  { method = "", headers, url = "/" }: NodeRequest,
+  { root, base, appType, build }: ViteConfig,
 ): Promise<string | undefined> {
-  const { root, base, appType, build } = config;
+  const isRead = method === "GET" || method === "HEAD";
+  if (!isRead || !String(headers.accept).includes("text/html")) return;
   const path = URL.parse(url, "http://localhost")?.pathname;
-  if (!path?.startsWith(base)) return undefined;
+  if (!path?.startsWith(base)) return;
+  const candidates = candidatesFor(decodePath(path.slice(base.length)));
+  if (appType === "spa") candidates.push("index.html");
   const folder = resolve(root, build.outDir);
-  const name = decodePath(path.slice(base.length));
-  const fallback = appType === "spa" ? ["index.html"] : [];
-  for (const candidate of [...candidatesFor(name), ...fallback]) {
+  for (const candidate of candidates) {
     const file = resolve(folder, candidate);
-    const html = file.startsWith(folder + sep)
-      ? await readFile(file, "utf8").catch(() => undefined)
-      : undefined;
+    if (!file.startsWith(folder + sep)) continue;
+    const html = await readFile(file, "utf8").catch(() => undefined);
     if (html !== undefined) return html;
   }
-  return undefined;
 }
 
 /** As Vite's preview server looks for pages. */

@@ -334,7 +334,7 @@ Deno.test("difference() treats a deleted variable that is set again as an update
   assertEquals(difference({ head: undefined, events }, target({})), []);
 });
 
-Deno.test("EventLog does not read its state to compact thousands of events, and once to redact them", async () => {
+Deno.test("EventLog does not read its state to compact thousands of events, and once to delete their values", async () => {
   const store = countedStore(memoryStore());
   const log = createEventLog(store, new FakeClock(1_000), 100);
   const values = (round: number) =>
@@ -356,7 +356,7 @@ Deno.test("EventLog does not read its state to compact thousands of events, and 
   await appendUpdates(log, values(3));
   const state = await log.state();
   store.reset();
-  assertEquals(await log.redact(names, state), true);
+  assertEquals(await log.deleteValues(names, state), true);
   assertEquals([store.counts.list, (await store.list(["event"])).length], [
     1,
     2_500,

@@ -88,7 +88,7 @@ Deno.test("ReplayPages keeps at most 16 MiB and 64 pages", async () => {
   }
 });
 
-Deno.test("ReplayPages does not keep values that were redacted, not even if they were being read", async () => {
+Deno.test("ReplayPages does not keep values that were deleted, not even if they were being read", async () => {
   const { pages, reads, onRead } = await setUp(10, 10);
   await pages.after(0, CHUNK_BYTES);
   pages.clear();

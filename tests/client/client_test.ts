@@ -7,12 +7,12 @@ import {
 } from "@std/assert";
 import { CLIENT_BR, CLIENT_GZIP, CLIENT_JS } from "../../src/client/bundle.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
-import type {
-  ClientEnvironment,
-  PageEvent,
-} from "../../src/client/environment.ts";
+import {
+  type Browser,
+  type PageEvent,
+  REPError,
+} from "../../src/client/page.ts";
 import * as published from "../../src/client/mod.ts";
-import { REPError } from "../../src/client/rep_error.ts";
 import { bundleClient } from "../../tools/bundle_client.ts";
 
 const META = {
@@ -82,14 +82,14 @@ interface FakePage {
   integrity?: string | null;
   /** Responds to requests for a session key. */
   respond?: () => Promise<Response>;
-  crypto?: ClientEnvironment["crypto"];
+  crypto?: Browser["crypto"];
   random?: () => number;
   /** Whether the page starts hidden. */
   hidden?: boolean;
 }
 
 /** Web Crypto, and a function that waits until all hashes are computed and the client has seen them. */
-function recordDigests({ subtle }: ClientEnvironment["crypto"]) {
+function recordDigests({ subtle }: Browser["crypto"]) {
   const digests: Promise<ArrayBuffer>[] = [];
   const digest: SubtleCrypto["digest"] = (algorithm, data) => {
     const hash = crypto.subtle.digest(algorithm, data);
@@ -136,7 +136,7 @@ function open(page: FakePage = {}) {
     getElementById: (id: string) =>
       id === "__rep__" && text !== undefined ? element : null,
   };
-  const environment: ClientEnvironment = {
+  const environment: Browser = {
     document,
     EventSource: class extends FakeEventSource {
       constructor(url: string) {

@@ -13,7 +13,7 @@ import {
   ConfigurationError,
 } from "../../src/config/variables/snapshot.ts";
 import { typeIssue } from "../../src/config/variables/value_rules.ts";
-import { parseByteRange } from "../../src/http/byte_range.ts";
+import { parseByteRange } from "../../src/http/send.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";
 import {

@@ -91,7 +91,7 @@ Deno.test("parseIp() accepts what node:net accepts", () => {
 });
 
 Deno.test("parseIp() reads the same address from all of its forms", () => {
-  const address = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1];
+  const address = 0x2001_0db8_0000_0000_0000_0000_0000_0001n;
   for (
     const text of [
       "2001:db8::1",
@@ -103,7 +103,7 @@ Deno.test("parseIp() reads the same address from all of its forms", () => {
     assertEquals(parseIp(text), address);
   }
   for (const text of ["192.0.2.1", "::ffff:192.0.2.1", "::FFFF:c000:201"]) {
-    assertEquals(parseIp(text), [0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201]);
+    assertEquals(parseIp(text), 0xffff_c000_0201n);
   }
 });
 

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
-import { RequestUrls } from "../../src/http/request_urls.ts";
+import {
+  createRoute,
+  notFound,
+  RequestUrls,
+  type Route,
+} from "../../src/http/routes.ts";
 import { createResponder, type Responder } from "../../src/http/respond.ts";
-import { createRoute, notFound, type Route } from "../../src/http/routes.ts";
 import { type Log, silentLog } from "../../src/observe/log.ts";
 import {
   type Metrics,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { LABEL_VALUES } from "../../src/endpoints/metrics.ts";
+import { LABEL_VALUES } from "../../src/endpoints/metrics_endpoint.ts";
 import {
   INSTRUMENT_NAMES,
   INSTRUMENTS,

@@ -1,7 +1,7 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
 import { HEALTH_PROBLEMS } from "../../src/endpoints/health.ts";
-import { LABEL_VALUES } from "../../src/endpoints/metrics.ts";
+import { LABEL_VALUES } from "../../src/endpoints/metrics_endpoint.ts";
 import {
   type Instrument,
   INSTRUMENT_NAMES,

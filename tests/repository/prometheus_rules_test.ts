@@ -8,11 +8,7 @@ import {
   INSTRUMENTS,
 } from "../../src/observe/instruments.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
-import {
-  findProgram,
-  foldersOnPath,
-  THIS_MACHINE,
-} from "../../tools/find_program.ts";
+import { findProgram } from "../../tools/find_program.ts";
 
 interface Rule {
   readonly alert: string;
@@ -113,11 +109,7 @@ async function runPromtool(args: string[], input = ""): Promise<void> {
   assertEquals(code, 0, decoder.decode(stdout) + decoder.decode(stderr));
 }
 
-const promtool = await findProgram(
-  ["promtool", "promtool.exe"],
-  foldersOnPath(THIS_MACHINE),
-  THIS_MACHINE,
-);
+const promtool = await findProgram("promtool");
 
 /** Registers a test that is ignored without promtool. */
 function testPromtool(name: string, fn: () => Promise<void>): void {

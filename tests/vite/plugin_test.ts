@@ -362,17 +362,6 @@ Deno.test("a change of the manifest writes the types again, but only if they dif
   assertEquals((await Deno.stat(project.at("src/rep.d.ts"))).mtime, mtime);
 });
 
-Deno.test("a restart of Vite keeps the log of changes, so that open pages miss none", async () => {
-  await using project = await Project.make(FILES);
-  const first = await project.startVite(OPTIONS);
-  const cursorOf = (html: string) => /last_event_id=(\d+)/.exec(html)?.[1];
-  const before = cursorOf(await first.transformIndexHtml.handler(PAGE));
-  await first.closeBundle();
-  project.handlers.splice(0);
-  await using second = await project.startVite(OPTIONS);
-  assertEquals(cursorOf(await second.transformIndexHtml.handler(PAGE)), before);
-});
-
 Deno.test("everything is served under Vite's base", async () => {
   await using project = await Project.make(FILES);
   await using vite = await project.startVite(OPTIONS, { base: "/app/" });

@@ -1,5 +1,4 @@
-/** The script of the status page, which `bundle_client.ts` bundles: it polls the status and shows it. */
-import { renderStatus } from "../../src/endpoints/status/render.ts";
+/** The script of the status page, which `bundle_client.ts` bundles: it asks for the page again and shows what differs. */
 
 const POLL_MS = 2_000;
 /** A gateway that takes longer is as good as gone. */
@@ -14,7 +13,6 @@ interface PageNode {
     { readonly name: string; readonly value: string }
   >;
   className: string;
-  innerHTML: string;
   textContent: string;
   isEqualNode(other: PageNode): boolean;
   setAttribute(name: string, value: string): void;
@@ -25,8 +23,12 @@ interface PageNode {
 
 declare const document: {
   readonly hidden: boolean;
-  createElement(name: string): PageNode;
   querySelector(selector: string): PageNode;
+};
+declare const DOMParser: {
+  new (): {
+    parseFromString(text: string, type: "text/html"): typeof document;
+  };
 };
 
 const connection = document.querySelector("#connection");
@@ -37,30 +39,25 @@ async function poll(): Promise<void> {
   setTimeout(poll, POLL_MS);
 }
 
+async function refresh(): Promise<void> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const response = await fetch(location.pathname, { signal });
+  if (!response.ok) throw new Error(`Status ${response.status}`);
+  const text = await response.text();
+  const page = new DOMParser().parseFromString(text, "text/html");
+  update(main, page.querySelector("main"));
+}
+
 function reportUpdated(): void {
   report("Updated every 2 s, times in UTC", "");
 }
 
 function reportGone(): void {
+  const last = document.querySelector("time").textContent;
   report(
-    `The gateway does not answer. Below is what it said at ${
-      document.querySelector("time").textContent
-    }`,
+    `The gateway does not answer. Below is what it said at ${last}`,
     "gone",
   );
-}
-
-async function refresh(): Promise<void> {
-  const init = {
-    headers: { accept: "application/json" },
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  };
-  const response = await fetch(location.pathname, init);
-  const status = await response.json();
-  if (!response.ok) throw new Error(status.detail);
-  const next = document.createElement("main");
-  next.innerHTML = renderStatus(status);
-  update(main, next);
 }
 
 /** A screen reader reads the text aloud whenever it changes. */

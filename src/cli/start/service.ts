@@ -8,18 +8,18 @@ import {
 } from "../../endpoints/health.ts";
 import { createGatewayIn, type Gateway } from "../../gateway.ts";
 import { Problem } from "../../http/problem.ts";
-import { RequestUrls } from "../../http/request_urls.ts";
+import {
+  createRoute,
+  createRoutes,
+  RequestUrls,
+  type Routes,
+  type RouteTable,
+} from "../../http/routes.ts";
 import {
   type ConnectionInfo,
   createResponder,
   type Responder,
 } from "../../http/respond.ts";
-import {
-  createRoute,
-  createRoutes,
-  type Routes,
-  type RouteTable,
-} from "../../http/routes.ts";
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import {
   noMetrics,

@@ -20,17 +20,17 @@
  */
 import type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 import type { Client } from "../client.ts";
-import { createListeners } from "../listeners.ts";
-import type { AnyChangeCallback } from "../live_values.ts";
-import { freezeValues, type Values } from "../payload.ts";
-import { REPError } from "../rep_error.ts";
+import { type AnyChangeCallback, createListeners } from "../live_values.ts";
+import { freezeValues, REPError, type Values } from "../page.ts";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 export type { Client, REPMeta } from "../client.ts";
-export type { StreamStatus } from "../change_stream.ts";
-export type { AnyChangeCallback, ChangeCallback } from "../live_values.ts";
-export type { Values } from "../payload.ts";
-export { REPError } from "../rep_error.ts";
+export type {
+  AnyChangeCallback,
+  ChangeCallback,
+  StreamStatus,
+} from "../live_values.ts";
+export { REPError, type Values } from "../page.ts";
 
 /** What a test sets. */
 const state = { values: freezeValues({}), secrets: freezeValues({}) };
@@ -49,26 +49,31 @@ export function setVariables(
   const before = state.values;
   state.values = freezeValues(values as Values);
   state.secrets = freezeValues(secrets as Values);
-  for (const key of new Set([...Object.keys(before), ...Object.keys(values)])) {
-    if (before[key] !== state.values[key]) {
-      changes.call(key, state.values[key], before[key]);
-    }
+  const keys = new Set([...Object.keys(before), ...Object.keys(values)]);
+  for (const key of keys) {
+    const oldValue = before[key];
+    const newValue = state.values[key];
+    if (newValue !== oldValue) changes.call(key, newValue, oldValue);
   }
+}
+
+function getOr(key: string, defaultValue?: string): string | undefined {
+  return state.values[key] ?? defaultValue;
+}
+
+function getSecret(key: string): Promise<string> {
+  const value = state.secrets[key];
+  if (value !== undefined) return Promise.resolve(value);
+  return Promise.reject(
+    new REPError(`Cannot find "${key}" among the SENSITIVE variables`),
+  );
 }
 
 /** The client of a page with these variables. Its functions are also exported individually. */
 export const rep: Client = {
-  get:
-    ((key: string, defaultValue?: string) =>
-      state.values[key] ?? defaultValue) as Client["get"],
+  get: getOr as Client["get"],
   getAll: () => state.values,
-  getSecure: (key) => {
-    const value = state.secrets[key];
-    if (value !== undefined) return Promise.resolve(value);
-    return Promise.reject(
-      new REPError(`Cannot find "${key}" among the SENSITIVE variables`),
-    );
-  },
+  getSecure: getSecret,
   verify: () => true,
   meta: () => ({
     version: "0.1.0",
@@ -79,9 +84,9 @@ export const rep: Client = {
     hotReloadAvailable: true,
   }),
   onChange: (key, callback) =>
-    changes.add((changed, value, old) =>
-      changed === key && callback(value, old)
-    ),
+    changes.add((changed, value, old) => {
+      if (changed === key) callback(value, old);
+    }),
   onAnyChange: changes.add,
   listenInBackground: () => {},
   status: () => ({

@@ -1,5 +1,4 @@
-import { copyHeaders } from "../../http/copy_headers.ts";
-import { parseList, TOKEN } from "../../http/list_field.ts";
+import { copyHeaders, parseList, TOKEN } from "../../http/headers.ts";
 
 /** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([

@@ -1,5 +1,5 @@
 import http, { type IncomingMessage } from "node:http";
-import { drained } from "../../http/drained.ts";
+import { drained } from "../../http/node_handler.ts";
 import type { Clock } from "../../values/clock.ts";
 
 /** A request to the upstream. */

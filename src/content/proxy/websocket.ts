@@ -1,5 +1,4 @@
-import { copyHeaders } from "../../http/copy_headers.ts";
-import { parseList, TOKEN } from "../../http/list_field.ts";
+import { copyHeaders, parseList, TOKEN } from "../../http/headers.ts";
 import { Problem } from "../../http/problem.ts";
 import type { Clock } from "../../values/clock.ts";
 import type { HeldBytes } from "./held_bytes.ts";

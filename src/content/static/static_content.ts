@@ -7,10 +7,14 @@ import {
   type RepresentationCoding,
   Representations,
 } from "../../coding/representations.ts";
-import type { ByteRange } from "../../http/byte_range.ts";
+import {
+  type ByteRange,
+  send,
+  type SendRequest,
+  type StreamedBody,
+} from "../../http/send.ts";
 import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
-import { send, type SendRequest, type StreamedBody } from "../../http/send.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile } from "../../pages/html_file.ts";

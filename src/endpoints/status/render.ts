@@ -1,36 +1,59 @@
-import { type Content, type Markup, markup } from "./markup.ts";
-import type { Status } from "./status.ts";
+import {
+  internalHostRule,
+  requireAllowedHost,
+} from "../../http/allowed_hosts.ts";
+import type { RouteContext } from "../../http/routes.ts";
+import { createStatus, type Status, type StatusParts } from "./status.ts";
+import { STATUS_PAGE, STATUS_POLICY } from "./status_page.ts";
+
+const JSON_HEADERS = {
+  "cache-control": "no-store",
+  "vary": "accept",
+  "x-content-type-options": "nosniff",
+};
+const PAGE_HEADERS = {
+  ...JSON_HEADERS,
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": STATUS_POLICY,
+};
 
 /**
- * Returns the content of the status page: first what is wrong, then what explains it. The page itself calls it as well,
- * with the JSON that it polls.
+ * Handles `GET /status`: a page for operators, or the same as JSON for those who ask for JSON and not for HTML. Nothing
+ * can be changed with it.
+ *
+ * @throws {Problem} 421 if the host is neither an address, nor `localhost`, nor allowed.
  */
-export function renderStatus(status: Status): string {
-  const { time, rollout, events, options } = status;
-  const replicas = rollout.map((
-    { heartbeat, ...others },
-  ) => [...Object.values(others), ago(heartbeat, time)]);
-  return String(markup`${renderHealth(status)}
+export async function respondWithStatus(
+  { headers }: Request,
+  { url }: Pick<RouteContext, "url">,
+  parts: StatusParts,
+): Promise<Response> {
+  requireAllowedHost(url.origin, internalHostRule(parts.allowedHosts));
+  const status = await createStatus(parts);
+  const accept = headers.get("accept") ?? "";
+  if (accept.includes("json") && !accept.includes("html")) {
+    return Response.json(status, { headers: JSON_HEADERS });
+  }
+  return new Response(renderPage(status), { headers: PAGE_HEADERS });
+}
+
+function renderPage(status: Status): string {
+  const title = markup`<title>${status.place && `${status.place}: `}`;
+  const main = markup`<main>${renderStatus(status)}`;
+  return STATUS_PAGE
+    .replace("<title>", () => String(title))
+    .replace("<main>", () => String(main));
+}
+
+/** Returns the content of the page: first what is wrong, then what explains it. */
+function renderStatus(status: Status): Markup {
+  return markup`${renderHealth(status)}
 ${renderFacts(status)}
 ${renderHour(status)}
-<h2>Rollout</h2><p>At most eight representatives for each configuration, as of the last answer of the store.</p>
-${
-    table("Rollout", [
-      "Configuration",
-      "Configuration is",
-      "Rank",
-      "Place",
-      "Process is",
-      "Last heartbeat",
-    ], replicas)
-  }
-<h2>Events</h2>${
-    table("Events", ["Time", "ID", "Name", "Action"], events.map(Object.values))
-  }
+${renderRollout(status)}
+${renderEvents(status)}
 ${renderVariables(status)}
-<details><summary>Options</summary>${
-    table("Options", ["Option", "Value"], Object.entries(options))
-  }</details>`);
+${renderOptions(status)}`;
 }
 
 const STATES = {
@@ -68,66 +91,64 @@ const PAGES = {
 const NO_KEY =
   "Pages have no SENSITIVE values: the store has their key. Do not restart gateways that have read it.";
 
-function renderHealth(
-  { status, problems = [], issues, store, configuration, ...others }: Status,
-): Markup {
-  const note = others.has_master_key || others.variables.sensitive === 0
-    ? ""
-    : NO_KEY;
+function renderHealth(status: Status): Markup {
+  const { problems = [], issues, conflicts, store, configuration } = status;
+  const lacksKey = !status.has_master_key && status.variables.sensitive > 0;
   const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
-  const reasons = [...issues, store.failure, ...others.conflicts].filter((
-    reason,
-  ) => reason !== undefined);
-  return markup`<section class="health ${status}"><p class="state" role="status">${
-    STATES[status]
-  }</p>
-${paragraphs}${list(reasons)}<p>${
-    PAGES[configuration.state]
-  }</p><p>${note}</p></section>`;
+  const reasons = [...issues, ...conflicts];
+  if (store.failure !== undefined) reasons.push(store.failure);
+  return markup`<section class="health ${status.status}">
+<p class="state" role="status">${STATES[status.status]}</p>
+${paragraphs}${list(reasons)}
+<p>${PAGES[configuration.state]}</p><p>${lacksKey ? NO_KEY : ""}</p></section>`;
 }
 
-function renderFacts(
-  { configuration, store, sources, time, certificate_end, ...status }: Status,
-): Markup {
+function renderFacts(status: Status): Markup {
+  const { configuration, store, time } = status;
   const { hash, state, active, loaded } = configuration;
-  const facts = {
-    ...(status.place && { "Place": status.place }),
-    "Configuration": `${hash}, ${state}${
-      active === hash ? "" : `; ${active} is active`
-    }`,
-    "Loaded": ago(loaded, time),
-    ...(status.rejected_since &&
-      { "Reloads rejected since": ago(status.rejected_since, time) }),
-    "From": Object.entries(sources).map(([source, count]) =>
-      `${source} (${count})`
-    ).join(", "),
-    "Store": `${store.engine}, ${
-      store.available ? "available" : "unavailable"
-    } since ${ago(store.since, time)}`,
-    ...(certificate_end &&
-      { "Certificate": `until ${certificate_end.slice(0, 10)}` }),
-    "Version": status.version,
-    "Running for": duration(status.uptime_seconds),
-    "As of": markup`<time>${time}</time>`,
-  };
-  const items = Object.entries(facts).map(([name, fact]) =>
-    markup`<div><dt>${name}</dt><dd>${fact}</dd></div>`
-  );
-  return markup`<dl>${items}</dl>`;
+  const other = active === hash ? "" : `; ${active} is active`;
+  const availability = store.available ? "available" : "unavailable";
+  const sources = Object.entries(status.sources);
+  const counts = sources.map(([source, count]) => `${source} (${count})`);
+  const rejectedSince = status.rejected_since &&
+    ago(status.rejected_since, time);
+  const certificate = status.certificate_end &&
+    `until ${status.certificate_end.slice(0, 10)}`;
+  return markup`<dl>
+${fact("Place", status.place)}
+${fact("Configuration", `${hash}, ${state}${other}`)}
+${fact("Loaded", ago(loaded, time))}
+${fact("Reloads rejected since", rejectedSince)}
+${fact("From", counts.join(", "))}
+${
+    fact(
+      "Store",
+      `${store.engine}, ${availability} since ${ago(store.since, time)}`,
+    )
+  }
+${fact("Certificate", certificate)}
+${fact("Version", status.version)}
+${fact("Running for", duration(status.uptime_seconds))}
+${fact("As of", markup`<time>${time}</time>`)}</dl>`;
 }
 
-function renderHour(
-  { hour: { streams, keys, rejected_keys } }: Status,
-): Markup {
-  const rejected = keys.map((_, minute) =>
-    sumOf(Object.values(rejected_keys).map((counts) => counts[minute] ?? 0))
-  );
-  const sums = Object.entries(rejected_keys).map(([reason, counts]) =>
-    [reason, sumOf(counts)] as const
-  );
-  const reasons = sums.filter(([, sum]) => sum > 0).map(([reason, sum]) =>
-    `${sum} ${reason}`
-  );
+/** Returns nothing for what is not known. */
+function fact(name: string, value: Content): Content {
+  if (value === undefined || value === "") return "";
+  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+}
+
+function renderHour({ hour }: Status): Markup {
+  const { streams, keys, rejected_keys } = hour;
+  const reasons: string[] = [];
+  const rejected = keys.map(() => 0);
+  for (const [reason, counts] of Object.entries(rejected_keys)) {
+    const sum = sumOf(counts);
+    if (sum > 0) reasons.push(`${sum} ${reason}`);
+    for (const minute of rejected.keys()) {
+      rejected[minute]! += counts[minute] ?? 0;
+    }
+  }
   return markup`<h2>The last hour, by minutes</h2><div class="plots">
 ${plot("Open streams at the minute marks", streams, `now ${streams.at(-1)}`)}
 ${plot("Session keys issued", keys, `${sumOf(keys)} in all`)}
@@ -141,9 +162,11 @@ function plot(
   summary: string,
 ): Markup {
   const highest = Math.max(...values);
-  const bars = values.map((value, index) =>
-    `M${242 - 4 * (values.length - index)} 40v${-40 * value / (highest || 1)}`
-  );
+  const bars = values.map((value, index) => {
+    const x = 242 - 4 * (values.length - index);
+    const height = 40 * value / (highest || 1);
+    return `M${x} 40v${-height}`;
+  });
   const label = `${summary}; at most ${highest}`;
   return markup`<figure><figcaption>${title} <small>${label}</small></figcaption><svg viewBox="0 0 240 40"
 preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="${
@@ -151,30 +174,72 @@ preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="$
   }"/></svg></figure>`;
 }
 
-function renderVariables(
-  { variables, warnings, sensitive, public: shown, configuration }: Status,
-): Markup {
+function renderRollout({ rollout, time }: Status): Markup {
+  const heads = [
+    "Configuration",
+    "Configuration is",
+    "Rank",
+    "Place",
+    "Process is",
+    "Last heartbeat",
+  ];
+  const rows = rollout.map((member) => [
+    member.hash,
+    member.role,
+    member.rank,
+    member.place,
+    member.state,
+    ago(member.heartbeat, time),
+  ]);
+  return markup`<h2>Rollout</h2>
+<p>At most eight representatives for each configuration, as of the last answer of the store.</p>
+${table("Rollout", heads, rows)}`;
+}
+
+function renderEvents({ events }: Status): Markup {
+  const heads = ["Time", "ID", "Name", "Action"];
+  const rows = events.map(({ time, id, name, action }) => [
+    time,
+    id,
+    name,
+    action,
+  ]);
+  return markup`<h2>Events</h2>${table("Events", heads, rows)}`;
+}
+
+function renderVariables(status: Status): Markup {
+  const { variables, warnings, sensitive, configuration } = status;
   const { hash, active } = configuration;
-  const count = (shown: number, all: number) =>
-    shown < all ? `the first ${shown} of ${all}` : all;
   const note = hash === active
     ? ""
     : `The values of this process's own configuration. Pages have those of ${active}.`;
-  return markup`<h2>Variables</h2>${
-    list(warnings.map(({ name, detail }) => `Warning: ${name}: ${detail}`))
-  }
-<h3>PUBLIC: ${count(shown.length, variables.public)}</h3><p>${note}</p>
-${
-    table(
-      "PUBLIC variables",
-      ["Name", "Value", "Source", "Type"],
-      shown.map(Object.values),
-    )
-  }
+  const texts = warnings.map(({ name, detail }) =>
+    `Warning: ${name}: ${detail}`
+  );
+  const heads = ["Name", "Value", "Source", "Type"];
+  const rows = status.public.map(({ name, value, source, type }) => [
+    name,
+    value,
+    source,
+    type,
+  ]);
+  return markup`<h2>Variables</h2>${list(texts)}
+<h3>PUBLIC: ${count(rows.length, variables.public)}</h3><p>${note}</p>
+${table("PUBLIC variables", heads, rows)}
 <h3>SENSITIVE: ${count(sensitive.length, variables.sensitive)}</h3>${
     list(sensitive)
   }
 <h3>SERVER: ${variables.server}</h3>`;
+}
+
+function count(shown: number, all: number): Content {
+  return shown < all ? `the first ${shown} of ${all}` : all;
+}
+
+function renderOptions({ options }: Status): Markup {
+  const rows = Object.entries(options);
+  return markup`<details><summary>Options</summary>
+${table("Options", ["Option", "Value"], rows)}</details>`;
 }
 
 function list(items: readonly Content[]): Markup {
@@ -213,4 +278,38 @@ function duration(seconds: number): string {
   const [unit, size] = units.find(([, size]) => seconds >= 2 * size) ??
     ["s", 1];
   return `${Math.max(0, Math.floor(seconds / size))} ${unit}`;
+}
+
+/** HTML in which all values are escaped. */
+class Markup extends String {}
+
+/** A value in a template. */
+type Content = Markup | string | number | undefined | readonly Content[];
+
+/** The tag of templates of HTML. */
+function markup(
+  parts: TemplateStringsArray,
+  ...contents: readonly Content[]
+): Markup {
+  return new Markup(
+    parts.map((part, index) => part + toText(contents[index])).join(""),
+  );
+}
+
+function toText(content: Content): string {
+  if (Array.isArray(content)) return content.map(toText).join("");
+  return content instanceof Markup
+    ? content.toString()
+    : escape(String(content ?? ""));
+}
+
+/** Also makes visible what hides or reverses the text around it: control and format characters. */
+function escape(text: string): string {
+  const toEntity = (character: string) => `&#${character.charCodeAt(0)};`;
+  const toEscape = (character: string) =>
+    `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  return text.replace(/[&<>"']/g, toEntity).replace(
+    /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu,
+    toEscape,
+  );
 }

@@ -12,7 +12,7 @@ import type { HealthState } from "../health.ts";
 /** What the status is read from. */
 export interface StatusParts {
   readonly health: Pick<HealthState, "report">;
-  /** The hosts under which the page is served, besides addresses. */
+  /** The hosts under which the page is served, besides addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
   readonly configuration: Configuration;
   /** `undefined` without hot reload. */
@@ -38,36 +38,29 @@ const MAX_EVENTS = 50;
 
 /** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
-  const {
-    configuration: { snapshot, rejection, loadedAt },
-    changes,
-    store,
-    registry,
-    clock,
-  } = parts;
-  const redact = (message: string) => cut(redactCredentials(message)); // it may contain a URL
+  const { configuration, changes, store, registry } = parts;
+  const { snapshot, rejection } = configuration;
+  const { engine = "unknown", failure } = store.state;
+  const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
+  const conflicts = changes?.rollout.conflicts ?? [];
   const notAfter = parts.certificateNotAfter();
-  const { engine = "unknown", isAvailable: available, at, failure } =
-    store.state;
   return {
     ...parts.health.report(),
-    time: toTime(clock.now()),
+    time: toTime(parts.clock.now()),
     place: parts.instanceId,
-    issues: (rejection?.issues ?? []).slice(0, MAX_SHOWN).map(redact),
+    issues: issues.map(toMessage),
     /** What is wrong between this process and others. */
-    conflicts: (changes?.rollout.conflicts ?? []).map(({ detail }) =>
-      redact(detail)
-    ),
+    conflicts: conflicts.map(({ detail }) => toMessage(detail)),
     rejected_since: rejection && toTime(rejection.since),
     configuration: {
       ...describeRole(snapshot.deployment, parts),
-      loaded: toTime(loadedAt),
+      loaded: toTime(configuration.loadedAt),
     },
     store: {
       engine,
-      available,
-      since: toTime(at),
-      failure: failure && redact(failure.message),
+      available: store.isAvailable,
+      since: toTime(store.state.at),
+      failure: failure && toMessage(failure.message),
     },
     has_master_key: parts.epochs.hasMasterKey,
     certificate_end: notAfter && toTime(1_000 * notAfter),
@@ -83,67 +76,64 @@ export async function createStatus(parts: StatusParts) {
   };
 }
 
-/** A configuration is `unannounced` if nobody has announced it before the store failed. */
 function describeRole(hash: string, { changes, store }: StatusParts) {
   const { active = hash, members = [] } = changes?.rollout ?? {};
-  const isKnown = store.isAvailable ||
-    members.some((member) => member.hash === hash);
-  const state = active === hash
-    ? "active"
-    : isKnown
-    ? "superseded"
-    : "unannounced";
-  return { hash: shortHash(hash), state, active: shortHash(active) } as const;
+  const isKnown = members.some((member) => member.hash === hash);
+  const names = { hash: shortHash(hash), active: shortHash(active) };
+  if (active === hash) return { ...names, state: "active" } as const;
+  if (isKnown || store.isAvailable) {
+    return { ...names, state: "superseded" } as const;
+  }
+  return { ...names, state: "unannounced" } as const; // nobody has announced it before the store failed
 }
 
-function describeRollout(changes: StatusParts["changes"]) {
+function describeRollout(changes: Changes | undefined) {
   const { active, members = [] } = changes?.rollout ?? {};
-  return members.toSorted((a, b) => b.rank - a.rank).slice(0, MAX_SHOWN).map(
-    ({ hash, heartbeatAt, ...member }) => {
-      const role = hash === active ? "active" : "superseded";
-      return {
-        hash: shortHash(hash),
-        role,
-        ...member,
-        heartbeat: toTime(heartbeatAt),
-      };
-    },
-  );
+  const newestFirst = members.toSorted((a, b) => b.rank - a.rank);
+  return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
+    hash: shortHash(member.hash),
+    role: member.hash === active ? "active" : "superseded",
+    rank: member.rank,
+    place: member.place,
+    state: member.state,
+    heartbeat: toTime(member.heartbeatAt),
+  }));
 }
 
-function describeEvents(changes: StatusParts["changes"]) {
-  return (changes?.tail.newest(MAX_EVENTS) ?? []).toReversed().map(
-    ({ id, name, value }) => {
-      return {
-        time: toTime(id / 1_000),
-        id,
-        name,
-        action: value === undefined ? "delete" : "update",
-      };
-    },
-  );
+function describeEvents(changes: Changes | undefined) {
+  const events = changes?.tail.newest(MAX_EVENTS) ?? [];
+  return events.toReversed().map(({ id, name, value }) => ({
+    time: toTime(id / 1_000),
+    id,
+    name,
+    action: value === undefined ? "delete" : "update",
+  }));
 }
 
-function describeVariables(
-  { public: publicValues, sensitive, sources, warnings, describe }: Snapshot,
-) {
+function describeVariables(snapshot: Snapshot) {
+  const { sources, sensitive } = snapshot;
+  const entries = [...snapshot.public.entries().take(MAX_SHOWN)];
+  const shown = entries.map(([name, value]) => {
+    const description = snapshot.describe(name);
+    return { name, value: cut(value), ...description };
+  });
+  const warnings = snapshot.warnings.slice(0, MAX_SHOWN);
   return {
     sources,
-    public: [...publicValues.entries().take(MAX_SHOWN)].map(([name, value]) => {
-      return { name, value: cut(value), ...describe(name) };
-    }),
+    public: shown,
     sensitive: [...sensitive.keys().take(MAX_SHOWN)],
-    warnings: warnings.slice(0, MAX_SHOWN).map(({ name, detail }) => ({
-      name,
-      detail,
-    })),
+    warnings: warnings.map(({ name, detail }) => ({ name, detail })),
   };
 }
 
+/** An error's text may contain a URL with credentials. */
+function toMessage(text: string): string {
+  return cut(redactCredentials(text));
+}
+
 function cut(text: string): string {
-  return text.length > MAX_SHOWN
-    ? `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`
-    : text;
+  if (text.length <= MAX_SHOWN) return text;
+  return `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`;
 }
 
 function toTime(ms: number): string {

@@ -9,8 +9,7 @@ import {
   peerAddress,
   resolveClient,
 } from "../../../src/http/client_address.ts";
-import { RequestUrls } from "../../../src/http/request_urls.ts";
-import type { RouteContext } from "../../../src/http/routes.ts";
+import { RequestUrls, type RouteContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import {
   type Log,

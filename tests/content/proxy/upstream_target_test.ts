@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { upstreamTarget } from "../../../src/content/proxy/reverse_proxy.ts";
-import { RequestUrls } from "../../../src/http/request_urls.ts";
+import { RequestUrls } from "../../../src/http/routes.ts";
 
 function assertTarget(
   target: string,

@@ -4,8 +4,7 @@ import {
   type StaticContent,
 } from "../../../src/content/static/static_content.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { RequestUrls } from "../../../src/http/request_urls.ts";
-import type { RouteContext } from "../../../src/http/routes.ts";
+import { RequestUrls, type RouteContext } from "../../../src/http/routes.ts";
 import { type Log, silentLog } from "../../../src/observe/log.ts";
 import type { ConfigScript } from "../../../src/pages/config_script.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";

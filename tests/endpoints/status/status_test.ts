@@ -8,7 +8,7 @@ import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import {
   STATUS_PAGE,
   STATUS_POLICY,
-} from "../../../src/endpoints/status/bundle.ts";
+} from "../../../src/endpoints/status/status_page.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -234,7 +234,7 @@ Deno.test("GET /status has a policy with the hashes of its own style and script,
 
 Deno.test("STATUS_PAGE and STATUS_POLICY are the current output of bundle_client.ts", async () => {
   const hint =
-    "tools/status_page or src/endpoints/status was changed: run `deno run -A tools/bundle_client.ts`";
+    "tools/status_page was changed: run `deno run -A tools/bundle_client.ts`";
   assertEquals(
     { page: STATUS_PAGE, policy: STATUS_POLICY },
     await bundleStatusPage(),

@@ -1,5 +1,5 @@
+import { copyHeaders, parseList, TOKEN } from "../../src/http/headers.ts";
 import { assertEquals } from "@std/assert";
-import { copyHeaders } from "../../src/http/copy_headers.ts";
 
 Deno.test("copyHeaders() keeps each Set-Cookie, and joins other headers of one name", () => {
   const headers = new Headers([["Set-Cookie", "a=1"], ["Vary", "Origin"], [
@@ -21,4 +21,17 @@ Deno.test("copyHeaders() selects by the name in lower case", () => {
     (name) => name !== "x-one",
   );
   assertEquals([...copy], [["x-two", "2"]]);
+});
+
+Deno.test("parseList() returns the elements of a header without white space and empty ones", () => {
+  const headers = [null, "", ",", " a , b,,c\t,", "A"];
+  assertEquals(headers.map(parseList), [[], [], [], ["a", "b", "c"], ["A"]]);
+});
+
+Deno.test("TOKEN matches a token of RFC 9110", () => {
+  const texts = ["keep-alive", "a.b~c", "", "a b", "a:b", '"a"', "ä"];
+  assertEquals(texts.filter((text) => TOKEN.test(text)), [
+    "keep-alive",
+    "a.b~c",
+  ]);
 });

@@ -1,6 +1,6 @@
 import { realpathSync } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
 import type { NodeHandler } from "../http/node_handler.ts";
 import type { ViteConfig } from "./vite.ts";
 
@@ -54,22 +54,20 @@ export function denyFiles(
   { base }: ViteConfig,
   folders: readonly string[],
 ): NodeHandler {
-  return (request, response, next = () => {}) => {
+  return async (request, response, next = () => {}) => {
     const names = namesIn(request.url ?? "/", base);
     const files = [...folders, "/"].flatMap((folder) =>
       names.map((name) => resolve(folder, name))
     );
-    findSame(files, paths).then((found) => {
-      if (found === undefined) return next();
-      response.writeHead(403, {
-        "content-type": "text/plain; charset=utf-8",
-        "cache-control": "no-store",
-      });
-      response.write(
-        new TextEncoder().encode("The gateway reads this file: no page may.\n"),
-      );
-      response.end();
-    }).catch(next);
+    const found = await findSame(files, paths);
+    if (found === undefined) return next();
+    response.writeHead(403, {
+      "content-type": "text/plain; charset=utf-8",
+      "cache-control": "no-store",
+    });
+    const text = "The gateway reads this file: no page may.\n";
+    response.write(new TextEncoder().encode(text));
+    response.end();
   };
 }
 
@@ -110,44 +108,8 @@ function decode(path: string): string {
   }
 }
 
-/** @throws {Error} If a module is one of the files, which would become part of a page. */
-export async function rejectModule(
-  id: string,
-  paths: readonly string[],
-  { root }: ViteConfig,
-): Promise<void> {
-  const found = await findSame([id.replace(/[?#].*$/s, "")], paths);
-  if (found === undefined) return;
-  throw new Error(
-    `Cannot import ${
-      relative(root, found)
-    }: what the plugin reads is for no page`,
-  );
-}
-
-/** @throws {Error} If a build would copy one of the files, since it is in the folder of public files. */
-export async function rejectPublicFiles(
-  paths: readonly string[],
-  { root, publicDir, build }: ViteConfig,
-): Promise<void> {
-  if (publicDir === "" || build.copyPublicDir === false) return;
-  const names = await readdir(publicDir, { recursive: true }).catch(() => []); // there may be no such folder
-  const found = await findSame(
-    names.map((name) => join(publicDir, name)),
-    paths,
-  );
-  if (found === undefined) return;
-  throw new Error(
-    `Cannot build: ${
-      relative(root, found)
-    } would be part of the build, for everyone to read; expected it outside of ${
-      relative(root, publicDir)
-    }`,
-  );
-}
-
 /** Returns the first of the files that is the same, by whatever name or link, as one of some paths. */
-async function findSame(
+export async function findSame(
   files: readonly string[],
   paths: readonly string[],
 ): Promise<string | undefined> {

@@ -1,0 +1,128 @@
+/** The parts of a browser's `globalThis` that the client uses. Tests replace them. */
+export interface Browser {
+  /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
+  readonly document?: {
+    readonly hidden: boolean;
+    getElementById(id: string): PageElement | null;
+  };
+  /** URLs are resolved against it: a `<base>` element in the page could lead them to another origin. */
+  readonly location: { readonly origin: string };
+  readonly EventSource: new (url: string) => EventStream;
+  /** `subtle` is missing in pages over plain HTTP, except from localhost (Web Cryptography API §10). */
+  readonly crypto: {
+    readonly subtle?: Pick<
+      typeof globalThis.crypto.subtle,
+      "decrypt" | "digest" | "importKey"
+    >;
+  };
+  readonly console: { warn(message: string): void };
+  readonly Math: { random(): number };
+  /** Reports an error without a caller to the `error` listeners and the console of the page. */
+  reportError(error: unknown): void;
+  fetch(url: string): Promise<Response>;
+  addEventListener(type: PageEvent, listener: () => void): void;
+  setTimeout(callback: () => void, ms: number): unknown;
+}
+
+/** An event of the page that the client listens to; `visibilitychange` bubbles from the document. */
+export type PageEvent = "online" | "pagehide" | "pageshow" | "visibilitychange";
+
+/** The part of the element with the payload that the client uses. */
+export interface PageElement {
+  readonly textContent: string | null;
+  getAttribute(name: string): string | null;
+}
+
+/** The parts of a `MessageEvent` that the client uses. */
+export interface StreamMessage {
+  readonly type: string;
+  readonly data: string;
+  readonly lastEventId: string;
+}
+
+/** The part of an `EventSource` that the client uses. */
+export interface EventStream {
+  readonly readyState: number;
+  onopen: ((event: never) => void) | null;
+  onerror: ((event: never) => void) | null;
+  addEventListener(
+    type: string,
+    listener: (event: StreamMessage) => void,
+  ): void;
+  close(): void;
+}
+
+/** The error of {@linkcode Client.getSecure}. The message says why and, where possible, what to do. */
+export class REPError extends Error {
+  /** `"REPError"`, also in minified code. */
+  override name = "REPError";
+}
+
+/** Values of variables by name. */
+export type Values = Readonly<Record<string, string>>;
+
+/** The configuration in a page (REP-RFC-0001 §4.3). */
+export interface Payload {
+  readonly public: Values;
+  /** The encrypted SENSITIVE values: base64 of nonce, ciphertext and tag. */
+  readonly sensitive?: string;
+  readonly _meta: {
+    readonly version: string;
+    readonly injected_at: string;
+    readonly integrity: string;
+    readonly key_endpoint?: string;
+    readonly hot_reload?: string;
+  };
+}
+
+/** A payload and the element that contains it. */
+export interface Page {
+  readonly payload: Payload;
+  readonly element: PageElement;
+  readonly values: Values;
+  /** The URL of the stream of changes since the payload was generated; `undefined` without hot reload. */
+  readonly changes: URL | undefined;
+}
+
+/** Reads the payload of the page. A malformed one is reported and treated like a missing one (REP-RFC-0001 §5.3). */
+export function readPage(browser: Browser): Page | undefined {
+  const element = browser.document?.getElementById("__rep__");
+  if (!element) return undefined;
+  try {
+    const payload: Payload = JSON.parse(element.textContent!);
+    const { ...values } = payload.public; // throws if it is missing
+    const path = payload._meta.hot_reload;
+    const changes = path ? new URL(path, browser.location.origin) : undefined;
+    return { payload, element, values, changes };
+  } catch (cause) {
+    browser.reportError(
+      new REPError("Cannot read the page's configuration", { cause }),
+    );
+    return undefined;
+  }
+}
+
+/**
+ * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over
+ * plain HTTP, which does not protect the page in the first place, the text counts as intact.
+ */
+export async function isIntact(
+  element: PageElement,
+  { crypto }: Browser,
+): Promise<boolean> {
+  const integrity = element.getAttribute("data-rep-integrity");
+  if (!integrity || !crypto.subtle) return true;
+  const text = encode(element.textContent!);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
+  return integrity === `sha256-${btoa(String.fromCharCode(...digest))}`;
+}
+
+/** Returns a frozen copy without a prototype, in which names such as `toString` are not found unless configured. */
+export function freezeValues(values: Values | undefined): Values {
+  return Object.freeze({ __proto__: null, ...values } as unknown as Values);
+}
+
+/** Encodes text as UTF-8. */
+export function encode(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}

@@ -164,7 +164,8 @@ export async function createGateway(
   options: GatewayOptions = {},
 ): Promise<Gateway> {
   const resolved = resolveOptions(options);
-  const content = await openContent(resolved);
+  const { clock, log, metrics } = resolved;
+  const content = await openContent(resolved, { clock, log, metrics });
   const core = new Core(
     resolved,
     resolved.hotReload ? await loadChanges() : undefined,

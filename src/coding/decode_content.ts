@@ -1,25 +1,17 @@
+import type { Transform } from "node:stream";
 import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
-import {
-  type BodyReader,
-  type BodyTransformer,
-  transformBody,
-} from "./transform_body.ts";
-
-type Bytes = Uint8Array<ArrayBuffer>;
-
-/** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
-type HeaderLength = (bytes: Uint8Array) => number | "invalid" | undefined;
-
-/** Returns the error in which content ends that cannot be decoded. */
-type ToError = (error: unknown) => Error;
+import { type BodyReader, transformBody } from "./transform_body.ts";
 
 /** How content in one coding is decoded. */
 interface Decoder {
-  readonly create: () => BodyTransformer;
-  readonly headerLength?: HeaderLength;
+  readonly create: () => Transform;
+  /** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
+  readonly headerLength?: (
+    bytes: Uint8Array,
+  ) => number | "invalid" | undefined;
 }
 
 const GZIP: Decoder = {
@@ -34,12 +26,12 @@ const GZIP: Decoder = {
  * The decoders produce 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk
  * contains into memory at once: up to 1,000 times its size with gzip, and far more with Brotli.
  */
-const DECODERS: Readonly<Record<string, Decoder>> = {
-  "br": { create: createBrotliDecompress },
-  "deflate": { create: createInflateRaw, headerLength: zlibHeaderLength },
-  "gzip": GZIP,
-  "x-gzip": GZIP,
-};
+const DECODERS: ReadonlyMap<string, Decoder> = new Map([
+  ["br", { create: createBrotliDecompress }],
+  ["deflate", { create: createInflateRaw, headerLength: zlibHeaderLength }],
+  ["gzip", GZIP],
+  ["x-gzip", GZIP],
+]);
 
 /** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
 const ENCODED_CONTENT_HEADERS = [
@@ -63,27 +55,26 @@ const ENCODED_CONTENT_HEADERS = [
  */
 export function decodeContent(
   response: Response,
-  toError: ToError = decodingError,
+  toError: (error: unknown) => Error = decodingError,
 ): Response {
-  const codings = contentCodings(response.headers);
-  const [coding = ""] = codings;
-  if (
-    codings.length !== 1 || !Object.hasOwn(DECODERS, coding) ||
-    response.headers.has("content-range")
-  ) {
-    return response;
-  }
   const { body, status, statusText } = response;
-  const { create, headerLength } = DECODERS[coding]!;
-  const readFirst = headerLength &&
-    ((reader: BodyReader) => readPastHeader(reader, headerLength, toError));
-  const decoded = body &&
-    transformBody(body, { transformer: create(), readFirst, toError });
-  return new Response(decoded, {
-    status,
-    statusText,
-    headers: decodedHeaders(response.headers),
+  const [coding = "", ...others] = contentCodings(response.headers);
+  const decoder = DECODERS.get(coding);
+  const isPartial = response.headers.has("content-range");
+  if (decoder === undefined || others.length > 0 || isPartial) return response;
+  const headers = decodedHeaders(response.headers);
+  const init = { status, statusText, headers };
+  if (body === null) return new Response(null, init);
+  const { create, headerLength } = decoder;
+  function skipHeader(reader: BodyReader) {
+    return readPastHeader(reader, headerLength!, toError);
+  }
+  const decoded = transformBody(body, {
+    transformer: create(),
+    readFirst: headerLength && skipHeader,
+    toError,
   });
+  return new Response(decoded, init);
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -95,28 +86,27 @@ const NO_CONTENT = Uint8Array.of(3, 0);
 /** Returns the bytes that arrive with the end of the header, as the first ones of the body. */
 async function readPastHeader(
   reader: BodyReader,
-  headerLength: HeaderLength,
-  toError: ToError,
-) {
-  for (let header: Bytes = new Uint8Array();;) {
+  headerLength: NonNullable<Decoder["headerLength"]>,
+  toError: (error: unknown) => Error,
+): ReturnType<BodyReader["read"]> {
+  let header = new Uint8Array();
+  let length: ReturnType<typeof headerLength>;
+  while (length === undefined) {
     const { done, value } = await reader.read();
-    if (done && header.length > 0) throw toError("expected a complete header");
-    if (done) return { done: false, value: NO_CONTENT } as const;
-    header = header.length === 0 ? value : concat([header, value]);
-    const length = headerLength(header);
-    if (typeof length === "number") {
-      return { done: false, value: header.subarray(length) } as const;
-    }
-    if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
-      throw toError("expected a header");
-    }
+    if (done && header.length === 0) return { done: false, value: NO_CONTENT };
+    if (done) throw toError("expected a complete header");
+    header = concat([header, value]);
+    length = headerLength(header);
+    if (length === "invalid" || header.length > MAX_HEADER_BYTES) break;
   }
+  if (typeof length !== "number") throw toError("expected a header");
+  return { done: false, value: header.subarray(length) };
 }
 
 /** Flags of a gzip header (RFC 1952 §2.3.1). */
 const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
 
-function gzipHeaderLength(bytes: Uint8Array): ReturnType<HeaderLength> {
+function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
   if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
   let length = 10;
@@ -148,8 +138,8 @@ function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
  */
 export function filterAcceptEncoding(accepted: string | null): string {
   const kept = parseCodings(accepted).filter((item) => {
-    const [coding = ""] = item.split(";", 1).map((name) => name.trim());
-    return coding === "identity" || Object.hasOwn(DECODERS, coding);
+    const coding = item.replace(/;.*/, "").trim();
+    return coding === "identity" || DECODERS.has(coding);
   });
   return kept.join(", ") || "identity";
 }

@@ -1,6 +1,6 @@
 import { concat } from "../values/concat.ts";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
-import { insertScript } from "./inject_script.ts";
+import { insertScript } from "./insert_script.ts";
 
 /** A range of a document, in bytes. */
 interface Range {

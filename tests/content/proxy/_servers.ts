@@ -1,10 +1,8 @@
-import { createResponse } from "../../../src/coding/response_content.ts";
+import { createResponse } from "../../../src/pages/page_response.ts";
 import {
   type ProxyRequestOptions,
   ReverseProxy,
-  type ReverseProxyOptions,
 } from "../../../src/content/proxy/reverse_proxy.ts";
-import { Transfers } from "../../../src/content/transfers.ts";
 import {
   peerAddress,
   resolveClient,
@@ -36,21 +34,19 @@ export interface ServeProxyOptions {
 /** Creates a proxy for an upstream. */
 export function createProxy(
   upstream: URL,
-  options: Partial<ReverseProxyOptions> = {},
+  options: ServeProxyOptions = {},
+  log: Log = silentLog,
 ): ReverseProxy {
-  const { clock = systemClock, log = silentLog } = options;
-  return new ReverseProxy({
+  const settings = {
     upstream,
-    transfers: new Transfers({ clock, log, maxTransfers: 10_000 }),
-    rejectWebsockets: false,
-    timeoutMs: 30_000,
     basePath: "",
-    preserveHost: false,
-    log,
-    metrics: noMetrics,
-    clock,
-    ...options,
-  });
+    preserveHost: options.preserveHost ?? false,
+    timeoutMs: 30_000,
+    maxTransfers: options.maxTransfers ?? 10_000,
+    rejectWebsockets: options.rejectWebsockets ?? false,
+  };
+  const clock = options.clock ?? systemClock;
+  return new ReverseProxy(settings, { clock, log, metrics: noMetrics });
 }
 
 /** Returns what a proxy responds, without decoding it. */
@@ -69,7 +65,6 @@ export interface ProxyServer extends AsyncDisposable {
   url: string;
   port: number;
   proxy: ReverseProxy;
-  transfers: Transfers;
   /** The warnings that were logged. */
   warnings: [string, LogFields | undefined][];
 }
@@ -84,13 +79,6 @@ export function serveProxy(
   upstream: { port: number },
   options: ServeProxyOptions = {},
 ): ProxyServer {
-  const {
-    base = "/",
-    clock = systemClock,
-    preserveHost = false,
-    request: requestOptions,
-  } = options;
-  const { maxTransfers = 10_000, rejectWebsockets = false } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = {
     debug() {},
@@ -98,15 +86,9 @@ export function serveProxy(
     warn: (...line) => void warnings.push(line as never),
     error() {},
   };
+  const { base = "/" } = options;
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
-  const transfers = new Transfers({ clock, log, maxTransfers });
-  const proxy = createProxy(url, {
-    log,
-    clock,
-    preserveHost,
-    transfers,
-    rejectWebsockets,
-  });
+  const proxy = createProxy(url, options, log);
   const server = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen() {} },
     async (request, info) => {
@@ -115,7 +97,7 @@ export function serveProxy(
           proxy,
           request,
           contextOf(request, peerAddress(info.remoteAddr)),
-          requestOptions,
+          options.request,
         );
       } catch (error) {
         if (error instanceof Problem) return problemResponse(error);
@@ -128,7 +110,6 @@ export function serveProxy(
     url: `http://127.0.0.1:${port}`,
     port,
     proxy,
-    transfers,
     warnings,
     async [Symbol.asyncDispose]() {
       proxy.close();

@@ -5,8 +5,11 @@ import {
   assertStrictEquals,
   assertThrows,
 } from "@std/assert";
-import { MAX_HEAD_BYTES } from "../../src/pages/insertion_point.ts";
-import { injectScript, insertScript } from "../../src/pages/inject_script.ts";
+import {
+  injectScript,
+  insertScript,
+  MAX_HEAD_BYTES,
+} from "../../src/pages/insert_script.ts";
 import { assertInserted } from "./_html_oracle.ts";
 
 const SCRIPT = '<script id="__rep__">{}</script>';

@@ -2,29 +2,21 @@ import { eTag } from "@std/http/etag";
 import type { Representation, StreamedBody } from "../http/send.ts";
 import { isCompressible } from "./content_coding.ts";
 
-/** A content coding in which a file may be available as a second file (RFC 9110 §8.4.1). */
-interface Coding {
-  /** Its name in HTTP. */
-  readonly name: "br" | "zstd" | "gzip";
-  /** The suffix of the compressed file's name. */
-  readonly suffix: ".br" | ".zst" | ".gz";
-}
-
-/** The supported codings, the preferred one first. */
-export const CODINGS: readonly Coding[] = [
+/** The content codings in which a file may be available as a second file (RFC 9110 §8.4.1), the preferred one first. */
+export const CODINGS = [
   { name: "br", suffix: ".br" },
   { name: "zstd", suffix: ".zst" },
   { name: "gzip", suffix: ".gz" },
-];
+] as const;
+
+/** The content coding of a representation; `identity` means none. */
+export type RepresentationCoding = typeof CODINGS[number]["name"] | "identity";
 
 /** The codings that content is compressed in here, the preferred one first. */
 export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
 
 /** The name of a coding that content is compressed in here. */
 export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
-
-/** The content coding of a representation; `identity` means none. */
-export type RepresentationCoding = Coding["name"] | "identity";
 
 /** A resource in one content coding. */
 export interface CodedBody {

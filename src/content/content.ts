@@ -1,8 +1,6 @@
 import type { RouteContext } from "../http/routes.ts";
-import type { Log } from "../observe/log.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
-import type { Clock } from "../values/clock.ts";
+import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
 import type { RequestCounts } from "./transfers.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
@@ -27,7 +25,7 @@ export interface Content {
 }
 
 /** What is served, as the options of the gateway name it. */
-export interface ContentSettings {
+export interface ContentSettings extends ProxySettings {
   readonly staticDir: string | undefined;
   /** How many bytes of files are kept in memory. */
   readonly staticCacheBytes: number;
@@ -36,22 +34,6 @@ export interface ContentSettings {
   /** Returns the paths of files and directories that are never served from the directory. */
   readonly neverServed: () => Promise<readonly string[]>;
   readonly upstream: URL | undefined;
-  /** Removed from the path of each request. */
-  readonly basePath: string;
-  /** Whether the upstream gets the host that the client requests. */
-  readonly preserveHost: boolean;
-  readonly upstreamTimeoutMs: number;
-  /** The maximum number of files and upstream responses that are being sent. */
-  readonly maxTransfers: number;
-  /** Whether WebSockets to the upstream are rejected. */
-  readonly rejectWebsockets: boolean;
-}
-
-/** What a directory and an upstream use. */
-export interface ContentServices {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: Metrics;
 }
 
 /**
@@ -62,7 +44,7 @@ export interface ContentServices {
  */
 export async function openContent(
   settings: ContentSettings,
-  services: ContentServices,
+  services: ProxyServices,
 ): Promise<Content | undefined> {
   const { staticDir, upstream } = settings;
   if (staticDir !== undefined && upstream !== undefined) {
@@ -87,7 +69,7 @@ export async function openContent(
 async function openDirectory(
   directory: string,
   settings: ContentSettings,
-  { clock, log }: ContentServices,
+  { clock, log }: ProxyServices,
 ): Promise<Content> {
   const { openStaticContent } = await import("./static/static_content.ts");
   const { Compressor } = await import("../coding/compressor.ts");
@@ -106,17 +88,9 @@ async function openDirectory(
 
 async function openUpstream(
   upstream: URL,
-  settings: ContentSettings,
-  services: ContentServices,
+  settings: ProxySettings,
+  services: ProxyServices,
 ): Promise<Content> {
-  const { ProxiedContent } = await import("./proxy/proxied_content.ts");
-  const proxySettings = {
-    upstream,
-    basePath: settings.basePath,
-    preserveHost: settings.preserveHost,
-    timeoutMs: settings.upstreamTimeoutMs,
-    maxTransfers: settings.maxTransfers,
-    rejectWebsockets: settings.rejectWebsockets,
-  };
-  return new ProxiedContent(proxySettings, services);
+  const { ReverseProxy } = await import("./proxy/reverse_proxy.ts");
+  return new ReverseProxy(upstream, settings, services);
 }

@@ -79,8 +79,7 @@ export class Transfers {
 export class Transfer {
   readonly #clock: Clock;
   readonly #onEnd: () => void;
-  #cancelLook: (() => void) | undefined;
-  #waiting: { readonly since: number; readonly cancel: () => void } | undefined;
+  #cancelTimer = () => {};
   #hasEnded = false;
 
   constructor(clock: Clock, onEnd: () => void) {
@@ -94,33 +93,20 @@ export class Transfer {
    * @param cancel Called when that has lasted for a minute. It has to end the body.
    */
   waits(cancel: () => void): void {
-    this.#waiting = { since: this.#clock.monotonic(), cancel };
-    if (this.#cancelLook === undefined) this.#lookAfter(MAX_WAIT_MS); // one timer for the whole body, not for each chunk
+    this.#cancelTimer = this.#clock.after(MAX_WAIT_MS, cancel, true);
   }
 
   /** The client reads again. */
   reads(): void {
-    this.#waiting = undefined;
+    this.#cancelTimer();
   }
 
   /** The response has been sent, or was cancelled. Only the first call has an effect. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#cancelLook?.();
+    this.#cancelTimer();
     this.#onEnd();
-  }
-
-  #lookAfter(ms: number): void {
-    this.#cancelLook = this.#clock.after(ms, () => this.#look(), true);
-  }
-
-  #look(): void {
-    if (this.#waiting === undefined) return this.#lookAfter(MAX_WAIT_MS);
-    const { since, cancel } = this.#waiting;
-    const left = since + MAX_WAIT_MS - this.#clock.monotonic();
-    if (left > 0) this.#lookAfter(left);
-    else cancel();
   }
 }
 

@@ -19,10 +19,13 @@ export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
 ): Uint8Array<ArrayBuffer> | undefined {
-  const without = removeRanges(
-    document,
-    findConfigScripts(document).map(({ element }) => element),
-  );
+  const kept: Uint8Array[] = [];
+  let end = 0;
+  for (const { element } of findConfigScripts(document)) {
+    kept.push(document.subarray(end, element.start));
+    end = element.end;
+  }
+  const without = concat([...kept, document.subarray(end)]);
   const result = insertScript(without, script);
   return result === without ? undefined : result;
 }
@@ -45,17 +48,13 @@ function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
   const found: ConfigScriptRange[] = [];
   let open: Token | undefined;
   for (const token of new HtmlTokenizer().read(document)) {
-    const { kind, name, start, end } = token;
-    if (open) {
-      found.push({
-        element: { start: open.start, end },
-        text: { start: open.end, end: start },
-      });
+    if (open !== undefined) {
+      const element = { start: open.start, end: token.end };
+      const text = { start: open.end, end: token.start };
+      found.push({ element, text });
     }
-    open =
-      kind === "startTag" && name === "script" && hasConfigId(document, token)
-        ? token
-        : undefined;
+    const isScript = token.kind === "startTag" && token.name === "script";
+    open = isScript && hasConfigId(document, token) ? token : undefined;
   }
   return found;
 }
@@ -63,15 +62,4 @@ function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
 function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
   const tag = new TextDecoder("latin1").decode(document.subarray(start, end));
   return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
-}
-
-function removeRanges(
-  document: Uint8Array<ArrayBuffer>,
-  ranges: readonly Range[],
-): Uint8Array<ArrayBuffer> {
-  const starts = [0, ...ranges.map(({ end }) => end)];
-  const ends = [...ranges.map(({ start }) => start), document.length];
-  return concat(
-    starts.map((start, index) => document.subarray(start, ends[index])),
-  );
 }

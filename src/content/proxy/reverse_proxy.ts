@@ -3,7 +3,14 @@ import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
-import type { ResponseContent } from "../../pages/page_response.ts";
+import type { GetConfigScript } from "../../pages/config_script.ts";
+import { isFragmentRequest } from "../../pages/page.ts";
+import {
+  headersToOmit,
+  injectPage,
+  mayExpectPage,
+  type ResponseContent,
+} from "../../pages/page_response.ts";
 import type { Clock } from "../../values/clock.ts";
 import {
   InFlight,
@@ -21,10 +28,8 @@ import { BrokenBodyError, type UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
-/** What is forwarded where. */
+/** How requests are forwarded, as the options of the gateway name it. */
 export interface ProxySettings {
-  /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
-  readonly upstream: URL;
   /** Removed from the path of each request. */
   readonly basePath: string;
   /** Whether the upstream gets the host that the client requests. Not with WebSockets: Deno does not let it be set. */
@@ -33,9 +38,10 @@ export interface ProxySettings {
    * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
    * has no time limit.
    */
-  readonly timeoutMs: number;
+  readonly upstreamTimeoutMs: number;
   /** The maximum number of responses that are being sent. */
   readonly maxTransfers: number;
+  /** Whether WebSockets to the upstream are rejected. */
   readonly rejectWebsockets: boolean;
 }
 
@@ -54,8 +60,9 @@ export interface ProxyRequestOptions {
   readonly omitHeaders: readonly string[];
 }
 
-/** Forwards requests to the upstream. */
+/** Forwards requests to an upstream, and injects the configuration into its pages. */
 export class ReverseProxy {
+  readonly #url: URL;
   readonly #settings: ProxySettings;
   readonly #services: ProxyServices;
   readonly #upstream: Upstream;
@@ -66,13 +73,48 @@ export class ReverseProxy {
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
-  constructor(settings: ProxySettings, services: ProxyServices) {
-    const { upstream, timeoutMs, maxTransfers } = settings;
+  /**
+   * @param upstream As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each
+   * request.
+   */
+  constructor(
+    upstream: URL,
+    settings: ProxySettings,
+    services: ProxyServices,
+  ) {
+    const { upstreamTimeoutMs, maxTransfers } = settings;
     const { clock, log } = services;
+    this.#url = upstream;
     this.#settings = settings;
     this.#services = services;
-    this.#upstream = new Upstream(upstream, timeoutMs, clock);
+    this.#upstream = new Upstream(upstream, upstreamTimeoutMs, clock);
     this.#transfers = new Transfers({ clock, log, maxTransfers });
+  }
+
+  /**
+   * Forwards a request, and injects the configuration into the response if it is a page. A page that the upstream
+   * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
+   * both a secret and text of an attacker (BREACH).
+   *
+   * @throws {Problem} As {@linkcode ReverseProxy.forward} does.
+   */
+  async respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Promise<Response> {
+    const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
+    const response = await this.forward(request, context, {
+      mayDecode: mayExpectPage(headers),
+      omitHeaders: headersToOmit(request),
+    });
+    const coding = response.headers.get("content-encoding");
+    const { log } = this.#services;
+    const page = await injectPage(response, request, getConfigScript, log);
+    const wasDecoded = coding !== null && !page.headers.has("content-encoding");
+    if (!wasDecoded || isFragmentRequest(headers)) return page;
+    const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
+    return encodeContent(page, { method, headers }, coding);
   }
 
   /**
@@ -194,7 +236,6 @@ export class ReverseProxy {
     context: RouteContext,
     exchange: Exchange,
   ): Promise<Response> {
-    const { upstream, timeoutMs } = this.#settings;
     this.#webSockets++;
     const onClose = () => {
       this.#webSockets--;
@@ -202,10 +243,10 @@ export class ReverseProxy {
     };
     try {
       return await proxyWebSocket(request, {
-        upstream,
+        upstream: this.#url,
         target: this.#targetOf(context),
         headers: this.#headersFor(request, context),
-        timeoutMs,
+        timeoutMs: this.#settings.upstreamTimeoutMs,
         clock: this.#services.clock,
         shutdown: this.#shutdown.signal,
         allHeldBytes: this.#webSocketBytes,
@@ -218,8 +259,7 @@ export class ReverseProxy {
   }
 
   #targetOf({ url }: RouteContext): string {
-    const { upstream, basePath } = this.#settings;
-    return upstreamTarget(upstream, url, basePath);
+    return upstreamTarget(this.#url, url, this.#settings.basePath);
   }
 
   #headersFor({ headers }: Request, { client }: RouteContext): Headers {

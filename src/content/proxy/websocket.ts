@@ -337,34 +337,21 @@ const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
  */
 const MIN_BYTES_EACH = 64 * 1024;
 
-/** Counts the bytes that all holders together hold. */
+/** Counts the bytes that all holders together hold. They are asked, since no event reports that they hold less. */
 export class HeldBytes {
-  /** What each holder was last known to hold. It may hold less by now, since no event reports that. */
-  readonly #counted = new Map<Holder, number>();
-  #total = 0;
+  readonly #holders = new Set<Holder>();
 
-  /** Counts `size` more bytes that a holder is about to hold, and returns whether there is room for them. */
+  /** Returns whether there is room for `size` more bytes of a holder. */
   hasRoomFor(holder: Holder, size: number): boolean {
-    this.#count(holder, size);
-    if (this.#total <= MAX_TOTAL_BYTES) return true;
-    for (const other of [...this.#counted.keys()]) {
-      this.#count(other, other === holder ? size : 0);
-    }
-    return this.#total <= MAX_TOTAL_BYTES ||
-      holder.heldBytes + size <= MIN_BYTES_EACH;
+    this.#holders.add(holder);
+    if (holder.heldBytes + size <= MIN_BYTES_EACH) return true;
+    let total = size;
+    for (const { heldBytes } of this.#holders) total += heldBytes;
+    return total <= MAX_TOTAL_BYTES;
   }
 
   /** Stops counting a holder. */
   remove(holder: Holder): void {
-    this.#total -= this.#counted.get(holder) ?? 0;
-    this.#counted.delete(holder);
-  }
-
-  #count(holder: Holder, size: number): void {
-    this.remove(holder);
-    const bytes = holder.heldBytes + size;
-    if (bytes === 0) return;
-    this.#counted.set(holder, bytes);
-    this.#total += bytes;
+    this.#holders.delete(holder);
   }
 }

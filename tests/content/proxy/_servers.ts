@@ -38,15 +38,18 @@ export function createProxy(
   log: Log = silentLog,
 ): ReverseProxy {
   const settings = {
-    upstream,
     basePath: "",
     preserveHost: options.preserveHost ?? false,
-    timeoutMs: 30_000,
+    upstreamTimeoutMs: 30_000,
     maxTransfers: options.maxTransfers ?? 10_000,
     rejectWebsockets: options.rejectWebsockets ?? false,
   };
   const clock = options.clock ?? systemClock;
-  return new ReverseProxy(settings, { clock, log, metrics: noMetrics });
+  return new ReverseProxy(upstream, settings, {
+    clock,
+    log,
+    metrics: noMetrics,
+  });
 }
 
 /** Returns what a proxy responds, without decoding it. */

@@ -3,7 +3,7 @@ import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
-import { type BodyReader, transformBody } from "./transform_body.ts";
+import { transformBody } from "./transform_body.ts";
 
 /** How content in one coding is decoded. */
 interface Decoder {
@@ -66,15 +66,10 @@ export function decodeContent(
   const init = { status, statusText, headers };
   if (body === null) return new Response(null, init);
   const { create, headerLength } = decoder;
-  function skipHeader(reader: BodyReader) {
-    return readPastHeader(reader, headerLength!, toError);
-  }
-  const decoded = transformBody(body, {
-    transformer: create(),
-    readFirst: headerLength && skipHeader,
-    toError,
-  });
-  return new Response(decoded, init);
+  const compressed = headerLength === undefined
+    ? body
+    : body.pipeThrough(headerRemover(headerLength, toError));
+  return new Response(transformBody(compressed, create(), toError), init);
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -83,24 +78,31 @@ const MAX_HEADER_BYTES = 4_096;
 /** Compressed data without content: some servers send a coding with an empty body. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Returns the bytes that arrive with the end of the header, as the first ones of the body. */
-async function readPastHeader(
-  reader: BodyReader,
+/** Removes the header before the compressed data. */
+function headerRemover(
   headerLength: NonNullable<Decoder["headerLength"]>,
   toError: (error: unknown) => Error,
-): ReturnType<BodyReader["read"]> {
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   let header = new Uint8Array();
-  let length: ReturnType<typeof headerLength>;
-  while (length === undefined) {
-    const { done, value } = await reader.read();
-    if (done && header.length === 0) return { done: false, value: NO_CONTENT };
-    if (done) throw toError("expected a complete header");
-    header = concat([header, value]);
-    length = headerLength(header);
-    if (length === "invalid" || header.length > MAX_HEADER_BYTES) break;
-  }
-  if (typeof length !== "number") throw toError("expected a header");
-  return { done: false, value: header.subarray(length) };
+  let isRemoved = false;
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (isRemoved) return controller.enqueue(chunk);
+      header = concat([header, chunk]);
+      const length = headerLength(header);
+      if (typeof length === "number") {
+        isRemoved = true;
+        controller.enqueue(header.subarray(length));
+      } else if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
+        throw toError("expected a header");
+      }
+    },
+    flush(controller) {
+      if (isRemoved) return;
+      if (header.length > 0) throw toError("expected a complete header");
+      controller.enqueue(NO_CONTENT);
+    },
+  });
 }
 
 /** Flags of a gzip header (RFC 1952 §2.3.1). */

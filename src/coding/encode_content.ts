@@ -52,7 +52,7 @@ export async function encodeThoroughly(
     ? createBrotliCompress({ params })
     : createGzip({ level: 6 });
   const body = ReadableStream.from([bytes]);
-  const encoded = transformBody(body, { transformer, toError: encodingError });
+  const encoded = transformBody(body, transformer, encodingError);
   return await new Response(encoded).bytes();
 }
 
@@ -87,7 +87,7 @@ export function encodeContent(
   headers.delete("content-length");
   if (body === null || method === "HEAD") return new Response(body, init);
   const transformer = ENCODERS[coding]();
-  const encoded = transformBody(body, { transformer, toError: encodingError });
+  const encoded = transformBody(body, transformer, encodingError);
   return new Response(encoded, init);
 }
 

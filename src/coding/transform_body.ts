@@ -1,36 +1,22 @@
 import type { Transform } from "node:stream";
 
-/** The reader of a body. */
-export type BodyReader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
-
-/** How {@linkcode transformBody} transforms a body. */
-interface TransformOptions {
-  /** A decoder or an encoder of `node:zlib`. */
-  readonly transformer: Transform;
-  /** Converts an error of the transformer. */
-  readonly toError: (error: unknown) => Error;
-  /** Reads the first bytes that are transformed. @default {as they are} */
-  readonly readFirst?: ((reader: BodyReader) => Reading) | undefined;
-}
-
-/** What reading a chunk returns. */
-type Reading = ReturnType<BodyReader["read"]>;
-
 /**
  * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: a chunk is read when the one
  * before has been transformed and read. An error of the body itself is an error of the result.
+ *
+ * @param toError Converts an error of the transformer.
  */
 export function transformBody(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  options: TransformOptions,
+  transformer: Transform,
+  toError: (error: unknown) => Error,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const { transformer, toError, readFirst } = options;
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array> = transformer
     [Symbol.asyncIterator]();
   let failure: unknown; // of the body itself
   transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
-  feed(reader, transformer, readFirst).catch((error) => {
+  feed(reader, transformer).catch((error) => {
     failure = error;
     transformer.destroy(error);
   });
@@ -61,12 +47,11 @@ const SLICE_BYTES = 32 * 1024;
 
 /** Passes the body to its transformer, the next slice when the last one has been transformed. */
 async function feed(
-  reader: BodyReader,
+  reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   transformer: Transform,
-  readFirst: TransformOptions["readFirst"],
 ): Promise<void> {
   let sincePause = 0;
-  let read = await (readFirst?.(reader) ?? reader.read());
+  let read = await reader.read();
   while (!read.done) {
     const { value } = read;
     for (let start = 0; start < value.length; start += SLICE_BYTES) {

@@ -52,14 +52,6 @@ export interface ProxyServices {
   readonly metrics: Metrics;
 }
 
-/** Settings of a single request. */
-export interface ProxyRequestOptions {
-  /** Whether the upstream is asked for supported content codings only, and not for all that the client accepts. */
-  readonly mayDecode: boolean;
-  /** Names of request headers that are not forwarded. */
-  readonly omitHeaders: readonly string[];
-}
-
 /** Forwards requests to an upstream, and injects the configuration into its pages. */
 export class ReverseProxy {
   readonly #url: URL;
@@ -104,10 +96,7 @@ export class ReverseProxy {
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
     const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-    const response = await this.forward(request, context, {
-      mayDecode: mayExpectPage(headers),
-      omitHeaders: headersToOmit(request),
-    });
+    const response = await this.forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
     const page = await injectPage(response, request, getConfigScript, log);
@@ -130,7 +119,6 @@ export class ReverseProxy {
   async forward(
     request: Request,
     context: RouteContext,
-    options: ProxyRequestOptions,
   ): Promise<ResponseContent> {
     const isWebSocket = isWebSocketRequest(request);
     this.#requireForwardable(request.method, isWebSocket);
@@ -145,7 +133,7 @@ export class ReverseProxy {
     try {
       return isWebSocket
         ? await this.#bridge(request, context, exchange)
-        : await this.#exchange(request, context, options, exchange);
+        : await this.#exchange(request, context, exchange);
     } catch (error) {
       exchange.end();
       throw this.#toProblem(error, exchange, request.signal);
@@ -190,15 +178,14 @@ export class ReverseProxy {
   async #exchange(
     request: Request,
     context: RouteContext,
-    { mayDecode, omitHeaders }: ProxyRequestOptions,
     exchange: Exchange,
   ): Promise<ResponseContent> {
     const { clock, metrics } = this.#services;
     const { method, signal } = request;
     const target = this.#targetOf(context);
     const headers = this.#headersFor(request, context);
-    for (const name of omitHeaders) headers.delete(name);
-    if (mayDecode) {
+    for (const name of headersToOmit(request)) headers.delete(name);
+    if (mayExpectPage(request.headers)) {
       const accepted = headers.get("accept-encoding");
       headers.set("accept-encoding", filterAcceptEncoding(accepted));
     }

@@ -109,21 +109,31 @@ export class Upstream {
       failure.reject(error);
       request.destroy(error);
     }
-    const timeout = new Timeout(this.#timeoutMs, this.#clock, (ms) => {
-      fail("TimeoutError", `No response headers within ${ms} ms`);
-    });
-    function onAbort() {
+    let isWaiting = true;
+    const startTimer = () =>
+      this.#clock.after(this.#timeoutMs, () => {
+        const message = `No response headers within ${this.#timeoutMs} ms`;
+        fail("TimeoutError", message);
+      });
+    let cancelTimer = startTimer();
+    function onProgress(): void {
+      if (!isWaiting) return;
+      cancelTimer();
+      cancelTimer = startTimer();
+    }
+    function onAbort(): void {
       fail("AbortError", "The client disconnected", signal.reason);
     }
     signal.addEventListener("abort", onAbort);
     const response = responseTo(request);
-    sendBody(body, request, timeout).catch((error) => {
+    sendBody(body, request, onProgress).catch((error) => {
       fail("AbortError", "The request's body broke off", error);
     });
     try {
       return await Promise.race([response, failure.promise]);
     } finally {
-      timeout.cancel();
+      isWaiting = false;
+      cancelTimer();
       signal.removeEventListener("abort", onAbort);
     }
   }
@@ -146,29 +156,6 @@ function framing(method: string, headers: Headers, hasBody: boolean): string[] {
   if (headers.has("content-length")) return [];
   if (hasBody) return ["transfer-encoding", "chunked"];
   return BODILESS_METHODS.includes(method) ? [] : ["content-length", "0"];
-}
-
-/** Calls back after some time without progress. */
-class Timeout {
-  readonly #start: () => () => void;
-  #cancelTimer: () => void;
-  #isCancelled = false;
-
-  constructor(ms: number, clock: Clock, onTimeout: (ms: number) => void) {
-    this.#start = () => clock.after(ms, () => onTimeout(ms));
-    this.#cancelTimer = this.#start();
-  }
-
-  restart(): void {
-    if (this.#isCancelled) return;
-    this.#cancelTimer();
-    this.#cancelTimer = this.#start();
-  }
-
-  cancel(): void {
-    this.#isCancelled = true;
-    this.#cancelTimer();
-  }
 }
 
 /** Waits for the head of the response. */
@@ -221,14 +208,14 @@ function isClosedConnection(error: Error): boolean {
 async function sendBody(
   body: AsyncIterable<Uint8Array> | null,
   request: http.ClientRequest,
-  timeout: Timeout,
+  onProgress: () => void,
 ): Promise<void> {
   if (body !== null) {
     request.write(new Uint8Array()); // sends the headers now; flushHeaders() would encode them as UTF-8
     for await (const chunk of body) {
       if (request.destroyed) return; // leaving the loop cancels the body
       if (!request.write(chunk)) await drained(request);
-      timeout.restart();
+      onProgress();
     }
   }
   request.end();

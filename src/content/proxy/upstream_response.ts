@@ -106,23 +106,15 @@ function bodyOf(
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
   let hasEnded = false;
-  function succeed(): void {
-    if (hasEnded) return;
+  /** Returns `false` if the body has ended already. */
+  function end(error?: Error): boolean {
+    if (hasEnded) return false;
     hasEnded = true;
-    controller.close();
-    onEnd();
+    onEnd(error);
+    return true;
   }
   function fail(error: Error): void {
-    if (hasEnded) return;
-    hasEnded = true;
-    controller.error(new BrokenBodyError(error.message));
-    onEnd(error);
-  }
-  function cancel(): void {
-    if (hasEnded) return;
-    hasEnded = true;
-    message.destroy();
-    onEnd();
+    if (end(error)) controller.error(new BrokenBodyError(error.message));
   }
   function forward(chunk: Uint8Array<ArrayBuffer>): void {
     if (hasEnded) return;
@@ -140,10 +132,15 @@ function bodyOf(
     transfer.reads();
     message.resume();
   }
+  function cancel(): void {
+    if (end()) message.destroy();
+  }
   function start(created: typeof controller): void {
     controller = created;
     message.on("data", forward);
-    message.on("end", succeed);
+    message.on("end", () => {
+      if (end()) controller.close();
+    });
     message.on("error", fail);
     message.on("close", () => {
       fail(new Error("The connection was closed before the end of the body"));

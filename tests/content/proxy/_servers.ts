@@ -1,8 +1,5 @@
 import { createResponse } from "../../../src/pages/page_response.ts";
-import {
-  type ProxyRequestOptions,
-  ReverseProxy,
-} from "../../../src/content/proxy/reverse_proxy.ts";
+import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,
   resolveClient,
@@ -28,7 +25,6 @@ export interface ServeProxyOptions {
   /** @default {false} */
   rejectWebsockets?: boolean;
   clock?: Clock;
-  request?: Partial<ProxyRequestOptions>;
 }
 
 /** Creates a proxy for an upstream. */
@@ -57,10 +53,8 @@ export async function respond(
   proxy: ReverseProxy,
   request: Request,
   context: RouteContext,
-  options: Partial<ProxyRequestOptions> = {},
 ): Promise<Response> {
-  const all = { mayDecode: true, omitHeaders: [], ...options };
-  return createResponse(await proxy.forward(request, context, all));
+  return createResponse(await proxy.forward(request, context));
 }
 
 /** A server that only proxies. It is closed at the end of its scope, before the upstream. */
@@ -100,7 +94,6 @@ export function serveProxy(
           proxy,
           request,
           contextOf(request, peerAddress(info.remoteAddr)),
-          options.request,
         );
       } catch (error) {
         if (error instanceof Problem) return problemResponse(error);

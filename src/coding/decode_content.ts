@@ -1,37 +1,14 @@
-import type { Transform } from "node:stream";
 import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { concat } from "../values/concat.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
 import { transformBody } from "./transform_body.ts";
 
-/** How content in one coding is decoded. */
-interface Decoder {
-  readonly create: () => Transform;
-  /** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
-  readonly headerLength?: (
-    bytes: Uint8Array,
-  ) => number | "invalid" | undefined;
-}
-
-const GZIP: Decoder = {
-  create: createInflateRaw,
-  headerLength: gzipHeaderLength,
-};
-
 /**
- * The supported content codings (RFC 9110 §8.4.1), read as browsers read them: what follows the first member of gzip is
- * ignored, its checksum included, and deflate may lack the zlib header that it should have.
- *
- * The decoders produce 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk
- * contains into memory at once: up to 1,000 times its size with gzip, and far more with Brotli.
+ * The supported content codings (RFC 9110 §8.4.1). There is no deflate, which servers send with and without a header, and
+ * hardly ever: whoever supports it supports gzip as well.
  */
-const DECODERS: ReadonlyMap<string, Decoder> = new Map([
-  ["br", { create: createBrotliDecompress }],
-  ["deflate", { create: createInflateRaw, headerLength: zlibHeaderLength }],
-  ["gzip", GZIP],
-  ["x-gzip", GZIP],
-]);
+const CODINGS = ["br", "gzip", "x-gzip"];
 
 /** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
 const ENCODED_CONTENT_HEADERS = [
@@ -43,7 +20,11 @@ const ENCODED_CONTENT_HEADERS = [
 ];
 
 /**
- * Decodes the content coding of a response: gzip, deflate or br. The body is streamed, with bounded memory.
+ * Decodes the content coding of a response: gzip or br. The body is streamed, with bounded memory: the decoders produce
+ * 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk contains into memory at
+ * once, up to 1,000 times its size with gzip, and far more with Brotli.
+ *
+ * Gzip is read as browsers read it: what follows its first member is ignored, its checksum included.
  *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
  * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and
@@ -59,17 +40,20 @@ export function decodeContent(
 ): Response {
   const { body, status, statusText } = response;
   const [coding = "", ...others] = contentCodings(response.headers);
-  const decoder = DECODERS.get(coding);
+  const isSupported = CODINGS.includes(coding) && others.length === 0;
   const isPartial = response.headers.has("content-range");
-  if (decoder === undefined || others.length > 0 || isPartial) return response;
+  if (!isSupported || isPartial) return response;
   const headers = decodedHeaders(response.headers);
   const init = { status, statusText, headers };
   if (body === null) return new Response(null, init);
-  const { create, headerLength } = decoder;
-  const compressed = headerLength === undefined
-    ? body
-    : body.pipeThrough(headerRemover(headerLength, toError));
-  return new Response(transformBody(compressed, create(), toError), init);
+  const decoded = coding === "br"
+    ? transformBody(body, createBrotliDecompress(), toError)
+    : transformBody(
+      body.pipeThrough(gzipHeaderRemover(toError)),
+      createInflateRaw(),
+      toError,
+    );
+  return new Response(decoded, init);
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -78,9 +62,8 @@ const MAX_HEADER_BYTES = 4_096;
 /** Compressed data without content: some servers send a coding with an empty body. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Removes the header before the compressed data. */
-function headerRemover(
-  headerLength: NonNullable<Decoder["headerLength"]>,
+/** Removes the header of gzip before the compressed data. */
+function gzipHeaderRemover(
   toError: (error: unknown) => Error,
 ): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   let header = new Uint8Array();
@@ -89,7 +72,7 @@ function headerRemover(
     transform(chunk, controller) {
       if (isRemoved) return controller.enqueue(chunk);
       header = concat([header, chunk]);
-      const length = headerLength(header);
+      const length = gzipHeaderLength(header);
       if (typeof length === "number") {
         isRemoved = true;
         controller.enqueue(header.subarray(length));
@@ -108,6 +91,7 @@ function headerRemover(
 /** Flags of a gzip header (RFC 1952 §2.3.1). */
 const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
 
+/** Returns `undefined` if these bytes are only a part of the header. */
 function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
   if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
@@ -125,12 +109,6 @@ function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
   return bytes.length < length ? undefined : length;
 }
 
-/** Returns 0 if there is no header (RFC 1950 §2.2). */
-function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
-  if (method === undefined || flags === undefined) return undefined;
-  return (method & 0x0f) === 8 && (256 * method + flags) % 31 === 0 ? 2 : 0;
-}
-
 /**
  * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110
  * §12.5.3).
@@ -141,7 +119,7 @@ function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
 export function filterAcceptEncoding(accepted: string | null): string {
   const kept = parseCodings(accepted).filter((item) => {
     const coding = item.replace(/;.*/, "").trim();
-    return coding === "identity" || DECODERS.has(coding);
+    return coding === "identity" || CODINGS.includes(coding);
   });
   return kept.join(", ") || "identity";
 }

@@ -1,12 +1,11 @@
-import {
-  constants,
-  createBrotliCompress,
-  createDeflate,
-  createGzip,
-} from "node:zlib";
+import { constants, createBrotliCompress, createGzip } from "node:zlib";
 import { copyHeaders } from "../http/copy_headers.ts";
 import { parseList } from "../http/list_field.ts";
-import { type CompressorCoding, preferredCoding } from "./representations.ts";
+import {
+  COMPRESSOR_CODINGS,
+  type CompressorCoding,
+  preferredCoding,
+} from "./representations.ts";
 import { transformBody } from "./transform_body.ts";
 
 /**
@@ -23,17 +22,6 @@ const STREAMED_BROTLI = {
     [constants.BROTLI_PARAM_LGWIN]: 18,
   },
 };
-
-/** The codings that content is encoded in while it is streamed. */
-const ENCODERS = {
-  "br": () => createBrotliCompress(STREAMED_BROTLI),
-  "gzip": () => createGzip(STREAMED_GZIP),
-  "deflate": () => createDeflate(STREAMED_GZIP),
-};
-
-type StreamCoding = keyof typeof ENCODERS;
-
-const STREAM_CODINGS: readonly StreamCoding[] = ["br", "gzip", "deflate"];
 
 /**
  * Encodes content that is in memory and is kept, between requests: static files and their pages. Brotli at 5 makes a
@@ -73,8 +61,8 @@ export function encodeContent(
   const { body, status, statusText } = response;
   const first = original.trim().toLowerCase();
   const coding = preferredCoding(accepts.get("accept-encoding"), [
-    ...STREAM_CODINGS.filter((coding) => coding === first),
-    ...STREAM_CODINGS,
+    ...COMPRESSOR_CODINGS.filter((coding) => coding === first),
+    ...COMPRESSOR_CODINGS,
   ]);
   const headers = copyHeaders(response.headers);
   const vary = parseList(headers.get("vary")?.toLowerCase() ?? null);
@@ -86,7 +74,9 @@ export function encodeContent(
   headers.set("content-encoding", coding);
   headers.delete("content-length");
   if (body === null || method === "HEAD") return new Response(body, init);
-  const transformer = ENCODERS[coding]();
+  const transformer = coding === "br"
+    ? createBrotliCompress(STREAMED_BROTLI)
+    : createGzip(STREAMED_GZIP);
   const encoded = transformBody(body, transformer, encodingError);
   return new Response(encoded, init);
 }

@@ -78,9 +78,8 @@ export class Representations {
       ? COMPRESSOR_CODINGS
       : variants.map(({ coding }) => coding);
     this.#original = this.#represent(original);
-    let maxBytes = isCompressed
-      ? bytes * (1 + COMPRESSOR_CODINGS.length)
-      : bytes;
+    let maxBytes = bytes;
+    if (isCompressed) maxBytes += bytes * COMPRESSOR_CODINGS.length;
     for (const variant of variants) {
       this.#variants.set(variant.coding, this.#represent(variant));
       maxBytes += bytesOf(variant);

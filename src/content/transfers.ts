@@ -178,15 +178,10 @@ export class InFlight {
 }
 
 function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
-  const headers = { "retry-after": "1" };
-  if (limit === "max_transfers") {
-    return new Problem(503, {
-      detail: "Too many responses are being sent",
-      headers,
-    });
-  }
-  return new Problem(429, {
-    detail: "Too many responses are being sent to this client",
-    headers,
+  const isOfClient = limit === "max_transfers_per_client";
+  const whose = isOfClient ? " to this client" : "";
+  return new Problem(isOfClient ? 429 : 503, {
+    detail: `Too many responses are being sent${whose}`,
+    headers: { "retry-after": "1" },
   });
 }

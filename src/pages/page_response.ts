@@ -103,7 +103,7 @@ async function decodeIfEncoded(
 /** Logs that a page cannot be decoded. It has no script then, which is better than no page. */
 function warnOfCoding(headers: Headers, log: Log): void {
   log.warn("rep.page.not_injected", {
-    detail: "expected a single content coding: gzip, deflate or br",
+    detail: "expected a single content coding: gzip or br",
     coding: headers.get("content-encoding")?.slice(0, 100),
   });
 }
@@ -130,20 +130,9 @@ function isUtf16(headers: Headers): boolean {
   }
 }
 
-/** Destinations of documents (Fetch §2.2.5). */
-const DOCUMENTS: ReadonlySet<string> = new Set([
-  "document",
-  "embed",
-  "fencedframe",
-  "frame",
-  "iframe",
-  "object",
-]);
-
 /** Returns whether the response may become a page: not if the browser says that it is for a part of one. */
 export function mayExpectPage(headers: Headers): boolean {
-  const destination = headers.get("sec-fetch-dest");
-  return destination === null || DOCUMENTS.has(destination) ||
+  return headers.get("sec-fetch-dest") === null ||
     headers.get("sec-fetch-mode") === "navigate";
 }
 

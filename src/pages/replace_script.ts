@@ -2,12 +2,6 @@ import { concat } from "../values/concat.ts";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
 import { insertScript } from "./insert_script.ts";
 
-/** A range of a document, in bytes. */
-interface Range {
-  readonly start: number;
-  readonly end: number;
-}
-
 /**
  * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the
  * insertion point of {@linkcode insertScript}. No other byte changes, so doing it again with the same element changes
@@ -20,12 +14,12 @@ export function replaceScript(
   script: Uint8Array,
 ): Uint8Array<ArrayBuffer> | undefined {
   const kept: Uint8Array[] = [];
-  let end = 0;
-  for (const { element } of findConfigScripts(document)) {
-    kept.push(document.subarray(end, element.start));
-    end = element.end;
+  let position = 0;
+  for (const { element: [start, end] } of findConfigScripts(document)) {
+    kept.push(document.subarray(position, start));
+    position = end;
   }
-  const without = concat([...kept, document.subarray(end)]);
+  const without = concat([...kept, document.subarray(position)]);
   const result = insertScript(without, script);
   return result === without ? undefined : result;
 }
@@ -33,33 +27,33 @@ export function replaceScript(
 /** Returns the text of the script element that was injected into a document earlier, if there is one. */
 export function readConfigScript(document: Uint8Array): string | undefined {
   const [found] = findConfigScripts(document);
-  return found &&
-    new TextDecoder().decode(
-      document.subarray(found.text.start, found.text.end),
-    );
+  if (found === undefined) return undefined;
+  return new TextDecoder().decode(document.subarray(...found.text));
 }
 
-interface ConfigScriptRange {
-  readonly element: Range;
-  readonly text: Range;
-}
+/** The offsets of the first byte, and of the byte after the last one. */
+type Range = [start: number, end: number];
 
-function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
-  const found: ConfigScriptRange[] = [];
+function findConfigScripts(
+  document: Uint8Array,
+): { element: Range; text: Range }[] {
+  const found: { element: Range; text: Range }[] = [];
   let open: Token | undefined;
   for (const token of new HtmlTokenizer().read(document)) {
     if (open !== undefined) {
-      const element = { start: open.start, end: token.end };
-      const text = { start: open.end, end: token.start };
-      found.push({ element, text });
+      found.push({
+        element: [open.start, token.end],
+        text: [open.end, token.start],
+      });
     }
-    const isScript = token.kind === "startTag" && token.name === "script";
-    open = isScript && hasConfigId(document, token) ? token : undefined;
+    open = isConfigTag(document, token) ? token : undefined;
   }
   return found;
 }
 
-function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
-  const tag = new TextDecoder("latin1").decode(document.subarray(start, end));
+function isConfigTag(document: Uint8Array, token: Token): boolean {
+  if (token.kind !== "startTag" || token.name !== "script") return false;
+  const bytes = document.subarray(token.start, token.end);
+  const tag = new TextDecoder("latin1").decode(bytes);
   return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
 }

@@ -224,7 +224,7 @@ Deno.test("injectPage() warns of a page whose content codings it cannot decode",
     await injectPage(response, request, () => Promise.reject(), log),
     response,
   );
-  const detail = "expected a single content coding: gzip, deflate or br";
+  const detail = "expected a single content coding: gzip or br";
   assertEquals(
     lines.map(({ level, msg, coding, detail }) => ({
       level,

@@ -1,7 +1,7 @@
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
-import { type Log, messageOf } from "../../observe/log.ts";
+import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest } from "../../pages/page.ts";
@@ -24,7 +24,7 @@ import {
   upstreamTarget,
 } from "./forwarded_request.ts";
 import { Upstream } from "./upstream.ts";
-import { BrokenBodyError, type UpstreamFailure } from "./upstream_failure.ts";
+import type { UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamResponse } from "./upstream_response.ts";
 import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
@@ -59,9 +59,9 @@ export class ReverseProxy {
   readonly #services: ProxyServices;
   readonly #upstream: Upstream;
   readonly #transfers: Transfers;
-  /** Requests whose body is being received, and open WebSockets. */
-  readonly #incoming = new InFlight();
-  #webSockets = 0;
+  /** Requests whose body is being received. */
+  readonly #uploads = new InFlight();
+  readonly #webSockets = new InFlight();
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
@@ -120,20 +120,17 @@ export class ReverseProxy {
     request: Request,
     context: RouteContext,
   ): Promise<ResponseContent> {
+    const { method, body } = request;
     const isWebSocket = isWebSocketRequest(request);
-    this.#requireForwardable(request.method, isWebSocket);
-    const exchange = new Exchange(
-      request.method,
-      context.url.path,
-      this.#transfers.begin(context.client),
-    );
-    if (isWebSocket || request.body !== null) {
-      exchange.startReceiving(this.#incoming);
-    }
+    this.#requireForwardable(method, isWebSocket);
+    const transfer = this.#transfers.begin(context.client);
+    const exchange = new Exchange(method, context.url.path, transfer);
+    if (isWebSocket) exchange.startReceiving(this.#webSockets);
+    else if (body !== null) exchange.startReceiving(this.#uploads);
     try {
       return isWebSocket
         ? await this.#bridge(request, context, exchange)
-        : await this.#exchange(request, context, exchange);
+        : await this.#request(request, context, exchange);
     } catch (error) {
       exchange.end();
       throw this.#toProblem(error, exchange, request.signal);
@@ -153,16 +150,17 @@ export class ReverseProxy {
   }
 
   /** Resolves when no body is being received and no WebSocket is open: at once, if that is so now. */
-  drainIncoming(): Promise<void> {
-    return this.#incoming.idle();
+  async drainIncoming(): Promise<void> {
+    while (this.#uploads.count + this.#webSockets.count > 0) {
+      await this.#uploads.idle();
+      await this.#webSockets.idle();
+    }
   }
 
   /** How many requests are in flight now. */
   countRequests(): RequestCounts {
-    return {
-      uploads: this.#incoming.count - this.#webSockets,
-      all: this.#transfers.count - this.#webSockets,
-    };
+    const all = this.#transfers.count - this.#webSockets.count;
+    return { uploads: this.#uploads.count, all };
   }
 
   /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
@@ -175,7 +173,7 @@ export class ReverseProxy {
     }
   }
 
-  async #exchange(
+  async #request(
     request: Request,
     context: RouteContext,
     exchange: Exchange,
@@ -204,14 +202,7 @@ export class ReverseProxy {
     const onEnd = (error?: Error) => this.#end(exchange, error);
     try {
       const { transfer } = exchange;
-      const response = upstreamResponse(message, { method, transfer, onEnd });
-      const toDecodingError = (error: unknown) => {
-        const detail = `Cannot decode the body: ${messageOf(error)}`;
-        const broken = new BrokenBodyError(detail);
-        this.#end(exchange, broken);
-        return broken;
-      };
-      return { ...response, toDecodingError };
+      return upstreamResponse(message, { method, transfer, onEnd });
     } catch (error) {
       message.destroy();
       throw error;
@@ -223,26 +214,16 @@ export class ReverseProxy {
     context: RouteContext,
     exchange: Exchange,
   ): Promise<Response> {
-    this.#webSockets++;
-    const onClose = () => {
-      this.#webSockets--;
-      exchange.end();
-    };
-    try {
-      return await proxyWebSocket(request, {
-        upstream: this.#url,
-        target: this.#targetOf(context),
-        headers: this.#headersFor(request, context),
-        timeoutMs: this.#settings.upstreamTimeoutMs,
-        clock: this.#services.clock,
-        shutdown: this.#shutdown.signal,
-        allHeldBytes: this.#webSocketBytes,
-        onClose,
-      });
-    } catch (error) {
-      onClose();
-      throw error;
-    }
+    return await proxyWebSocket(request, {
+      upstream: this.#url,
+      target: this.#targetOf(context),
+      headers: this.#headersFor(request, context),
+      timeoutMs: this.#settings.upstreamTimeoutMs,
+      clock: this.#services.clock,
+      shutdown: this.#shutdown.signal,
+      allHeldBytes: this.#webSocketBytes,
+      onClose: () => exchange.end(),
+    });
   }
 
   #targetOf({ url }: RouteContext): string {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { parseList } from "../../http/list_field.ts";
+import { messageOf } from "../../observe/log.ts";
 import type { ResponseContent } from "../../pages/page_response.ts";
 import { concat } from "../../values/concat.ts";
 import type { Transfer } from "../transfers.ts";
@@ -21,7 +22,7 @@ interface UpstreamResponseOptions {
   /** Hears whether the client reads. */
   readonly transfer: Transfer;
   /**
-   * Called once, when the body has been received or cancelled.
+   * Called when the body has been received or cancelled, and when it cannot be decoded.
    *
    * @param error Why the body ended early, if it did and was not cancelled.
    */
@@ -55,13 +56,21 @@ export function upstreamResponse(
   const hasArrived = message.complete &&
     message.readableLength <= READ_AHEAD_BYTES;
   if (hasBody && !hasArrived) {
-    return { status, headers, body: bodyOf(message, transfer, onEnd) };
+    const body = bodyOf(message, transfer, onEnd);
+    return { status, headers, body, toDecodingError };
   }
   const body = hasBody ? readBuffered(message) : null;
   message.on("error", () => {}); // the response is complete without the rest of the message
   message.resume(); // reads the message to its end, so that the connection can be reused
   onEnd();
-  return { status, headers, body };
+  return { status, headers, body, toDecodingError };
+
+  function toDecodingError(error: unknown): Error {
+    const detail = `Cannot decode the body: ${messageOf(error)}`;
+    const broken = new BrokenBodyError(detail);
+    onEnd(broken);
+    return broken;
+  }
 }
 
 /**

@@ -93,6 +93,8 @@ export class Transfer {
    * @param cancel Called when that has lasted for a minute. It has to end the body.
    */
   waits(cancel: () => void): void {
+    this.#cancelTimer();
+    if (this.#hasEnded) return;
     this.#cancelTimer = this.#clock.after(MAX_WAIT_MS, cancel, true);
   }
 

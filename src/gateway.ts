@@ -202,6 +202,7 @@ export async function createGatewayIn(
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     maxTransfers: settings.maxTransfers,
     rejectWebsockets: settings.rejectWebsockets,
+  }, {
     clock: services.clock,
     log: services.log,
     metrics: services.metrics,

@@ -1,15 +1,7 @@
-import { eTag } from "@std/http/etag";
-import type { CompressorCoding } from "./content_coding.ts";
+import type { CompressorCoding } from "./representations.ts";
 
 /** How many results may be waited for: with files of up to 1 MiB, they have at most 32 MiB. */
 const MAX_WAITING = 32;
-
-/** The result of a {@linkcode Compressor}. */
-export interface Compressed {
-  readonly body: Uint8Array<ArrayBuffer>;
-  /** A strong entity tag: a hash of the bytes. */
-  readonly etag: string;
-}
 
 /** Compresses content in memory, one after the other, between requests. */
 export class Compressor {
@@ -27,21 +19,23 @@ export class Compressor {
    *
    * @returns `undefined` if the result would not be smaller, or the compressor was closed.
    */
-  compress(
+  async compress(
     bytes: Uint8Array<ArrayBuffer>,
     coding: CompressorCoding,
-  ): Promise<Compressed | undefined> {
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     this.#waiting++;
-    const result = this.#last.then(() => this.#compress(bytes, coding)).finally(
-      () => this.#waiting--,
-    );
+    const result = this.#last.then(() => this.#compress(bytes, coding));
     this.#last = result.catch(() => {}); // the caller handles the rejection
-    return result;
+    try {
+      return await result;
+    } finally {
+      this.#waiting--;
+    }
   }
 
   /** Resolves when everything is compressed. */
   async idle(): Promise<void> {
-    for (let last; last !== this.#last;) await (last = this.#last);
+    while (this.#waiting > 0) await this.#last;
   }
 
   /** Drops what has not been compressed yet. */
@@ -52,11 +46,11 @@ export class Compressor {
   async #compress(
     bytes: Uint8Array<ArrayBuffer>,
     coding: CompressorCoding,
-  ): Promise<Compressed | undefined> {
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#isClosed) return undefined;
     const { encodeThoroughly } = await import("./encode_content.ts"); // not at startup, since `node:zlib` is large
-    const result = await encodeThoroughly(bytes, coding);
-    if (this.#isClosed || result.length >= bytes.length) return undefined;
-    return { body: result, etag: await eTag(result) };
+    const compressed = await encodeThoroughly(bytes, coding);
+    const isSmaller = compressed.length < bytes.length;
+    return isSmaller && !this.#isClosed ? compressed : undefined;
   }
 }

@@ -2,44 +2,13 @@ import { createBrotliDecompress, createInflateRaw } from "node:zlib";
 import { copyHeaders } from "../http/headers.ts";
 import { concat } from "../values/chunks.ts";
 import { contentCodings, parseCodings } from "./content_coding.ts";
-import {
-  type BodyReader,
-  type BodyTransformer,
-  transformBody,
-} from "./transform_body.ts";
-
-type Bytes = Uint8Array<ArrayBuffer>;
-
-/** Returns the length of the header before the compressed data; `undefined` if these bytes are only a part of it. */
-type HeaderLength = (bytes: Uint8Array) => number | "invalid" | undefined;
-
-/** Returns the error in which content ends that cannot be decoded. */
-type ToError = (error: unknown) => Error;
-
-/** How content in one coding is decoded. */
-interface Decoder {
-  readonly create: () => BodyTransformer;
-  readonly headerLength?: HeaderLength;
-}
-
-const GZIP: Decoder = {
-  create: createInflateRaw,
-  headerLength: gzipHeaderLength,
-};
+import { transformBody } from "./transform_body.ts";
 
 /**
- * The supported content codings (RFC 9110 §8.4.1), read as browsers read them: what follows the first member of gzip is
- * ignored, its checksum included, and deflate may lack the zlib header that it should have.
- *
- * The decoders produce 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk
- * contains into memory at once: up to 1,000 times its size with gzip, and far more with Brotli.
+ * The supported content codings (RFC 9110 §8.4.1). There is no deflate, which servers send with and without a header, and
+ * hardly ever: whoever supports it supports gzip as well.
  */
-const DECODERS: Readonly<Record<string, Decoder>> = {
-  "br": { create: createBrotliDecompress },
-  "deflate": { create: createInflateRaw, headerLength: zlibHeaderLength },
-  "gzip": GZIP,
-  "x-gzip": GZIP,
-};
+const CODINGS = ["br", "gzip", "x-gzip"];
 
 /** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
 const ENCODED_CONTENT_HEADERS = [
@@ -51,7 +20,11 @@ const ENCODED_CONTENT_HEADERS = [
 ];
 
 /**
- * Decodes the content coding of a response: gzip, deflate or br. The body is streamed, with bounded memory.
+ * Decodes the content coding of a response: gzip or br. The body is streamed, with bounded memory: the decoders produce
+ * 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk contains into memory at
+ * once, up to 1,000 times its size with gzip, and far more with Brotli.
+ *
+ * Gzip is read as browsers read it: what follows its first member is ignored, its checksum included.
  *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
  * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and
@@ -63,27 +36,24 @@ const ENCODED_CONTENT_HEADERS = [
  */
 export function decodeContent(
   response: Response,
-  toError: ToError = decodingError,
+  toError: (error: unknown) => Error = decodingError,
 ): Response {
-  const codings = contentCodings(response.headers);
-  const [coding = ""] = codings;
-  if (
-    codings.length !== 1 || !Object.hasOwn(DECODERS, coding) ||
-    response.headers.has("content-range")
-  ) {
-    return response;
-  }
   const { body, status, statusText } = response;
-  const { create, headerLength } = DECODERS[coding]!;
-  const readFirst = headerLength &&
-    ((reader: BodyReader) => readPastHeader(reader, headerLength, toError));
-  const decoded = body &&
-    transformBody(body, { transformer: create(), readFirst, toError });
-  return new Response(decoded, {
-    status,
-    statusText,
-    headers: decodedHeaders(response.headers),
-  });
+  const [coding = "", ...others] = contentCodings(response.headers);
+  const isSupported = CODINGS.includes(coding) && others.length === 0;
+  const isPartial = response.headers.has("content-range");
+  if (!isSupported || isPartial) return response;
+  const headers = decodedHeaders(response.headers);
+  const init = { status, statusText, headers };
+  if (body === null) return new Response(null, init);
+  const decoded = coding === "br"
+    ? transformBody(body, createBrotliDecompress(), toError)
+    : transformBody(
+      body.pipeThrough(gzipHeaderRemover(toError)),
+      createInflateRaw(),
+      toError,
+    );
+  return new Response(decoded, init);
 }
 
 /** A header may contain the name of a file and a comment. */
@@ -92,31 +62,37 @@ const MAX_HEADER_BYTES = 4_096;
 /** Compressed data without content: some servers send a coding with an empty body. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Returns the bytes that arrive with the end of the header, as the first ones of the body. */
-async function readPastHeader(
-  reader: BodyReader,
-  headerLength: HeaderLength,
-  toError: ToError,
-) {
-  for (let header: Bytes = new Uint8Array();;) {
-    const { done, value } = await reader.read();
-    if (done && header.length > 0) throw toError("expected a complete header");
-    if (done) return { done: false, value: NO_CONTENT } as const;
-    header = header.length === 0 ? value : concat([header, value]);
-    const length = headerLength(header);
-    if (typeof length === "number") {
-      return { done: false, value: header.subarray(length) } as const;
-    }
-    if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
-      throw toError("expected a header");
-    }
-  }
+/** Removes the header of gzip before the compressed data. */
+function gzipHeaderRemover(
+  toError: (error: unknown) => Error,
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  let header = new Uint8Array();
+  let isRemoved = false;
+  return new TransformStream({
+    transform(chunk, controller) {
+      if (isRemoved) return controller.enqueue(chunk);
+      header = concat([header, chunk]);
+      const length = gzipHeaderLength(header);
+      if (typeof length === "number") {
+        isRemoved = true;
+        controller.enqueue(header.subarray(length));
+      } else if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
+        throw toError("expected a header");
+      }
+    },
+    flush(controller) {
+      if (isRemoved) return;
+      if (header.length > 0) throw toError("expected a complete header");
+      controller.enqueue(NO_CONTENT);
+    },
+  });
 }
 
 /** Flags of a gzip header (RFC 1952 §2.3.1). */
 const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
 
-function gzipHeaderLength(bytes: Uint8Array): ReturnType<HeaderLength> {
+/** Returns `undefined` if these bytes are only a part of the header. */
+function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
   if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
   let length = 10;
@@ -133,12 +109,6 @@ function gzipHeaderLength(bytes: Uint8Array): ReturnType<HeaderLength> {
   return bytes.length < length ? undefined : length;
 }
 
-/** Returns 0 if there is no header (RFC 1950 §2.2). */
-function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
-  if (method === undefined || flags === undefined) return undefined;
-  return (method & 0x0f) === 8 && (256 * method + flags) % 31 === 0 ? 2 : 0;
-}
-
 /**
  * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110
  * §12.5.3).
@@ -148,8 +118,8 @@ function zlibHeaderLength([method, flags]: Uint8Array): number | undefined {
  */
 export function filterAcceptEncoding(accepted: string | null): string {
   const kept = parseCodings(accepted).filter((item) => {
-    const [coding = ""] = item.split(";", 1).map((name) => name.trim());
-    return coding === "identity" || Object.hasOwn(DECODERS, coding);
+    const coding = item.replace(/;.*/, "").trim();
+    return coding === "identity" || CODINGS.includes(coding);
   });
   return kept.join(", ") || "identity";
 }

@@ -1,18 +1,18 @@
-import {
-  constants,
-  createBrotliCompress,
-  createDeflate,
-  createGzip,
-} from "node:zlib";
+import { COMPRESSOR_CODINGS } from "./representations.ts";
+import { constants, createBrotliCompress, createGzip } from "node:zlib";
 import { copyHeaders, parseList } from "../http/headers.ts";
-import { type CompressorCoding, preferredCoding } from "./content_coding.ts";
-import { type BodyTransformer, transformBody } from "./transform_body.ts";
+import { type CompressorCoding, preferredCoding } from "./representations.ts";
+import { transformBody } from "./transform_body.ts";
 
-/** A page is compressed for one response only: higher levels take more time than they save bytes. */
-const GZIP = { level: 4 };
+/**
+ * A page is compressed for one response only: higher levels take more time than they save bytes. What has been written is
+ * flushed, so that a page that is rendered in parts arrives in parts, which `CompressionStream` cannot do.
+ */
+const STREAMED_GZIP = { level: 4, flush: constants.Z_SYNC_FLUSH };
 
 /** The level is low for the same reason; a window of 256 KiB instead of 4 MiB limits the memory for each response. */
-const BROTLI = {
+const STREAMED_BROTLI = {
+  flush: constants.BROTLI_OPERATION_FLUSH,
   params: {
     [constants.BROTLI_PARAM_QUALITY]: 3,
     [constants.BROTLI_PARAM_LGWIN]: 18,
@@ -20,55 +20,25 @@ const BROTLI = {
 };
 
 /**
- * The codings that content is encoded in while it is streamed. `CompressionStream` can neither be flushed, so that a
- * page that is rendered in parts arrives in parts, nor be given a level.
+ * Encodes content that is in memory and is kept, between requests: static files and their pages. Brotli at 5 makes a
+ * script about as small as at 9. The highest level is worth its time once, when the app is built, and files that are
+ * compressed there take precedence.
  */
-const ENCODERS = {
-  "br": () => createBrotliCompress(BROTLI),
-  "gzip": () => createGzip(GZIP),
-  "deflate": () => createDeflate(GZIP),
-} as const satisfies Record<string, () => BodyTransformer>;
-
-/**
- * The encoders of what is kept in memory: static files and their pages. Brotli at 5 makes a script about as small as at 9. The highest level is worth its time
- * once, when the app is built, and files that are compressed there take precedence.
- */
-const THOROUGH_ENCODERS = {
-  "br": (size: number) =>
-    createBrotliCompress({
-      params: {
-        [constants.BROTLI_PARAM_QUALITY]: 5,
-        [constants.BROTLI_PARAM_SIZE_HINT]: size,
-      },
-    }),
-  "gzip": () => createGzip({ level: 6 }),
-} as const satisfies Record<
-  CompressorCoding,
-  (size: number) => BodyTransformer
->;
-
-/** How much is encoded without a pause while no client waits for it, but others may: less than a millisecond. */
-const BACKGROUND_SLICE_BYTES = 16 * 1024;
-
-/** Encodes content that is in memory and is kept, between requests. */
 export async function encodeThoroughly(
   bytes: Uint8Array<ArrayBuffer>,
   coding: CompressorCoding,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const transformer = THOROUGH_ENCODERS[coding](bytes.length);
-  const options = {
-    transformer,
-    sliceBytes: BACKGROUND_SLICE_BYTES,
-    toError: encodingError,
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 5,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
   };
-  return await new Response(
-    transformBody(ReadableStream.from([bytes]), options),
-  ).bytes();
+  const transformer = coding === "br"
+    ? createBrotliCompress({ params })
+    : createGzip({ level: 6 });
+  const body = ReadableStream.from([bytes]);
+  const encoded = transformBody(body, transformer, encodingError);
+  return await new Response(encoded).bytes();
 }
-
-type StreamCoding = keyof typeof ENCODERS;
-
-const STREAM_CODINGS = Object.keys(ENCODERS) as StreamCoding[];
 
 /**
  * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
@@ -81,51 +51,30 @@ const STREAM_CODINGS = Object.keys(ENCODERS) as StreamCoding[];
  */
 export function encodeContent(
   response: Response,
-  { method, headers }: Pick<Request, "method" | "headers">,
+  { method, headers: accepts }: Pick<Request, "method" | "headers">,
   original: string,
 ): Response {
-  const coding = preferredCoding(headers.get("accept-encoding"), [
-    ...originalCoding(original),
-    ...STREAM_CODINGS,
-  ]);
   const { body, status, statusText } = response;
-  const encoded = encodedHeaders(
-    response.headers,
-    status === 304 ? undefined : coding,
-  );
-  if (body === null || coding === undefined || method === "HEAD") {
-    return new Response(body, { status, statusText, headers: encoded });
-  }
-  const options = {
-    transformer: ENCODERS[coding](),
-    flushes: true,
-    toError: encodingError,
-  };
-  return new Response(transformBody(body, options), {
-    status,
-    statusText,
-    headers: encoded,
-  });
-}
-
-function originalCoding(original: string): StreamCoding[] {
-  const name = original.trim().toLowerCase();
-  return STREAM_CODINGS.filter((coding) => coding === name);
-}
-
-function encodedHeaders(
-  original: Headers,
-  coding: StreamCoding | undefined,
-): Headers {
-  const headers = copyHeaders(original);
-  const vary = parseList(headers.get("vary")).map((name) => name.toLowerCase());
+  const first = original.trim().toLowerCase();
+  const coding = preferredCoding(accepts.get("accept-encoding"), [
+    ...COMPRESSOR_CODINGS.filter((coding) => coding === first),
+    ...COMPRESSOR_CODINGS,
+  ]);
+  const headers = copyHeaders(response.headers);
+  const vary = parseList(headers.get("vary")?.toLowerCase() ?? null);
   if (!vary.includes("*") && !vary.includes("accept-encoding")) {
     headers.append("vary", "Accept-Encoding");
   }
-  if (coding === undefined) return headers;
+  const init = { status, statusText, headers };
+  if (coding === undefined || status === 304) return new Response(body, init);
   headers.set("content-encoding", coding);
   headers.delete("content-length");
-  return headers;
+  if (body === null || method === "HEAD") return new Response(body, init);
+  const transformer = coding === "br"
+    ? createBrotliCompress(STREAMED_BROTLI)
+    : createGzip(STREAMED_GZIP);
+  const encoded = transformBody(body, transformer, encodingError);
+  return new Response(encoded, init);
 }
 
 function encodingError(error: unknown): Error {

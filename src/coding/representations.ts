@@ -1,16 +1,22 @@
-import { ifNoneMatchFails } from "../http/preconditions.ts";
+import { eTag } from "@std/http/etag";
 import type { Representation, StreamedBody } from "../http/send.ts";
-import type { Compressor } from "./compressor.ts";
-import {
-  type Coding,
-  COMPRESSOR_CODINGS,
-  type CompressorCoding,
-  preferredCoding,
-} from "./content_coding.ts";
-import { isCompressible } from "./is_compressible.ts";
+import { isCompressible } from "./content_coding.ts";
+
+/** The content codings in which a file may be available as a second file (RFC 9110 §8.4.1), the preferred one first. */
+export const CODINGS = [
+  { name: "br", suffix: ".br" },
+  { name: "zstd", suffix: ".zst" },
+  { name: "gzip", suffix: ".gz" },
+] as const;
 
 /** The content coding of a representation; `identity` means none. */
-export type RepresentationCoding = Coding["name"] | "identity";
+export type RepresentationCoding = typeof CODINGS[number]["name"] | "identity";
+
+/** The codings that content is compressed in here, the preferred one first. */
+export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
+
+/** The name of a coding that content is compressed in here. */
+export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
 
 /** A resource in one content coding. */
 export interface CodedBody {
@@ -20,12 +26,23 @@ export interface CodedBody {
   readonly etag: string | undefined;
 }
 
+/** What compresses a resource in memory. */
+interface BackgroundCompressor {
+  /** Whether so much is waiting that more should be compressed later. */
+  readonly isBusy: boolean;
+  /** Returns `undefined` if the result would not be smaller. */
+  compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined>;
+}
+
 /** What all representations of a resource have in common. */
 interface Resource extends Pick<Representation, "isPage"> {
   readonly headers: Readonly<Record<string, string>>;
   readonly lastModified?: Date | undefined;
   /** Compresses the resource, if it is in memory and worth it. */
-  readonly compressor: Pick<Compressor, "compress" | "isBusy"> | undefined;
+  readonly compressor: BackgroundCompressor | undefined;
 }
 
 /**
@@ -61,29 +78,24 @@ export class Representations {
       ? COMPRESSOR_CODINGS
       : variants.map(({ coding }) => coding);
     this.#original = this.#represent(original);
-    this.maxBytes = isCompressed
-      ? bytes * (1 + COMPRESSOR_CODINGS.length)
-      : bytes;
+    let maxBytes = bytes;
+    if (isCompressed) maxBytes += bytes * COMPRESSOR_CODINGS.length;
     for (const variant of variants) {
       this.#variants.set(variant.coding, this.#represent(variant));
-      this.maxBytes += bytesOf(variant);
+      maxBytes += bytesOf(variant);
     }
+    this.maxBytes = maxBytes;
   }
 
-  /**
-   * Selects the representation for a request. A client that has the resource without a coding keeps it, although it is
-   * available in a coding by now.
-   */
+  /** Selects the representation for a request. */
   select(headers: Headers): Representation {
     const accepted = headers.get("accept-encoding");
     const coding = preferredCoding(accepted, this.#codings);
     if (coding === undefined) return this.#original;
     const variant = this.#variants.get(coding);
-    if (variant === undefined) this.#compress(coding as CompressorCoding);
+    if (variant === undefined) void this.#compress(coding as CompressorCoding);
     if (variant === undefined || variant === "pending") return this.#original;
-    const hasOriginal = !ifNoneMatchFails(headers, variant.validators.etag) &&
-      ifNoneMatchFails(headers, this.#original.validators.etag);
-    return hasOriginal ? this.#original : variant;
+    return variant;
   }
 
   #represent({ coding, body, etag: own }: CodedBody): Representation {
@@ -92,38 +104,31 @@ export class Representations {
     const etag = codedEtag(own, coding);
     if (etag !== undefined) headers["etag"] = etag;
     if (this.#codings.length > 0) {
-      headers["vary"] = common["vary"] === undefined
+      const vary = common["vary"];
+      headers["vary"] = vary === undefined
         ? "Accept-Encoding"
-        : `Accept-Encoding, ${common["vary"]}`;
+        : `Accept-Encoding, ${vary}`;
     }
     if (coding !== "identity") headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
     return { isPage, headers, validators: { etag, lastModified }, body };
   }
 
-  /** Later, if much is waiting already. */
-  #compress(coding: CompressorCoding): void {
+  /** Adds a variant; without one, the coding is not tried again. It never rejects: the original can still be sent. */
+  async #compress(coding: CompressorCoding): Promise<void> {
     const { compressor } = this.#resource;
     if (compressor === undefined || compressor.isBusy) return;
     if (!(this.#body instanceof Uint8Array)) return;
     this.#variants.set(coding, "pending");
-    void compressor.compress(this.#body, coding)
-      .catch(() => undefined) // the original can still be sent
-      .then((compressed) => this.#add(coding, compressed));
-  }
-
-  #add(
-    coding: CompressorCoding,
-    compressed: Omit<CodedBody, "coding"> | undefined,
-  ): void {
-    if (compressed === undefined) {
+    const body = await compressor.compress(this.#body, coding)
+      .catch(() => undefined);
+    if (body === undefined) {
       this.#codings = this.#codings.filter((other) => other !== coding);
       return;
     }
     const { etag: original } = this.#original.validators;
-    const isWeak = original?.startsWith("W/"); // that of a page, which stays, or none
-    const etag = original === undefined || isWeak ? original : compressed.etag;
-    const { body } = compressed;
+    const isStrong = original?.startsWith('"'); // a page has a weak one, which stays, or none
+    const etag = isStrong ? await eTag(body) : original;
     this.#variants.set(coding, this.#represent({ coding, body, etag }));
   }
 }
@@ -139,4 +144,49 @@ export function codedEtag(
   coding: RepresentationCoding,
 ): string | undefined {
   return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
+}
+
+/**
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, it is the
+ * first one.
+ *
+ * @param accepted The `Accept-Encoding` header; `null` if it is absent.
+ * @param available Names of codings, in lower case, the preferred one first.
+ * @returns `undefined` if the content is to be sent without a coding: the client has no `Accept-Encoding` header,
+ * accepts none of the available codings, or gives `identity` a higher weight.
+ */
+export function preferredCoding<T extends string>(
+  accepted: string | null,
+  available: readonly T[],
+): T | undefined {
+  if (!accepted || available.length === 0) return undefined;
+  const weights = parseWeights(accepted);
+  let preferred: T | undefined;
+  let highest = 0;
+  for (const coding of available) {
+    const weight = weights.get(coding) ?? weights.get("*") ?? 0;
+    if (weight <= highest) continue;
+    preferred = coding;
+    highest = weight;
+  }
+  return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
+}
+
+/** Returns the weight of every coding that a header lists. */
+function parseWeights(accepted: string): Map<string, number> {
+  const weights = new Map<string, number>();
+  for (const item of accepted.toLowerCase().split(",")) {
+    const [coding = "", ...parameters] = item.split(";");
+    const weight = parameters.length === 0
+      ? 1
+      : parseWeight(parameters.join(";"));
+    weights.set(coding.trim(), weight);
+  }
+  return weights;
+}
+
+/** Parses `q=0.5`. A coding whose weight is invalid is not accepted. */
+function parseWeight(parameter: string): number {
+  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
+  return Math.min(1, Number(match?.[1] ?? 0));
 }

@@ -1,14 +1,7 @@
 import type { RouteContext } from "../http/routes.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
-import type { ContentOptions } from "./content_options.ts";
-
-/** Requests that are in flight. WebSockets are not counted. */
-export interface RequestCounts {
-  /** Requests whose body is being received. */
-  readonly uploads: number;
-  /** Those, and requests whose response is being waited for or sent. */
-  readonly all: number;
-}
+import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
+import type { RequestCounts } from "./transfers.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
@@ -31,15 +24,29 @@ export interface Content {
   close(): void;
 }
 
+/** What is served, as the options of the gateway name it. */
+export interface ContentSettings extends ProxySettings {
+  readonly staticDir: string | undefined;
+  /** How many bytes of files are kept in memory. */
+  readonly staticCacheBytes: number;
+  /** Globs of the files in the directory that never change. */
+  readonly immutable: readonly string[];
+  /** Returns the paths of files and directories that are never served from the directory. */
+  readonly neverServed: () => Promise<readonly string[]>;
+  readonly upstream: URL | undefined;
+}
+
 /**
- * Opens the directory or the upstream to serve. Returns `undefined` if there is neither.
+ * Opens the directory or the upstream to serve. Returns `undefined` if there is neither. What serves one is not loaded
+ * for the other, or for a gateway beside a server of its own.
  *
  * @throws {TypeError} If there are both, or if the runtime is not Deno.
  */
 export async function openContent(
-  options: ContentOptions,
+  settings: ContentSettings,
+  services: ProxyServices,
 ): Promise<Content | undefined> {
-  const { staticDir, upstream } = options;
+  const { staticDir, upstream } = settings;
   if (staticDir !== undefined && upstream !== undefined) {
     throw new TypeError(
       "Cannot serve a directory and an upstream at once: expected one of them",
@@ -50,35 +57,40 @@ export async function openContent(
       "Cannot serve a directory or an upstream: expected Deno; elsewhere, pass pages to inject()",
     );
   }
-  if (staticDir !== undefined) return await openDirectory(staticDir, options);
-  return upstream && await openUpstream(upstream, options);
+  if (staticDir !== undefined) {
+    return await openDirectory(staticDir, settings, services);
+  }
+  if (upstream !== undefined) {
+    return await openUpstream(upstream, settings, services);
+  }
+  return undefined;
 }
 
-/** Neither of the two is loaded for the other, or for a gateway beside a server of its own. */
 async function openDirectory(
   directory: string,
-  options: ContentOptions,
+  settings: ContentSettings,
+  { clock, log }: ProxyServices,
 ): Promise<Content> {
   const { openStaticContent } = await import("./static/static_content.ts");
   const { Compressor } = await import("../coding/compressor.ts");
   return await openStaticContent({
     directory,
-    basePath: options.basePath,
-    cacheBytes: options.staticCacheBytes,
-    immutable: options.immutable,
-    neverServed: options.neverServed,
-    maxTransfers: options.maxTransfers,
+    basePath: settings.basePath,
+    cacheBytes: settings.staticCacheBytes,
+    immutable: settings.immutable,
+    neverServed: settings.neverServed,
+    maxTransfers: settings.maxTransfers,
     compressor: new Compressor(),
-    clock: options.clock,
-    log: options.log,
+    clock,
+    log,
   });
 }
 
 async function openUpstream(
   upstream: URL,
-  options: ContentOptions,
+  settings: ProxySettings,
+  services: ProxyServices,
 ): Promise<Content> {
-  const { upstreamTimeoutMs: timeoutMs, ...others } = options;
-  const { createProxiedContent } = await import("./proxy/proxied_content.ts");
-  return createProxiedContent({ ...others, upstream, timeoutMs });
+  const { ReverseProxy } = await import("./proxy/reverse_proxy.ts");
+  return new ReverseProxy(upstream, settings, services);
 }

@@ -1,10 +1,26 @@
 import { Problem } from "../http/problem.ts";
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import type { Clock } from "../values/clock.ts";
-import type { ContentOptions } from "./content_options.ts";
+import type { Log } from "../observe/log.ts";
+
+/** Requests that are in flight. WebSockets are not counted. */
+export interface RequestCounts {
+  /** Requests whose body is being received. */
+  readonly uploads: number;
+  /** Those, and requests whose response is being waited for or sent. */
+  readonly all: number;
+}
 
 /** How long a response waits for its client to read. */
 const MAX_WAIT_MS = 60_000;
+
+/** Options of {@linkcode Transfers}. */
+interface TransfersOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** How many there may be in all. One client may have half of them. */
+  readonly maxTransfers: number;
+}
 
 /**
  * The responses that hold a descriptor while they are sent: of files that are read from the disk, and of the upstream.
@@ -15,22 +31,15 @@ export class Transfers {
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
 
-  constructor(
-    { clock, log, maxTransfers: max }: Pick<
-      ContentOptions,
-      "clock" | "log" | "maxTransfers"
-    >,
-  ) {
+  constructor({ clock, log, maxTransfers }: TransfersOptions) {
     this.#clock = clock;
-    const maxPerClient = Math.ceil(max / 2);
-    const event = "rep.transfers.rejected";
     this.#limits = new ClientLimits({
       clock,
       log,
-      event,
+      event: "rep.transfers.rejected",
       name: "max_transfers",
-      max,
-      maxPerClient,
+      max: maxTransfers,
+      maxPerClient: Math.ceil(maxTransfers / 2),
     });
   }
 
@@ -70,8 +79,7 @@ export class Transfers {
 export class Transfer {
   readonly #clock: Clock;
   readonly #onEnd: () => void;
-  #cancelLook: (() => void) | undefined;
-  #waiting: { readonly since: number; readonly cancel: () => void } | undefined;
+  #cancelTimer = () => {};
   #hasEnded = false;
 
   constructor(clock: Clock, onEnd: () => void) {
@@ -85,32 +93,22 @@ export class Transfer {
    * @param cancel Called when that has lasted for a minute. It has to end the body.
    */
   waits(cancel: () => void): void {
-    this.#waiting = { since: this.#clock.monotonic(), cancel };
-    if (this.#cancelLook === undefined) this.#lookAfter(MAX_WAIT_MS); // one timer for the whole body, not for each chunk
+    this.#cancelTimer();
+    if (this.#hasEnded) return;
+    this.#cancelTimer = this.#clock.after(MAX_WAIT_MS, cancel, true);
   }
 
   /** The client reads again. */
   reads(): void {
-    this.#waiting = undefined;
+    this.#cancelTimer();
   }
 
   /** The response has been sent, or was cancelled. Only the first call has an effect. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#cancelLook?.();
+    this.#cancelTimer();
     this.#onEnd();
-  }
-
-  #lookAfter(ms: number): void {
-    this.#cancelLook = this.#clock.after(ms, () => this.#look(), true);
-  }
-
-  #look(): void {
-    const now = this.#clock.monotonic();
-    const { since, cancel } = this.#waiting ?? { since: now };
-    if (now - since < MAX_WAIT_MS) this.#lookAfter(since + MAX_WAIT_MS - now);
-    else cancel?.();
   }
 }
 
@@ -120,43 +118,34 @@ export function transferBody(
   transfer: Transfer,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
-  return new ReadableStream({
-    async pull(controller) {
-      transfer.reads();
-      const { done, value } = await reader.read().catch((error) => {
-        transfer.end();
-        throw error;
-      });
+  async function pull(
+    controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>,
+  ): Promise<void> {
+    transfer.reads();
+    try {
+      const { done, value } = await reader.read();
       if (!done) {
         controller.enqueue(value);
-        return transfer.waits(() => {
-          transfer.end();
-          controller.error(new Error("The client has not read for a minute"));
-          void reader.cancel();
-        });
+        return transfer.waits(giveUp);
       }
+    } catch (error) {
       transfer.end();
-      controller.close();
-    },
-    async cancel(reason) {
-      transfer.end();
-      await reader.cancel(reason);
-    },
-  }, { highWaterMark: 0 });
-}
+      throw error;
+    }
+    transfer.end();
+    controller.close();
 
-function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
-  const headers = { "retry-after": "1" };
-  if (limit === "max_transfers") {
-    return new Problem(503, {
-      detail: "Too many responses are being sent",
-      headers,
-    });
+    function giveUp(): void {
+      transfer.end();
+      controller.error(new Error("The client has not read for a minute"));
+      void reader.cancel();
+    }
   }
-  return new Problem(429, {
-    detail: "Too many responses are being sent to this client",
-    headers,
-  });
+  async function cancel(reason: unknown): Promise<void> {
+    transfer.end();
+    await reader.cancel(reason);
+  }
+  return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
 }
 
 /** Counts what is in flight, and notifies when nothing is. */
@@ -188,4 +177,13 @@ export class InFlight {
     this.#idle ??= Promise.withResolvers();
     return this.#idle.promise;
   }
+}
+
+function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
+  const isOfClient = limit === "max_transfers_per_client";
+  const whose = isOfClient ? " to this client" : "";
+  return new Problem(isOfClient ? 429 : 503, {
+    detail: `Too many responses are being sent${whose}`,
+    headers: { "retry-after": "1" },
+  });
 }

@@ -1,10 +1,10 @@
 /** A token of a document. White space between tags is none. */
 export interface Token {
   /**
-   * `comment`: also a doctype, a byte order mark, and what browsers read as a comment. `cdata`: from `<![` up to the next
-   * `>`, a comment outside of SVG and MathML. `utf16`: a byte order mark of UTF-16; no token follows.
+   * `comment`: also a doctype, a byte order mark, and what browsers read as a comment. `utf16`: a byte order mark of
+   * UTF-16; no token follows.
    */
-  readonly kind: "text" | "startTag" | "endTag" | "comment" | "cdata" | "utf16";
+  readonly kind: "text" | "startTag" | "endTag" | "comment" | "utf16";
   /** The name of a tag, in lower case. */
   readonly name: string;
   /** The offset of its first byte. */
@@ -14,7 +14,7 @@ export interface Token {
 }
 
 /** Elements whose content is text. `<noscript>` is one in a browser that runs scripts (§13.2.6.4.4). */
-export const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
+const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
   "iframe",
   "noembed",
   "noframes",
@@ -54,7 +54,8 @@ const TEXT = /^(?:[^<]+|<(?![a-z/!?]|$))/i;
 
 const NOT_SPACE = /[^\t\n\f\r ]|$/;
 
-const BYTE_ORDER_MARK = /^(?:\xef\xbb\xbf|\xfe\xff|\xff\xfe)/;
+const UTF8_MARK = /^\xef\xbb\xbf/;
+const UTF16_MARK = /^(?:\xfe\xff|\xff\xfe)/;
 const PART_OF_BYTE_ORDER_MARK = /^(?:\xef\xbb?|\xfe|\xff)?$/;
 
 /** The length of a part of a byte order mark: what is longer and not a complete token yet ends with a `>`. */
@@ -94,13 +95,12 @@ export class HtmlTokenizer {
       !text.includes(">");
     this.#rest += text;
     if (isIncomplete) return; // so that a long token that arrives in small chunks is not read again with each of them
-    for (let token = this.#next(); token !== undefined; token = this.#next()) {
+    let token = this.#next();
+    while (token !== undefined) {
       yield token;
       this.#skip(token.end - this.#start);
-      this.#textOf = token.kind === "startTag" && TEXT_ELEMENTS.has(token.name)
-        ? token.name
-        : "";
-      if (token.kind === "utf16") this.#textOf = "plaintext";
+      this.#textOf = textElementOf(token);
+      token = this.#next();
     }
   }
 
@@ -109,28 +109,23 @@ export class HtmlTokenizer {
     if (this.#textOf !== "") {
       return this.#tag(endOfText(this.#rest, this.#textOf));
     }
-    if (this.#start === 0 && PART_OF_BYTE_ORDER_MARK.test(this.#rest)) {
-      return undefined;
-    }
-    const [mark] = this.#start === 0
-      ? BYTE_ORDER_MARK.exec(this.#rest) ?? []
-      : [];
-    if (mark !== undefined) {
-      return this.#token(mark.length === 2 ? "utf16" : "comment", mark);
+    if (this.#start === 0) {
+      if (PART_OF_BYTE_ORDER_MARK.test(this.#rest)) return undefined;
+      const mark = this.#match(UTF16_MARK, "utf16") ??
+        this.#match(UTF8_MARK, "comment");
+      if (mark !== undefined) return mark;
     }
     this.#skip(this.#rest.search(NOT_SPACE));
-    return this.#tag(0) ?? this.#textOrComment(); // most are tags
+    return this.#tag(0) ?? this.#match(TEXT, "text") ??
+      this.#match(COMMENT, "comment");
   }
 
-  #textOrComment(): Token | undefined {
-    const [text] = TEXT.exec(this.#rest) ?? [];
-    if (text !== undefined) return this.#token("text", text);
-    const [comment] = COMMENT.exec(this.#rest) ?? [];
-    if (comment === undefined) return undefined;
-    return this.#token(
-      comment.startsWith("<![") ? "cdata" : "comment",
-      comment,
-    );
+  /** Returns the token that the rest begins with, if it does. */
+  #match(pattern: RegExp, kind: Token["kind"]): Token | undefined {
+    const match = pattern.exec(this.#rest);
+    if (match === null) return undefined;
+    const end = this.#start + match[0].length;
+    return { kind, name: "", start: this.#start, end };
   }
 
   /** Returns the tag at an index, if it is complete. */
@@ -147,14 +142,16 @@ export class HtmlTokenizer {
     };
   }
 
-  #token(kind: Token["kind"], { length }: string): Token {
-    return { kind, name: "", start: this.#start, end: this.#start + length };
-  }
-
   #skip(length: number): void {
     this.#rest = this.#rest.slice(length);
     this.#start += length;
   }
+}
+
+/** Returns the name of the element whose text begins after a token; empty if none does. */
+function textElementOf({ kind, name }: Token): string {
+  if (kind === "utf16") return "plaintext";
+  return kind === "startTag" && TEXT_ELEMENTS.has(name) ? name : "";
 }
 
 /**

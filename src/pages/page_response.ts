@@ -1,34 +1,39 @@
 import { isEncoded } from "../coding/content_coding.ts";
-import type { CodedBody } from "../coding/representations.ts";
 import {
-  createResponse,
-  type ResponseContent,
-} from "../coding/response_content.ts";
-import {
-  type Representation,
+  type BodyContent,
   send,
   type SendRequest,
   type StreamedBody,
 } from "../http/send.ts";
 import { type Log, silentLog } from "../observe/log.ts";
 import type { ConfigScript, GetConfigScript } from "./config_script.ts";
-import { injectScript, insertScript } from "./inject_script.ts";
-import { isFragmentRequest, withCachingHeaders } from "./page_caching.ts";
+import {
+  ETAG_PREFIX,
+  isFragmentRequest,
+  representPage,
+  warnOfUtf16,
+} from "./page.ts";
 
-/** Headers that describe the original body. */
-const ORIGINAL_BODY_HEADERS: ReadonlySet<string> = new Set([
-  "content-length",
-  "last-modified",
-  "accept-ranges",
-  "content-md5",
-  "digest",
-  "content-digest",
-  "repr-digest",
-  "etag",
-]);
+/**
+ * A response that is not created yet, or a `Response`. Deno 2.9 copies the body and the headers of a `Response` when it
+ * is created: so a page is created once, when it is finished.
+ */
+export interface ResponseContent {
+  readonly status: number;
+  readonly statusText?: string;
+  readonly headers: Headers;
+  /** Bytes must not be changed. */
+  readonly body: BodyContent;
+  /** Returns the error in which the body ends if it cannot be decoded. @default {a `TypeError`} */
+  readonly toDecodingError?: (error: unknown) => Error;
+}
 
-/** Statuses whose responses have no body, or only a part of it (RFC 9110 §15). */
-const INCOMPLETE_BODY_STATUSES: readonly number[] = [101, 204, 205, 206, 304];
+/** Creates the response if it is not created yet. */
+export function createResponse(content: ResponseContent): Response {
+  return content instanceof Response
+    ? content
+    : new Response(content.body, content);
+}
 
 /**
  * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
@@ -48,42 +53,42 @@ export async function injectPage(
   getConfigScript: GetConfigScript,
   log: Log = silentLog,
 ): Promise<Response> {
-  const isFragment = isFragmentRequest(request.headers);
-  if (!isPage(response)) {
-    if (isHtml(response) && !isFragment) warnOfEncoding(log);
+  if (!isHtml(response)) return createResponse(response);
+  if (isFragmentRequest(request.headers)) {
+    return await sendPage(request, response, undefined, log);
+  }
+  if (isUtf16(response.headers)) {
+    warnOfUtf16(log);
     return createResponse(response);
   }
-  if (isFragment) {
-    return send(request, representationOf(response, undefined, log));
-  }
   const page = await decodeIfEncoded(response);
-  if (isEncoded(page.headers)) return withoutScript(createResponse(page), log);
-  return send(request, representationOf(page, await getConfigScript(), log));
+  if (isEncoded(page.headers)) {
+    warnOfCoding(page.headers, log);
+    return createResponse(page);
+  }
+  return await sendPage(request, page, await getConfigScript(), log);
 }
 
-/** Inserts the config script into a page: at once if it is in memory, else when it is read. */
-export function withScript(
-  body: CodedBody["body"],
-  { bytes }: ConfigScript,
+/** Sends a page with the config script; without one, a fragment. */
+async function sendPage(
+  request: SendRequest,
+  { status, statusText = "", headers: original, body: content }:
+    ResponseContent,
+  script: ConfigScript | undefined,
   log: Log,
-): CodedBody["body"] {
-  const warn = () => warnOfEncoding(log);
-  if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
-  const read = async () => {
-    const content = await body.read();
-    return content instanceof Uint8Array
-      ? insertScript(content, bytes, warn)
-      : injectScript(content ?? new Blob([]).stream(), bytes, warn);
+): Promise<Response> {
+  const document: StreamedBody = {
+    length: undefined,
+    read: () => Promise.resolve(content),
+    cancel() {
+      if (!(content instanceof ReadableStream)) return;
+      void content.cancel().catch(() => {}); // it has failed already
+    },
   };
-  return { length: undefined, read, cancel: () => body.cancel() };
-}
-
-/** Logs that a page in UTF-16 has no script. */
-function warnOfEncoding(log: Log): void {
-  log.warn("rep.page.not_injected", {
-    detail:
-      "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
-  });
+  const page = representPage(original, document, script, log);
+  const { isPage, headers, validators, body } = page;
+  const sent = { isPage, status, statusText, headers, validators, body };
+  return await send(request, sent);
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
@@ -95,106 +100,40 @@ async function decodeIfEncoded(
   return decodeContent(createResponse(response), response.toDecodingError);
 }
 
-/** A page without the script is better than none. */
-function withoutScript(response: Response, log: Log): Response {
-  const coding = response.headers.get("content-encoding")?.slice(0, 100);
+/** Logs that a page cannot be decoded. It has no script then, which is better than no page. */
+function warnOfCoding(headers: Headers, log: Log): void {
   log.warn("rep.page.not_injected", {
-    detail: "expected a single content coding: gzip, deflate or br",
-    coding,
+    detail: "expected a single content coding: gzip or br",
+    coding: headers.get("content-encoding")?.slice(0, 100),
   });
-  return response;
 }
 
-/** Returns the representation of a page with the config script; without one, that of a fragment. */
-function representationOf(
-  response: ResponseContent,
-  script: ConfigScript | undefined,
-  log: Log,
-): Representation {
-  const { status, statusText = "", headers } = response;
-  const body = bodyOf(response);
-  return {
-    ...pageHead(headers, script),
-    status,
-    statusText,
-    body: script ? withScript(body, script, log) : body,
-  };
-}
+/** Statuses whose responses have no body, or only a part of it (RFC 9110 §15). */
+const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
-function bodyOf({ body }: ResponseContent): StreamedBody {
-  function cancel() {
-    if (body instanceof ReadableStream) void body.cancel().catch(() => {}); // it has failed already
-  }
-  return { length: undefined, read: () => Promise.resolve(body), cancel };
-}
-
-/** Returns whether a response is a complete HTML page, in an encoding that extends ASCII by its `charset`. */
-function isPage(response: Pick<Response, "status" | "headers">): boolean {
-  return isHtml(response) &&
-    !contentType(response.headers).parameters.some(isUtf16);
-}
-
-/** Returns whether a response is a complete HTML page. */
-function isHtml(
-  { status, headers }: Pick<Response, "status" | "headers">,
-): boolean {
+/** Returns whether a response is a complete HTML document. */
+function isHtml({ status, headers }: ResponseContent): boolean {
+  const [type = ""] = (headers.get("content-type") ?? "").split(";", 1);
   return !INCOMPLETE_BODY_STATUSES.includes(status) &&
-    contentType(headers).type === "text/html";
+    type.trim().toLowerCase() === "text/html";
 }
 
-function contentType(headers: Headers): { type: string; parameters: string[] } {
-  const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(
-    ";",
-  );
-  return { type: type.trim().toLowerCase(), parameters };
-}
-
-/** Returns whether a parameter is the `charset` UTF-16, which has nine labels (Encoding standard §4.2). */
-function isUtf16(parameter: string): boolean {
-  const [, label] = /^\s*charset\s*=\s*["']?([^"'\s]+)/i.exec(parameter) ?? [];
+/** Returns whether the `charset` is UTF-16, which has nine labels (Encoding standard §4.2). */
+function isUtf16(headers: Headers): boolean {
+  const type = headers.get("content-type") ?? "";
+  const charset = /;\s*charset\s*=\s*["']?([^"'\s;]+)/i.exec(type);
+  if (charset === null) return false;
   try {
-    return label !== undefined &&
-      new TextDecoder(label).encoding.startsWith("utf-16");
+    return new TextDecoder(charset[1]).encoding.startsWith("utf-16");
   } catch {
     return false; // browsers ignore a label that they do not know
   }
 }
 
-/** Returns the headers and the validators of a page, without the size of its body; without a script, of a fragment. */
-export function pageHead(original: Headers, script: ConfigScript | undefined) {
-  const headers = script
-    ? pageHeaders(original, script)
-    : withCachingHeaders(original, false);
-  return {
-    isPage: true,
-    headers,
-    validators: {
-      etag: headers.get("etag") ?? undefined,
-      lastModified: undefined,
-    },
-  };
-}
-
-function pageHeaders(
-  original: Headers,
-  { revision, isSecret }: ConfigScript,
-): Headers {
-  const headers = withCachingHeaders(original, isSecret, ORIGINAL_BODY_HEADERS);
-  const etag = isSecret ? undefined : combinedEtag(original, revision);
-  if (etag !== undefined) headers.append("etag", etag);
-  return headers;
-}
-
-/** The beginning of the entity tags that are created here. */
-const ETAG_PREFIX = 'W/"rep-';
-
-/** Combines the document's validator with the configuration's revision. Without a validator, there is no entity tag. */
-function combinedEtag(headers: Headers, revision: string): string | undefined {
-  const validator = headers.get("etag") ?? headers.get("last-modified");
-  if (validator === null) return undefined;
-  return `${ETAG_PREFIX}${revision}-${
-    encodeURIComponent(validator.replace(/^W\//, ""))
-  }"`; // no quotes, no commas
+/** Returns whether the response may become a page: not if the browser says that it is for a part of one. */
+export function mayExpectPage(headers: Headers): boolean {
+  return headers.get("sec-fetch-dest") === null ||
+    headers.get("sec-fetch-mode") === "navigate";
 }
 
 /**
@@ -203,9 +142,8 @@ function combinedEtag(headers: Headers, revision: string): string | undefined {
  * They are omitted only if the request may be for a page.
  */
 export function headersToOmit(request: SendRequest): readonly string[] {
-  const hasOurEtag = request.headers.get("if-none-match")?.includes(
-    ETAG_PREFIX.slice("W/".length),
-  ) === true;
+  const known = request.headers.get("if-none-match") ?? "";
+  const hasOurEtag = known.includes(ETAG_PREFIX.slice("W/".length));
   return hasOurEtag || isNavigation(request)
     ? ["if-none-match", "if-modified-since", "range"]
     : [];
@@ -213,8 +151,8 @@ export function headersToOmit(request: SendRequest): readonly string[] {
 
 /** Returns whether a browser sends such a request for a document, and hardly for anything else. */
 function isNavigation({ method, headers }: SendRequest): boolean {
-  if ((method !== "GET" && method !== "HEAD") || isFragmentRequest(headers)) {
-    return false;
-  }
-  return headers.get("accept")?.includes("text/html") === true;
+  const isRead = method === "GET" || method === "HEAD";
+  const accepted = headers.get("accept") ?? "";
+  return isRead && accepted.includes("text/html") &&
+    !isFragmentRequest(headers);
 }

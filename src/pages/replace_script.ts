@@ -1,12 +1,6 @@
 import { concat } from "../values/chunks.ts";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
-import { insertScript } from "./inject_script.ts";
-
-/** A range of a document, in bytes. */
-interface Range {
-  readonly start: number;
-  readonly end: number;
-}
+import { insertScript } from "./insert_script.ts";
 
 /**
  * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the
@@ -19,10 +13,13 @@ export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
 ): Uint8Array<ArrayBuffer> | undefined {
-  const without = removeRanges(
-    document,
-    findConfigScripts(document).map(({ element }) => element),
-  );
+  const kept: Uint8Array[] = [];
+  let position = 0;
+  for (const { element: [start, end] } of findConfigScripts(document)) {
+    kept.push(document.subarray(position, start));
+    position = end;
+  }
+  const without = concat([...kept, document.subarray(position)]);
   const result = insertScript(without, script);
   return result === without ? undefined : result;
 }
@@ -30,48 +27,33 @@ export function replaceScript(
 /** Returns the text of the script element that was injected into a document earlier, if there is one. */
 export function readConfigScript(document: Uint8Array): string | undefined {
   const [found] = findConfigScripts(document);
-  return found &&
-    new TextDecoder().decode(
-      document.subarray(found.text.start, found.text.end),
-    );
+  if (found === undefined) return undefined;
+  return new TextDecoder().decode(document.subarray(...found.text));
 }
 
-interface ConfigScriptRange {
-  readonly element: Range;
-  readonly text: Range;
-}
+/** The offsets of the first byte, and of the byte after the last one. */
+type Range = [start: number, end: number];
 
-function findConfigScripts(document: Uint8Array): ConfigScriptRange[] {
-  const found: ConfigScriptRange[] = [];
+function findConfigScripts(
+  document: Uint8Array,
+): { element: Range; text: Range }[] {
+  const found: { element: Range; text: Range }[] = [];
   let open: Token | undefined;
   for (const token of new HtmlTokenizer().read(document)) {
-    const { kind, name, start, end } = token;
-    if (open) {
+    if (open !== undefined) {
       found.push({
-        element: { start: open.start, end },
-        text: { start: open.end, end: start },
+        element: [open.start, token.end],
+        text: [open.end, token.start],
       });
     }
-    open =
-      kind === "startTag" && name === "script" && hasConfigId(document, token)
-        ? token
-        : undefined;
+    open = isConfigTag(document, token) ? token : undefined;
   }
   return found;
 }
 
-function hasConfigId(document: Uint8Array, { start, end }: Range): boolean {
-  const tag = new TextDecoder("latin1").decode(document.subarray(start, end));
+function isConfigTag(document: Uint8Array, token: Token): boolean {
+  if (token.kind !== "startTag" || token.name !== "script") return false;
+  const bytes = document.subarray(token.start, token.end);
+  const tag = new TextDecoder("latin1").decode(bytes);
   return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
-}
-
-function removeRanges(
-  document: Uint8Array<ArrayBuffer>,
-  ranges: readonly Range[],
-): Uint8Array<ArrayBuffer> {
-  const starts = [0, ...ranges.map(({ end }) => end)];
-  const ends = [...ranges.map(({ start }) => start), document.length];
-  return concat(
-    starts.map((start, index) => document.subarray(start, ends[index])),
-  );
 }

@@ -1,4 +1,4 @@
-import type { Manifest } from "../config/variables/manifest.ts";
+import { type Manifest, parseManifest } from "../config/variables/manifest.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { RE2JS } from "re2js";
@@ -8,7 +8,6 @@ import {
   readEnvironment,
 } from "../config/files/read_environment.ts";
 import { generateTypes } from "../config/variables/generate_types.ts";
-import { parseManifest } from "../config/variables/manifest.ts";
 import { ConfigurationError } from "../config/variables/snapshot.ts";
 import { watchFiles } from "../config/mod.ts";
 import { createGateway, type Gateway } from "../gateway.ts";

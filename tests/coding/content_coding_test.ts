@@ -1,54 +1,9 @@
 import { assertEquals } from "@std/assert";
 import {
-  CODINGS,
   contentCodings,
+  isCompressible,
   isEncoded,
-  preferredCoding,
 } from "../../src/coding/content_coding.ts";
-
-const NAMES = CODINGS.map(({ name }) => name);
-
-const ALL: [accepted: string, name: string | undefined][] = [
-  ["gzip, deflate, br, zstd", "br"],
-  ["gzip, deflate, zstd", "zstd"],
-  ["gzip, deflate", "gzip"],
-  ["br", "br"],
-  ["BR", "br"],
-  ["*", "br"],
-  ["*, br;q=0", "zstd"],
-  ["gzip;q=0.5, br;q=0.5", "br"],
-  ["gzip;q=1, br;q=0.5", "gzip"],
-  ["gzip;q=1.000, br ; q=0.999", "gzip"],
-  ["br;q=0, gzip", "gzip"],
-  ["br;q=0, gzip;q=0", undefined],
-  ["br;q=0", undefined],
-  ["br;q=high, gzip;q=0.001", "gzip"],
-  ["br;q=-1", undefined],
-  ["*;q=0", undefined],
-  ["identity", undefined],
-  ["identity;q=1, *;q=0", undefined], // sent by Chromium with a range of a video
-  ["identity, br;q=0.1", undefined],
-  ["identity;q=0.5, br;q=0.5", "br"],
-  ["identity;q=0", undefined],
-  ["deflate", undefined],
-  ["brx, gzipx", undefined],
-  ["", undefined],
-];
-
-for (const [accepted, name] of ALL) {
-  Deno.test(`preferredCoding() selects ${name ?? "none"} of ${NAMES} for "${accepted}"`, () => {
-    assertEquals(preferredCoding(accepted, NAMES), name);
-  });
-}
-
-Deno.test("preferredCoding() selects none without an Accept-Encoding header", () => {
-  assertEquals(preferredCoding(null, NAMES), undefined);
-});
-
-Deno.test("preferredCoding() selects only an available coding", () => {
-  assertEquals(preferredCoding("gzip, br", ["gzip"]), "gzip");
-  assertEquals(preferredCoding("gzip, br", []), undefined);
-});
 
 for (
   const [header, codings] of [
@@ -66,3 +21,31 @@ for (
     ]);
   });
 }
+
+const TYPES: [type: string, expected: boolean][] = [
+  ["text/html; charset=UTF-8", true],
+  ["text/css", true],
+  ["TEXT/JavaScript; charset=UTF-8", true],
+  ["application/json; charset=UTF-8", true],
+  ["application/manifest+json", true],
+  ["application/wasm", true],
+  ["image/svg+xml", true],
+  ["image/x-icon", true],
+  ["font/ttf", true],
+  ["font/woff2", false],
+  ["image/png", false],
+  ["video/mp4", false],
+  ["application/pdf", false],
+  ["application/zip", false],
+  ["application/octet-stream", false],
+  ["", false],
+];
+
+for (const [type, expected] of TYPES) {
+  Deno.test(`isCompressible() returns ${expected} for "${type}"`, () =>
+    assertEquals(isCompressible(type, 1_024), expected));
+}
+
+Deno.test("isCompressible() returns false for content that fits into a packet", () => {
+  assertEquals(isCompressible("text/css", 1_023), false);
+});

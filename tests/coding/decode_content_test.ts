@@ -25,17 +25,13 @@ function response(
   });
 }
 
-Deno.test("decodeContent() decodes gzip, br and deflate, whatever their case", async () => {
+Deno.test("decodeContent() decodes gzip and br, whatever their case", async () => {
   for (
     const [coding, format] of [
       ["gzip", "gzip"],
       ["x-gzip", "gzip"],
       ["GZip", "gzip"],
       ["br", "brotli"],
-      [
-        "deflate",
-        "deflate",
-      ],
     ]
   ) {
     const bytes = await encode(PLAIN, format as CompressionFormat);
@@ -91,6 +87,7 @@ Deno.test("decodeContent() returns a response unchanged if it is not encoded or 
       "identity",
       "",
       "zstd",
+      "deflate",
       "gzip, zstd",
       "zstd, gzip",
       "gzip, gzip",
@@ -130,10 +127,7 @@ Deno.test("decodeContent() accepts responses without a body: for HEAD and with 3
 
 Deno.test("decodeContent() makes the stream fail for invalid and truncated content", async () => {
   for (
-    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], [
-      "deflate",
-      "deflate",
-    ]] as const
+    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"]] as const
   ) {
     const whole = await encode(PLAIN, format);
     await assertRejects(
@@ -206,46 +200,24 @@ Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () =
   gzip.destroy();
 });
 
-Deno.test("decodeContent() ignores what follows the first member of gzip and a deflate stream, as browsers do", async () => {
-  for (const format of ["gzip", "deflate"] as const) {
-    const bytes = await encode(PLAIN, format);
-    for (
-      const rest of [
-        " ",
-        "<!-- served in 3 ms -->",
-        "\x1f\x8bxx",
-        "\0\0",
-        bytes,
-      ]
-    ) {
-      assertEquals(
-        await decodeContent(response(new Blob([bytes, rest]), format)).text(),
-        TEXT,
-        `${format}: ${rest}`,
-      );
-      const later = ReadableStream.from([
-        bytes,
-        new Uint8Array(await new Blob([rest]).arrayBuffer()),
-      ]);
-      assertEquals(
-        await decodeContent(response(later, format)).text(),
-        TEXT,
-        `${format}, then ${rest}`,
-      );
-    }
+Deno.test("decodeContent() ignores what follows the first member of gzip, as browsers do", async () => {
+  const bytes = await encode(PLAIN, "gzip");
+  const rests = [" ", "<!-- served in 3 ms -->", "\x1f\x8bxx", "\0\0", bytes];
+  for (const rest of rests) {
+    const whole = decodeContent(response(new Blob([bytes, rest]), "gzip"));
+    assertEquals(await whole.text(), TEXT, `${rest}`);
+    const later = await new Blob([rest]).bytes();
+    const divided = ReadableStream.from<Bytes>([bytes, later]);
+    assertEquals(
+      await decodeContent(response(divided, "gzip")).text(),
+      TEXT,
+      `then ${rest}`,
+    );
   }
 });
 
-Deno.test("decodeContent() decodes deflate without the zlib header, as browsers do", async () => {
-  assertEquals(
-    await decodeContent(response(await encode(PLAIN, "deflate-raw"), "deflate"))
-      .text(),
-    TEXT,
-  );
-});
-
 Deno.test("decodeContent() decodes an empty body as empty content, whether or not its length is known", async () => {
-  for (const coding of ["gzip", "deflate", "br"]) {
+  for (const coding of ["gzip", "br"]) {
     assertEquals(
       await decodeContent(response(ReadableStream.from<Bytes>([]), coding))
         .text(),
@@ -297,8 +269,6 @@ Deno.test("decodeContent() reads a header however it is divided, with all the fi
   const bodies = [
     ["gzip", await gzipWithFields()],
     ["gzip", await encode(PLAIN, "gzip")],
-    ["deflate", await encode(PLAIN, "deflate")],
-    ["deflate", await encode(PLAIN, "deflate-raw")],
   ] as const;
   for (const [coding, bytes] of bodies) {
     for (const size of [1, 2, 3, 11, 50]) {
@@ -331,10 +301,7 @@ Deno.test("decodeContent() rejects a gzip header that is incomplete or does not 
 Deno.test("decodeContent() decodes no more than is read, from a single chunk", async () => {
   const zeros = new Uint8Array(16 * 1024 * 1024);
   for (
-    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"], [
-      "deflate",
-      "deflate",
-    ]] as const
+    const [coding, format] of [["gzip", "gzip"], ["br", "brotli"]] as const
   ) {
     const reader = decodeContent(response(await encode(zeros, format), coding))
       .body!.getReader();
@@ -364,7 +331,7 @@ Deno.test("decodeContent() cancels the encoded body when its reader is cancelled
 Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {
   assertEquals(
     filterAcceptEncoding("gzip, deflate, br, zstd"),
-    "gzip, deflate, br",
+    "gzip, br",
   );
   assertEquals(
     filterAcceptEncoding("zstd;q=1.0, BR;q=0.5 , *;q=0.1, identity;q=0"),

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
-import type { Compressed } from "../../src/coding/compressor.ts";
-import type { CompressorCoding } from "../../src/coding/content_coding.ts";
 import {
+  CODINGS,
+  type CompressorCoding,
+  preferredCoding,
   type RepresentationCoding,
   Representations,
 } from "../../src/coding/representations.ts";
@@ -30,8 +31,10 @@ const STREAMED = {
 
 /** A compressor with a result of 500 bytes, or another one. */
 function compressorWith(
-  compress = (coding: CompressorCoding): Promise<Compressed | undefined> =>
-    Promise.resolve(contentOf(coding, 500)),
+  compress = (
+    _: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> =>
+    Promise.resolve(new Uint8Array(500)),
 ) {
   const asked: CompressorCoding[] = [];
   return {
@@ -40,7 +43,7 @@ function compressorWith(
     compress(
       _bytes: Uint8Array<ArrayBuffer>,
       coding: CompressorCoding,
-    ): Promise<Compressed | undefined> {
+    ): Promise<Uint8Array<ArrayBuffer> | undefined> {
       asked.push(coding);
       return compress(coding);
     },
@@ -119,7 +122,7 @@ Deno.test("Representations compresses once for each coding that is asked for", a
 for (const outcome of ["is not smaller", "fails"]) {
   Deno.test(`Representations uses another coding if the result of one ${outcome}`, async () => {
     const compressor = compressorWith((coding) => {
-      if (coding === "gzip") return Promise.resolve(contentOf("gzip", 500));
+      if (coding === "gzip") return Promise.resolve(new Uint8Array(500));
       return outcome === "fails"
         ? Promise.reject(new Error("failed"))
         : Promise.resolve(undefined);
@@ -158,4 +161,48 @@ Deno.test("Representations compresses later if the compressor is busy", async ()
   select(representations, "br");
   await settle();
   assertEquals(select(representations, "br"), "br");
+});
+
+const NAMES = CODINGS.map(({ name }) => name);
+
+const ALL: [accepted: string, name: string | undefined][] = [
+  ["gzip, deflate, br, zstd", "br"],
+  ["gzip, deflate, zstd", "zstd"],
+  ["gzip, deflate", "gzip"],
+  ["br", "br"],
+  ["BR", "br"],
+  ["*", "br"],
+  ["*, br;q=0", "zstd"],
+  ["gzip;q=0.5, br;q=0.5", "br"],
+  ["gzip;q=1, br;q=0.5", "gzip"],
+  ["gzip;q=1.000, br ; q=0.999", "gzip"],
+  ["br;q=0, gzip", "gzip"],
+  ["br;q=0, gzip;q=0", undefined],
+  ["br;q=0", undefined],
+  ["br;q=high, gzip;q=0.001", "gzip"],
+  ["br;q=-1", undefined],
+  ["*;q=0", undefined],
+  ["identity", undefined],
+  ["identity;q=1, *;q=0", undefined], // sent by Chromium with a range of a video
+  ["identity, br;q=0.1", undefined],
+  ["identity;q=0.5, br;q=0.5", "br"],
+  ["identity;q=0", undefined],
+  ["deflate", undefined],
+  ["brx, gzipx", undefined],
+  ["", undefined],
+];
+
+for (const [accepted, name] of ALL) {
+  Deno.test(`preferredCoding() selects ${name ?? "none"} of ${NAMES} for "${accepted}"`, () => {
+    assertEquals(preferredCoding(accepted, NAMES), name);
+  });
+}
+
+Deno.test("preferredCoding() selects none without an Accept-Encoding header", () => {
+  assertEquals(preferredCoding(null, NAMES), undefined);
+});
+
+Deno.test("preferredCoding() selects only an available coding", () => {
+  assertEquals(preferredCoding("gzip, br", ["gzip"]), "gzip");
+  assertEquals(preferredCoding("gzip, br", []), undefined);
 });

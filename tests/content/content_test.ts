@@ -1,6 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { type Content, openContent } from "../../src/content/content.ts";
-import type { ContentOptions } from "../../src/content/content_options.ts";
+import {
+  type Content,
+  type ContentSettings,
+  openContent,
+} from "../../src/content/content.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { systemClock } from "../../src/values/clock.ts";
@@ -20,8 +23,8 @@ const SCRIPT = {
   isSecret: false,
 };
 
-function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
-  return openContent({
+function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
+  const settings: ContentSettings = {
     staticDir: undefined,
     staticCacheBytes: 1_000_000,
     neverServed: () => Promise.resolve([]),
@@ -32,11 +35,9 @@ function open(options: Partial<ContentOptions>): Promise<Content | undefined> {
     upstreamTimeoutMs: 1_000,
     maxTransfers: 10,
     rejectWebsockets: false,
-    clock: systemClock,
-    log: silentLog,
-    metrics: noMetrics,
-    ...options,
-  });
+  };
+  const services = { clock: systemClock, log: silentLog, metrics: noMetrics };
+  return openContent({ ...settings, ...changed }, services);
 }
 
 Deno.test("openContent() returns undefined if there is nothing to serve", async () => {

@@ -1,5 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { type Transfer, Transfers } from "../../src/content/transfers.ts";
+import {
+  InFlight,
+  type Transfer,
+  Transfers,
+} from "../../src/content/transfers.ts";
 import { Problem } from "../../src/http/problem.ts";
 import { type LogFields, silentLog } from "../../src/observe/log.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -57,12 +61,37 @@ Deno.test("a transfer is cancelled if its client does not read for a minute, and
   stalled.waits(() => cancelled.push("stalled"));
   slow.waits(() => cancelled.push("slow"));
   await clock.tick(40_000);
+  slow.waits(() => cancelled.push("slow")); // what was waited for before does not count
+  await clock.tick(10_000);
   slow.reads();
   slow.waits(() => cancelled.push("slow"));
-  await clock.tick(20_000);
+  await clock.tick(10_000);
   assertEquals(cancelled, ["stalled"]);
   stalled.end();
   slow.end();
+  slow.waits(() => cancelled.push("slow"));
   await clock.tick(60_000);
   assertEquals([cancelled, clock.waiting], [["stalled"], 0]);
+});
+
+/** Returns whether a promise is resolved, without waiting for it. */
+async function isResolved(promise: Promise<void>): Promise<boolean> {
+  return await Promise.race([
+    promise.then(() => true),
+    Promise.resolve().then(() => false),
+  ]);
+}
+
+Deno.test("idle() resolves at once if nothing is in flight, otherwise when the last is removed", async () => {
+  const inFlight = new InFlight();
+  await inFlight.idle();
+  inFlight.add();
+  inFlight.add();
+  const idle = [inFlight.idle(), inFlight.idle()];
+  inFlight.remove();
+  assertEquals(await Promise.all(idle.map(isResolved)), [false, false]);
+  inFlight.remove();
+  await Promise.all(idle);
+  inFlight.add();
+  assertEquals(await isResolved(inFlight.idle()), false);
 });

@@ -22,7 +22,7 @@ import {
   originRejection,
 } from "../../src/http/origin.ts";
 import { escapeForScript } from "../../src/pages/config_script.ts";
-import { injectScript } from "../../src/pages/inject_script.ts";
+import { injectScript } from "../../src/pages/insert_script.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { EventStreamParser } from "../model/_event_stream_parser.ts";
 import { assertInserted } from "../pages/_html_oracle.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { type DefaultTreeAdapterTypes as Tree, parse } from "parse5";
-import { insertScript } from "../../src/pages/inject_script.ts";
+import { insertScript } from "../../src/pages/insert_script.ts";
 
 const CONTENT = '{"a":"\\u003c/script>"}';
 const SCRIPT =

@@ -1,7 +1,10 @@
 import { assertEquals } from "@std/assert";
-import type { ResponseContent } from "../../src/coding/response_content.ts";
+import {
+  headersToOmit,
+  injectPage,
+  type ResponseContent,
+} from "../../src/pages/page_response.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
-import { headersToOmit, injectPage } from "../../src/pages/page_response.ts";
 import { captureLog } from "../_gateway.ts";
 
 const SCRIPT: ConfigScript = {
@@ -221,7 +224,7 @@ Deno.test("injectPage() warns of a page whose content codings it cannot decode",
     await injectPage(response, request, () => Promise.reject(), log),
     response,
   );
-  const detail = "expected a single content coding: gzip, deflate or br";
+  const detail = "expected a single content coding: gzip or br";
   assertEquals(
     lines.map(({ level, msg, coding, detail }) => ({
       level,

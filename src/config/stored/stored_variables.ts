@@ -4,9 +4,8 @@ import {
   retryConflicts,
   type RetryOptions,
 } from "../../store/commits.ts";
-import type { Check, Entry, Key, Store, Write } from "../../store/store.ts";
-import type { Clock } from "../../values/clock.ts";
-import { type Environment, environmentName } from "../variables/tiers.ts";
+import type { Entry, Key, Store, Write } from "../../store/store.ts";
+import { environmentName } from "../variables/tiers.ts";
 import { formatValue } from "../variables/quote.ts";
 
 /** A PUBLIC variable in the store. */

@@ -1,80 +1,110 @@
-import http, { type IncomingMessage } from "node:http";
+import type { Log } from "../../observe/log.ts";
+import type { Metrics } from "../../observe/metrics.ts";
+import type { GetConfigScript } from "../../pages/config_script.ts";
+import { isFragmentRequest } from "../../pages/page.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
-import type { ResponseContent } from "../../coding/response_content.ts";
 import { Problem } from "../../http/problem.ts";
-import type { RequestUrl, RouteContext } from "../../http/routes.ts";
-import { messageOf } from "../../observe/log.ts";
+import type { RouteContext } from "../../http/routes.ts";
 import { secondsSince } from "../../observe/metrics.ts";
-import type { RequestCounts } from "../content.ts";
-import type { ContentOptions } from "../content_options.ts";
-import { InFlight, type Transfer, type Transfers } from "../transfers.ts";
-import { HeldBytes } from "./held_bytes.ts";
-import { requestBody } from "./request_body.ts";
 import {
-  requestUpstream,
-  StaleConnectionError,
-  type UpstreamRequestOptions,
-} from "./request_upstream.ts";
-import { TlsAgent } from "./tls_agent.ts";
-import { BrokenBodyError, type UpstreamFailure } from "./upstream_failure.ts";
-import { upstreamHeaders } from "./upstream_headers.ts";
+  InFlight,
+  type RequestCounts,
+  type Transfer,
+  Transfers,
+} from "../transfers.ts";
+import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
+import {
+  requestBody,
+  upstreamHeaders,
+  upstreamTarget,
+} from "./forwarded_request.ts";
+import {
+  headersToOmit,
+  injectPage,
+  mayExpectPage,
+  type ResponseContent,
+} from "../../pages/page_response.ts";
+import type { Clock } from "../../values/clock.ts";
+import { Upstream } from "./upstream.ts";
+import type { UpstreamFailure } from "./upstream_failure.ts";
 import { upstreamResponse } from "./upstream_response.ts";
-import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
-/** Options of {@linkcode ReverseProxy}. */
-export interface ReverseProxyOptions extends
-  Pick<
-    ContentOptions,
-    | "basePath"
-    | "preserveHost"
-    | "rejectWebsockets"
-    | "log"
-    | "metrics"
-    | "clock"
-  > {
-  /** As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each request. */
-  upstream: URL;
+/** How requests are forwarded, as the options of the gateway name it. */
+export interface ProxySettings {
+  /** Removed from the path of each request. */
+  readonly basePath: string;
+  /** Whether the upstream gets the host that the client requests. Not with WebSockets: Deno does not let it be set. */
+  readonly preserveHost: boolean;
   /**
    * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
    * has no time limit.
    */
-  timeoutMs: number;
-  /** Counts the requests, with their bodies, and WebSockets in flight. */
-  transfers: Transfers;
+  readonly upstreamTimeoutMs: number;
+  /** The maximum number of responses that are being sent. */
+  readonly maxTransfers: number;
+  /** Whether WebSockets to the upstream are rejected. */
+  readonly rejectWebsockets: boolean;
 }
 
-/** Settings of a single request. */
-export interface ProxyRequestOptions {
-  /** Whether the upstream is asked for supported content codings only, and not for all that the client accepts. */
-  mayDecode: boolean;
-  /** Names of request headers that are not forwarded. */
-  omitHeaders: readonly string[];
+/** What a proxy uses. */
+export interface ProxyServices {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
 }
 
-/** What the log says about a request. The path has no query, which may contain secrets. */
-interface RequestFields {
-  readonly method: string;
-  readonly path: string;
-}
-
-/** Forwards requests to the upstream. */
+/** Forwards requests to an upstream, and injects the configuration into its pages. */
 export class ReverseProxy {
-  readonly #options: ReverseProxyOptions;
-  readonly #pool: http.Agent;
-  readonly #unpooled: http.Agent;
+  readonly #url: URL;
+  readonly #settings: ProxySettings;
+  readonly #services: ProxyServices;
+  readonly #upstream: Upstream;
+  readonly #transfers: Transfers;
+  /** Requests whose body is being received. */
+  readonly #uploads = new InFlight();
   readonly #webSockets = new InFlight();
-  /** Requests whose body is being received, and open WebSockets. */
-  readonly #incoming = new InFlight();
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
-  constructor(options: ReverseProxyOptions) {
-    this.#options = options;
-    const Agent = options.upstream.protocol === "https:"
-      ? TlsAgent
-      : http.Agent;
-    this.#pool = new Agent({ keepAlive: true });
-    this.#unpooled = new Agent({ keepAlive: false });
+  /**
+   * @param upstream As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each
+   * request.
+   */
+  constructor(
+    upstream: URL,
+    settings: ProxySettings,
+    services: ProxyServices,
+  ) {
+    const { upstreamTimeoutMs, maxTransfers } = settings;
+    const { clock, log } = services;
+    this.#url = upstream;
+    this.#settings = settings;
+    this.#services = services;
+    this.#upstream = new Upstream(upstream, upstreamTimeoutMs, clock);
+    this.#transfers = new Transfers({ clock, log, maxTransfers });
+  }
+
+  /**
+   * Forwards a request, and injects the configuration into the response if it is a page. A page that the upstream
+   * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
+   * both a secret and text of an attacker (BREACH).
+   *
+   * @throws {Problem} As {@linkcode ReverseProxy.forward} does.
+   */
+  async respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Promise<Response> {
+    const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
+    const response = await this.forward(request, context);
+    const coding = response.headers.get("content-encoding");
+    const { log } = this.#services;
+    const page = await injectPage(response, request, getConfigScript, log);
+    const wasDecoded = coding !== null && !page.headers.has("content-encoding");
+    if (!wasDecoded || isFragmentRequest(headers)) return page;
+    const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
+    return encodeContent(page, { method, headers }, coding);
   }
 
   /**
@@ -90,276 +120,200 @@ export class ReverseProxy {
   async forward(
     request: Request,
     context: RouteContext,
-    options: ProxyRequestOptions,
   ): Promise<ResponseContent> {
-    const fields = { method: request.method, path: context.url.path }; // now: Deno forgets them with the response
-    const transfer = this.#options.transfers.begin(context.client);
+    const { method, body } = request;
     const isWebSocket = isWebSocketRequest(request);
-    const isIncoming = isWebSocket || request.body !== null;
-    const onReceived = isIncoming ? this.#startReceiving() : () => {};
-    const onEnd = (error?: Error) => {
-      onReceived();
-      transfer.end();
-      if (error !== undefined) this.#warn(error, fields, "broken_body");
-    };
+    this.#requireForwardable(method, isWebSocket);
+    const transfer = this.#transfers.begin(context.client);
+    const exchange = new Exchange(method, context.url.path, transfer);
+    if (isWebSocket) exchange.startReceiving(this.#webSockets);
+    else if (body !== null) exchange.startReceiving(this.#uploads);
     try {
-      rejectTunnels(request.method);
-      if (isWebSocket) return await this.#bridge(request, context, onEnd);
-      return await this.#forward(request, context, {
-        ...options,
-        transfer,
-        onReceived,
-        onEnd,
-      });
+      return isWebSocket
+        ? await this.#bridge(request, context, exchange)
+        : await this.#request(request, context, exchange);
     } catch (error) {
-      onEnd();
-      throw this.#toProblem(error, fields, request.signal);
+      exchange.end();
+      throw this.#toProblem(error, exchange, request.signal);
     }
   }
 
   /** Closes the remaining WebSockets with 1001, and then the connections to the upstream, including those in use. */
   close(): void {
     this.#shutdown.abort();
-    this.#pool.destroy();
-    this.#unpooled.destroy();
+    this.#upstream.close();
+    this.#transfers.close();
+  }
+
+  /** Resolves when no request, including its body, and no WebSocket is in flight: at once, if none is now. */
+  drain(): Promise<void> {
+    return this.#transfers.idle();
   }
 
   /** Resolves when no body is being received and no WebSocket is open: at once, if that is so now. */
-  drainIncoming(): Promise<void> {
-    return this.#incoming.idle();
+  async drainIncoming(): Promise<void> {
+    while (this.#uploads.count + this.#webSockets.count > 0) {
+      await this.#uploads.idle();
+      await this.#webSockets.idle();
+    }
   }
 
   /** How many requests are in flight now. */
   countRequests(): RequestCounts {
-    const webSockets = this.#webSockets.count;
-    const uploads = this.#incoming.count - webSockets;
-    return { uploads, all: this.#options.transfers.count - webSockets };
+    const all = this.#transfers.count - this.#webSockets.count;
+    return { uploads: this.#uploads.count, all };
   }
 
-  /** @returns What to call when everything has been received. Only the first call has an effect. */
-  #startReceiving(): () => void {
-    let isReceiving = true;
-    this.#incoming.add();
-    return () => {
-      if (isReceiving) this.#incoming.remove();
-      isReceiving = false;
-    };
-  }
-
-  async #bridge(
-    request: Request,
-    context: RouteContext,
-    onEnd: () => void,
-  ): Promise<Response> {
-    if (this.#options.rejectWebsockets) {
+  /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
+  #requireForwardable(method: string, isWebSocket: boolean): void {
+    if (method === "CONNECT" || method === "TRACE") {
+      throw new Problem(501, { detail: `Cannot forward a ${method} request` });
+    }
+    if (isWebSocket && this.#settings.rejectWebsockets) {
       throw new Problem(501, { detail: "WebSockets are turned off" });
     }
-    this.#webSockets.add();
-    const onClose = () => {
-      this.#webSockets.remove();
-      onEnd();
-    };
-    try {
-      return await this.#connectWebSockets(request, context, onClose);
-    } catch (error) {
-      onClose();
-      throw error;
-    }
   }
 
-  async #connectWebSockets(
+  async #request(
     request: Request,
     context: RouteContext,
-    onClose: () => void,
-  ): Promise<Response> {
-    const { upstream, timeoutMs, clock } = this.#options;
-    return await proxyWebSocket(request, {
-      upstream,
-      target: this.#targetOf(context),
-      headers: this.#headersFor(request, context),
-      timeoutMs,
-      clock,
-      shutdown: this.#shutdown.signal,
-      allHeldBytes: this.#webSocketBytes,
-      onClose,
-    });
-  }
-
-  async #forward(
-    request: Request,
-    context: RouteContext,
-    options: ForwardOptions,
+    exchange: Exchange,
   ): Promise<ResponseContent> {
-    const { clock, metrics } = this.#options;
+    const { clock, metrics } = this.#services;
     const { method, signal } = request;
     const target = this.#targetOf(context);
-    const headers = forwardedHeaders(
-      this.#headersFor(request, context),
-      options,
-    );
-    const body = await requestBody(request, clock);
-    if (body === null) options.onReceived();
-    // Deno.serve drops the body of a GET; the upstream would wait for it.
-    if (body === null && headers.get("content-length") !== "0") {
-      headers.delete("content-length");
+    const headers = this.#headersFor(request, context);
+    for (const name of headersToOmit(request)) headers.delete(name);
+    if (mayExpectPage(request.headers)) {
+      const accepted = headers.get("accept-encoding");
+      headers.set("accept-encoding", filterAcceptEncoding(accepted));
+    }
+    const received = await requestBody(request, clock);
+    const body = received && untilReceived(received, exchange);
+    if (body === null) {
+      exchange.endReceiving();
+      // Deno.serve drops the body of a GET; the upstream would wait for it.
+      const length = headers.get("content-length");
+      if (length !== "0") headers.delete("content-length");
     }
     const startedAt = clock.monotonic();
-    const message = await this.#send({
-      method,
-      target,
-      headers,
-      body: body && untilReceived(body, options.onReceived),
-      signal,
-    });
+    const sent = { method, target, headers, body, signal };
+    const message = await this.#upstream.send(sent);
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
+    const onEnd = (error?: Error) => this.#end(exchange, error);
     try {
-      const { transfer, onEnd } = options;
-      return {
-        ...upstreamResponse(message, { method, transfer, onEnd }),
-        toDecodingError: decodingErrors(onEnd),
-      };
+      const { transfer } = exchange;
+      return upstreamResponse(message, { method, transfer, onEnd });
     } catch (error) {
       message.destroy();
       throw error;
     }
   }
 
+  async #bridge(
+    request: Request,
+    context: RouteContext,
+    exchange: Exchange,
+  ): Promise<Response> {
+    return await proxyWebSocket(request, {
+      upstream: this.#url,
+      target: this.#targetOf(context),
+      headers: this.#headersFor(request, context),
+      timeoutMs: this.#settings.upstreamTimeoutMs,
+      clock: this.#services.clock,
+      shutdown: this.#shutdown.signal,
+      allHeldBytes: this.#webSocketBytes,
+      onClose: () => exchange.end(),
+    });
+  }
+
   #targetOf({ url }: RouteContext): string {
-    return upstreamTarget(this.#options.upstream, url, this.#options.basePath);
+    return upstreamTarget(this.#url, url, this.#settings.basePath);
   }
 
   #headersFor({ headers }: Request, { client }: RouteContext): Headers {
-    return upstreamHeaders(headers, client, this.#options);
+    const { preserveHost, basePath } = this.#settings;
+    return upstreamHeaders(headers, client, preserveHost, basePath);
   }
 
-  /**
-   * Sends a request. The upstream may close an idle connection at the moment it is reused: a safe request is then sent
-   * once more (RFC 9110 §9.2.2).
-   */
-  async #send(request: SentRequest): Promise<IncomingMessage> {
-    const { upstream, timeoutMs, clock } = this.#options;
-    const common = { ...request, upstream, timeoutMs, clock };
-    try {
-      return await requestUpstream({ ...common, agent: this.#pool });
-    } catch (error) {
-      const isRepeatable = error instanceof StaleConnectionError &&
-        ["GET", "HEAD"].includes(request.method);
-      if (!isRepeatable) throw error;
-      return await requestUpstream({ ...common, agent: this.#unpooled });
-    }
+  /** @param error Why the body of the response ended early, if it did and was not cancelled. */
+  #end(exchange: Exchange, error: Error | undefined): void {
+    exchange.end();
+    if (error !== undefined) this.#warn(error, exchange, "broken_body");
   }
 
-  #toProblem(
-    error: unknown,
-    fields: RequestFields,
-    signal: AbortSignal,
-  ): Problem {
+  #toProblem(error: unknown, exchange: Exchange, signal: AbortSignal): Problem {
     if (error instanceof Problem) return error;
-    if (signal.aborted || isDomException(error, "AbortError")) {
+    const name = error instanceof DOMException ? error.name : undefined;
+    if (signal.aborted || name === "AbortError") {
       return new Problem(502, {
         detail: "The request was aborted before the upstream responded",
       });
     }
-    const isTimeout = isDomException(error, "TimeoutError");
-    this.#warn(error, fields, isTimeout ? "timeout" : "unreachable");
-    return isTimeout
-      ? new Problem(504, { detail: "The upstream did not respond in time" })
-      : new Problem(502, {
-        detail:
-          "The upstream could not be reached, or its response was invalid",
+    if (name === "TimeoutError") {
+      this.#warn(error, exchange, "timeout");
+      return new Problem(504, {
+        detail: "The upstream did not respond in time",
       });
-  }
-
-  #warn(error: unknown, fields: RequestFields, reason: UpstreamFailure): void {
-    this.#options.metrics.count("rep.upstream.errors", 1, reason);
-    this.#options.log.warn("rep.upstream.failed", {
-      reason,
-      detail: detailOf(error),
-      ...fields,
+    }
+    this.#warn(error, exchange, "unreachable");
+    return new Problem(502, {
+      detail: "The upstream could not be reached, or its response was invalid",
     });
   }
-}
 
-type SentRequest = Pick<
-  UpstreamRequestOptions,
-  "method" | "target" | "headers" | "body" | "signal"
->;
-
-interface ForwardOptions extends ProxyRequestOptions {
-  transfer: Transfer;
-  /** Called when the body of the request has been received. */
-  onReceived: () => void;
-  onEnd: (error?: Error) => void;
-}
-
-/**
- * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
- *
- * The path is the normalized one, since the gateway's own routes are matched against it. Dot segments are
- * resolved before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized
- * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
- *
- * @param upstream Its path is the base path.
- * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
- * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
- */
-export function upstreamTarget(
-  upstream: URL,
-  url: RequestUrl,
-  basePath = "",
-): string {
-  const base = upstream.pathname.replace(/\/$/, "");
-  const path = url.path.slice(basePath.length);
-  return base + (path.startsWith("/") ? path : `/${path}`) + url.search;
-}
-
-/** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
-function rejectTunnels(method: string): void {
-  if (method === "CONNECT" || method === "TRACE") {
-    throw new Problem(501, { detail: `Cannot forward a ${method} request` });
+  #warn(
+    error: unknown,
+    { method, path }: Exchange,
+    reason: UpstreamFailure,
+  ): void {
+    const { log, metrics } = this.#services;
+    const detail = detailOf(error);
+    metrics.count("rep.upstream.errors", 1, reason);
+    log.warn("rep.upstream.failed", { reason, detail, method, path });
   }
 }
 
-function forwardedHeaders(
-  headers: Headers,
-  { omitHeaders, mayDecode }: ProxyRequestOptions,
-): Headers {
-  for (const name of omitHeaders) headers.delete(name);
-  if (mayDecode) {
-    headers.set(
-      "accept-encoding",
-      filterAcceptEncoding(headers.get("accept-encoding")),
-    );
+/** A request and its response while they are in flight, or a WebSocket while it is open. */
+class Exchange {
+  /** For the log. The path has no query, which may contain secrets. */
+  readonly method: string;
+  readonly path: string;
+  readonly transfer: Transfer;
+  /** What counts it while something is being received from the client. */
+  #incoming: InFlight | undefined;
+
+  constructor(method: string, path: string, transfer: Transfer) {
+    this.method = method;
+    this.path = path;
+    this.transfer = transfer;
   }
-  return headers;
+
+  startReceiving(incoming: InFlight): void {
+    incoming.add();
+    this.#incoming = incoming;
+  }
+
+  endReceiving(): void {
+    this.#incoming?.remove();
+    this.#incoming = undefined;
+  }
+
+  end(): void {
+    this.endReceiving();
+    this.transfer.end();
+  }
 }
 
 async function* untilReceived(
   body: AsyncIterable<Uint8Array>,
-  onReceived: () => void,
+  exchange: Exchange,
 ): AsyncGenerator<Uint8Array> {
   try {
     yield* body;
   } finally {
-    onReceived();
+    exchange.endReceiving();
   }
-}
-
-/** Returns a function that reports a body that cannot be decoded, and returns the error in which it ends. */
-function decodingErrors(
-  onEnd: ForwardOptions["onEnd"],
-): (error: unknown) => Error {
-  return (error) => {
-    const invalid = new BrokenBodyError(
-      `Cannot decode the body: ${messageOf(error)}`,
-    );
-    onEnd(invalid);
-    return invalid;
-  };
-}
-
-function isDomException(error: unknown, name: string): boolean {
-  return error instanceof DOMException && error.name === name;
 }
 
 /** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */

@@ -1,30 +1,25 @@
 import { copyHeaders, parseList, TOKEN } from "../../http/headers.ts";
 import { Problem } from "../../http/problem.ts";
 import type { Clock } from "../../values/clock.ts";
-import type { HeldBytes } from "./held_bytes.ts";
-import { WebSocketPeer } from "./websocket_peer.ts";
 
 /** Options of {@linkcode proxyWebSocket}. */
 interface WebSocketProxyOptions {
   /** Scheme, host and port to connect to. */
-  upstream: URL;
+  readonly upstream: URL;
   /** The request target, in origin form. */
-  target: string;
+  readonly target: string;
   /** Headers for the upstream, without hop-by-hop headers. */
-  headers: Headers;
+  readonly headers: Headers;
   /** How long the upstream's handshake may take, in milliseconds. */
-  timeoutMs: number;
-  clock: Clock;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
   /** Aborts the handshake, or closes both connections. */
-  shutdown: AbortSignal;
+  readonly shutdown: AbortSignal;
   /** Called once both connections are closed. */
-  onClose: () => void;
+  readonly onClose: () => void;
   /** Counts the bytes that are waiting in all bridges. */
-  allHeldBytes: HeldBytes;
+  readonly allHeldBytes: HeldBytes;
 }
-
-/** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
-const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
 
 /** Returns whether a request asks for a WebSocket over HTTP/1.1 (RFC 6455 §4.2.1). */
 export function isWebSocketRequest({ method, headers }: Request): boolean {
@@ -49,23 +44,21 @@ export async function proxyWebSocket(
   options: WebSocketProxyOptions,
 ): Promise<Response> {
   const protocols = checkHandshake(request.headers);
-  const upstream = await connect(
-    protocols,
-    AbortSignal.any([request.signal, options.shutdown]),
-    options,
-  );
+  const signal = AbortSignal.any([request.signal, options.shutdown]);
+  signal.throwIfAborted();
+  const upstream = openUpstream(protocols, options);
+  await waitUntilOpen(upstream, signal, options);
   try {
     const { protocol } = upstream.socket;
-    if (protocol !== "" && !protocols.includes(protocol)) {
+    if (protocol !== "" && !protocols.includes(protocol)) { // RFC 6455 §4.1
       throw new Error(
         "The upstream selected a subprotocol that was not offered",
-      ); // RFC 6455 §4.1
+      );
     }
-    const { socket, response } = Deno.upgradeWebSocket(
-      request,
-      protocol === "" ? {} : { protocol },
-    );
-    bridge(socket, upstream, options);
+    const init = protocol === "" ? {} : { protocol };
+    const { socket, response } = Deno.upgradeWebSocket(request, init);
+    const client = new WebSocketPeer(socket, "client", options.allHeldBytes);
+    bridge(client, upstream, options);
     return response;
   } catch (error) {
     upstream.socket.close();
@@ -79,136 +72,285 @@ export async function proxyWebSocket(
  * @returns The subprotocols that the client offers.
  */
 function checkHandshake(headers: Headers): string[] {
-  if (headers.get("sec-websocket-version") !== "13") {
-    const detail =
-      "Cannot open the WebSocket: expected version 13 of the protocol"; // RFC 6455 §4.4
+  if (headers.get("sec-websocket-version") !== "13") { // RFC 6455 §4.4
     throw new Problem(426, {
-      detail,
+      detail: "Cannot open the WebSocket: expected version 13 of the protocol",
       headers: { "sec-websocket-version": "13", "upgrade": "websocket" },
     });
   }
-  if (
-    !parseList(headers.get("connection")).some((option) =>
-      option.toLowerCase() === "upgrade"
-    )
-  ) {
-    throw new Problem(400, {
-      detail:
-        "Cannot open the WebSocket: expected the header Connection: Upgrade",
-    });
+  const connection = parseList(headers.get("connection")?.toLowerCase() ?? "");
+  if (!connection.includes("upgrade")) {
+    throw invalidHandshake("the header Connection: Upgrade");
   }
   if (!headers.has("sec-websocket-key")) {
-    throw new Problem(400, {
-      detail:
-        "Cannot open the WebSocket: expected the header Sec-WebSocket-Key",
-    });
+    throw invalidHandshake("the header Sec-WebSocket-Key");
   }
   const protocols = parseList(headers.get("sec-websocket-protocol"));
-  if (
-    new Set(protocols).size < protocols.length ||
-    !protocols.every((name) => TOKEN.test(name))
-  ) {
-    throw new Problem(400, {
-      detail:
-        "Cannot open the WebSocket: expected subprotocols that are distinct tokens",
-    });
+  const areDistinct = new Set(protocols).size === protocols.length;
+  if (!areDistinct || !protocols.every((name) => TOKEN.test(name))) {
+    throw invalidHandshake("subprotocols that are distinct tokens");
   }
   return protocols;
 }
 
-interface Connection {
-  socket: WebSocket;
-  peer: WebSocketPeer;
+function invalidHandshake(expected: string): Problem {
+  return new Problem(400, {
+    detail: `Cannot open the WebSocket: expected ${expected}`,
+  });
 }
 
-/** Opens the WebSocket to the upstream. */
-async function connect(
+/** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
+const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
+
+/** Begins the handshake with the upstream. */
+function openUpstream(
   protocols: string[],
-  signal: AbortSignal,
   options: WebSocketProxyOptions,
-): Promise<Connection> {
-  const { upstream, target, timeoutMs, clock, allHeldBytes } = options;
-  signal.throwIfAborted();
+): WebSocketPeer {
+  const { upstream, target, allHeldBytes } = options;
   const headers = copyHeaders(
     options.headers,
     (name) => !HANDSHAKE_HEADER.test(name),
   );
-  const { promise, resolve, reject } = Promise.withResolvers<Connection>();
+  const scheme = upstream.protocol.replace("http", "ws");
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
-  const url = `${
-    upstream.protocol.replace("http", "ws")
-  }//${upstream.host}${target}`;
+  const url = `${scheme}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  const peer = new WebSocketPeer(socket, { role: "upstream", allHeldBytes }); // now: messages may arrive early
-  const fail = (error: DOMException) => {
-    reject(error);
+  return new WebSocketPeer(socket, "upstream", allHeldBytes);
+}
+
+async function waitUntilOpen(
+  { socket }: WebSocketPeer,
+  signal: AbortSignal,
+  { timeoutMs, clock }: WebSocketProxyOptions,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  function fail(name: string, message: string): void {
+    reject(new DOMException(message, name));
     socket.close();
-  };
-  const onTimeout = () =>
-    fail(
-      new DOMException(
-        `No WebSocket handshake within ${timeoutMs} ms`,
-        "TimeoutError",
-      ),
-    );
-  const onAbort = () =>
-    fail(new DOMException("The client disconnected", "AbortError"));
-  const cancelTimeout = clock.after(timeoutMs, onTimeout);
+  }
+  function onAbort(): void {
+    fail("AbortError", "The client disconnected");
+  }
+  const cancelTimeout = clock.after(timeoutMs, () => {
+    fail("TimeoutError", `No WebSocket handshake within ${timeoutMs} ms`);
+  });
   signal.addEventListener("abort", onAbort);
-  socket.addEventListener("open", () => resolve({ socket, peer }));
-  socket.addEventListener(
-    "error",
-    (event) => reject(new Error((event as ErrorEvent).message)),
-  );
-  socket.addEventListener(
-    "close",
-    () => reject(new Error("The WebSocket was closed during the handshake")),
-  );
+  socket.addEventListener("open", () => resolve());
+  socket.addEventListener("error", (event) => {
+    reject(new Error((event as ErrorEvent).message));
+  });
+  socket.addEventListener("close", () => {
+    reject(new Error("The WebSocket was closed during the handshake"));
+  });
   try {
-    return await promise;
+    await promise;
   } finally {
     cancelTimeout();
     signal.removeEventListener("abort", onAbort);
   }
 }
 
-/** Connects the client's WebSocket with the upstream's. */
+/** Connects the client's WebSocket with the upstream's, until both are closed. */
 function bridge(
-  clientSocket: WebSocket,
-  upstream: Connection,
+  client: WebSocketPeer,
+  upstream: WebSocketPeer,
   options: WebSocketProxyOptions,
 ): void {
   const { shutdown, timeoutMs, clock, allHeldBytes, onClose } = options;
-  const client = new WebSocketPeer(clientSocket, {
-    role: "client",
-    allHeldBytes,
-  });
-  const peers = [client, upstream.peer];
-  client.forwardTo(upstream.peer);
-  upstream.peer.forwardTo(client);
-  const close = () =>
-    peers.forEach((peer) =>
-      peer.close(1001, "The gateway has closed the connection")
-    );
+  const clientClosed = closeOf(client.socket);
+  const upstreamClosed = closeOf(upstream.socket);
+  client.forwardTo(upstream);
+  upstream.forwardTo(client);
+  function close(): void {
+    for (const peer of [client, upstream]) {
+      peer.close(1001, "The gateway has closed the connection");
+    }
+  }
   shutdown.addEventListener("abort", close);
-  const clientClosed = closeOf(clientSocket);
   // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
   const cancelTimeout = clock.after(timeoutMs, () => {
     close();
     clientClosed.resolve();
   });
-  clientSocket.addEventListener("open", cancelTimeout);
-  void Promise.all([clientClosed.promise, closeOf(upstream.socket).promise])
-    .then(() => {
-      shutdown.removeEventListener("abort", close);
-      for (const peer of peers) allHeldBytes.remove(peer);
-      onClose();
-    });
+  client.socket.addEventListener("open", cancelTimeout);
+  const closed = Promise.all([clientClosed.promise, upstreamClosed.promise]);
+  void closed.then(() => {
+    shutdown.removeEventListener("abort", close);
+    allHeldBytes.remove(client);
+    allHeldBytes.remove(upstream);
+    onClose();
+  });
 }
 
+/** Returns what resolves when a WebSocket is closed. The upstream may drop what it has just accepted. */
 function closeOf(socket: WebSocket): PromiseWithResolvers<void> {
   const closed = Promise.withResolvers<void>();
-  if (socket.readyState === WebSocket.CLOSED) closed.resolve(); // the upstream may drop what it has just accepted
+  if (socket.readyState === WebSocket.CLOSED) closed.resolve();
   socket.addEventListener("close", () => closed.resolve());
   return closed;
+}
+
+/** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
+type Message = string | ArrayBuffer;
+
+/** A message or a close that is to be forwarded to the other peer. */
+type PendingAction = (other: WebSocketPeer) => void;
+
+/**
+ * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, and that of
+ * {@linkcode HeldBytes} for all peers, peers that do not read would exhaust the memory.
+ */
+const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+
+/**
+ * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
+ * what is sent to it after it has closed is dropped.
+ */
+export class WebSocketPeer implements Holder {
+  readonly socket: WebSocket;
+  readonly #role: "client" | "upstream";
+  readonly #allHeldBytes: HeldBytes;
+  readonly #received: PendingAction[] = [];
+  #other: WebSocketPeer | undefined;
+  readonly #queue: (() => void)[] = [];
+  #queuedBytes = 0;
+
+  /** @param allHeldBytes Counts the bytes that are waiting in all bridges. The bridge removes the peer from there. */
+  constructor(
+    socket: WebSocket,
+    role: "client" | "upstream",
+    allHeldBytes: HeldBytes,
+  ) {
+    this.socket = socket;
+    this.#role = role;
+    this.#allHeldBytes = allHeldBytes;
+    socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
+    socket.addEventListener("open", () => this.#flush());
+    socket.addEventListener("message", ({ data }: MessageEvent<Message>) => {
+      this.#forward((other) => other.send(data));
+    });
+    socket.addEventListener("close", ({ code, reason, wasClean }) => {
+      this.#forward((other) => {
+        if (wasClean) other.close(code, reason);
+        else other.fail();
+      });
+    });
+  }
+
+  /** How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed. */
+  get heldBytes(): number {
+    if (this.socket.readyState === WebSocket.CLOSED) return 0;
+    return this.#queuedBytes + this.socket.bufferedAmount;
+  }
+
+  /** Forwards everything that this peer receives, and has received, to another peer. */
+  forwardTo(other: WebSocketPeer): void {
+    this.#other = other;
+    for (const action of this.#received.splice(0)) action(other);
+  }
+
+  /** Sends a message. Closes both peers if too much is waiting to be sent, to this peer or to all. */
+  send(message: Message): void {
+    const { readyState } = this.socket;
+    const isOpening = readyState === WebSocket.CONNECTING;
+    if (!isOpening && readyState !== WebSocket.OPEN) return;
+    const size = typeof message === "string"
+      ? message.length
+      : message.byteLength;
+    // Before the message is sent: a peer that does not read holds it until it disconnects, also after a close.
+    if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
+    if (isOpening) this.#queuedBytes += size;
+    this.#whenOpen(() => this.socket.send(message));
+    if (this.heldBytes > MAX_BUFFERED_BYTES) this.#closeBoth();
+  }
+
+  /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
+  close(code: number, reason: string): void {
+    this.#whenOpen(() => {
+      if (code === 1005) this.socket.close(); // there is no reason without a code (RFC 6455 §5.5.1)
+      else this.socket.close(allowedCode(code), reason);
+    });
+  }
+
+  /**
+   * Closes the WebSocket because the connection of the other peer broke.
+   *
+   * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection,
+   * but sends a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455
+   * §5.5.1), so whoever receives it fails the connection: browsers report 1006 and `wasClean: false`. Servers are
+   * spared this, since some exit on an invalid frame.
+   */
+  fail(): void {
+    if (this.#role === "upstream") return this.close(1006, "");
+    this.#whenOpen(() => this.socket.close(undefined, "!"));
+  }
+
+  #closeBoth(): void {
+    for (const peer of [this, this.#other]) {
+      peer?.close(1013, "A peer reads too slowly");
+    }
+  }
+
+  #forward(action: PendingAction): void {
+    if (this.#other === undefined) this.#received.push(action);
+    else action(this.#other);
+  }
+
+  /** Queues an action until the WebSocket is open: Deno ignores also a close before that. */
+  #whenOpen(action: () => void): void {
+    const { readyState } = this.socket;
+    if (readyState === WebSocket.CONNECTING) this.#queue.push(action);
+    else if (readyState === WebSocket.OPEN) action();
+  }
+
+  #flush(): void {
+    this.#queuedBytes = 0;
+    for (const action of this.#queue.splice(0)) this.#whenOpen(action);
+  }
+}
+
+/**
+ * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol
+ * itself, such as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become
+ * 1000: clients do not reconnect after a normal closure.
+ *
+ * @param code Deno reports a broken connection as 0, browsers as 1006.
+ */
+export function allowedCode(code: number): number {
+  if (code === 1000 || (code >= 3000 && code <= 4999)) return code;
+  return code > 1000 && code < 1100 ? 3900 + code : 4906;
+}
+
+/** Something that holds bytes until its peer has read them. */
+interface Holder {
+  /** How many bytes it holds now. */
+  readonly heldBytes: number;
+}
+
+/** How many bytes all holders together may hold. */
+const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
+/**
+ * What a holder may hold in any case, so that peers that do not read do not cost the others their connections.
+ */
+const MIN_BYTES_EACH = 64 * 1024;
+
+/** Counts the bytes that all holders together hold. They are asked, since no event reports that they hold less. */
+export class HeldBytes {
+  readonly #holders = new Set<Holder>();
+
+  /** Returns whether there is room for `size` more bytes of a holder. */
+  hasRoomFor(holder: Holder, size: number): boolean {
+    this.#holders.add(holder);
+    if (holder.heldBytes + size <= MIN_BYTES_EACH) return true;
+    let total = size;
+    for (const { heldBytes } of this.#holders) total += heldBytes;
+    return total <= MAX_TOTAL_BYTES;
+  }
+
+  /** Stops counting a holder. */
+  remove(holder: Holder): void {
+    this.#holders.delete(holder);
+  }
 }

@@ -1,9 +1,9 @@
-import { eTag } from "@std/http/etag";
-import { CODINGS } from "../../coding/content_coding.ts";
-import { isCompressibleType } from "../../coding/is_compressible.ts";
+import { isCompressibleType } from "../../coding/content_coding.ts";
 import type { Compressor } from "../../coding/compressor.ts";
+import { eTag } from "@std/http/etag";
 import {
   type CodedBody,
+  CODINGS,
   type RepresentationCoding,
   Representations,
 } from "../../coding/representations.ts";
@@ -17,8 +17,7 @@ import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
-import { HtmlFile } from "../../pages/html_file.ts";
-import { isFragmentRequest } from "../../pages/page_caching.ts";
+import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
 import { type Clock, withDeadline } from "../../values/clock.ts";
 import {
   globMatcher,
@@ -28,8 +27,7 @@ import {
 } from "../../values/paths.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import type { RequestCounts } from "../content.ts";
-import { transferBody, Transfers } from "../transfers.ts";
+import { type RequestCounts, transferBody, Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 
 // Names -----------------------------------------------------------------------

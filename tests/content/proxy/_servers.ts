@@ -1,10 +1,5 @@
-import { createResponse } from "../../../src/coding/response_content.ts";
-import {
-  type ProxyRequestOptions,
-  ReverseProxy,
-  type ReverseProxyOptions,
-} from "../../../src/content/proxy/reverse_proxy.ts";
-import { Transfers } from "../../../src/content/transfers.ts";
+import { createResponse } from "../../../src/pages/page_response.ts";
+import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,
   resolveClient,
@@ -29,26 +24,26 @@ export interface ServeProxyOptions {
   /** @default {false} */
   rejectWebsockets?: boolean;
   clock?: Clock;
-  request?: Partial<ProxyRequestOptions>;
 }
 
 /** Creates a proxy for an upstream. */
 export function createProxy(
   upstream: URL,
-  options: Partial<ReverseProxyOptions> = {},
+  options: ServeProxyOptions = {},
+  log: Log = silentLog,
 ): ReverseProxy {
-  const { clock = systemClock, log = silentLog } = options;
-  return new ReverseProxy({
-    upstream,
-    transfers: new Transfers({ clock, log, maxTransfers: 10_000 }),
-    rejectWebsockets: false,
-    timeoutMs: 30_000,
+  const settings = {
     basePath: "",
-    preserveHost: false,
+    preserveHost: options.preserveHost ?? false,
+    upstreamTimeoutMs: 30_000,
+    maxTransfers: options.maxTransfers ?? 10_000,
+    rejectWebsockets: options.rejectWebsockets ?? false,
+  };
+  const clock = options.clock ?? systemClock;
+  return new ReverseProxy(upstream, settings, {
+    clock,
     log,
     metrics: noMetrics,
-    clock,
-    ...options,
   });
 }
 
@@ -57,10 +52,8 @@ export async function respond(
   proxy: ReverseProxy,
   request: Request,
   context: RouteContext,
-  options: Partial<ProxyRequestOptions> = {},
 ): Promise<Response> {
-  const all = { mayDecode: true, omitHeaders: [], ...options };
-  return createResponse(await proxy.forward(request, context, all));
+  return createResponse(await proxy.forward(request, context));
 }
 
 /** A server that only proxies. It is closed at the end of its scope, before the upstream. */
@@ -68,7 +61,6 @@ export interface ProxyServer extends AsyncDisposable {
   url: string;
   port: number;
   proxy: ReverseProxy;
-  transfers: Transfers;
   /** The warnings that were logged. */
   warnings: [string, LogFields | undefined][];
 }
@@ -83,13 +75,6 @@ export function serveProxy(
   upstream: { port: number },
   options: ServeProxyOptions = {},
 ): ProxyServer {
-  const {
-    base = "/",
-    clock = systemClock,
-    preserveHost = false,
-    request: requestOptions,
-  } = options;
-  const { maxTransfers = 10_000, rejectWebsockets = false } = options;
   const warnings: ProxyServer["warnings"] = [];
   const log: Log = {
     debug() {},
@@ -97,15 +82,9 @@ export function serveProxy(
     warn: (...line) => void warnings.push(line as never),
     error() {},
   };
+  const { base = "/" } = options;
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
-  const transfers = new Transfers({ clock, log, maxTransfers });
-  const proxy = createProxy(url, {
-    log,
-    clock,
-    preserveHost,
-    transfers,
-    rejectWebsockets,
-  });
+  const proxy = createProxy(url, options, log);
   const server = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen() {} },
     async (request, info) => {
@@ -114,7 +93,6 @@ export function serveProxy(
           proxy,
           request,
           contextOf(request, peerAddress(info.remoteAddr)),
-          requestOptions,
         );
       } catch (error) {
         if (error instanceof Problem) return problemResponse(error);
@@ -127,7 +105,6 @@ export function serveProxy(
     url: `http://127.0.0.1:${port}`,
     port,
     proxy,
-    transfers,
     warnings,
     async [Symbol.asyncDispose]() {
       proxy.close();

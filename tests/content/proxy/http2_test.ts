@@ -111,7 +111,7 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
   });
   await Promise.all(responses);
   assertEquals(open, 5);
-  const idle = proxy.transfers.idle();
+  const idle = proxy.proxy.drain();
   while (open > 0) await clock.tick(10_000);
   await Promise.all([closed.promise, idle]);
   const details = proxy.warnings.map(([, fields]) => fields?.detail);

@@ -777,17 +777,17 @@ Deno.test("ReverseProxy sends nothing for a request that is already aborted", as
 Deno.test("drain() resolves at once if no request is in flight", async () => {
   await using upstream = serveUpstream(() => new Response("ok"));
   await using gateway = serveProxy(upstream);
-  await gateway.transfers.idle();
+  await gateway.proxy.drain();
   for (const method of ["GET", "HEAD", "POST"]) {
     await (await fetch(gateway.url, { method })).text();
-    await gateway.transfers.idle();
+    await gateway.proxy.drain();
   }
 });
 
 Deno.test("drain() does not wait for a request that failed", async () => {
   await using gateway = serveProxy({ port: findFreePort() });
   await (await fetch(gateway.url)).text();
-  await gateway.transfers.idle();
+  await gateway.proxy.drain();
 });
 
 Deno.test("drain() waits for the response and its body, which close() leaves intact after that", async () => {
@@ -805,7 +805,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
   await using gateway = serveProxy(upstream);
   const responding = fetch(gateway.url);
   await received.promise;
-  const drained = track(gateway.transfers.idle());
+  const drained = track(gateway.proxy.drain());
   respond.resolve();
   const response = await responding;
   const controller = await body.promise;
@@ -831,7 +831,7 @@ Deno.test("drain() does not wait for a response whose client has disconnected", 
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
   await response.body?.cancel();
-  await gateway.transfers.idle();
+  await gateway.proxy.drain();
 });
 
 Deno.test("close() ends a body that is still streaming in an error, and drain() resolves", async () => {
@@ -842,7 +842,7 @@ Deno.test("close() ends a body that is still streaming in an error, and drain() 
   });
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
-  const drained = gateway.transfers.idle();
+  const drained = gateway.proxy.drain();
   gateway.proxy.close();
   await assertRejects(() => response.text(), TypeError);
   await drained;

@@ -1,5 +1,6 @@
+import { HtmlTokenizer } from "./html_tokenizer.ts";
+import type { Token } from "./html_tokenizer.ts";
 import { concat } from "../values/chunks.ts";
-import { InsertionPointFinder } from "./insertion_point.ts";
 
 /**
  * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).
@@ -113,5 +114,91 @@ class Splice {
     this.#held[0] = divided.subarray(length);
     this.#heldFrom = offset;
     return [...released, divided.subarray(0, length)];
+  }
+}
+
+/** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
+export const MAX_HEAD_BYTES = 65_536;
+
+/**
+ * Start tags that are allowed in a head. Any other one ends it (HTML standard §13.2.6.4.4). `<template>` is treated like
+ * one of them, although it is allowed: which tags belong to it can only be told with a tree.
+ */
+const HEAD_CONTENT: ReadonlySet<string> = new Set([
+  "base",
+  "basefont",
+  "bgsound",
+  "head",
+  "html",
+  "link",
+  "meta",
+  "noframes",
+  "noscript",
+  "script",
+  "style",
+  "title",
+]);
+
+/** End tags other than `</head>` that end a head. All others are ignored there. */
+const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
+
+/**
+ * Finds the insertion point of REP-RFC-0001 §4.3 in an HTML document, without building a tree.
+ *
+ * `</head>` is the insertion point if a browser closes the head with it: it is not in a comment, a text or an attribute,
+ * and nothing before it belongs in a body or in a template. Otherwise the fallback is used, which is always correct.
+ */
+class InsertionPointFinder {
+  readonly #tokenizer = new HtmlTokenizer();
+  #insertionPoint: number | "none" | undefined;
+  #firstTag: number | undefined;
+  #afterHeadTag: number | undefined;
+
+  /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
+  get insertionPoint(): number | "none" | undefined {
+    return this.#insertionPoint;
+  }
+
+  /**
+   * The insertion point if the document ended here. It never decreases: it is after `<head …>`, and before there is
+   * one, after the byte order mark, white space, comments and the doctype at the beginning of the document.
+   */
+  get fallback(): number {
+    return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
+  }
+
+  /** Reads a chunk, in parts until the insertion point is known: to decode what follows would take longer. */
+  read(chunk: Uint8Array): void {
+    let start = 0;
+    while (start < chunk.length && this.#insertionPoint === undefined) {
+      this.#readPart(chunk.subarray(start, start + MAX_HEAD_BYTES));
+      start += MAX_HEAD_BYTES;
+    }
+  }
+
+  #readPart(part: Uint8Array): void {
+    for (const token of this.#tokenizer.read(part)) {
+      const isTooFar = token.end - this.fallback > MAX_HEAD_BYTES;
+      this.#insertionPoint = isTooFar ? this.fallback : this.#pointAt(token);
+      if (this.#insertionPoint !== undefined) return;
+    }
+    if (this.#tokenizer.end - this.fallback >= MAX_HEAD_BYTES) {
+      this.#insertionPoint = this.fallback;
+    }
+  }
+
+  /** Returns the insertion point if a token decides about it. */
+  #pointAt({ kind, name, start, end }: Token): number | "none" | undefined {
+    if (kind === "comment") return undefined;
+    if (kind === "utf16") return "none";
+    if (kind === "text") return this.fallback;
+    this.#firstTag ??= start;
+    if (kind === "endTag") {
+      if (name === "head") return start;
+      return ENDS_HEAD.has(name) ? this.fallback : undefined;
+    }
+    if (!HEAD_CONTENT.has(name)) return this.fallback;
+    if (name === "head") this.#afterHeadTag ??= end;
+    return undefined;
   }
 }

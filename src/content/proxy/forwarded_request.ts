@@ -1,0 +1,176 @@
+import { isIP } from "node:net";
+import type { Client } from "../../http/client_address.ts";
+import { copyHeaders, parseList } from "../../http/headers.ts";
+import type { RequestUrl } from "../../http/routes.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
+
+/**
+ * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
+ *
+ * The path is the normalized one, since the gateway's own routes are matched against it. Dot segments are
+ * resolved before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized
+ * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
+ *
+ * @param upstream Its path is the base path.
+ * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
+ * @returns The target in origin form (RFC 9112 §3.2.1), which always begins with a slash.
+ */
+export function upstreamTarget(
+  upstream: URL,
+  url: RequestUrl,
+  basePath = "",
+): string {
+  const base = upstream.pathname.replace(/\/$/, "");
+  const path = url.path.slice(basePath.length);
+  const separator = path.startsWith("/") ? "" : "/";
+  return base + separator + path + url.search;
+}
+
+/** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authentication-info",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/**
+ * Copies the headers of a request or a response without the hop-by-hop ones: those that are known, and those that
+ * `Connection` lists (RFC 9110 §7.6.1). A message with `Transfer-Encoding` loses its `Content-Length` as well, which it
+ * overrides (RFC 9112 §6.3): forwarded alone, a wrong length would be trusted.
+ */
+export function withoutHopByHop(headers: Headers): Headers {
+  const connection = headers.get("connection")?.toLowerCase() ?? null;
+  const listed = parseList(connection);
+  if (headers.has("transfer-encoding")) listed.push("content-length");
+  return copyHeaders(
+    headers,
+    (name) => !HOP_BY_HOP.has(name) && !listed.includes(name),
+  );
+}
+
+/**
+ * What the gateway removes or replaces. CGI and its successors do not distinguish `X_Forwarded_For` from
+ * `X-Forwarded-For` (RFC 3875 §4.1.18).
+ */
+const REPLACED =
+  /^(host|expect|forwarded|x[-_]real[-_]ip|x[-_]forwarded[-_].*)$/;
+
+/** A normalized origin: scheme and authority. */
+const ORIGIN = /^([a-z][a-z\d+.-]*):\/\/([^/]+)$/;
+
+/**
+ * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client
+ * are replaced by the gateway's own.
+ *
+ * `Host` is removed, since the upstream has its own, or replaced by the host that was checked: a `Host` header beside an
+ * absolute target does not count (RFC 9112 §3.2.2), nor one beside `:authority` (RFC 9113 §8.3.1). `Expect` is removed
+ * because the server has already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
+ *
+ * @param basePath The beginning of the request's path that the upstream does not know: an app makes absolute links
+ * with it.
+ */
+export function upstreamHeaders(
+  request: Headers,
+  client: Client,
+  preserveHost: boolean,
+  basePath: string,
+): Headers {
+  const endToEnd = withoutHopByHop(request);
+  const headers = copyHeaders(endToEnd, (name) => !REPLACED.test(name));
+  // The peer of a Unix socket has no IP address, and its origin has no host.
+  if (isIP(client.address) !== 0) {
+    headers.set("x-forwarded-for", client.address);
+  }
+  const [, scheme, authority] = ORIGIN.exec(client.origin) ?? [];
+  const isHttp = scheme === "http" || scheme === "https";
+  const host = isHttp ? authority : request.get("host");
+  if (preserveHost && host) headers.set("host", host);
+  if (scheme !== undefined && authority !== undefined) {
+    headers.set("x-forwarded-proto", scheme);
+    headers.set("x-forwarded-host", authority);
+  }
+  if (basePath !== "") headers.set("x-forwarded-prefix", basePath);
+  return headers;
+}
+
+/**
+ * Returns the body of a request, or `null` if it has none.
+ *
+ * `Deno.serve` creates a stream for every request other than GET and HEAD. If no body follows the headers, that stream
+ * holds one empty chunk. Forwarded as a stream, it would turn a DELETE without a body into one with an empty chunked
+ * body, which some servers reject. If the headers do not announce a body (HTTP/2 does not require it), this waits for
+ * the first bytes.
+ *
+ * A request over HTTP/2 that is reset in the same instant in which its head arrives cannot be told from one without a
+ * body. It is forwarded as such: waiting for the reset would cost every preflight as much time.
+ *
+ * @throws {DOMException} `AbortError` if the client has reset the request; so does the returned stream.
+ */
+export async function requestBody(
+  request: Request,
+  clock: Clock,
+): Promise<AsyncIterable<Uint8Array> | null> {
+  const { body, headers, signal } = request;
+  if (body === null || headers.get("content-length") === "0") return null;
+  if (headers.has("content-length") || headers.has("transfer-encoding")) {
+    return body;
+  }
+  const beginning = await readBeginning(body);
+  if (beginning === "no body") return null;
+  if (beginning === "no bytes") {
+    await confirmEnd(signal, clock);
+    return null;
+  }
+  return withConfirmedEnd(beginning, body, signal, clock);
+}
+
+/** Reads the first bytes, if there are any. With "no bytes", a body has begun, and has ended since. */
+async function readBeginning(
+  body: ReadableStream<Uint8Array>,
+): Promise<Uint8Array | "no body" | "no bytes"> {
+  const reader = body.getReader();
+  try {
+    let read = await reader.read();
+    if (read.done) return "no bytes";
+    while (!read.done) {
+      if (read.value.length > 0) return read.value;
+      read = await reader.read();
+    }
+    return "no body";
+  } finally {
+    reader.releaseLock();
+  }
+}
+
+async function* withConfirmedEnd(
+  first: Uint8Array,
+  rest: ReadableStream<Uint8Array>,
+  signal: AbortSignal,
+  clock: Clock,
+): AsyncGenerator<Uint8Array> {
+  yield first;
+  yield* rest;
+  await confirmEnd(signal, clock);
+}
+
+/**
+ * How long after the end of a body that no header announces its request may still turn out to be reset. `Deno.serve`
+ * ends such a body without an error, and aborts the request's signal some milliseconds later. The pause is divided, so
+ * that a process that was not running meanwhile receives what has happened before it decides.
+ */
+const RESET_NOTICE = { pauses: 10, pauseMs: 10 };
+
+/** Makes sure that a body has ended because it is complete, and not because the client has reset its stream. */
+async function confirmEnd(signal: AbortSignal, clock: Clock): Promise<void> {
+  for (let pause = 0; pause < RESET_NOTICE.pauses; pause++) {
+    await sleep(RESET_NOTICE.pauseMs, clock, { signal });
+  }
+  signal.throwIfAborted();
+}

@@ -1,0 +1,202 @@
+import {
+  type CodedBody,
+  COMPRESSOR_CODINGS,
+  Representations,
+} from "../coding/representations.ts";
+import type { Compressor } from "../coding/compressor.ts";
+import { copyHeaders, parseList } from "../http/headers.ts";
+import type { Representation } from "../http/send.ts";
+import type { Log } from "../observe/log.ts";
+import type { ConfigScript } from "./config_script.ts";
+import { injectScript, insertScript } from "./insert_script.ts";
+
+/**
+ * Returns whether a script of a page requested the response (Fetch Metadata §2.1, §2.2). HTML is then a fragment, which
+ * the script inserts into a page that has the configuration.
+ *
+ * A service worker that passes a navigation on with `fetch(event.request)` requests a page: the copy of the request has
+ * no destination any more, but it still has the mode `navigate`, which no other script can set (Fetch §5.4).
+ */
+export function isFragmentRequest(headers: Headers): boolean {
+  return headers.get("sec-fetch-dest") === "empty" &&
+    headers.get("sec-fetch-mode") !== "navigate";
+}
+
+/**
+ * Returns the representation of an HTML document: as a page with a config script; without one, as a fragment, whose body
+ * is not changed.
+ *
+ * @param original The headers of the document as it is.
+ * @param log Receives `rep.page.not_injected`.
+ */
+export function representPage(
+  original: Headers,
+  body: CodedBody["body"],
+  script: ConfigScript | undefined,
+  log: Log,
+): Representation {
+  const headers = pageHeaders(original, script);
+  const etag = headers.get("etag") ?? undefined;
+  return {
+    isPage: true,
+    headers,
+    validators: { etag, lastModified: undefined },
+    body: script === undefined ? body : withScript(body, script, log),
+  };
+}
+
+/** Headers that describe the original body. */
+const ORIGINAL_BODY_HEADERS: ReadonlySet<string> = new Set([
+  "content-length",
+  "last-modified",
+  "accept-ranges",
+  "content-md5",
+  "digest",
+  "content-digest",
+  "repr-digest",
+  "etag",
+]);
+
+/** Headers that let a cache store or reuse a response, whatever its `Cache-Control` says, and those that are replaced. */
+const CACHING_HEADERS: ReadonlySet<string> = new Set([
+  "age",
+  "cache-control",
+  "edge-control",
+  "expires",
+  "pragma",
+  "surrogate-control",
+  "vary",
+  "warning",
+  "x-accel-expires",
+]);
+
+/** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
+const TARGETED_SUFFIX = "-cache-control";
+
+/** The beginning of the entity tags that are created here. */
+export const ETAG_PREFIX = 'W/"rep-';
+
+/**
+ * Copies the headers of an HTML document, with other caching headers: caches have to revalidate it, and may not store it
+ * if it is secret. A stricter original directive is kept. A fragment gets the same headers, since caches that ignore
+ * `Vary` would use it as a page. The entity tag of a page combines the document's validator with the configuration's
+ * revision; without a validator, it has none.
+ */
+function pageHeaders(
+  original: Headers,
+  script: ConfigScript | undefined,
+): Headers {
+  const isPage = script !== undefined;
+  const isSecret = script?.isSecret === true;
+  const headers = copyHeaders(original, (name) => {
+    if (isPage && ORIGINAL_BODY_HEADERS.has(name)) return false;
+    return !CACHING_HEADERS.has(name) && !name.endsWith(TARGETED_SUFFIX);
+  });
+  const caching = original.get("cache-control") ?? "";
+  headers.append("cache-control", cacheControl(caching, isSecret));
+  headers.append("vary", withDecidingHeaders(original.get("vary")));
+  const validator = original.get("etag") ?? original.get("last-modified");
+  if (isPage && !isSecret && validator !== null) {
+    const encoded = encodeURIComponent(validator.replace(/^W\//, "")); // no quotes, no commas
+    headers.append("etag", `${ETAG_PREFIX}${script.revision}-${encoded}"`);
+  }
+  return headers;
+}
+
+function cacheControl(original: string, isSecret: boolean): string {
+  if (isSecret || /\bno-store\b/i.test(original)) return "no-store";
+  return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
+}
+
+/** Decide whether an HTML document is sent as a page, with the configuration, or as a fragment. */
+const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
+
+function withDecidingHeaders(vary: string | null): string {
+  const names = parseList(vary?.toLowerCase() ?? null);
+  if (vary !== null && names.includes("*")) return vary;
+  const missing = DECIDING_HEADERS.filter((name) => {
+    return !names.includes(name.toLowerCase());
+  });
+  return (vary ? [vary, ...missing] : missing).join(", ");
+}
+
+/** Inserts the config script into a page: at once if it is in memory, else when it is read. */
+function withScript(
+  body: CodedBody["body"],
+  { bytes }: ConfigScript,
+  log: Log,
+): CodedBody["body"] {
+  const warn = () => warnOfUtf16(log);
+  if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
+  return {
+    length: undefined,
+    async read() {
+      const content = await body.read();
+      return content instanceof Uint8Array
+        ? insertScript(content, bytes, warn)
+        : injectScript(content ?? new Blob([]).stream(), bytes, warn);
+    },
+    cancel: () => body.cancel(),
+  };
+}
+
+/** Logs that a page in UTF-16 has no script. */
+export function warnOfUtf16(log: Log): void {
+  log.warn("rep.page.not_injected", {
+    detail:
+      "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
+  });
+}
+
+/** Options of {@linkcode HtmlFile}. */
+interface HtmlFileOptions {
+  readonly body: CodedBody["body"];
+  /** The headers of a response with the file as it is, without its size. */
+  readonly headers: Headers;
+  readonly compressor: Compressor | undefined;
+  /** Receives `rep.page.not_injected`. */
+  readonly log: Log;
+}
+
+/** An HTML file, with the page that was made of it for the current config script. */
+export class HtmlFile {
+  readonly #options: HtmlFileOptions;
+  readonly #fragment: Representations;
+  #page: Representations | undefined;
+  #pageScript: ConfigScript | undefined;
+
+  constructor(options: HtmlFileOptions) {
+    this.#options = options;
+    this.#fragment = this.#represent(undefined);
+  }
+
+  /** Returns what the file takes in memory at most, in bytes: itself, the fragment and the page, each compressed. */
+  maxBytes(scriptBytes: number): number {
+    const { body } = this.#options;
+    const length = body instanceof Uint8Array ? body.length : 0;
+    return length + 2 * this.#fragment.maxBytes +
+      (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
+  }
+
+  /** Returns the page with a config script; without one, the file as a fragment. */
+  represent(script: ConfigScript | undefined): Representations {
+    if (script === undefined) return this.#fragment;
+    if (this.#page === undefined || this.#pageScript !== script) {
+      this.#page = this.#represent(script);
+      this.#pageScript = script;
+    }
+    return this.#page;
+  }
+
+  #represent(script: ConfigScript | undefined): Representations {
+    const { headers: original, body: document, compressor, log } =
+      this.#options;
+    const page = representPage(original, document, script, log);
+    const headers = Object.fromEntries(new Headers(page.headers));
+    const { body, validators: { etag } } = page;
+    return new Representations(
+      { isPage: true, headers, compressor },
+      { coding: "identity", body, etag },
+    );
+  }
+}

@@ -10,20 +10,20 @@
  */
 import {
   isOnDeploy,
-  readCommand,
-  type ServeCommand,
-} from "./src/cli/options/command.ts";
+  readStart,
+  type Start,
+} from "./src/cli/options/read_start.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
-import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
-import { hostAndPort } from "./src/cli/start/listen.ts";
 import {
-  checkStart,
-  openCommandLog,
+  exitWithStartError,
+  openLog,
   openTelemetryIfEnabled,
-  Service,
-} from "./src/cli/start/service.ts";
+} from "./src/cli/start/start_log.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
+import { hostAndPort } from "./src/cli/start/listen.ts";
+import { checkStart } from "./src/cli/start/check_start.ts";
+import { Service } from "./src/cli/start/service.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 import { systemClock } from "./src/values/clock.ts";
 
@@ -37,8 +37,8 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "stop-delay": "Deno closes the port at the first signal",
 };
 
-const command = await readServeCommand().catch(exitWithStartError);
-const log = openCommandLog(command);
+const command = await readServedStart().catch(exitWithStartError);
+const log = openLog(command);
 const service = new Service(command, {
   log,
   telemetry: await openTelemetryIfEnabled(log),
@@ -47,7 +47,7 @@ const service = new Service(command, {
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({
   log,
-  reload: () => service.reload({ logsUnchanged: true }),
+  reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
   stop,
   exit: () => {},
 });
@@ -95,8 +95,8 @@ function rejectOtherThreads(): BroadcastChannel {
 }
 
 /** Reads and checks the command. */
-async function readServeCommand(): Promise<ServeCommand> {
-  const command = await readCommand(Deno.args);
+async function readServedStart(): Promise<Start> {
+  const command = await readStart(Deno.args);
   if (command === "help" || command === "version") {
     throw new UsageError(
       `Cannot use --${command} with deno serve: expected deno run main.ts`,

@@ -440,7 +440,7 @@ export const OPTIONS = {
 export type OptionName = keyof typeof OPTIONS;
 
 /** The value of every option. */
-export type CommandOptions = OptionValues<typeof OPTIONS>;
+export type StartOptions = OptionValues<typeof OPTIONS>;
 
 /** The names of all options, in the order of the table in docs/reference.md. */
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];

@@ -7,7 +7,6 @@ import { isGranted } from "../../values/permissions.ts";
 import { redactUrl } from "../../values/redact_url.ts";
 import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
 import {
-  type CommandOptions,
   environmentVariable,
   type Option,
   OPTION_NAMES,
@@ -15,6 +14,7 @@ import {
   OPTIONS,
   type OptionTable,
   type OptionValues,
+  type StartOptions,
   toggle,
 } from "./option_table.ts";
 
@@ -218,7 +218,7 @@ function closestFlag(flag: string, names: readonly string[]): string {
  *
  * @throws {UsageError} If a value is invalid, or options are in conflict. The message has a line for each.
  */
-export function readOptions(sources: OptionSources): CommandOptions {
+export function readOptions(sources: OptionSources): StartOptions {
   const options = readValues(OPTIONS, sources);
   if (
     (options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)
@@ -236,7 +236,7 @@ const DEFAULT_UPSTREAM = "http://localhost:80/";
 
 /** `--mode` selects what is served besides the endpoints; without it, that is what is set. */
 function selectContent(
-  { mode, "static-dir": staticDir, upstream }: CommandOptions,
+  { mode, "static-dir": staticDir, upstream }: StartOptions,
 ) {
   if (mode === "embedded") {
     return {

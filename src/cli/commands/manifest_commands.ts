@@ -1,18 +1,36 @@
 import { applyManifest } from "../../config/apply_manifest.ts";
-import { classify } from "../../config/classify.ts";
+import { classify, type Environment } from "../../config/classify.ts";
 import { scanForSecrets } from "../../config/guardrails.ts";
-import type { Manifest } from "../../config/manifest.ts";
-import { buildSnapshot } from "../../config/snapshot.ts";
+import type { Manifest, ManifestResult } from "../../config/manifest.ts";
+import { buildSnapshot, ConfigurationError } from "../../config/snapshot.ts";
 import {
   environmentName,
   type Tier,
   TIERS,
   type Variable,
 } from "../../config/tier.ts";
-import type { CommandIo } from "./command_io.ts";
+import {
+  type CommandIo,
+  printTable,
+  terminalJson,
+  writeFile,
+} from "./command_io.ts";
 import type { CommandArguments } from "./command_line.ts";
-import { type CommandSources, orIssues, readSources } from "./read_sources.ts";
-import { printTable, terminalJson } from "./table.ts";
+import {
+  DEFAULT_MANIFEST,
+  findDefaultManifest,
+  readEnvPath,
+  readManifest,
+  readTextFile,
+} from "../sources/named_files.ts";
+import { generateTypes } from "../../config/generate_types.ts";
+import { isGranted } from "../../values/permissions.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import {
+  environmentWarnings,
+  readOptions,
+  UsageError,
+} from "../options/read_options.ts";
 
 /** A variable with the value that a gateway would use. */
 interface EffectiveVariable {
@@ -169,4 +187,110 @@ function printReport(
 
 function describeHidden({ hidden, tier }: EffectiveVariable): string {
   return hidden === tier ? "hidden" : `hidden: ${hidden}`;
+}
+
+/** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
+export async function typegen(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const path = line.manifest ?? await findDefaultManifest();
+  if (path === undefined) {
+    throw new ConfigurationError([
+      "Cannot find the manifest: expected --manifest, or .rep.yaml in this directory",
+    ]);
+  }
+  const { manifest } = await readManifest(path);
+  const types = generateTypes(manifest.variables);
+  if (line.out === undefined) io.print(types.trimEnd());
+  else if (await writeFile("--out", line.out, types)) {
+    io.printError(`Wrote ${line.out}`);
+  } else io.printError(`${line.out} is up to date`);
+}
+
+/** What {@linkcode readSources} returns. */
+export type CommandSources = Awaited<ReturnType<typeof readSources>>;
+
+const NO_MANIFEST: ManifestResult = {
+  manifest: { name: "no manifest", variables: new Map(), settings: {} },
+  issues: [],
+};
+
+/**
+ * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
+ * is invalid.
+ */
+export async function readSources(
+  line: CommandArguments,
+  processEnvironment: Environment,
+) {
+  const issues: string[] = [];
+  const manifestPath = line.manifest ?? await findDefaultManifest();
+  const text = manifestPath &&
+    await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
+  const files = await Promise.all(line["env-file"].map(async (path) => {
+    return [
+      path,
+      await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {},
+    ] as const;
+  }));
+  const { manifest, issues: manifestIssues } = text === undefined
+    ? NO_MANIFEST
+    : parseCommandManifest(text, manifestPath);
+  issues.push(...manifestIssues);
+  const flags = new Map(line.strict ? [["strict", "true"]] : []);
+  const sources = {
+    flags,
+    environment: processEnvironment,
+    manifest: manifest.settings,
+  };
+  const options = await orIssues(() => readOptions(sources), issues);
+  const all = [...files, ["environment", processEnvironment] as const];
+  const environment = Object.fromEntries(
+    all.flatMap(([, environment]) => Object.entries(environment)),
+  );
+  return {
+    /** The text of the manifest, if there is one. */
+    manifest: text,
+    manifestPath,
+    /** The valid parts of the manifest. */
+    parsed: manifest,
+    /** The variables of all sources. */
+    environment,
+    /** Where each of them is set: the path of an env file, or `environment`. */
+    setIn: new Map(
+      all.flatMap(([source, environment]) =>
+        Object.keys(environment).map((name) => [name, source])
+      ),
+    ),
+    strict: options?.strict ?? false,
+    /** What cannot be read or is invalid. */
+    issues,
+    /** What is not read. */
+    warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
+  };
+}
+
+function manifestWarnings({ manifest }: CommandArguments): string[] {
+  if (
+    manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST })
+  ) return [];
+  return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
+}
+
+/** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
+export async function orIssues<T>(
+  read: () => T | Promise<T>,
+  issues: string[],
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof ConfigurationError) issues.push(...error.issues);
+    else if (error instanceof UsageError) {
+      issues.push(...error.message.split("\n"));
+    } else throw error;
+    return undefined;
+  }
 }

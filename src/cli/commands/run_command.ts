@@ -1,14 +1,18 @@
 import { messageOf } from "../../observe/log.ts";
+import {
+  formatRows,
+  HELP_ROW,
+  type HelpRow,
+  optionRows,
+  wrap,
+} from "../options/help.ts";
 import { UsageError } from "../options/read_options.ts";
-import type { CommandIo, Run } from "./command_io.ts";
-import { COMMAND_OPTIONS, parseCommandArguments } from "./command_line.ts";
-import { type CommandName, COMMANDS, STORE_COMMANDS } from "./command_names.ts";
-
 import { inject, lint } from "./build_commands.ts";
+import type { CommandIo, Run } from "./command_io.ts";
+import { optionsOf, parseCommandArguments } from "./command_line.ts";
+import { type CommandName, COMMANDS } from "./command_names.ts";
 import { typegen, validate } from "./manifest_commands.ts";
 import { VARIABLE_COMMANDS } from "./variable_commands.ts";
-import { formatRows, optionRows, wrap } from "../options/help.ts";
-import { environmentVariable } from "../options/option_table.ts";
 
 /** What runs each command. It may return an exit code other than 0. */
 const RUN: Readonly<Record<CommandName, Run>> = {
@@ -43,6 +47,12 @@ export async function runCommand(
   }
 }
 
+const STORE_NOTES: readonly string[] = [
+  "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
+  "REP_GATEWAY_KV, REP_GATEWAY_APP, REP_GATEWAY_PORT and REP_GATEWAY_MANIFEST are used if the flags are not set.",
+  exitCodes("it is rejected, in conflict, or the store is unavailable"),
+];
+
 /** Remarks on the commands. */
 const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
   validate: [
@@ -63,15 +73,11 @@ const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
     'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
     exitCodes("the configuration is invalid, or there is no page"),
   ],
-  ...Object.fromEntries(STORE_COMMANDS.map((name) => [name, [
-    "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
-    `${environmentVariable("kv")}, ${environmentVariable("app")}, ${
-      environmentVariable("port")
-    } and ${
-      environmentVariable("manifest")
-    } are used if the flags are not set.`,
-    exitCodes("it is rejected, in conflict, or the store is unavailable"),
-  ]])) as Record<typeof STORE_COMMANDS[number], string[]>,
+  set: STORE_NOTES,
+  unset: STORE_NOTES,
+  list: STORE_NOTES,
+  history: STORE_NOTES,
+  watch: STORE_NOTES,
 };
 
 function exitCodes(failure: string): string {
@@ -81,22 +87,16 @@ function exitCodes(failure: string): string {
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
   const { args, help } = COMMANDS[command];
-  const needsStore = STORE_COMMANDS.some((name) => name === command);
-  const usage = `deno run -A ${
-    needsStore ? "--unstable-kv " : ""
-  }jsr:@rep/gateway ${command}`;
-  const options = Object.entries(COMMAND_OPTIONS).filter(([, { commands }]) =>
-    commands.some((it) => it === command)
-  );
+  const needsStore = Object.hasOwn(VARIABLE_COMMANDS, command);
+  const flags = needsStore ? "-A --unstable-kv" : "-A";
+  const words = [command, args, "[OPTION ...]"].filter((word) => word !== "");
+  const rows: HelpRow[] = [...optionRows(optionsOf(command)), HELP_ROW];
   return [
     `${help}.`,
     "",
-    `Usage: ${usage} ${`${args} [OPTION ...]`.trim()}`,
+    `Usage: deno run ${flags} jsr:@rep/gateway ${words.join(" ")}`,
     "",
-    ...formatRows([...optionRows(Object.fromEntries(options)), [
-      "-h, --help",
-      "Print this help",
-    ]]),
+    ...formatRows(rows),
     "",
     ...NOTES[command].flatMap((note) => wrap(note)),
   ].join("\n");

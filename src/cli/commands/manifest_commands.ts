@@ -67,13 +67,15 @@ async function check(sources: CommandSources): Promise<Report> {
   const set = classify(sources.environment).variables;
   // A step of CI may check the manifest where it is not deployed.
   const isManifestAlone = sources.manifest !== undefined && set.length === 0;
-  const requiredTiers = isManifestAlone ? [] : TIERS;
   const issues = [...sources.issues];
   await orIssues(
     () =>
       buildSnapshot({
-        ...sources,
-        requiredTiers,
+        environment: sources.environment,
+        manifest: sources.manifest,
+        manifestPath: sources.manifestPath,
+        strict: sources.strict,
+        requiredTiers: isManifestAlone ? [] : TIERS,
         loadPatternLibrary: undefined,
       }),
     issues,
@@ -83,38 +85,38 @@ async function check(sources: CommandSources): Promise<Report> {
     loadPatternLibrary: undefined,
   });
   const secrets = scanForSecrets(variables);
+  const secretNames = new Set(secrets.map(({ name }) => name));
+
+  const warnings = [...sources.warnings];
+  if (isManifestAlone) {
+    warnings.push("no variable is set: only the manifest is checked");
+  }
+  if (!sources.strict) { // else they are issues
+    for (const { name, detail } of secrets) {
+      warnings.push(`${environmentName({ name, tier: "public" })}: ${detail}`);
+    }
+  }
+  warnings.push(...deprecationWarnings(set, sources.parsed));
   return {
     issues: [...new Set(issues)], // both the command and the gateway check the manifest
-    warnings: [
-      ...sources.warnings,
-      ...(isManifestAlone
-        ? ["no variable is set: only the manifest is checked"]
-        : []),
-      ...secrets.filter(() => !sources.strict).map(({ name, detail }) =>
-        `${environmentName({ name, tier: "public" })}: ${detail}`
-      ),
-      ...deprecationWarnings(set, sources.parsed),
-    ],
-    variables: describeAll(
-      variables,
-      new Set(secrets.map(({ name }) => name)),
-      sources,
-    ),
+    warnings,
+    variables: describeAll(variables, secretNames, sources),
   };
 }
 
 function deprecationWarnings(
   variables: readonly Variable[],
-  { variables: declarations }: Manifest,
+  manifest: Manifest,
 ): string[] {
-  return variables.filter(({ name }) => declarations.get(name)?.deprecated).map(
-    (variable) => {
-      const message = declarations.get(variable.name)?.deprecatedMessage;
-      return `${environmentName(variable)} is deprecated${
-        message === undefined ? "" : `: ${message}`
-      }`;
-    },
-  );
+  const warnings: string[] = [];
+  for (const variable of variables) {
+    const declaration = manifest.variables.get(variable.name);
+    if (!declaration?.deprecated) continue;
+    const message = declaration.deprecatedMessage;
+    const reason = message === undefined ? "" : `: ${message}`;
+    warnings.push(`${environmentName(variable)} is deprecated${reason}`);
+  }
+  return warnings;
 }
 
 /** Describes all variables that are set or declared, in the order of their names. */
@@ -128,17 +130,11 @@ function describeAll(
     return describe(variable, source, secrets.has(variable.name));
   });
   const names = new Set(variables.map(({ name }) => name));
-  const unset = [...parsed.variables].filter(([name]) => !names.has(name));
-  return [
-    ...described,
-    ...unset.map(([name, { tier }]) => ({
-      name,
-      tier,
-      source: null,
-      value: null,
-    })),
-  ]
-    .sort((a, b) => a.name < b.name ? -1 : 1);
+  for (const [name, { tier }] of parsed.variables) {
+    if (names.has(name)) continue;
+    described.push({ name, tier, source: null, value: null });
+  }
+  return described.sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
 function describe(
@@ -174,10 +170,8 @@ function printReport(
   }
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const [count, noun] = [
-    issues.length,
-    issues.length === 1 ? "issue" : "issues",
-  ];
+  const count = issues.length;
+  const noun = count === 1 ? "issue" : "issues";
   io.printError(
     count === 0
       ? `Valid: ${variables.length} variables`
@@ -228,27 +222,29 @@ export async function readSources(
   const manifestPath = line.manifest ?? await findDefaultManifest();
   const text = manifestPath &&
     await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
-  const files = await Promise.all(line["env-file"].map(async (path) => {
-    return [
-      path,
-      await orIssues(() => readEnvPath(path, "--env-file"), issues) ?? {},
-    ] as const;
-  }));
   const { manifest, issues: manifestIssues } = text === undefined
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
   issues.push(...manifestIssues);
-  const flags = new Map(line.strict ? [["strict", "true"]] : []);
-  const sources = {
-    flags,
-    environment: processEnvironment,
-    manifest: manifest.settings,
-  };
-  const options = await orIssues(() => readOptions(sources), issues);
-  const all = [...files, ["environment", processEnvironment] as const];
-  const environment = Object.fromEntries(
-    all.flatMap(([, environment]) => Object.entries(environment)),
-  );
+
+  const environment: Record<string, string> = {};
+  const setIn = new Map<string, string>();
+  function add(source: string, variables: Environment): void {
+    Object.assign(environment, variables);
+    for (const name of Object.keys(variables)) setIn.set(name, source);
+  }
+  for (const path of line["env-file"]) {
+    const read = () => readEnvPath(path, "--env-file");
+    add(path, await orIssues(read, issues) ?? {});
+  }
+  add("environment", processEnvironment);
+
+  const options = await orIssues(() =>
+    readOptions({
+      flags: new Map(line.strict ? [["strict", "true"]] : []),
+      environment: processEnvironment,
+      manifest: manifest.settings,
+    }), issues);
   return {
     /** The text of the manifest, if there is one. */
     manifest: text,
@@ -258,11 +254,7 @@ export async function readSources(
     /** The variables of all sources. */
     environment,
     /** Where each of them is set: the path of an env file, or `environment`. */
-    setIn: new Map(
-      all.flatMap(([source, environment]) =>
-        Object.keys(environment).map((name) => [name, source])
-      ),
-    ),
+    setIn,
     strict: options?.strict ?? false,
     /** What cannot be read or is invalid. */
     issues,

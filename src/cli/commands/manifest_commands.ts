@@ -222,11 +222,6 @@ export async function readSources(
   const manifestPath = line.manifest ?? await findDefaultManifest();
   const text = manifestPath &&
     await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
-  const { manifest, issues: manifestIssues } = text === undefined
-    ? NO_MANIFEST
-    : parseCommandManifest(text, manifestPath);
-  issues.push(...manifestIssues);
-
   const environment: Record<string, string> = {};
   const setIn = new Map<string, string>();
   function add(source: string, variables: Environment): void {
@@ -239,6 +234,10 @@ export async function readSources(
   }
   add("environment", processEnvironment);
 
+  const { manifest, issues: manifestIssues } = text === undefined
+    ? NO_MANIFEST
+    : parseCommandManifest(text, manifestPath);
+  issues.push(...manifestIssues);
   const options = await orIssues(() =>
     readOptions({
       flags: new Map(line.strict ? [["strict", "true"]] : []),

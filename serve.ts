@@ -10,20 +10,20 @@
  */
 import {
   isOnDeploy,
-  readCommand,
-  type ServeCommand,
-} from "./src/cli/options/command.ts";
+  readStart,
+  type Start,
+} from "./src/cli/options/read_start.ts";
 import type { OptionName } from "./src/cli/options/option_table.ts";
 import { UsageError } from "./src/cli/options/read_options.ts";
-import { exitWithStartError } from "./src/cli/start/exit_with_error.ts";
-import { hostAndPort } from "./src/cli/start/listen.ts";
 import {
-  checkStart,
-  openCommandLog,
+  exitWithStartError,
+  openLog,
   openTelemetryIfEnabled,
-  Service,
-} from "./src/cli/start/service.ts";
+} from "./src/cli/start/start_log.ts";
 import { onSignals } from "./src/cli/start/signals.ts";
+import { hostAndPort } from "./src/cli/start/listen.ts";
+import { checkStart } from "./src/cli/start/check_start.ts";
+import { Service } from "./src/cli/start/service.ts";
 import type { ConnectionInfo } from "./src/http/respond.ts";
 import { systemClock } from "./src/values/clock.ts";
 
@@ -37,9 +37,9 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "stop-delay": "Deno closes the port at the first signal",
 };
 
-const command = await readServeCommand().catch(exitWithStartError);
-const log = openCommandLog(command);
-const service = new Service(command, {
+const start = await readServedStart().catch(exitWithStartError);
+const log = openLog(start);
+const service = new Service(start, {
   log,
   telemetry: await openTelemetryIfEnabled(log),
   clock: systemClock,
@@ -47,13 +47,13 @@ const service = new Service(command, {
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({
   log,
-  reload: () => service.reload({ logsUnchanged: true }),
+  reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
   stop,
   exit: () => {},
 });
 
 const isInMemory = !isOnDeploy() &&
-  (!("openKv" in Deno) || command.options.kv === ":memory:");
+  (!("openKv" in Deno) || start.options.kv === ":memory:");
 const threads = isInMemory ? rejectOtherThreads() : undefined;
 
 /** After this time, Deno has bound the port, or has ended the process because it could not. */
@@ -63,9 +63,9 @@ const BOUND_AFTER_MS = 2_000;
 // in use. `onListen` is called in one of the threads only: the others start with their first request, or after this
 // time.
 let starting: Promise<void> | undefined;
-const timer = setTimeout(start, BOUND_AFTER_MS);
+const timer = setTimeout(startOnce, BOUND_AFTER_MS);
 
-function start(): Promise<void> {
+function startOnce(): Promise<void> {
   clearTimeout(timer);
   return starting ??= service.start().catch(exitWithStartError);
 }
@@ -94,21 +94,21 @@ function rejectOtherThreads(): BroadcastChannel {
   return threads;
 }
 
-/** Reads and checks the command. */
-async function readServeCommand(): Promise<ServeCommand> {
-  const command = await readCommand(Deno.args);
-  if (command === "help" || command === "version") {
+/** Reads and checks what is to be started. */
+async function readServedStart(): Promise<Start> {
+  const start = await readStart(Deno.args);
+  if (start === "help" || start === "version") {
     throw new UsageError(
-      `Cannot use --${command} with deno serve: expected deno run main.ts`,
+      `Cannot use --${start} with deno serve: expected deno run main.ts`,
     );
   }
   for (const [name, reason] of Object.entries(UNAVAILABLE)) {
-    if (command.isSet(name as OptionName)) {
+    if (start.isSet(name as OptionName)) {
       throw new UsageError(`Cannot use --${name} with deno serve: ${reason}`);
     }
   }
-  await checkStart(command.options);
-  return command;
+  await checkStart(start.options);
+  return start;
 }
 
 /** What `deno serve` calls. */
@@ -117,14 +117,13 @@ const server: {
   onListen(address: Deno.NetAddr): Promise<void>;
 } = {
   fetch(request, info) {
-    void start();
+    void startOnce();
     return service.fetch(request, info);
   },
   async onListen({ hostname, port }) {
-    await start();
-    const url = `http://${hostAndPort(hostname, port)}${
-      command.options["base-path"]
-    }/`;
+    await startOnce();
+    const path = start.options["base-path"];
+    const url = `http://${hostAndPort(hostname, port)}${path}/`;
     log.info("rep.listening", { serves: "gateway", url, port });
   },
 };

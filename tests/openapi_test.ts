@@ -2,7 +2,7 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { assertEquals, assertRejects } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { readCommand, type ServeCommand } from "../src/cli/options/command.ts";
+import { readStart, type Start } from "../src/cli/options/read_start.ts";
 import { Service } from "../src/cli/start/service.ts";
 import { ConfigurationError } from "../src/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
@@ -268,7 +268,7 @@ Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when
   const args = ["--kv", ":memory:", "--env-file", directory.at("app.env")];
   const context = { ...captureLog(), telemetry: undefined, clock: systemClock };
   const service = new Service(
-    await readCommand(args, {}) as ServeCommand,
+    await readStart(args, {}) as Start,
     context,
   );
   const responses = START.map(({ method, path }) => {

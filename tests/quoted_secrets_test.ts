@@ -12,7 +12,7 @@ import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { rep } from "../src/vite/mod.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
-import { readCommand } from "../src/cli/options/command.ts";
+import { readStart } from "../src/cli/options/read_start.ts";
 import { runCommand } from "./_command.ts";
 import { setUp } from "./_gateway.ts";
 import { snapshotInput } from "./_snapshot.ts";
@@ -266,7 +266,7 @@ async function usageErrorOf(
   args: string[],
   environment: Record<string, string> = {},
 ): Promise<string> {
-  return await readCommand(args, environment).then(() => "", messageOf);
+  return await readStart(args, environment).then(() => "", messageOf);
 }
 
 /** Ways that list the values which pages get. */

@@ -5,15 +5,15 @@ import {
   type CommandName,
   withoutDashes,
 } from "./commands/command_names.ts";
-import { readCommand } from "./options/command.ts";
-import { exitWithStartError } from "./start/exit_with_error.ts";
+import { readStart } from "./options/read_start.ts";
 import {
-  checkStart,
-  openCommandLog,
+  exitWithStartError,
+  openLog,
   openTelemetryIfEnabled,
-  Service,
-} from "./start/service.ts";
+} from "./start/start_log.ts";
 import { onSignals } from "./start/signals.ts";
+import { checkStart } from "./start/check_start.ts";
+import { Service } from "./start/service.ts";
 
 /** Runs the command from its arguments to its end: the gateway until the last signal, or a command without a server. */
 export async function main(args: readonly string[]): Promise<void> {
@@ -25,15 +25,16 @@ export async function main(args: readonly string[]): Promise<void> {
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
-  const command = await readCommand(args);
-  if (command === "help") {
-    return print((await import("./options/help.ts")).helpText());
+  const start = await readStart(args);
+  if (start === "help") {
+    const { helpText } = await import("./options/help.ts");
+    return print(helpText());
   }
-  if (command === "version") return print(VERSION);
+  if (start === "version") return print(VERSION);
 
-  await checkStart(command.options);
-  const log = openCommandLog(command);
-  const service = new Service(command, {
+  await checkStart(start.options);
+  const log = openLog(start);
+  const service = new Service(start, {
     log,
     telemetry: await openTelemetryIfEnabled(log),
     clock: systemClock,
@@ -41,7 +42,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
   await service.bind();
   onSignals({
     log,
-    reload: () => service.reload({ logsUnchanged: true }),
+    reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
     stop: () => service.stop(),
   });
   await service.start();

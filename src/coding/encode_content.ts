@@ -1,7 +1,10 @@
-import { COMPRESSOR_CODINGS } from "./representations.ts";
+import {
+  COMPRESSOR_CODINGS,
+  type CompressorCoding,
+  preferredCoding,
+} from "./representations.ts";
 import { constants, createBrotliCompress, createGzip } from "node:zlib";
 import { copyHeaders, parseList } from "../http/headers.ts";
-import { type CompressorCoding, preferredCoding } from "./representations.ts";
 import { transformBody } from "./transform_body.ts";
 
 /**

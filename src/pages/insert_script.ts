@@ -1,5 +1,4 @@
-import { HtmlTokenizer } from "./html_tokenizer.ts";
-import type { Token } from "./html_tokenizer.ts";
+import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
 import { concat } from "../values/chunks.ts";
 
 /**

@@ -1,7 +1,7 @@
+import type { StartOptions } from "../../src/cli/options/option_table.ts";
+import { readStart } from "../../src/cli/options/read_start.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
-import { readCommand } from "../../src/cli/options/command.ts";
-import type { CommandOptions } from "../../src/cli/options/option_table.ts";
 import { parseDuration } from "../../src/values/units.ts";
 import { RunningCommand } from "../_command.ts";
 import { readIngress } from "../_ingress.ts";
@@ -30,8 +30,8 @@ const DOCKERFILES = ["Dockerfile", "examples/docker/Dockerfile"];
 async function optionsOf(
   args: readonly string[],
   environment: Record<string, string> = {},
-): Promise<CommandOptions> {
-  const command = await readCommand(args, environment, false);
+): Promise<StartOptions> {
+  const command = await readStart(args, environment, false);
   if (command === "help" || command === "version") {
     throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
   }
@@ -267,7 +267,7 @@ Deno.test("examples/systemd: options exist, credentials are read, and the drain 
 });
 
 async function gatewayPod(): Promise<
-  { pod: PodSpec; options: CommandOptions }
+  { pod: PodSpec; options: StartOptions }
 > {
   const [deployment] = ofKind(await kubernetesObjects(), "Deployment");
   const pod = deployment!.spec.template.spec;

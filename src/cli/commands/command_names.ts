@@ -36,15 +36,6 @@ export type CommandName = keyof typeof COMMANDS;
 /** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** The commands that use the store of the gateways. */
-export const STORE_COMMANDS = [
-  "set",
-  "unset",
-  "list",
-  "history",
-  "watch",
-] as const satisfies CommandName[];
-
 /** Returns the command that a command line begins with; without one, it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);

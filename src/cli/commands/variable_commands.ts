@@ -22,16 +22,16 @@ import {
 } from "../../store/store.ts";
 import { sleep } from "../../values/clock.ts";
 import { UsageError } from "../options/read_options.ts";
-import { readManifest } from "../sources/sources.ts";
-import { storeOfGateway } from "../start/store_of_gateway.ts";
-import type { CommandIo } from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import { readManifest } from "../sources/named_files.ts";
+import { storeOfGateway } from "../options/read_start.ts";
 import {
+  type CommandIo,
   escapeInvisible,
   printTable,
   terminalJson,
   truncate,
-} from "./table.ts";
+} from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;

@@ -7,10 +7,15 @@ import {
   type Option,
   OPTIONS,
   type OptionTable,
+  OTHER_OPTIONS,
 } from "./option_table.ts";
 
 /** What a row of `--help` explains, and the explanation. */
-type HelpRow = readonly [name: string, help: string];
+export type HelpRow = readonly [name: string, help: string];
+
+const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
+/** The last row of every help. */
+export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
 
 /** Terminals have at least 80 columns. */
 const COLUMNS = 80;
@@ -29,9 +34,8 @@ const NOTES = [
 
 /** Returns the text of `--help`. */
 export function helpText(): string {
-  const commands = COMMAND_NAMES.map((
-    name,
-  ): HelpRow => [name, COMMANDS[name].help]);
+  const commands: HelpRow[] = [];
+  for (const name of COMMAND_NAMES) commands.push([name, COMMANDS[name].help]);
   return [
     "Configuration gateway: delivers configuration to single-page apps at run time.",
     "",
@@ -41,10 +45,7 @@ export function helpText(): string {
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
     ),
-    ...section("Other", [["--version", "Print the version"], [
-      "-h, --help",
-      "Print this help",
-    ]]),
+    ...section("Other", [VERSION_ROW, HELP_ROW]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
   ].join("\n");
@@ -56,9 +57,8 @@ function section(title: string, rows: readonly HelpRow[]): string[] {
 
 /** Returns the lines of `--help` about the options of a table. */
 export function optionRows(table: OptionTable): HelpRow[] {
-  return Object.entries(table).map((
-    [name, option],
-  ) => [flagOf(name, option), describe(option)]);
+  const options = Object.entries(table);
+  return options.map(([name, it]) => [flagOf(name, it), describe(it)]);
 }
 
 /** Returns the flag of an option, with the placeholder of its value. */
@@ -87,14 +87,13 @@ function formatOption({ value }: Option<unknown>, setting: unknown): string {
 export function formatOptions(
   settings: Readonly<Record<string, unknown>>,
 ): Record<string, string> {
-  const set = Object.entries(OPTIONS).filter(([name]) =>
-    settings[name] !== undefined
-  );
-  return Object.fromEntries(
-    set.map((
-      [name, it],
-    ) => [`--${name}`, redactUrl(formatOption(it, settings[name]))]),
-  );
+  const shown: Record<string, string> = {};
+  for (const [name, option] of Object.entries(OPTIONS)) {
+    const setting = settings[name];
+    if (setting === undefined) continue;
+    shown[`--${name}`] = redactUrl(formatOption(option, setting));
+  }
+  return shown;
 }
 
 /** Formats the rows of one or more groups in two columns. */

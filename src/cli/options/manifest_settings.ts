@@ -19,23 +19,22 @@ export function parseCommandManifest(
 }
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {
-  const options: readonly Option<unknown>[] = Object.values(OPTIONS);
-  const keys = options.flatMap(({ manifest }) => manifest ?? []);
-  checkKeys(fields, keys, report, "settings");
-  const settings = options.flatMap((option) => {
-    const { manifest: key, expected } = option;
-    if (key === undefined || fields[key] === undefined) return [];
-    const value = readSetting(fields[key], option);
-    if (value === undefined) {
-      report(
-        `settings.${key}: expected ${expected}, got ${
-          formatSetting(fields[key])
-        }`,
-      );
-    }
-    return [[key, value]];
-  });
-  return Object.fromEntries(settings);
+  const options = new Map<string, Option<unknown>>();
+  for (const option of Object.values<Option<unknown>>(OPTIONS)) {
+    if (option.manifest !== undefined) options.set(option.manifest, option);
+  }
+  const known = [...options.keys()];
+  checkKeys(fields, known, report, "settings");
+  const settings: Record<string, unknown> = {};
+  for (const [key, option] of options) {
+    const field = fields[key];
+    if (field === undefined) continue;
+    settings[key] = readSetting(field, option);
+    if (settings[key] !== undefined) continue;
+    const got = formatSetting(field);
+    report(`settings.${key}: expected ${option.expected}, got ${got}`);
+  }
+  return settings as ManifestSettings;
 }
 
 /** Returns `undefined` if the value is invalid. */

@@ -7,7 +7,6 @@ import { isGranted } from "../../values/runtime.ts";
 import { redactUrl } from "../../values/urls.ts";
 import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
 import {
-  type CommandOptions,
   environmentVariable,
   type Option,
   OPTION_NAMES,
@@ -15,7 +14,8 @@ import {
   OPTIONS,
   type OptionTable,
   type OptionValues,
-  toggle,
+  OTHER_OPTIONS,
+  type StartOptions,
 } from "./option_table.ts";
 
 /** An unknown option, or an invalid value of an option. The process exits with code 2. */
@@ -49,11 +49,8 @@ type FlagTable = Readonly<
 export function parseCommandLine(args: readonly string[]) {
   const options = withoutDashes(args);
   if (options[0]?.startsWith("-") === false) rejectFirstWord(options[0]);
-  const { flags, words } = parseFlags(options, {
-    ...OPTIONS,
-    help: toggle(),
-    version: toggle(),
-  }, { h: "help" });
+  const table = { ...OPTIONS, ...OTHER_OPTIONS };
+  const { flags, words } = parseFlags(options, table, { h: "help" });
   if (words[0] !== undefined) rejectWord(words[0]);
   return { flags, help: flags.has("help"), version: flags.has("version") };
 }
@@ -65,16 +62,12 @@ function rejectFirstWord(word: string): never {
       `Cannot run "dev": expected --upstream URL or --static-dir DIR instead`,
     );
   }
-  const suggestion = didYouMean(word, [
-    ...COMMAND_NAMES,
-    "--help",
-    "--version",
-  ]);
-  if (suggestion === "") return rejectWord(word);
+  const names = [...COMMAND_NAMES, "--help", "--version"];
+  const suggestion = didYouMean(word, names);
+  if (suggestion === "") rejectWord(word);
+  const shown = formatValue(redactUrl(word));
   throw new UsageError(
-    `Cannot run ${
-      formatValue(redactUrl(word))
-    }: there is no such command${suggestion}`,
+    `Cannot run ${shown}: there is no such command${suggestion}`,
   );
 }
 
@@ -84,10 +77,9 @@ function rejectWord(word: string): never {
       `Cannot ${word}: expected the command before all options`,
     );
   }
+  const shown = formatValue(redactUrl(word));
   throw new UsageError(
-    `Cannot use ${
-      formatValue(redactUrl(word))
-    }: expected options only; see --help`,
+    `Cannot use ${shown}: expected options only; see --help`,
   );
 }
 
@@ -109,16 +101,12 @@ export function parseFlags(
     unknown: (arg: string, key?: string) =>
       key === undefined || rejectFlag(arg, names), // other words are in `_`
   });
-  const given = Object.entries(table).map(([name, { type }]) =>
-    [name, type, values[name] ?? []] as const
-  )
-    .filter(([, , texts]) => texts.length > 0);
-  return {
-    flags: new Map(
-      given.map(([name, type, texts]) => [name, combine(name, type, texts)]),
-    ),
-    words: words.map(String),
-  };
+  const flags = new Map<string, string>();
+  for (const [name, option] of Object.entries(table)) {
+    const texts = values[name] ?? [];
+    if (texts.length > 0) flags.set(name, combine(name, option.type, texts));
+  }
+  return { flags, words: words.map(String) };
 }
 
 /** Returns the value of a flag that may have been repeated. */
@@ -146,13 +134,21 @@ function normalize(
     const word = words[index] ?? "";
     const next = words[index + 1];
     if (word === "--") return [...normalized, ...args.slice(index)];
-    const name = Object.keys(table).find((name) => word === `--${name}`);
-    if (name === undefined) normalized.push(checkNegation(word, table));
-    else if (table[name]?.type === "boolean") normalized.push(`${word}=true`);
-    else if (next !== undefined && !next.startsWith("--")) {
+    const option = optionOf(word, table);
+    if (option === undefined) {
+      normalized.push(checkNegation(word, table));
+    } else if (option.type === "boolean") {
+      normalized.push(`${word}=true`);
+    } else if (next !== undefined && !next.startsWith("--")) {
       normalized.push(`${word}=${next}`);
       index++;
-    } else normalized.push(rejectMissingList(word, table[name]));
+    } else if (option.type === "list") { // it may be empty, so nothing would be accepted
+      throw new UsageError(
+        `Cannot read ${word}: expected ${option.expected}, got nothing`,
+      );
+    } else {
+      normalized.push(word);
+    }
   }
   return normalized;
 }
@@ -169,15 +165,13 @@ function withTwoDashes(
   return Object.hasOwn(table, name) ? `--${name}${value}` : arg;
 }
 
-/** A list may be empty, so a missing value would otherwise be accepted. */
-function rejectMissingList(
+/** Returns the option whose flag a word is. */
+function optionOf(
   word: string,
-  option: FlagTable[string] | undefined,
-): string {
-  if (option?.type !== "list") return word;
-  throw new UsageError(
-    `Cannot read ${word}: expected ${option.expected}, got nothing`,
-  );
+  table: FlagTable,
+): FlagTable[string] | undefined {
+  const name = word.replace(/^--/, "");
+  return name !== word && Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
 /** Writes `--no-name` as `--name=false`. */
@@ -195,10 +189,11 @@ function checkNegation(word: string, table: FlagTable): string {
 
 function rejectFlag(arg: string, names: readonly string[]): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
+  const closest = closestFlag(flag, names);
   throw new UsageError(
-    `Cannot use ${formatWord(flag)}: there is no such option; did you mean --${
-      closestFlag(flag, names)
-    }?`,
+    `Cannot use ${
+      formatWord(flag)
+    }: there is no such option; did you mean --${closest}?`,
   );
 }
 
@@ -207,10 +202,9 @@ function closestFlag(flag: string, names: readonly string[]): string {
   const word = flag.replace(/^-+/, "");
   const ending = names.find((name) => word.endsWith(`-${name}`)); // the documents of REP have --hot-reload-poll-interval
   if (ending !== undefined) return ending;
-  const initial = names.filter((name) =>
-    word.length === 1 && name.startsWith(word.toLowerCase())
-  );
-  return closestString(word, initial.length > 0 ? initial : names);
+  const initial = names.filter((name) => name.startsWith(word.toLowerCase()));
+  const isLetter = word.length === 1 && initial.length > 0;
+  return closestString(word, isLetter ? initial : names);
 }
 
 /**
@@ -218,11 +212,10 @@ function closestFlag(flag: string, names: readonly string[]): string {
  *
  * @throws {UsageError} If a value is invalid, or options are in conflict. The message has a line for each.
  */
-export function readOptions(sources: OptionSources): CommandOptions {
+export function readOptions(sources: OptionSources): StartOptions {
   const options = readValues(OPTIONS, sources);
-  if (
-    (options["tls-cert"] === undefined) !== (options["tls-key"] === undefined)
-  ) {
+  const { "tls-cert": cert, "tls-key": key } = options;
+  if ((cert === undefined) !== (key === undefined)) {
     throw new UsageError(
       "Cannot use TLS: expected --tls-cert and --tls-key together",
     );
@@ -236,7 +229,7 @@ const DEFAULT_UPSTREAM = "http://localhost:80/";
 
 /** `--mode` selects what is served besides the endpoints; without it, that is what is set. */
 function selectContent(
-  { mode, "static-dir": staticDir, upstream }: CommandOptions,
+  { mode, "static-dir": staticDir, upstream }: StartOptions,
 ) {
   if (mode === "embedded") {
     return {
@@ -266,16 +259,16 @@ export function readValues<Table extends OptionTable>(
   sources: OptionSources,
 ): OptionValues<Table> {
   const issues: string[] = [];
-  const values = Object.entries(table).map(([name, option]) => {
+  const values: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries(table)) {
     try {
-      return [name, readOption(name, option, sources)];
+      values[name] = readOption(name, option, sources);
     } catch (error) {
       issues.push((error as UsageError).message);
-      return [name, undefined];
     }
-  });
+  }
   if (issues.length > 0) throw new UsageError(issues.join("\n"));
-  return Object.fromEntries(values);
+  return values as OptionValues<Table>;
 }
 
 function readOption(
@@ -289,10 +282,7 @@ function readOption(
   if (variable !== undefined) {
     return parse(environmentVariable(name), variable, option);
   }
-  const setting = option.manifest === undefined
-    ? undefined
-    : manifest[option.manifest];
-  return setting ?? option.default;
+  return settingOf(option, manifest) ?? option.default;
 }
 
 /** Returns whether an option is set, even if to its default. */
@@ -300,11 +290,15 @@ export function isSet(
   name: OptionName,
   { flags, environment, manifest }: OptionSources,
 ): boolean {
-  const { manifest: setting }: Option<unknown> = OPTIONS[name];
-  if (flags.has(name) || variableOf(name, environment) !== undefined) {
-    return true;
-  }
-  return setting !== undefined && manifest[setting] !== undefined;
+  return flags.has(name) || variableOf(name, environment) !== undefined ||
+    settingOf(OPTIONS[name], manifest) !== undefined;
+}
+
+function settingOf(
+  option: Option<unknown>,
+  manifest: OptionSources["manifest"],
+): unknown {
+  return option.manifest && manifest[option.manifest];
 }
 
 function parse(
@@ -337,20 +331,20 @@ function variableOf(
 export function environmentWarnings(
   environment: Readonly<Record<string, string>>,
 ): string[] {
-  const noEnvironment =
-    "without --allow-env, environment variables are not read: neither REP_* variables nor options";
-  const known = new Set([
-    ...OPTION_NAMES.map(environmentVariable),
-    MASTER_KEY_VARIABLE,
-    `${MASTER_KEY_VARIABLE}_FILE`,
-  ]);
-  const unknown = Object.keys(environment)
-    .filter((name) => name.startsWith("REP_GATEWAY_") && !known.has(name))
-    .filter((name) => !/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)); // service links, as above
-  return [
-    ...(isGranted({ name: "env" }) ? [] : [noEnvironment]),
-    ...unknown.map((name) => `${name} is not an option and is ignored`),
-  ];
+  const warnings: string[] = [];
+  if (!isGranted({ name: "env" })) {
+    warnings.push(
+      "without --allow-env, environment variables are not read: neither REP_* variables nor options",
+    );
+  }
+  const known = new Set(OPTION_NAMES.map(environmentVariable))
+    .add(MASTER_KEY_VARIABLE).add(`${MASTER_KEY_VARIABLE}_FILE`);
+  for (const name of Object.keys(environment)) {
+    if (!name.startsWith("REP_GATEWAY_") || known.has(name)) continue;
+    if (/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)) continue; // service links, as above
+    warnings.push(`${name} is not an option and is ignored`);
+  }
+  return warnings;
 }
 
 /** The only setting without a flag, since any user of the machine can read command lines. */

@@ -1,6 +1,6 @@
 import type { GatewayOptions } from "../../options.ts";
-import type { createSources } from "../sources/sources.ts";
-import type { CommandOptions } from "./option_table.ts";
+import type { createSources } from "../sources/variable_sources.ts";
+import type { StartOptions } from "./option_table.ts";
 
 /** What the options of the gateway have besides those of the command. */
 type OtherOptions =
@@ -17,7 +17,7 @@ type EveryOption = {
 
 /** Converts the options of the command to options of the gateway. */
 export function toGatewayOptions(
-  options: CommandOptions,
+  options: StartOptions,
   others: OtherOptions,
 ) {
   return {

@@ -1,16 +1,16 @@
+import { type Clock, every } from "../../values/clock.ts";
+import { type Log, logTaskError, messageOf } from "../../observe/log.ts";
 import { watchPaths } from "../../config/files/watch_paths.ts";
-import { logTaskError, messageOf } from "../../observe/log.ts";
-import { every } from "../../values/clock.ts";
 import { denoFileSystem } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
-import type { CommandOptions } from "../options/option_table.ts";
+import type { StartOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
-import { type TlsOptions, tlsPaths } from "../start/tls.ts";
 import {
   type SourceOptions,
-  type SourcesContext,
+  type TlsOptions,
+  tlsPaths,
   watchedPaths,
-} from "./sources.ts";
+} from "./named_files.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;
@@ -47,6 +47,15 @@ function allWatchedPaths(options: FileOptions): string[] {
   return [...watchedPaths(options), ...tlsPaths(options)];
 }
 
+/** Options of {@linkcode startTriggers}. */
+interface TriggerOptions {
+  readonly options: FileOptions & Pick<StartOptions, "poll-interval">;
+  /** Called whenever the sources may have changed. */
+  readonly reload: () => void;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /**
  * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
  * `--hot-reload-mode`. The latter polls as well: a file may change without another size or time, and a read that fails
@@ -55,9 +64,7 @@ function allWatchedPaths(options: FileOptions): string[] {
  * @returns A function that stops it.
  */
 export async function startTriggers(
-  options: FileOptions & Pick<CommandOptions, "poll-interval">,
-  reload: () => void,
-  { clock, log }: SourcesContext,
+  { options, reload, clock, log }: TriggerOptions,
 ): Promise<() => void> {
   const stopWatching = options["hot-reload-mode"] === "file_watch"
     ? await watchPaths(allWatchedPaths(options), reload, {

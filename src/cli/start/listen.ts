@@ -3,7 +3,17 @@ import type { ConnectionInfo } from "../../http/respond.ts";
 import { describeError, type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import { isGranted } from "../../values/runtime.ts";
-import type { Tls } from "./tls.ts";
+
+/** A certificate chain and its private key, both PEM. */
+export interface Tls {
+  readonly cert: string;
+  readonly key: string;
+  /** The paths of both, for messages. */
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** When the certificate ends; `undefined` if it cannot be read. */
+  readonly notAfter: Date | undefined;
+}
 
 /** Options of {@linkcode listen}. */
 export interface ListenOptions {
@@ -22,14 +32,6 @@ export interface ListenOptions {
   path: string;
   clock: Clock;
   log: Log;
-  /**
-   * Called before the port is closed for a new certificate: lets what `Deno.HttpServer.shutdown()` would break finish.
-   *
-   * @default {does nothing}
-   */
-  finishUploads?: () => Promise<void>;
-  /** When to log `rep.listening`: once the service behind the port is ready. */
-  ready: Promise<unknown>;
 }
 
 type Server = Deno.HttpServer<Deno.NetAddr>;
@@ -38,7 +40,8 @@ type Server = Deno.HttpServer<Deno.NetAddr>;
  * How long to wait between attempts to bind the port again, at first and at most: a listener that was shut down frees
  * it at once, another process that has taken it meanwhile may keep it, and connections that end free descriptors.
  */
-const REBIND_MS = [1, 500] as const;
+const MIN_PAUSE_MS = 1;
+const MAX_PAUSE_MS = 500;
 
 /**
  * Binds a port and serves on it.
@@ -58,6 +61,8 @@ export function listen(options: ListenOptions): Listener {
  * accepting for good; the listener then serves again on the same port.
  */
 export class Listener {
+  /** The port that is bound. */
+  readonly port: number;
   readonly #options: ListenOptions;
   readonly #stopping = new AbortController();
   #server: Server;
@@ -69,17 +74,11 @@ export class Listener {
   #isDown = false;
 
   constructor(options: ListenOptions, server: Server) {
-    const { tls, ready } = options;
-    this.#tls = tls;
+    this.#options = options;
+    this.#tls = options.tls;
     this.#server = server;
-    this.#options = { ...options, port: server.addr.port };
-    void ready.then(() => this.#logListening(), () => {}); // the start has failed: nothing is served
-    void this.#keepServing(this.#server);
-  }
-
-  /** The port that is bound. */
-  get port(): number {
-    return this.#options.port;
+    this.port = server.addr.port;
+    void this.#keepServing(server);
   }
 
   /** The end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
@@ -94,19 +93,20 @@ export class Listener {
    * certificate. Then, for some milliseconds, connections are refused, and those that
    * have not sent a request are closed. (To bind it twice, Deno needs `--unstable-net`, and exits without it.)
    *
+   * @param finishUploads Lets what `Deno.HttpServer.shutdown()` would break finish.
    * @returns Whether the certificate is another one.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.
    */
-  async useTls(tls: Tls): Promise<boolean> {
+  async useTls(
+    tls: Tls,
+    finishUploads: () => Promise<void>,
+  ): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
     checkTls(tls);
-    await this.#options.finishUploads?.();
+    await finishUploads();
     this.#tls = tls;
     if (this.#rebinding === undefined && !this.#isDown) {
-      const closed = this.#server.shutdown().finally(() =>
-        this.#replaced.delete(closed)
-      );
-      this.#replaced.add(closed);
+      void this.#replace(this.#server);
     }
     await this.#rebind();
     return true;
@@ -118,6 +118,13 @@ export class Listener {
     await Promise.all([this.#server.shutdown(), ...this.#replaced]);
   }
 
+  async #replace(server: Server): Promise<void> {
+    const closed = server.shutdown();
+    this.#replaced.add(closed);
+    await closed;
+    this.#replaced.delete(closed);
+  }
+
   async #keepServing(server: Server): Promise<void> {
     try {
       return await server.finished;
@@ -125,33 +132,34 @@ export class Listener {
       if (server !== this.#server) return; // replaced
       this.#reportDown(error);
     }
-    await this.#pause(REBIND_MS[1]);
+    await this.#pause(MAX_PAUSE_MS);
     if (server === this.#server) await this.#rebind();
   }
 
   /** Serves on the same port again, with the certificate that is the newest by then. Calls during a call share it. */
-  #rebind(): Promise<void> {
-    return this.#rebinding ??= this.#tryToRebind().finally(() =>
+  async #rebind(): Promise<void> {
+    this.#rebinding ??= this.#tryToRebind().finally(() =>
       this.#rebinding = undefined
     );
+    await this.#rebinding;
   }
 
   async #tryToRebind(): Promise<void> {
-    for (
-      let pauseMs: number = REBIND_MS[0];
-      !this.#stopping.signal.aborted;
-      pauseMs *= 2
-    ) {
+    let pauseMs = MIN_PAUSE_MS;
+    while (!this.#stopping.signal.aborted) {
       try {
         this.#server = bind(this.#options, this.port, this.#tls);
-        if (this.#isDown) this.#logListening();
-        this.#isDown = false;
-        return void this.#keepServing(this.#server);
+        break;
       } catch (error) {
-        if (pauseMs > REBIND_MS[1]) this.#reportDown(error);
+        if (pauseMs === MAX_PAUSE_MS) this.#reportDown(error);
       }
-      await this.#pause(Math.min(pauseMs, REBIND_MS[1]));
+      await this.#pause(pauseMs);
+      pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
     }
+    if (this.#stopping.signal.aborted) return;
+    if (this.#isDown) this.logListening();
+    this.#isDown = false;
+    void this.#keepServing(this.#server);
   }
 
   #pause(ms: number): Promise<void> {
@@ -161,26 +169,19 @@ export class Listener {
   /** Logs once that nothing is served, until the port is bound again. */
   #reportDown(error: unknown): void {
     const { log, serves } = this.#options;
-    if (!this.#isDown) {
-      log.error("rep.listener.failed", {
-        serves,
-        detail: `listening again: ${error}`,
-      });
-    }
+    if (this.#isDown) return;
     this.#isDown = true;
+    const detail = `listening again: ${error}`;
+    log.error("rep.listener.failed", { serves, detail });
   }
 
-  #logListening(): void {
-    const { hostname, serves, log, port, path } = this.#options;
-    const url = `${this.#tls ? "https" : "http"}://${
-      hostAndPort(hostname, port)
-    }${path}/`;
-    log.info("rep.listening", {
-      serves,
-      url,
-      port,
-      not_after: this.#tls?.notAfter?.toISOString(),
-    });
+  /** Logs where the service is: once what is behind the port is ready, and after each time that it was down. */
+  logListening(): void {
+    const { hostname, serves, log, path } = this.#options;
+    const scheme = this.#tls ? "https" : "http";
+    const url = `${scheme}://${hostAndPort(hostname, this.port)}${path}/`;
+    const not_after = this.#tls?.notAfter?.toISOString();
+    log.info("rep.listening", { serves, url, port: this.port, not_after });
   }
 }
 
@@ -197,16 +198,11 @@ function bind(
   port: number,
   tls: Tls | undefined,
 ): Server {
-  const options = {
-    hostname,
-    port,
-    onError: (error: unknown) => logError(error, log),
-    onListen() {},
-  };
+  const onError = (error: unknown) => logError(error, log);
+  const address = { hostname, port, onError, onListen() {} };
+  const certificate = tls && { cert: tls.cert, key: tls.key };
   try {
-    return tls
-      ? Deno.serve({ ...options, cert: tls.cert, key: tls.key }, handler)
-      : Deno.serve(options, handler);
+    return Deno.serve({ ...address, ...certificate }, handler);
   } catch (cause) {
     throw bindError(cause, hostAndPort(hostname, port));
   }
@@ -229,47 +225,37 @@ function checkTls(tls: Tls): void {
   try {
     Deno.createHttpClient({ cert: tls.cert, key: tls.key }).close();
   } catch (cause) {
-    const { certFile, keyFile } = tls;
-    throw withMessage(
-      cause,
-      `Cannot use --tls-cert "${certFile}" with --tls-key "${keyFile}": ${
-        messageOf(cause)
-      }`,
-    );
+    const files =
+      `--tls-cert "${tls.certFile}" with --tls-key "${tls.keyFile}"`;
+    throw withMessage(cause, `Cannot use ${files}: ${messageOf(cause)}`);
   }
 }
 
 /** Deno's messages do not name the address. The error's class stays. */
 function bindError(cause: unknown, address: string): Error {
-  const reason = BIND_REASONS.find(([type]) => cause instanceof type)?.[1];
-  return withMessage(
-    cause,
-    `Cannot listen on ${address}: ${reason ?? messageOf(cause)}`,
-  );
+  return withMessage(cause, `Cannot listen on ${address}: ${reasonOf(cause)}`);
+}
+
+function reasonOf(cause: unknown): string {
+  if (cause instanceof Deno.errors.AddrInUse) {
+    return "another process listens there already; expected another --port or --health-port";
+  }
+  if (cause instanceof Deno.errors.AddrNotAvailable) {
+    return "this machine has no such address; expected another --hostname";
+  }
+  if (cause instanceof Deno.errors.PermissionDenied) {
+    return "the system allows this port to privileged users only";
+  }
+  return messageOf(cause);
 }
 
 function withMessage(cause: unknown, message: string): Error {
-  return new (cause instanceof Error
-    ? cause.constructor as ErrorConstructor
-    : Error)(message, { cause });
+  const type = cause instanceof Error ? cause.constructor : Error;
+  return new (type as ErrorConstructor)(message, { cause });
 }
-
-const BIND_REASONS = [
-  [
-    Deno.errors.AddrInUse,
-    "another process listens there already; expected another --port or --health-port",
-  ],
-  [
-    Deno.errors.AddrNotAvailable,
-    "this machine has no such address; expected another --hostname",
-  ],
-  [
-    Deno.errors.PermissionDenied,
-    "the system allows this port to privileged users only",
-  ],
-] as const;
 
 /** Formats an address for a URL: IPv6 in brackets. */
 export function hostAndPort(hostname: string, port: number): string {
-  return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return `${host}:${port}`;
 }

@@ -1,5 +1,4 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
-import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import {
   createHealthEndpoint,
   createReadyEndpoint,
@@ -20,39 +19,40 @@ import {
   createResponder,
   type Responder,
 } from "../../http/respond.ts";
-import { createLog, type Log, messageOf } from "../../observe/log.ts";
+import { type Log, messageOf } from "../../observe/log.ts";
 import {
   noMetrics,
   noTelemetry,
   type Telemetry,
 } from "../../observe/metrics.ts";
-import { openTelemetry } from "../../observe/open_telemetry.ts";
 import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../values/clock.ts";
 import { isGranted } from "../../values/runtime.ts";
-import type { ServeCommand } from "../options/command.ts";
-import type { CommandOptions } from "../options/option_table.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import {
+  sharesDefaultDatabase,
+  type Start,
+  storeOfGateway,
+} from "../options/read_start.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
-import { createSources, findDefaultManifest } from "../sources/sources.ts";
-import { checkPermissions } from "./check_permissions.ts";
+import { findDefaultManifest, readTls } from "../sources/named_files.ts";
+import { createSources } from "../sources/variable_sources.ts";
+import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
-import { logRuntimeWarnings } from "./runtime_warnings.ts";
 import { logUncaughtErrors } from "./signals.ts";
-import { startWarnings } from "./start_warnings.ts";
-import { sharesDefaultDatabase, storeOfGateway } from "./store_of_gateway.ts";
-import { readTls } from "./tls.ts";
 
-/** Options of {@linkcode Service}. */
+/** What a {@linkcode Service} is given to work with. */
 interface ServiceOptions {
-  log: Log;
-  telemetry: Telemetry | undefined;
-  clock: Clock;
+  readonly log: Log;
+  readonly telemetry: Telemetry | undefined;
+  readonly clock: Clock;
 }
 
-type GatewayFetch = (gateway: Gateway) => Promise<Response>;
+/** Responds to a request by a gateway that is ready. */
+type Respond = (gateway: Gateway) => Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
@@ -62,46 +62,31 @@ const FLUSH_MS = 1_000;
  * the last of the shutdown.
  */
 export class Service {
-  readonly #command: ServeCommand;
-  readonly #options: ServiceOptions;
+  readonly #start: Start;
+  readonly #log: Log;
+  readonly #telemetry: Telemetry | undefined;
+  readonly #clock: Clock;
+  readonly #starting: StartingResponder;
+  /** Settled at the end of {@linkcode start}. */
   readonly #ready = Promise.withResolvers<Gateway>();
-  /** What is served on the port, and on the health port, before the gateway is ready. */
-  readonly #startingRoutes: Routes;
-  readonly #startingHealthRoutes: Routes;
-  readonly #respondWhileStarting: Responder;
   #gateway: Gateway | undefined;
-  readonly #listeners: Listener[] = [];
+  /** Neither exists under `deno serve`, which binds the port itself. */
+  #listener: Listener | undefined;
+  #healthListener: Listener | undefined;
   #store: Store | undefined;
   #stopTriggers: (() => void) | undefined;
   #reloadingTls: Promise<void> = Promise.resolve();
 
-  constructor(command: ServeCommand, options: ServiceOptions) {
-    this.#command = command;
-    this.#options = options;
-    const { clock, log } = options;
-    const { "health-port": healthPort, "base-path": basePath } =
-      command.options;
-    const health = createHealthEndpoint(startingHealth(clock));
-    const publicTable: RouteTable = healthPort === undefined
-      ? { "/rep/health": health }
-      : {};
-    this.#startingRoutes = createRoutes(publicTable, basePath);
-    this.#startingHealthRoutes = createRoutes({
-      "/rep/health": health,
-      "/livez": LIVE_ENDPOINT,
-      "/readyz": createReadyEndpoint(startingHealth(clock)),
-    }, "");
-    this.#respondWhileStarting = createResponder({
-      urls: new RequestUrls(),
-      isTrusted: () => false,
-      isAllowedHost: undefined,
-      warnOfProxy: undefined,
-      accessLog: false,
-      log,
-      telemetry: noTelemetry,
-      metrics: noMetrics,
-      clock,
-    });
+  constructor(start: Start, options: ServiceOptions) {
+    this.#start = start;
+    this.#log = options.log;
+    this.#telemetry = options.telemetry;
+    this.#clock = options.clock;
+    this.#starting = new StartingResponder(
+      start.options,
+      this.#ready.promise,
+      options,
+    );
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -111,40 +96,30 @@ export class Service {
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
   async bind(): Promise<void> {
-    const { hostname, port, "health-port": healthPort, "base-path": path } =
-      this.#command.options;
-    const tls = await readTls(this.#command.options);
-    const { clock, log } = this.#options;
-    const ready = this.#ready.promise;
-    this.#listeners.push(
-      listen({
-        serves: "gateway",
-        hostname,
-        port,
-        path,
-        tls,
-        handler: this.fetch,
-        finishUploads: () => this.#finishUploads(),
-        ready,
-        clock,
-        log,
-      }),
-    );
+    const { options } = this.#start;
+    this.#listener = listen({
+      serves: "gateway",
+      hostname: options.hostname,
+      port: options.port,
+      path: options["base-path"],
+      tls: await readTls(options),
+      handler: this.fetch,
+      clock: this.#clock,
+      log: this.#log,
+    });
+    const healthPort = options["health-port"];
     if (healthPort === undefined) return;
     try {
-      this.#listeners.push(
-        listen({
-          serves: "health",
-          hostname,
-          port: healthPort,
-          path: "",
-          tls: undefined,
-          handler: this.fetchHealth,
-          ready,
-          clock,
-          log,
-        }),
-      );
+      this.#healthListener = listen({
+        serves: "health",
+        hostname: options.hostname,
+        port: healthPort,
+        path: "",
+        tls: undefined,
+        handler: this.fetchHealth,
+        clock: this.#clock,
+        log: this.#log,
+      });
     } catch (error) {
       await this.#unbind();
       throw error;
@@ -160,16 +135,11 @@ export class Service {
    */
   async start(): Promise<void> {
     // Not earlier: `deno serve` must exit if it cannot bind its port.
-    const failure = logUncaughtErrors(this.#options.log);
+    const failure = logUncaughtErrors(this.#log);
     try {
-      const triggers = await loadTriggers(this.#command.options);
-      this.#stopTriggers = await triggers?.startTriggers(
-        this.#command.options,
-        () => this.reload({}),
-        this.#options,
-      );
-      this.#gateway = await this.#createGateway(failure);
-      this.#ready.resolve(this.#gateway);
+      await this.#startTriggers();
+      this.#store = await this.#openStore();
+      this.#gateway = await this.#createGateway(this.#store, failure);
     } catch (error) {
       this.#ready.reject(error);
       this.#stopTriggers?.();
@@ -177,6 +147,9 @@ export class Service {
       await this.#unbind();
       throw error;
     }
+    this.#ready.resolve(this.#gateway);
+    this.#listener?.logListening();
+    this.#healthListener?.logListening();
   }
 
   /** Responds to every request. */
@@ -185,9 +158,8 @@ export class Service {
     info?: ConnectionInfo,
   ): Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
-    return this.#fetchWhileStarting(
+    return this.#starting.fetch(
       request,
-      this.#startingRoutes,
       (gateway) => gateway.fetch(request, info),
     );
   };
@@ -195,9 +167,8 @@ export class Service {
   /** Responds to requests for health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
-    return this.#fetchWhileStarting(
+    return this.#starting.fetchHealth(
       request,
-      this.#startingHealthRoutes,
       (gateway) => gateway.fetchHealth(request),
     );
   };
@@ -206,10 +177,83 @@ export class Service {
    * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
    * are any.
    */
-  reload(options: ReloadOptions): void {
+  reloadVariablesAndTls(options: ReloadOptions): void {
     void this.#reloadVariables(options);
     // One after the other: of two at once, the one that has read the older file could come last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
+  }
+
+  /**
+   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. A start that is still under way is waited for.
+   */
+  async stop(): Promise<void> {
+    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#start.options;
+    const gateway = await this.#ready.promise;
+    this.#stopTriggers?.();
+    gateway.beginShutdown();
+    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    await gateway.close({ drainMs, stopListening: () => this.#unbind() });
+    await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
+    this.#store?.close();
+  }
+
+  async #startTriggers(): Promise<void> {
+    const { options } = this.#start;
+    const triggers = await loadTriggers(options["hot-reload-mode"]);
+    this.#stopTriggers = await triggers?.startTriggers({
+      options,
+      reload: () => this.reloadVariablesAndTls({}),
+      clock: this.#clock,
+      log: this.#log,
+    });
+  }
+
+  /** Opens the gateway's part of the store, and warns of what was probably not intended. */
+  async #openStore(): Promise<Store> {
+    const { options, isSet } = this.#start;
+    // Under `deno serve`, the port is not known.
+    const port = this.#listener === undefined ? 0 : options.port;
+    const place = { kv: options.kv, app: options.app, port };
+    const store = await openStore(options.kv, this.#log);
+    const isStoreShared = store.engine !== MEMORY;
+    const warnings = startWarnings(options, {
+      isStoreShared,
+      sharesDefaultDatabase: isStoreShared && sharesDefaultDatabase(place),
+      isModeSet: isSet("hot-reload-mode"),
+      defaultManifest: await findDefaultManifest(),
+    });
+    for (const detail of warnings) {
+      this.#log.warn("rep.start.warning", { detail });
+    }
+    return storeOfGateway(store, place);
+  }
+
+  async #createGateway(store: Store, failure: AbortSignal): Promise<Gateway> {
+    const { options, masterKey } = this.#start;
+    const listener = this.#listener;
+    const log = this.#log;
+    const clock = this.#clock;
+    const sources = createSources(options, { clock, log });
+    const process: ProcessInfo = {
+      sourceOf: sources.sourceOf,
+      shownOptions: () => showOptions(options),
+      failure,
+      certificateNotAfter: () => listener?.certificateNotAfter,
+    };
+    const gatewayOptions = toGatewayOptions(options, {
+      sources,
+      neverServed: () => ownFiles(options),
+      instanceId: listener === undefined
+        ? undefined
+        : resolveInstanceId(options),
+      masterKey,
+      store,
+      log,
+      telemetry: this.#telemetry,
+      clock,
+    });
+    return await createGatewayIn(process, gatewayOptions);
   }
 
   async #reloadVariables(options: ReloadOptions): Promise<void> {
@@ -221,170 +265,108 @@ export class Service {
     }
   }
 
-  /**
-   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
-   * `--drain`, and closes the store. A start that is still under way is waited for.
-   */
-  async stop(): Promise<void> {
-    const gateway = await this.#ready.promise;
-    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#command.options;
-    this.#stopTriggers?.();
-    gateway.beginShutdown();
-    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#options.clock);
-    await gateway.close({ drainMs, stopListening: () => this.#unbind() });
-    await waitAtMost(FLUSH_MS, this.#unbind(), this.#options.clock);
-    this.#store?.close();
-  }
-
-  async #createGateway(failure: AbortSignal): Promise<Gateway> {
-    const { options, masterKey } = this.#command;
-    const { log, clock, telemetry } = this.#options;
-    const isPortKnown = this.#listeners.length > 0; // not under `deno serve`
-    const store = await this.#openStore(isPortKnown ? options.port : 0);
-    const sources = createSources(options, { clock, log });
-    const process: ProcessInfo = {
-      sourceOf: sources.sourceOf,
-      shownOptions: () => showOptions(options),
-      failure,
-      certificateNotAfter: () => this.#listeners[0]?.certificateNotAfter,
-    };
-    return await createGatewayIn(
-      process,
-      toGatewayOptions(options, {
-        sources,
-        neverServed: () => listOwnFiles(options),
-        instanceId: isPortKnown ? resolveInstanceId(options) : undefined,
-        masterKey,
-        store,
-        log,
-        telemetry,
-        clock,
-      }),
-    );
-  }
-
-  /** Opens the store, and warns of what was probably not intended. */
-  async #openStore(port: number): Promise<Store> {
-    const { options, isSet } = this.#command;
-    const { log } = this.#options;
-    const place = { kv: options.kv, app: options.app, port };
-    const store = storeOfGateway(await openStore(options.kv, log), place);
-    this.#store = store;
-    const isStoreShared = store.engine !== MEMORY;
-    const warnings = startWarnings(options, {
-      isStoreShared,
-      sharesDefaultDatabase: isStoreShared && sharesDefaultDatabase(place),
-      isModeSet: isSet("hot-reload-mode"),
-      defaultManifest: await findDefaultManifest(),
-    });
-    for (const detail of warnings) log.warn("rep.start.warning", { detail });
-    return store;
-  }
-
-  #fetchWhileStarting(
-    request: Request,
-    routes: Routes,
-    fetch: GatewayFetch,
-  ): Promise<Response> {
-    const other = createRoute({ handler: () => this.#whenReady(fetch) }, "/*");
-    return this.#respondWhileStarting(
-      request,
-      undefined,
-      (path) => routes.get(path) ?? other,
-    );
-  }
-
-  async #whenReady(fetch: GatewayFetch): Promise<Response> {
-    const gateway = await this.#ready.promise.catch(() => undefined); // start() reports the error
-    if (gateway === undefined) {
-      throw new Problem(503, { detail: "The gateway could not start" });
-    }
-    return await fetch(gateway);
-  }
-
-  async #finishUploads(): Promise<void> {
-    await this.#gateway?.finishUploads(this.#command.options.drain);
-  }
-
   async #reloadTls(): Promise<void> {
-    const { log } = this.#options;
     try {
-      const tls = await readTls(this.#command.options);
-      const [listener] = this.#listeners;
-      if (tls === undefined || !await listener?.useTls(tls)) return;
-      log.info("rep.tls.reloaded", { not_after: tls.notAfter?.toISOString() });
+      const tls = await readTls(this.#start.options);
+      if (tls === undefined || this.#listener === undefined) return;
+      const isNew = await this.#listener.useTls(tls, async () => {
+        await this.#gateway?.finishUploads(this.#start.options.drain);
+      });
+      if (!isNew) return;
+      const not_after = tls.notAfter?.toISOString();
+      this.#log.info("rep.tls.reloaded", { not_after });
     } catch (error) {
-      log.error("rep.tls.rejected", {
+      this.#log.error("rep.tls.rejected", {
         detail: `the previous certificate stays: ${messageOf(error)}`,
       });
     }
   }
 
   async #unbind(): Promise<void> {
-    await Promise.all(this.#listeners.map((listener) => listener.shutdown()));
+    await Promise.all([
+      this.#listener?.shutdown(),
+      this.#healthListener?.shutdown(),
+    ]);
   }
 }
 
-/**
- * Checks permissions, files and reload triggers, without any effect.
- *
- * @throws {ConfigurationError} If a permission is missing.
- * @throws {UsageError} If a trigger cannot be set up.
- */
-export async function checkStart(options: CommandOptions): Promise<void> {
-  const issues = await checkPermissions(options);
-  if (issues.length > 0) throw new ConfigurationError(issues);
-  (await loadTriggers(options))?.checkTriggers(options);
-}
+/** Responds before the gateway is ready: health at once, with 503 `starting`; other requests wait. */
+class StartingResponder {
+  readonly #ready: Promise<Gateway>;
+  readonly #routes: Routes;
+  readonly #healthRoutes: Routes;
+  readonly #respond: Responder;
 
-/** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
-async function loadTriggers({ "hot-reload-mode": mode }: CommandOptions) {
-  return mode === "signal" ? undefined : await import("../sources/triggers.ts");
+  constructor(
+    options: StartOptions,
+    ready: Promise<Gateway>,
+    { clock, log }: ServiceOptions,
+  ) {
+    const starting = startingHealth(clock);
+    const health = createHealthEndpoint(starting);
+    const table: RouteTable = options["health-port"] === undefined
+      ? { "/rep/health": health }
+      : {};
+    const healthTable: RouteTable = {
+      "/rep/health": health,
+      "/livez": LIVE_ENDPOINT,
+      "/readyz": createReadyEndpoint(starting),
+    };
+    this.#ready = ready;
+    this.#routes = createRoutes(table, options["base-path"]);
+    this.#healthRoutes = createRoutes(healthTable, "");
+    this.#respond = createResponder({
+      urls: new RequestUrls(),
+      isTrusted: () => false,
+      isAllowedHost: undefined,
+      warnOfProxy: undefined,
+      accessLog: false,
+      log,
+      telemetry: noTelemetry,
+      metrics: noMetrics,
+      clock,
+    });
+  }
+
+  /** @param respond What responds to a request that has waited. */
+  fetch(request: Request, respond: Respond): Promise<Response> {
+    return this.#fetch(request, this.#routes, respond);
+  }
+
+  fetchHealth(request: Request, respond: Respond): Promise<Response> {
+    return this.#fetch(request, this.#healthRoutes, respond);
+  }
+
+  #fetch(
+    request: Request,
+    routes: Routes,
+    respond: Respond,
+  ): Promise<Response> {
+    const handler = () => this.#respondWhenReady(respond);
+    const other = createRoute({ handler }, "/*");
+    const find = (path: string) => routes.get(path) ?? other;
+    return this.#respond(request, undefined, find);
+  }
+
+  async #respondWhenReady(respond: Respond): Promise<Response> {
+    const gateway = await this.#ready.catch(() => undefined); // start() reports the error
+    if (gateway !== undefined) return await respond(gateway);
+    throw new Problem(503, { detail: "The gateway could not start" });
+  }
 }
 
 /** Returns the options in effect, for the status page, which is all that needs their descriptions while it runs. */
 async function showOptions(
-  options: CommandOptions,
+  options: StartOptions,
 ): Promise<Record<string, string>> {
   const { formatOptions } = await import("../options/help.ts");
   return formatOptions(options);
 }
 
-/** Returns the paths of what the gateway reads or stores. */
-async function listOwnFiles(options: CommandOptions): Promise<string[]> {
-  const { ownFiles } = await import("./own_files.ts");
-  return await ownFiles(options);
-}
-
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
-function resolveInstanceId(
-  { hostname, port }: CommandOptions,
-): string | undefined {
-  if (port === 0 || !isGranted({ name: "sys", kind: "hostname" })) {
-    return undefined;
-  }
+function resolveInstanceId(options: StartOptions): string | undefined {
+  const { hostname, port } = options;
+  if (port === 0) return undefined;
+  if (!isGranted({ name: "sys", kind: "hostname" })) return undefined;
   return `${Deno.hostname()} ${hostname}:${port}`;
-}
-
-/** Creates the log of a command, and writes the command's warnings to it. */
-export function openCommandLog({ options, warnings }: ServeCommand): Log {
-  const log = createLog({
-    format: options["log-format"],
-    level: options["log-level"],
-  });
-  logRuntimeWarnings(log);
-  for (const detail of warnings) log.warn("rep.start.warning", { detail });
-  return log;
-}
-
-/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
-export async function openTelemetryIfEnabled(
-  log: Log,
-): Promise<Telemetry | undefined> {
-  try {
-    return await openTelemetry();
-  } catch (error) {
-    log.warn("rep.telemetry.unavailable", { detail: messageOf(error) });
-    return undefined;
-  }
 }

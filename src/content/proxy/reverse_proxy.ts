@@ -1,11 +1,10 @@
 import type { Log } from "../../observe/log.ts";
-import type { Metrics } from "../../observe/metrics.ts";
+import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { isFragmentRequest } from "../../pages/page.ts";
 import { filterAcceptEncoding } from "../../coding/decode_content.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
-import { secondsSince } from "../../observe/metrics.ts";
 import {
   InFlight,
   type RequestCounts,

@@ -1,5 +1,5 @@
 import { assertRejects } from "@std/assert";
-import { listBuildFiles } from "../../../src/cli/commands/build_files.ts";
+import { listBuildFiles } from "../../../src/cli/commands/build_commands.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 

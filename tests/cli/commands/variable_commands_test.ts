@@ -489,7 +489,7 @@ const INVALID_USAGE: [string, string][] = [
   ["unset A --force", "Cannot unset with --force: it is an option of set"],
   [
     "unset A --manifest x",
-    "Cannot unset with --manifest: it is an option of set, validate, typegen and inject",
+    "Cannot unset with --manifest: it is an option of validate, typegen, inject and set",
   ],
   [
     "list --if-id 1",

@@ -1,9 +1,6 @@
 import { EXPECTED_MASTER_KEY } from "../../../src/keys/master_key.ts";
 import { assertEquals, assertRejects } from "@std/assert";
-import {
-  readCommand,
-  type ServeCommand,
-} from "../../../src/cli/options/command.ts";
+import { readStart, type Start } from "../../../src/cli/options/read_start.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
@@ -12,8 +9,8 @@ import { TempDirectory } from "../../_temp.ts";
 async function serve(
   args: string[],
   environment: Environment = {},
-): Promise<ServeCommand> {
-  return await readCommand(args, environment) as ServeCommand;
+): Promise<Start> {
+  return await readStart(args, environment) as Start;
 }
 
 const MANIFEST = JSON.stringify({
@@ -27,20 +24,20 @@ const MANIFEST = JSON.stringify({
   },
 });
 
-Deno.test("readCommand() recognizes --help and --version", async () => {
+Deno.test("readStart() recognizes --help and --version", async () => {
   assertEquals(
     [
-      await readCommand(["--help"], {}),
-      await readCommand(["-h", "--version"], {}),
-      await readCommand(["--version"], {}),
+      await readStart(["--help"], {}),
+      await readStart(["-h", "--version"], {}),
+      await readStart(["--version"], {}),
     ],
     ["help", "help", "version"],
   );
 });
 
-Deno.test("readCommand() returns help even if the environment is invalid", async () => {
+Deno.test("readStart() returns help even if the environment is invalid", async () => {
   assertEquals(
-    await readCommand(["--help"], {
+    await readStart(["--help"], {
       REP_GATEWAY_PORT: "x",
       REP_GATEWAY_MANIFEST: "/nowhere",
     }),
@@ -48,7 +45,7 @@ Deno.test("readCommand() returns help even if the environment is invalid", async
   );
 });
 
-Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
+Deno.test("readStart() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
   const { options } = await serve([
     "--manifest",
@@ -69,7 +66,7 @@ Deno.test("readCommand() prefers flags to the environment, and the environment t
   );
 });
 
-Deno.test("readCommand() reads the manifest that the environment names", async () => {
+Deno.test("readStart() reads the manifest that the environment names", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
   const { options } = await serve([], {
     REP_GATEWAY_MANIFEST: directory.at(".rep.yaml"),
@@ -77,7 +74,7 @@ Deno.test("readCommand() reads the manifest that the environment names", async (
   assertEquals(options["session-key-ttl"], 20_000);
 });
 
-Deno.test("readCommand() reports all issues of a manifest", async () => {
+Deno.test("readStart() reports all issues of a manifest", async () => {
   const text = JSON.stringify({
     version: "1",
     variables: { A: {} },
@@ -97,7 +94,7 @@ Deno.test("readCommand() reports all issues of a manifest", async () => {
   ]);
 });
 
-Deno.test("readCommand() rejects a manifest with a single issue", async () => {
+Deno.test("readStart() rejects a manifest with a single issue", async () => {
   await using directory = await TempDirectory.make({
     ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }',
   });
@@ -111,7 +108,7 @@ Deno.test("readCommand() rejects a manifest with a single issue", async () => {
   ]);
 });
 
-Deno.test("readCommand() rejects a manifest that does not exist", async () => {
+Deno.test("readStart() rejects a manifest that does not exist", async () => {
   await assertRejects(
     () => serve(["--manifest=/nowhere/.rep.yaml"]),
     ConfigurationError,
@@ -119,7 +116,7 @@ Deno.test("readCommand() rejects a manifest that does not exist", async () => {
   );
 });
 
-Deno.test("readCommand() rejects an invalid value of a flag or an environment variable", async () => {
+Deno.test("readStart() rejects an invalid value of a flag or an environment variable", async () => {
   await assertRejects(
     () => serve(["--port=x"]),
     UsageError,
@@ -132,7 +129,7 @@ Deno.test("readCommand() rejects an invalid value of a flag or an environment va
   );
 });
 
-Deno.test("readCommand() reads the master key from the environment only", async () => {
+Deno.test("readStart() reads the master key from the environment only", async () => {
   const bytes = Uint8Array.from({ length: 32 }, (_, index) => index);
   const REP_GATEWAY_MASTER_KEY = bytes.toBase64();
   assertEquals((await serve([], { REP_GATEWAY_MASTER_KEY })).masterKey, bytes);
@@ -154,7 +151,7 @@ for (
     "5 bytes",
   ]] as const
 ) {
-  Deno.test(`readCommand() rejects the master key ${text} without repeating it`, async () => {
+  Deno.test(`readStart() rejects the master key ${text} without repeating it`, async () => {
     const error = await assertRejects(
       () => serve([], { REP_GATEWAY_MASTER_KEY: text }),
       UsageError,
@@ -166,7 +163,7 @@ for (
   });
 }
 
-Deno.test("readCommand() says what a master key is if its file is missing or empty", async () => {
+Deno.test("readStart() says what a master key is if its file is missing or empty", async () => {
   await using directory = await TempDirectory.make({ empty: "" });
   for (const name of ["empty", "missing"]) {
     const REP_GATEWAY_MASTER_KEY_FILE = directory.at(name);
@@ -182,7 +179,7 @@ Deno.test("readCommand() says what a master key is if its file is missing or emp
   }
 });
 
-Deno.test("readCommand() warns about variables that are not options", async () => {
+Deno.test("readStart() warns about variables that are not options", async () => {
   const { warnings } = await serve([], {
     REP_GATEWAY_PROT: "1",
     REP_GATEWAY_PORT: "9000",
@@ -192,23 +189,23 @@ Deno.test("readCommand() warns about variables that are not options", async () =
 });
 
 Deno.test(
-  "readCommand() warns that it cannot read the environment without --allow-env",
+  "readStart() warns that it cannot read the environment without --allow-env",
   { permissions: { env: false } },
   async () => {
-    const command = await readCommand([]) as ServeCommand;
+    const command = await readStart([]) as Start;
     assertEquals(command.warnings, [
       "without --allow-env, environment variables are not read: neither REP_* variables nor options",
     ]);
   },
 );
 
-Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
+Deno.test("readStart() limits --drain on Deno Deploy only", async () => {
   const drainOf = async (args: string[], onDeploy: boolean) => {
-    const command = await readCommand(
+    const command = await readStart(
       args,
       { REP_PUBLIC_A: "1" },
       onDeploy,
-    ) as ServeCommand;
+    ) as Start;
     return [command.options.drain, command.warnings];
   };
   assertEquals(
@@ -231,14 +228,14 @@ Deno.test("readCommand() limits --drain on Deno Deploy only", async () => {
   );
 });
 
-Deno.test("readCommand() treats a health port of 0 as not set", async () => {
+Deno.test("readStart() treats a health port of 0 as not set", async () => {
   const { options, warnings } = await serve(["--health-port=0"], {
     REP_GATEWAY_HEALTH_PORT: "9",
   });
   assertEquals([options["health-port"], warnings], [undefined, []]);
 });
 
-Deno.test("readCommand() treats a health port that equals the port as not set, and warns", async () => {
+Deno.test("readStart() treats a health port that equals the port as not set, and warns", async () => {
   for (
     const args of [["--health-port=9000", "--port=9000"], [
       "--health-port=8080",

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { COMMAND_NAMES } from "../../../src/cli/commands/command_names.ts";
-import { commandHelp } from "../../../src/cli/commands/command_help.ts";
+import { commandHelp } from "../../../src/cli/commands/run_command.ts";
 import { helpText } from "../../../src/cli/options/help.ts";
 import {
   OPTION_NAMES,

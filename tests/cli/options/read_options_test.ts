@@ -1,10 +1,10 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import {
-  type CommandOptions,
   type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,
+  type StartOptions,
 } from "../../../src/cli/options/option_table.ts";
 import {
   environmentWarnings,
@@ -19,7 +19,7 @@ import { redactUrl } from "../../../src/values/urls.ts";
 function optionsOf(
   args: readonly string[],
   sources: Partial<OptionSources> = {},
-): CommandOptions {
+): StartOptions {
   return readOptions({
     flags: parseCommandLine(args).flags,
     environment: {},
@@ -37,7 +37,7 @@ function messageOf(run: () => unknown): string {
   return assertThrows(run, UsageError).message;
 }
 
-const DEFAULTS: CommandOptions = {
+const DEFAULTS: StartOptions = {
   "port": 8080,
   "hostname": "0.0.0.0",
   "health-port": undefined,
@@ -85,7 +85,7 @@ Deno.test("readOptions() applies the default of every option", () =>
 /** Every option with two valid values as texts and parsed, the description of a valid value, and invalid values. */
 const VALUES: {
   [N in OptionName]: readonly [
-    valid: readonly (readonly [text: string, value: CommandOptions[N]])[],
+    valid: readonly (readonly [text: string, value: StartOptions[N]])[],
     expected: string,
     invalid: readonly string[],
   ];
@@ -517,7 +517,7 @@ for (
         value,
         parse(variable),
         parse(flag),
-      ] as CommandOptions[OptionName][],
+      ] as StartOptions[OptionName][],
     );
   });
 }

@@ -1,7 +1,7 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import {
-  type CommandOptions,
   OPTION_NAMES,
+  type StartOptions,
 } from "../../../src/cli/options/option_table.ts";
 import {
   parseCommandLine,
@@ -9,7 +9,7 @@ import {
 } from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
 import { resolveSettings, resolveSources } from "../../../src/options.ts";
-import { createSources } from "../../../src/cli/sources/sources.ts";
+import { createSources } from "../../../src/cli/sources/variable_sources.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -30,7 +30,7 @@ function convert(...args: string[]): Converted {
 }
 
 /** What the process adds. */
-function othersOf(options: CommandOptions) {
+function othersOf(options: StartOptions) {
   return {
     sources: createSources(options, CONTEXT),
     neverServed: [],

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EnvSource } from "../../../src/cli/sources/env_source.ts";
+import { EnvSource } from "../../../src/cli/sources/variable_sources.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";

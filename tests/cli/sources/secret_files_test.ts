@@ -1,13 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import {
-  readCommand,
-  type ServeCommand,
-} from "../../../src/cli/options/command.ts";
+import { readStart, type Start } from "../../../src/cli/options/read_start.ts";
 import { UsageError } from "../../../src/cli/options/read_options.ts";
 import {
   loadKvToken,
   readSecret,
-} from "../../../src/cli/sources/secret_files.ts";
+} from "../../../src/cli/sources/named_files.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -58,15 +55,15 @@ Deno.test("readSecret() rejects both at once, a missing file and an empty one, w
   assertEquals(missing.message.endsWith("; expected a token"), true);
 });
 
-Deno.test("readCommand() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", async () => {
+Deno.test("readStart() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", async () => {
   const key = new Uint8Array(32).fill(7);
   await using directory = await TempDirectory.make({
     good: `${key.toBase64()}\n`,
     bad: "c2VjcmV0",
   });
   const read = (name: string) =>
-    readCommand([], { REP_GATEWAY_MASTER_KEY_FILE: directory.at(name) });
-  const command = await read("good") as ServeCommand;
+    readStart([], { REP_GATEWAY_MASTER_KEY_FILE: directory.at(name) });
+  const command = await read("good") as Start;
   assertEquals([command.masterKey, command.warnings], [key, []]);
   const { message } = await assertRejects(() => read("bad"), UsageError);
   assertEquals([

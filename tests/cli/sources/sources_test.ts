@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { createSources } from "../../../src/cli/sources/variable_sources.ts";
 import {
-  createSources,
   readPaths,
   readTextFile,
   type SourceOptions,
   watchedPaths,
-} from "../../../src/cli/sources/sources.ts";
+} from "../../../src/cli/sources/named_files.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -117,8 +117,8 @@ Deno.test("createSources() reports every env file that cannot be read", async ()
 });
 
 const MANIFESTS = {
-  a: 'version: "0.1.0"\nvariables: {A: {tier: public}}',
-  b: 'version: "0.1.0"\nvariables: {B: {tier: public}}',
+  a: 'version: "0.1.0"\nvariables: {}',
+  b: 'version: "0.2.0"\nvariables: {}',
 };
 
 Deno.test("createSources() reads the files anew each time", async () => {
@@ -131,17 +131,15 @@ Deno.test("createSources() reads the files anew each time", async () => {
     manifest: directory.at(".rep.yaml"),
   };
   const { variables, manifest } = createSources(options(paths), CONTEXT);
-  const declared =
-    async () => [...(await manifest?.())?.variables.keys() ?? []];
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await declared()], [
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
     "1",
-    ["A"],
+    MANIFESTS.a,
   ]);
   await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
   await directory.write(".rep.yaml", MANIFESTS.b);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await declared()], [
+  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
     "2",
-    ["B"],
+    MANIFESTS.b,
   ]);
 });
 

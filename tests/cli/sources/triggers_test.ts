@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { CommandOptions } from "../../../src/cli/options/option_table.ts";
+import type { StartOptions } from "../../../src/cli/options/option_table.ts";
 import {
   parseCommandLine,
   readOptions,
@@ -13,7 +13,7 @@ import { silentLog } from "../../../src/observe/log.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_watched_clock.ts";
 
-function optionsOf(args: readonly string[]): CommandOptions {
+function optionsOf(args: readonly string[]): StartOptions {
   return readOptions({
     flags: parseCommandLine(args).flags,
     environment: {},
@@ -25,7 +25,9 @@ function optionsOf(args: readonly string[]): CommandOptions {
 async function start(...args: string[]) {
   const clock = new WatchedClock();
   let reloads = 0;
-  const stop = await startTriggers(optionsOf(args), () => reloads++, {
+  const stop = await startTriggers({
+    options: optionsOf(args),
+    reload: () => reloads++,
     clock,
     log: silentLog,
   });

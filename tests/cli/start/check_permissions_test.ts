@@ -3,7 +3,7 @@ import {
   parseCommandLine,
   readOptions,
 } from "../../../src/cli/options/read_options.ts";
-import { checkPermissions } from "../../../src/cli/start/check_permissions.ts";
+import { checkPermissions } from "../../../src/cli/start/check_start.ts";
 
 /** Checks the permissions for a command line. */
 function issuesOf(...args: string[]): Promise<string[]> {

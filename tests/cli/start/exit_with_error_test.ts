@@ -3,7 +3,7 @@ import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
 import {
   isTextLog,
   startErrorMessage,
-} from "../../../src/cli/start/exit_with_error.ts";
+} from "../../../src/cli/start/start_log.ts";
 import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/values/option_error.ts";
 import { runCommand } from "../../_command.ts";

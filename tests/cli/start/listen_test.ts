@@ -13,8 +13,8 @@ import {
   listen,
   type Listener,
   type ListenOptions,
+  type Tls,
 } from "../../../src/cli/start/listen.ts";
-import type { Tls } from "../../../src/cli/start/tls.ts";
 import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
@@ -28,14 +28,13 @@ interface ListenStage extends AsyncDisposable {
   send(text: string): Promise<string>;
 }
 
-const READY = Promise.resolve();
+const NO_UPLOADS = () => Promise.resolve();
 const COMMON = {
   hostname: "127.0.0.1",
   tls: undefined,
   serves: "gateway",
   path: "",
   clock: systemClock,
-  ready: READY,
 };
 
 /** A gateway on a real port of this machine. */
@@ -47,7 +46,7 @@ async function stage(
   const gateway = await createGateway({ variables, log, hotReload: true });
   const common = { ...COMMON, port: 0, handler: gateway.fetch, log };
   const listener = listen({ ...common, ...options });
-  await READY; // then it is logged
+  listener.logListening();
   return {
     listener,
     lines,
@@ -492,15 +491,18 @@ Deno.test("useTls() binds the port again, however long another process has it, a
     },
   };
   await using set = await stage({ tls: await certificate(1), clock });
-  const reloads = [set.listener.useTls(await certificate(2))];
+  const reloads = [set.listener.useTls(await certificate(2), NO_UPLOADS)];
   const listener = await other.promise;
   while (pauses.length < 1_100) {
     await new Promise((resolve) => setTimeout(resolve));
   }
-  reloads.push(set.listener.useTls(await certificate(3)));
+  reloads.push(set.listener.useTls(await certificate(3), NO_UPLOADS));
   listener.close();
   assertEquals(await Promise.all(reloads), [true, true]);
-  assertEquals(await set.listener.useTls(await certificate(3)), false);
+  assertEquals(
+    await set.listener.useTls(await certificate(3), NO_UPLOADS),
+    false,
+  );
   assertEquals(await statusOverTls(set.listener), 200);
   const events = set.lines.filter(({ msg }) =>
     String(msg).startsWith("rep.listen")
@@ -517,7 +519,7 @@ Deno.test("useTls() may be called again before it has ended", async () => {
   await using set = await stage({ tls: await certificate(1) });
   const tls = await Promise.all([2, 3, 4].map(certificate));
   assertEquals(
-    await Promise.all(tls.map((each) => set.listener.useTls(each))),
+    await Promise.all(tls.map((each) => set.listener.useTls(each, NO_UPLOADS))),
     [true, true, true],
   );
   assertEquals(await statusOverTls(set.listener), 200);
@@ -567,8 +569,9 @@ Deno.test({
         if (++asked === 2) setTimeout(() => listener.shutdown());
         return new Response("here");
       }
-      const others = { tls: undefined, serves: "gateway", path: "", clock: systemClock, ready: Promise.resolve(), log };
+      const others = { tls: undefined, serves: "gateway", path: "", clock: systemClock, log };
       const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
+      listener.logListening();
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
     );
@@ -625,8 +628,9 @@ Deno.test({
       };
       const idle = setInterval(() => {}, 1_000);
       const handler = () => new Response();
-      const others = { tls: undefined, serves: "gateway", path: "", clock, ready: Promise.resolve(), log };
+      const others = { tls: undefined, serves: "gateway", path: "", clock, log };
       const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
+      listener.logListening();
       `,
       { flags: ["--allow-net"], maxFiles: 64 },
     );

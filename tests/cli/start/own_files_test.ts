@@ -3,7 +3,7 @@ import {
   parseCommandLine,
   readOptions,
 } from "../../../src/cli/options/read_options.ts";
-import { ownFiles } from "../../../src/cli/start/own_files.ts";
+import { ownFiles } from "../../../src/cli/start/check_start.ts";
 import { startCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 

@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-console -- the function under test replaces console.warn
 import { assertEquals } from "@std/assert";
-import { logRuntimeWarnings } from "../../../src/cli/start/runtime_warnings.ts";
+import { logRuntimeWarnings } from "../../../src/cli/start/start_log.ts";
 import { captureLog } from "../../_gateway.ts";
 
 Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {

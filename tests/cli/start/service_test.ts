@@ -1,8 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import {
-  readCommand,
-  type ServeCommand,
-} from "../../../src/cli/options/command.ts";
+import { readStart, type Start } from "../../../src/cli/options/read_start.ts";
 import { Service } from "../../../src/cli/start/service.ts";
 import type { Member } from "../../../src/rollout/observation.ts";
 import { kvStore } from "../../../src/store/kv.ts";
@@ -12,14 +9,14 @@ import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Reads a command that serves on a loopback address. */
-async function readServeCommand(...args: string[]): Promise<ServeCommand> {
-  return await readCommand(
+async function readServedStart(...args: string[]): Promise<Start> {
+  return await readStart(
     ["--hostname", "127.0.0.1", "--port", "0", ...args],
     {},
-  ) as ServeCommand;
+  ) as Start;
 }
 
-function serviceOf(command: ServeCommand): Service {
+function serviceOf(command: Start): Service {
   return new Service(command, {
     log: captureLog().log,
     telemetry: undefined,
@@ -30,7 +27,7 @@ function serviceOf(command: ServeCommand): Service {
 Deno.test("Service reports while it starts for how long it has been starting", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
-  const service = new Service(await readServeCommand("--access-log"), {
+  const service = new Service(await readServedStart("--access-log"), {
     log,
     telemetry: undefined,
     clock,
@@ -47,7 +44,7 @@ Deno.test("Service reports while it starts for how long it has been starting", a
 Deno.test("Service has no instance ID if the system chooses its port: another process may get it next", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("kv.sqlite3");
-  const command = await readServeCommand("--hot-reload", "--kv", path);
+  const command = await readServedStart("--hot-reload", "--kv", path);
   const service = serviceOf(command);
   await service.bind();
   await service.start();
@@ -59,7 +56,7 @@ Deno.test("Service has no instance ID if the system chooses its port: another pr
 });
 
 Deno.test("Service answers 503 to the requests that waited if it cannot start", async () => {
-  const command = await readServeCommand("--kv", "/nowhere/kv.sqlite3");
+  const command = await readServedStart("--kv", "/nowhere/kv.sqlite3");
   const service = serviceOf(command);
   const waiting = service.fetch(new Request("http://gateway.test/"));
   await assertRejects(

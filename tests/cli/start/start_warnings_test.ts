@@ -6,7 +6,7 @@ import {
 import {
   type StartContext,
   startWarnings,
-} from "../../../src/cli/start/start_warnings.ts";
+} from "../../../src/cli/start/check_start.ts";
 
 /** Returns the beginning of each warning. */
 function warningsFor(

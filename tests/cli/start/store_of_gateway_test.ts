@@ -3,7 +3,7 @@ import {
   sharesDefaultDatabase,
   storeOfGateway,
   type StoreOptions,
-} from "../../../src/cli/start/store_of_gateway.ts";
+} from "../../../src/cli/options/read_start.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 
 const NONE: StoreOptions = { kv: undefined, app: undefined, port: 8080 };

@@ -1,8 +1,5 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import {
-  readCommand,
-  type ServeCommand,
-} from "../../../src/cli/options/command.ts";
+import { readStart, type Start } from "../../../src/cli/options/read_start.ts";
 import { Service } from "../../../src/cli/start/service.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import {
@@ -765,7 +762,7 @@ Deno.test("GET /status of the command has the sources of the variables, and the 
       clock: systemClock,
     };
     const service = new Service(
-      await readCommand(args, {}) as ServeCommand,
+      await readStart(args, {}) as Start,
       context,
     );
     await service.start();

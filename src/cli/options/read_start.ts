@@ -1,14 +1,15 @@
+import { storeOfPort } from "../../store/app_store.ts";
+import type { Store } from "../../store/store.ts";
+import { type OptionName, OPTIONS, type StartOptions } from "./option_table.ts";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/runtime.ts";
-import { loadKvToken, readSecret } from "../sources/secret_files.ts";
-import { readManifest } from "../sources/sources.ts";
 import {
-  type CommandOptions,
-  type OptionName,
-  OPTIONS,
-} from "./option_table.ts";
+  loadKvToken,
+  readManifest,
+  readSecret,
+} from "../sources/named_files.ts";
 import {
   environmentWarnings,
   isSet,
@@ -19,8 +20,8 @@ import {
 } from "./read_options.ts";
 
 /** The command to serve. */
-export interface ServeCommand {
-  readonly options: CommandOptions;
+export interface Start {
+  readonly options: StartOptions;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
   /** Problems that do not prevent the start. */
   readonly warnings: readonly string[];
@@ -39,11 +40,11 @@ const MAX_DEPLOY_DRAIN_MS = 3_000;
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
  */
-export async function readCommand(
+export async function readStart(
   args: readonly string[],
   environment = readEnvironment(),
   onDeploy = isOnDeploy(),
-): Promise<ServeCommand | "help" | "version"> {
+): Promise<Start | "help" | "version"> {
   const { flags, help, version } = parseCommandLine(args);
   if (help) return "help";
   if (version) return "version";
@@ -97,14 +98,14 @@ async function readMasterKey(
 
 /** A health port that is 0 or equals the port is not a port of its own, as in REP's Go gateway. */
 function separatePort(
-  { port, "health-port": healthPort }: CommandOptions,
+  { port, "health-port": healthPort }: StartOptions,
 ): number | undefined {
   return healthPort === 0 || healthPort === port ? undefined : healthPort;
 }
 
 /** Probes on the public port would get the app's page, or whatever the upstream says, with 200. */
 function portWarnings(
-  { port, "health-port": healthPort }: CommandOptions,
+  { port, "health-port": healthPort }: StartOptions,
 ): string[] {
   if (healthPort !== port) return [];
   return [
@@ -119,4 +120,30 @@ function drainWarnings(requested: number, drain: number): string[] {
       drain / 1_000
     } s: Deno Deploy ends the process 5 s after SIGINT`,
   ];
+}
+
+/** The options that say where in which database a gateway keeps what it stores. */
+export type StoreOptions = Pick<StartOptions, "kv" | "app" | "port">;
+
+/**
+ * Returns whether a gateway shares Deno's default database with all others of the machine that run from the same URL,
+ * without a part of its own: `--app` names one, and the port is one. With port 0, there is none to count on.
+ */
+export function sharesDefaultDatabase(
+  { kv, app, port }: StoreOptions,
+): boolean {
+  return kv === undefined && app === undefined && port === 0 && !isOnDeploy();
+}
+
+/**
+ * Returns the gateway's part of the store that was opened for it, except for the part of its app: without `--kv` and
+ * `--app`, what belongs to its port. On Deno Deploy, the default database is the application's own.
+ */
+export function storeOfGateway(
+  store: Store,
+  { kv, app, port }: StoreOptions,
+): Store {
+  const isNamed = kv !== undefined || app !== undefined;
+  if (isNamed || port === 0 || isOnDeploy()) return store;
+  return storeOfPort(store, port);
 }

@@ -1,11 +1,57 @@
+import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { parseArgs } from "@std/cli/parse-args";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
-import { createLog, type Log, messageOf } from "../../observe/log.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { OptionError } from "../../values/option_error.ts";
+import type { Telemetry } from "../../observe/metrics.ts";
+import { openTelemetry } from "../../observe/open_telemetry.ts";
+import type { Start } from "../options/read_start.ts";
+
+/** Creates the log of a command, and writes the command's warnings to it. */
+export function openLog({ options, warnings }: Start): Log {
+  const log = createLog({
+    format: options["log-format"],
+    level: options["log-level"],
+  });
+  logRuntimeWarnings(log);
+  for (const detail of warnings) log.warn("rep.start.warning", { detail });
+  return log;
+}
+
+/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
+export async function openTelemetryIfEnabled(
+  log: Log,
+): Promise<Telemetry | undefined> {
+  try {
+    return await openTelemetry();
+  } catch (error) {
+    log.warn("rep.telemetry.unavailable", { detail: messageOf(error) });
+    return undefined;
+  }
+}
+
+/** The flag that a warning of `Deno.serve` recommends. */
+const UNWANTED_FLAG = "--unstable-no-legacy-abort";
+
+/**
+ * Logs what Deno prints with `console.warn`, so that the output has only lines of the log.
+ *
+ * The warning that `Deno.serve` aborts `request.signal` after a successful response as well is left out: nobody who runs
+ * the gateway can do anything about it. The reverse proxy needs that signal, since nothing else reports a client that
+ * disconnects before the response, and stops listening to it when the response begins.
+ */
+export function logRuntimeWarnings(log: Log): void {
+  // deno-lint-ignore no-console -- it is replaced, not called
+  console.warn = (...data: unknown[]) => {
+    const detail = data.join(" ");
+    if (!detail.includes(UNWANTED_FLAG)) {
+      log.warn("rep.runtime.warning", { detail });
+    }
+  };
+}
 
 /**
  * Logs why the gateway could not start, prints the same, and ends the process: with code 2 if the command was called

@@ -1,112 +1,19 @@
-import {
-  type Environment,
-  HOW_TO_EMPTY,
-  isEmptied,
-  OPTION_PREFIX,
-} from "../../config/variables/tiers.ts";
-import {
-  loadEnvFile,
-  readEnvironment,
-} from "../../config/files/read_environment.ts";
+import type { Tls } from "../start/listen.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
-import { type Log, messageOf } from "../../observe/log.ts";
+import { messageOf } from "../../observe/log.ts";
+import { loadEnvFile } from "../../config/files/read_environment.ts";
 import { readBoundedFile } from "../../values/local_files.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { isGranted } from "../../values/runtime.ts";
-import type { CommandOptions } from "../options/option_table.ts";
-import { EnvSource } from "./env_source.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
 /** A network file system may never answer. Env files that change take up to five seconds to be believed. */
 const READ_TIMEOUT_MS = 15_000;
-
-/** What sources use besides their options. */
-export interface SourcesContext {
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
-/** The options that name a source. */
-export type SourceOptions = Pick<
-  CommandOptions,
-  "env-file" | "watch-path" | "manifest" | "hot-reload-mode"
->;
-
-/**
- * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
- * files (REP-RFC-0001 §4.2), and each of them the ones before it.
- */
-export function createSources(
-  options: SourceOptions,
-  { clock, log }: SourcesContext,
-) {
-  const envPaths = resolveEnvPaths(options);
-  const source = new EnvSource(envPaths.paths, clock);
-  let environment: Environment = {};
-  const logIneffective = createIneffectiveLog(log);
-  const { manifest } = options;
-  return {
-    async variables(): Promise<Environment> {
-      const files = await readPaths(envPaths, () => source.read(), clock);
-      environment = readOwnEnvironment(environment);
-      logIneffective(files, environment);
-      return { ...files, ...environment };
-    },
-    /** Names the source that a variable was read from. */
-    sourceOf: (name: string) =>
-      environment[name] === undefined
-        ? source.pathOf(name) ?? "env file"
-        : "environment",
-    manifest: manifest === undefined
-      ? undefined
-      : () => readManifest(manifest, clock),
-  };
-}
-
-/**
- * Reads the environment of the process again.
- *
- * @throws {ConfigurationError} If it has lost all its variables.
- */
-function readOwnEnvironment(before: Environment): Environment {
-  const environment = readEnvironment();
-  if (!isEmptied(before, environment)) return environment;
-  throw new ConfigurationError([
-    `Cannot use the environment: expected variables, as before, got none; ${HOW_TO_EMPTY}`,
-  ]);
-}
-
-/** Logs once for each name what is set in env files without effect, and would be edited there in vain. */
-function createIneffectiveLog(
-  log: Log,
-): (files: Environment, environment: Environment) => void {
-  const known = new Set<string>();
-  const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
-  return (files, environment) => {
-    const ineffective = Object.keys(files).filter((name) =>
-      isOption(name) || environment[name] !== undefined
-    );
-    const names = ineffective.filter((name) => !known.has(name));
-    for (const name of names.filter(isOption)) {
-      log.warn("rep.config.suspicious_name", {
-        variable_name: name,
-        detail: NO_OPTION,
-      });
-    }
-    const variables = names.filter((name) => !isOption(name));
-    if (variables.length > 0) {
-      log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
-    }
-    for (const name of names) known.add(name);
-  };
-}
-
-const NO_OPTION =
-  "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
-const OVERRIDDEN =
-  "the environment of the process overrides the env files: change these variables there, and restart";
 
 /**
  * Reads and parses a manifest, once: the gateway gets the result. It ignores the `settings`, which are options of the
@@ -136,6 +43,12 @@ export async function findDefaultManifest(): Promise<string | undefined> {
   );
   return isThere ? DEFAULT_MANIFEST : undefined;
 }
+
+/** The options that name a source. */
+export type SourceOptions = Pick<
+  StartOptions,
+  "env-file" | "watch-path" | "manifest" | "hot-reload-mode"
+>;
 
 /** Paths, and the flag that sets them. */
 interface FlagPaths {
@@ -242,4 +155,106 @@ export async function readPaths<T>(
       { cause },
     );
   }
+}
+
+/** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
+const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
+
+/**
+ * Returns a secret that is set by a variable, or is in the file that the variable with `_FILE` names, as Docker and
+ * Kubernetes mount secrets. White space around the text of the file is not part of the secret.
+ *
+ * @param expected What the secret is, for messages.
+ * @throws {UsageError} If both are set.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function readSecret(
+  name: string,
+  environment: Environment,
+  expected: string,
+): Promise<string | undefined> {
+  const value = environment[name];
+  const path = environment[`${name}_FILE`];
+  if (!path) return value || undefined; // in Compose files, an empty variable means "not set"
+  if (value) {
+    throw new UsageError(
+      `Cannot use ${name} and ${name}_FILE: expected one of them`,
+    );
+  }
+  const text = (await readTextFile(path, `${name}_FILE`).catch((error) => {
+    throw new ConfigurationError(
+      [`${messageOf(error)}; expected ${expected}`],
+      { cause: error },
+    );
+  })).trim();
+  if (text === "") {
+    throw new UsageError(
+      `Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`,
+    );
+  }
+  return text;
+}
+
+/** Returns the paths of the files that contain secrets of the command. */
+export function secretPaths(): string[] {
+  const names = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE].map((name) =>
+    `${name}_FILE`
+  );
+  const granted = names.filter((variable) =>
+    isGranted({ name: "env", variable })
+  ); // it would prompt
+  return granted.map((variable) => Deno.env.get(variable) ?? "").filter((
+    path,
+  ) => path !== "");
+}
+
+/**
+ * Sets `DENO_KV_ACCESS_TOKEN` to the text of the file that `DENO_KV_ACCESS_TOKEN_FILE` names, if it is set, since
+ * `Deno.openKv()` accepts a token only from there.
+ *
+ * @throws {UsageError} If both are set, or the file is empty.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function loadKvToken(): Promise<void> {
+  const names = [KV_TOKEN_VARIABLE, `${KV_TOKEN_VARIABLE}_FILE`];
+  if (!names.every((variable) => isGranted({ name: "env", variable }))) return; // it would prompt
+  const token = await readSecret(
+    KV_TOKEN_VARIABLE,
+    Object.fromEntries(names.map((name) => [name, Deno.env.get(name) ?? ""])),
+    "a token",
+  );
+  if (token !== undefined) Deno.env.set(KV_TOKEN_VARIABLE, token);
+}
+
+/** The options that name the files. */
+export type TlsOptions = Partial<Pick<StartOptions, "tls-cert" | "tls-key">>;
+
+/**
+ * Reads the files that `--tls-cert` and `--tls-key` name.
+ *
+ * @returns `undefined` if the options are not set.
+ * @throws {ConfigurationError} If one of the files cannot be read.
+ */
+export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
+  const { "tls-cert": certFile, "tls-key": keyFile } = options;
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  const [cert, key] = await Promise.all([
+    readTextFile(certFile, "--tls-cert"),
+    readTextFile(keyFile, "--tls-key"),
+  ]);
+  const notAfter = await readNotAfter(cert).catch(() => undefined); // whoever listens rejects what cannot be used
+  return { cert, key, certFile, keyFile, notAfter };
+}
+
+/** The Node layer is loaded only if there is a certificate. */
+async function readNotAfter(cert: string): Promise<Date> {
+  const { X509Certificate } = await import("node:crypto");
+  return new Date(new X509Certificate(cert).validTo);
+}
+
+/** Returns the paths of the certificate and its key, to watch them for changes. */
+export function tlsPaths(options: TlsOptions): string[] {
+  return [options["tls-cert"], options["tls-key"]].filter((path) =>
+    path !== undefined
+  );
 }

@@ -1,14 +1,103 @@
 import {
+  readManifest,
+  readPaths,
+  resolveEnvPaths,
+  type SourceOptions,
+} from "./named_files.ts";
+import {
   type Environment,
   HOW_TO_EMPTY,
   isEmptied,
+  OPTION_PREFIX,
 } from "../../config/variables/tiers.ts";
-import { ConfigurationError } from "../../config/variables/snapshot.ts";
-import { type Clock, sleep } from "../../values/clock.ts";
 import {
   type EnvFile,
   readEnvFiles,
+  readEnvironment,
 } from "../../config/files/read_environment.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
+import type { Log } from "../../observe/log.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
+
+/** What sources use besides their options. */
+export interface SourcesContext {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
+ * files (REP-RFC-0001 §4.2), and each of them the ones before it.
+ */
+export function createSources(
+  options: SourceOptions,
+  { clock, log }: SourcesContext,
+) {
+  const envPaths = resolveEnvPaths(options);
+  const source = new EnvSource(envPaths.paths, clock);
+  let environment: Environment = {};
+  const logIneffective = createIneffectiveLog(log);
+  const { manifest } = options;
+  return {
+    async variables(): Promise<Environment> {
+      const files = await readPaths(envPaths, () => source.read(), clock);
+      environment = readOwnEnvironment(environment);
+      logIneffective(files, environment);
+      return { ...files, ...environment };
+    },
+    /** Names the source that a variable was read from. */
+    sourceOf: (name: string) =>
+      environment[name] === undefined
+        ? source.pathOf(name) ?? "env file"
+        : "environment",
+    manifest: manifest === undefined
+      ? undefined
+      : () => readManifest(manifest, clock),
+  };
+}
+
+/**
+ * Reads the environment of the process again.
+ *
+ * @throws {ConfigurationError} If it has lost all its variables.
+ */
+function readOwnEnvironment(before: Environment): Environment {
+  const environment = readEnvironment();
+  if (!isEmptied(before, environment)) return environment;
+  throw new ConfigurationError([
+    `Cannot use the environment: expected variables, as before, got none; ${HOW_TO_EMPTY}`,
+  ]);
+}
+
+/** Logs once for each name what is set in env files without effect, and would be edited there in vain. */
+function createIneffectiveLog(
+  log: Log,
+): (files: Environment, environment: Environment) => void {
+  const known = new Set<string>();
+  const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
+  return (files, environment) => {
+    const ineffective = Object.keys(files).filter((name) =>
+      isOption(name) || environment[name] !== undefined
+    );
+    const names = ineffective.filter((name) => !known.has(name));
+    for (const name of names.filter(isOption)) {
+      log.warn("rep.config.suspicious_name", {
+        variable_name: name,
+        detail: NO_OPTION,
+      });
+    }
+    const variables = names.filter((name) => !isOption(name));
+    if (variables.length > 0) {
+      log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
+    }
+    for (const name of names) known.add(name);
+  };
+}
+
+const NO_OPTION =
+  "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
+const OVERRIDDEN =
+  "the environment of the process overrides the env files: change these variables there, and restart";
 
 /** How long a file has to stay the same before what is missing in it counts as removed. */
 const CONFIRM_MS = 500;

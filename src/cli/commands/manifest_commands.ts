@@ -1,0 +1,283 @@
+import {
+  buildSnapshot,
+  ConfigurationError,
+  NO_MANIFEST,
+} from "../../config/variables/snapshot.ts";
+import { applyManifest } from "../../config/variables/apply_manifest.ts";
+import {
+  classify,
+  type Environment,
+  environmentName,
+  type Tier,
+  TIERS,
+  type Variable,
+} from "../../config/variables/tiers.ts";
+import { scanForSecrets } from "../../config/variables/guardrails.ts";
+import type { Manifest } from "../../config/variables/manifest.ts";
+import {
+  type CommandIo,
+  printTable,
+  terminalJson,
+  writeFile,
+} from "./command_io.ts";
+import type { CommandArguments } from "./command_line.ts";
+import {
+  DEFAULT_MANIFEST,
+  findDefaultManifest,
+  readEnvPath,
+  readManifest,
+  readTextFile,
+} from "../sources/named_files.ts";
+import { generateTypes } from "../../config/variables/generate_types.ts";
+import { isGranted } from "../../values/runtime.ts";
+import { parseCommandManifest } from "../options/manifest_settings.ts";
+import {
+  environmentWarnings,
+  readOptions,
+  UsageError,
+} from "../options/read_options.ts";
+
+/** A variable with the value that a gateway would use. */
+interface EffectiveVariable {
+  readonly name: string;
+  readonly tier: Tier;
+  /** Where it is set; `null` if it is not. */
+  readonly source: string | null;
+  /** `null` if it is not set, or hidden. */
+  readonly value: string | null;
+  /** Why the value is not printed. */
+  readonly hidden?: string;
+}
+
+/** What {@linkcode validate} found. */
+interface Report {
+  readonly issues: readonly string[];
+  readonly warnings: readonly string[];
+  readonly variables: readonly EffectiveVariable[];
+}
+
+/** Checks everything that a gateway would check at startup, and prints the effective values. */
+export async function validate(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<number> {
+  const report = await check(await readSources(line, io.environment));
+  const isValid = report.issues.length === 0;
+  if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
+  else printReport(report, io);
+  return isValid ? 0 : 1;
+}
+
+async function check(sources: CommandSources): Promise<Report> {
+  const set = classify(sources.environment).variables;
+  // A step of CI may check the manifest where it is not deployed.
+  const isManifestAlone = sources.manifest !== NO_MANIFEST && set.length === 0;
+  const issues = [...sources.issues];
+  await orIssues(
+    () =>
+      buildSnapshot({
+        environment: sources.environment,
+        manifest: sources.manifest,
+        strict: sources.strict,
+        requiredTiers: isManifestAlone ? [] : TIERS,
+        loadPatternLibrary: undefined,
+      }),
+    issues,
+  );
+  const { variables } = await applyManifest(set, sources.manifest, {
+    requiredTiers: [],
+    loadPatternLibrary: undefined,
+  });
+  const secrets = scanForSecrets(variables);
+  const secretNames = new Set(secrets.map(({ name }) => name));
+
+  const warnings = [...sources.warnings];
+  if (isManifestAlone) {
+    warnings.push("no variable is set: only the manifest is checked");
+  }
+  if (!sources.strict) { // else they are issues
+    for (const { name, detail } of secrets) {
+      warnings.push(`${environmentName({ name, tier: "public" })}: ${detail}`);
+    }
+  }
+  warnings.push(...deprecationWarnings(set, sources.manifest));
+  return {
+    issues: [...new Set(issues)], // both the command and the gateway check the manifest
+    warnings,
+    variables: describeAll(variables, secretNames, sources),
+  };
+}
+
+function deprecationWarnings(
+  variables: readonly Variable[],
+  manifest: Manifest,
+): string[] {
+  const warnings: string[] = [];
+  for (const variable of variables) {
+    const declaration = manifest.variables.get(variable.name);
+    if (!declaration?.deprecated) continue;
+    const message = declaration.deprecatedMessage;
+    const reason = message === undefined ? "" : `: ${message}`;
+    warnings.push(`${environmentName(variable)} is deprecated${reason}`);
+  }
+  return warnings;
+}
+
+/** Describes all variables that are set or declared, in the order of their names. */
+function describeAll(
+  variables: readonly Variable[],
+  secrets: ReadonlySet<string>,
+  { setIn, manifest }: CommandSources,
+): EffectiveVariable[] {
+  const described = variables.map((variable) => {
+    const source = setIn.get(environmentName(variable)) ?? "default";
+    return describe(variable, source, secrets.has(variable.name));
+  });
+  const names = new Set(variables.map(({ name }) => name));
+  for (const [name, { tier }] of manifest.variables) {
+    if (names.has(name)) continue;
+    described.push({ name, tier, source: null, value: null });
+  }
+  return described.sort((a, b) => a.name < b.name ? -1 : 1);
+}
+
+function describe(
+  { name, tier, value }: Variable,
+  source: string,
+  looksSecret: boolean,
+): EffectiveVariable {
+  if (tier !== "public") {
+    return { name, tier, source, value: null, hidden: tier };
+  }
+  return looksSecret
+    ? { name, tier, source, value: null, hidden: LOOKS_SECRET }
+    : { name, tier, source, value };
+}
+
+const LOOKS_SECRET = "looks like a secret";
+
+function printReport(
+  { issues, warnings, variables }: Report,
+  io: CommandIo,
+): void {
+  const rows = variables.map((variable) => {
+    const { name, tier, source, value, hidden } = variable;
+    return [
+      name,
+      tier,
+      source ?? "(not set)",
+      hidden === undefined ? value ?? "" : `(${describeHidden(variable)})`,
+    ];
+  });
+  if (rows.length > 0) {
+    printTable([["NAME", "TIER", "SOURCE", "VALUE"], ...rows], 3, io);
+  }
+  for (const issue of issues) io.printError(issue);
+  for (const warning of warnings) io.printError(`Warning: ${warning}`);
+  const count = issues.length;
+  const noun = count === 1 ? "issue" : "issues";
+  io.printError(
+    count === 0
+      ? `Valid: ${variables.length} variables`
+      : `Invalid: ${count} ${noun}`,
+  );
+}
+
+function describeHidden({ hidden, tier }: EffectiveVariable): string {
+  return hidden === tier ? "hidden" : `hidden: ${hidden}`;
+}
+
+/** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
+export async function typegen(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const path = line.manifest ?? await findDefaultManifest();
+  if (path === undefined) {
+    throw new ConfigurationError([
+      "Cannot find the manifest: expected --manifest, or .rep.yaml in this directory",
+    ]);
+  }
+  const { variables } = await readManifest(path);
+  const types = generateTypes(variables);
+  if (line.out === undefined) io.print(types.trimEnd());
+  else if (await writeFile("--out", line.out, types)) {
+    io.printError(`Wrote ${line.out}`);
+  } else io.printError(`${line.out} is up to date`);
+}
+
+/** What {@linkcode readSources} returns. */
+export type CommandSources = Awaited<ReturnType<typeof readSources>>;
+
+/**
+ * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
+ * is invalid.
+ */
+export async function readSources(
+  line: CommandArguments,
+  processEnvironment: Environment,
+) {
+  const issues: string[] = [];
+  const manifestPath = line.manifest ?? await findDefaultManifest();
+  const text = manifestPath &&
+    await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
+  const environment: Record<string, string> = {};
+  const setIn = new Map<string, string>();
+  function add(source: string, variables: Environment): void {
+    Object.assign(environment, variables);
+    for (const name of Object.keys(variables)) setIn.set(name, source);
+  }
+  for (const path of line["env-file"]) {
+    const read = () => readEnvPath(path, "--env-file");
+    add(path, await orIssues(read, issues) ?? {});
+  }
+  add("environment", processEnvironment);
+
+  const manifest = text === undefined
+    ? NO_MANIFEST
+    : parseCommandManifest(text, manifestPath);
+  issues.push(...manifest.issues);
+  const options = await orIssues(() =>
+    readOptions({
+      flags: new Map(line.strict ? [["strict", "true"]] : []),
+      environment: processEnvironment,
+      manifest: manifest.settings,
+    }), issues);
+  return {
+    /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
+    manifest,
+    /** The variables of all sources. */
+    environment,
+    /** Where each of them is set: the path of an env file, or `environment`. */
+    setIn,
+    strict: options?.strict ?? false,
+    /** What cannot be read or is invalid. */
+    issues,
+    /** What is not read. */
+    warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
+  };
+}
+
+function manifestWarnings({ manifest }: CommandArguments): string[] {
+  if (
+    manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST })
+  ) return [];
+  return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
+}
+
+/** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
+export async function orIssues<T>(
+  read: () => T | Promise<T>,
+  issues: string[],
+): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof ConfigurationError) issues.push(...error.issues);
+    else if (error instanceof UsageError) {
+      issues.push(...error.message.split("\n"));
+    } else throw error;
+    return undefined;
+  }
+}

@@ -1,0 +1,195 @@
+import { isGranted } from "../../values/runtime.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import {
+  missingRead,
+  resolveEnvPaths,
+  secretPaths,
+  tlsPaths,
+} from "../sources/named_files.ts";
+import { isRepName } from "../../config/variables/tiers.ts";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
+
+/**
+ * Checks permissions, files and reload triggers, without any effect.
+ *
+ * @throws {ConfigurationError} If a permission is missing.
+ * @throws {UsageError} If a trigger cannot be set up.
+ */
+export async function checkStart(options: StartOptions): Promise<void> {
+  const issues = await checkPermissions(options);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  const triggers = await loadTriggers(options["hot-reload-mode"]);
+  triggers?.checkTriggers(options);
+}
+
+/** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
+export async function loadTriggers(mode: StartOptions["hot-reload-mode"]) {
+  return mode === "signal" ? undefined : await import("../sources/triggers.ts");
+}
+
+/**
+ * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
+ * prompt for them on a terminal.
+ *
+ * @returns A message for each missing permission.
+ */
+export async function checkPermissions(
+  options: StartOptions,
+): Promise<string[]> {
+  const { flag, paths } = resolveEnvPaths(options);
+  const issues = [
+    missingRead("--static-dir", options["static-dir"]),
+    missingRead("--manifest", options.manifest),
+    ...paths.map((path) => missingRead(flag, path)),
+    missingRead("--tls-cert", options["tls-cert"]),
+    missingRead("--tls-key", options["tls-key"]),
+    await storeIssue(options.kv),
+    options.upstream && upstreamIssue(options.upstream),
+  ];
+  return issues.filter((issue) => issue !== undefined);
+}
+
+async function storeIssue(kv: string | undefined): Promise<string | undefined> {
+  if (kv === undefined || kv === ":memory:") return undefined;
+  const { formatStorePath, missingPermission } = await import(
+    "../../store/open_named.ts"
+  );
+  const missing = missingPermission(kv);
+  return missing &&
+    `Cannot open --kv "${formatStorePath(kv)}": expected ${missing}`;
+}
+
+function upstreamIssue(upstream: URL): string | undefined {
+  const { hostname, port, protocol } = upstream;
+  const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  return isGranted({ name: "net", host })
+    ? undefined
+    : `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`;
+}
+
+/** What is known about a start besides its options. */
+export interface StartContext {
+  /** Whether `set` and `unset` of another process can change the variables in the store. */
+  readonly isStoreShared: boolean;
+  /** Whether all gateways of the machine that run from the same URL have it, without `--kv`, `--app` and a fixed port. */
+  readonly sharesDefaultDatabase: boolean;
+  /** Whether `--hot-reload-mode` is set anywhere. */
+  readonly isModeSet: boolean;
+  /** The manifest in the current directory, if there is one. */
+  readonly defaultManifest: string | undefined;
+}
+
+/** Most files of a build are larger. */
+const MIN_CACHE_BYTES = 65_536;
+
+/** Returns what an operator has probably not intended, although the gateway can start. */
+export function startWarnings(
+  options: StartOptions,
+  context: StartContext,
+): string[] {
+  return [
+    ...contentWarnings(options),
+    ...cacheWarnings(options),
+    ...storeWarnings(context),
+    ...manifestWarnings(options, context),
+    ...reloadWarnings(options, context),
+  ];
+}
+
+function contentWarnings(
+  { "static-dir": staticDir, upstream }: StartOptions,
+): string[] {
+  if (staticDir !== undefined || upstream !== undefined) return [];
+  return [
+    "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
+  ];
+}
+
+/** A number without a unit is meant in MiB, as in the configuration of most servers. */
+function cacheWarnings({ "static-cache": bytes }: StartOptions): string[] {
+  if (bytes === 0 || bytes >= MIN_CACHE_BYTES) return [];
+  return [
+    `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
+  ];
+}
+
+/** With `--hot-reload`, the pages of both would have the values of the one that was started last. */
+function storeWarnings({ sharesDefaultDatabase }: StartContext): string[] {
+  if (!sharesDefaultDatabase) return [];
+  return [
+    "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
+  ];
+}
+
+/** As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do. */
+function manifestWarnings(
+  { manifest }: StartOptions,
+  { defaultManifest }: StartContext,
+): string[] {
+  if (manifest !== undefined || defaultManifest === undefined) return [];
+  return [
+    `the manifest in this directory is not used: expected --manifest ${defaultManifest}`,
+  ];
+}
+
+function reloadWarnings(
+  options: StartOptions,
+  { isStoreShared, isModeSet }: StartContext,
+): string[] {
+  const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } =
+    options;
+  if (!hotReload) return [];
+  const hasFiles = resolveEnvPaths(options).paths.length > 0 ||
+    manifest !== undefined;
+  if (!hasFiles && !isStoreShared) {
+    return [
+      "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +
+      "outside; expected --env-file with --hot-reload-mode file_watch, or a persistent --kv",
+    ];
+  }
+  if (!hasFiles || mode !== "signal" || isModeSet) return [];
+  return [
+    "nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+  ];
+}
+
+/**
+ * Returns the paths of what the command reads or stores: env files and directories, the manifest, the store, the
+ * certificate with its key, and secrets in files. They are never served, even if they are in the served directory.
+ */
+export async function ownFiles(options: StartOptions): Promise<string[]> {
+  const { kv, manifest, "static-dir": staticDir } = options;
+  if (staticDir === undefined) return [];
+  const envPaths = await Promise.all(
+    resolveEnvPaths(options).paths.map((path) => envFiles(path, staticDir)),
+  );
+  const fixed = [manifest, ...tlsPaths(options), ...secretPaths()].filter((
+    path,
+  ) => path !== undefined);
+  return [...envPaths.flat(), ...await storeFiles(kv), ...fixed];
+}
+
+/** A directory is excluded with everything in it; one that contains the app, only with the files that are read. */
+async function envFiles(path: string, staticDir: string): Promise<string[]> {
+  const { isDirectory } = await Deno.stat(path).catch(() => ({
+    isDirectory: false,
+  }));
+  if (!isDirectory) return [path];
+  const names = await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
+  const files = names.filter(isRepName).map((name) => `${path}/${name}`);
+  return await contains(path, staticDir) ? files : [path, ...files];
+}
+
+async function contains(path: string, staticDir: string): Promise<boolean> {
+  const [outer, inner] = await Promise.all([
+    Deno.realPath(path),
+    Deno.realPath(staticDir),
+  ]);
+  return `${inner}/`.startsWith(`${outer}/`);
+}
+
+async function storeFiles(kv: string | undefined): Promise<string[]> {
+  if (kv === undefined || kv === ":memory:") return [];
+  const { storeFiles } = await import("../../store/open_named.ts");
+  return await storeFiles(kv);
+}

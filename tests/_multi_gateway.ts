@@ -10,7 +10,7 @@ import {
   type RunningCommand,
   startCommand,
 } from "./_command.ts";
-import { Relay, type RequestCounter, within } from "./_relay.ts";
+import { Relay, type RequestCounter } from "./_relay.ts";
 import {
   Client,
   has,
@@ -23,6 +23,7 @@ import {
   checkVariableCommands,
   type StoreAccess,
 } from "./_variable_commands.ts";
+import { within } from "./_within.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;

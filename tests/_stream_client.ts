@@ -1,6 +1,6 @@
 import type { RunningCommand } from "./_command.ts";
-import { within } from "./_relay.ts";
 import { type Message, readSse, type SseReader } from "./_sse.ts";
+import { within } from "./_within.ts";
 
 /** A client that reads its stream continuously. */
 export class Client implements AsyncDisposable {

@@ -5,7 +5,7 @@ import { memoryStore } from "../src/store/memory.ts";
 import type { Clock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { askStatus, readStatus } from "./_status.ts";
+import { readStatus } from "./_status.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const MINUTE = 60_000;
@@ -76,22 +76,6 @@ Deno.test("two apps without names on one store: each serves its own values, neit
     { POSTS: "10" },
   ]);
   assertEquals((await shared.store.get(["head"]))?.value, head?.value);
-});
-
-Deno.test("the status page names the flag that settles it", async () => {
-  await using shared = await shareStore();
-  await using shop = await shared.start(SHOP);
-  await using _blog = await shared.start(BLOG, { instanceId: "b:1" });
-  await shared.clock.tick(11 * MINUTE);
-  const page = await (await askStatus(shop)).text();
-  assertEquals(
-    page.includes(
-      "<li>the gateway at b:1 has the same store and no PUBLIC variable in common with this one: nothing is published " +
-        "until either leaves; give each app a name (--app; in the module, app), or a store of its own</li>",
-    ),
-    true,
-    page,
-  );
 });
 
 Deno.test("streams are told to reconnect later while another app has the same store, and a change reaches them once it has left", async () => {
@@ -166,32 +150,6 @@ Deno.test("an app that restarts again and again is noticed all the same, and its
   assertEquals(await problemsOf(shop), ["other_app"]);
 });
 
-Deno.test("of three apps on one store, each serves its own values, until only one is left", async () => {
-  await using shared = await shareStore();
-  await using shop = await shared.start(SHOP);
-  const blog = await shared.start(BLOG);
-  const wiki = await shared.start({ REP_PUBLIC_TITLE: "Wiki" });
-  await shared.clock.tick(11 * MINUTE);
-  assertEquals(await Promise.all([shop, blog, wiki].map(valuesOf)), [
-    { CART: "1", CURRENCY: "EUR" },
-    { POSTS: "10" },
-    { TITLE: "Wiki" },
-  ]);
-  await wiki.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals(await problemsOf(shop), ["other_app"]);
-  await blog.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals(await problemsOf(shop), "healthy");
-  const state = await shared.store.list<{ value?: string }>(["state"]);
-  assertEquals(
-    state.filter(({ value }) => value.value !== undefined).map(({ key }) =>
-      key[1]
-    ),
-    ["CART", "CURRENCY"],
-  );
-});
-
 /** Deployments that follow each other as old and new ones. */
 const ROLLOUTS: Readonly<
   Record<string, readonly [Record<string, string>, Record<string, string>]>
@@ -259,44 +217,6 @@ Deno.test("a variable in the store, which both apps have, does not make them one
     ["other_app"],
     ["other_app"],
   ]);
-});
-
-Deno.test("the entry of a gateway with 10,000 long names is small, and apps with that many are told apart", async () => {
-  await using shared = await shareStore();
-  const many = (prefix: string) =>
-    Object.fromEntries(
-      Array.from(
-        { length: 10_000 },
-        (_, index) => [`REP_PUBLIC_${prefix.padEnd(200, "_")}${index}`, "1"],
-      ),
-    );
-  const starting = [
-    shared.start(many("A")),
-    shared.start({ ...many("A"), REP_PUBLIC_NEW: "1" }),
-    shared.start(many("B")),
-  ];
-  let isStarted = false;
-  const started = Promise.all(starting).finally(() => isStarted = true);
-  while (!isStarted) await shared.clock.tick(100);
-  const [old, next, other] = await started as [
-    TestGateway,
-    TestGateway,
-    TestGateway,
-  ];
-  const entries = await shared.store.list(["member"]);
-  for (const { value } of entries) {
-    assertEquals(JSON.stringify(value).length < 2_000, true);
-  }
-  await shared.clock.tick(11 * MINUTE);
-  assertEquals(await problemsOf(other), ["other_app"]);
-  await other.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals([await problemsOf(old), await problemsOf(next)], [
-    "healthy",
-    "healthy",
-  ]);
-  await old.gateway.close();
-  await next.gateway.close();
 });
 
 // ---- the master key
@@ -434,10 +354,7 @@ Deno.test("clocks that differ by less than a minute are no problem", async () =>
   const starts = [-29_000, 0, 29_000].map((ms) =>
     shared.start(SECRET, { clock: offBy(ms, shared.clock) })
   );
-  let isStarted = false;
-  const starting = Promise.all(starts).finally(() => isStarted = true);
-  while (!isStarted) await shared.clock.tick(100);
-  const gates = await starting;
+  const gates = await shared.clock.tickUntil(Promise.all(starts), 100);
   await shared.clock.tick(5 * MINUTE);
   for (const gate of gates) {
     assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);

@@ -287,13 +287,15 @@ function silentServer(): { url: string; close(): void } & Disposable {
   };
 }
 
-/** Fetches as soon as something listens. */
+/** Fetches as soon as something listens: for a minute at most. */
 async function fetchWhenBound(url: string): Promise<Response> {
+  const end = performance.now() + 60_000;
   for (;;) {
     try {
       return await fetch(url);
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error; // nothing listens yet
+      const isWaiting = error instanceof TypeError; // nothing listens yet
+      if (!isWaiting || performance.now() > end) throw error;
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   }

@@ -5,11 +5,6 @@ import type { GatewayOptions } from "../../src/gateway_options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Answer, answerOf } from "../_answer.ts";
-import {
-  HealthEndpoint,
-  type HealthState,
-  STARTING,
-} from "../../src/endpoints/health.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { countedStore, fallibleStore } from "../_store.ts";
@@ -93,11 +88,6 @@ Deno.test("GET /rep/health reports status, version, variables, guardrails and up
       guardrails: { warnings: 1, blocked: 0 },
     }),
   );
-});
-
-Deno.test("GET /rep/health reports zeros without variables", async () => {
-  await using gateway = await start();
-  assertEquals(await ask(gateway), report());
 });
 
 Deno.test("GET /rep/health counts the manifest's defaults of variables that are not set (endpoint specification, Health report, rule 1)", async () => {
@@ -210,21 +200,6 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
   assertEquals(await ask(gateway), report({ variables: counts }));
 });
 
-Deno.test("GET /rep/health is degraded when the sources cannot be read", async () => {
-  let fails = false;
-  const variables = () =>
-    fails
-      ? Promise.reject(new Deno.errors.NotFound("no such file"))
-      : Promise.resolve({});
-  await using gateway = await start({ variables });
-  fails = true;
-  await assertRejects(() => gateway.reload());
-  assertEquals(
-    await ask(gateway),
-    report({ status: "degraded", problems: ["config_rejected"] }),
-  );
-});
-
 Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
   const good = { REP_PUBLIC_A: "1" };
   let variables: Record<string, string> = good;
@@ -280,27 +255,6 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
     await ask(gateway),
     report({ variables: counts, uptime_seconds: 1 }),
   );
-});
-
-Deno.test("GET /rep/health reports by itself that the store is available again, with hot reload", async () => {
-  const healthy = memoryStore();
-  let isBroken = false;
-  const store = fallibleStore(healthy, () => isBroken);
-  const clock = new FakeClock();
-  await using gateway = await start({ store, clock, hotReload: true });
-  isBroken = true;
-  await clock.tick(1_000);
-  assertEquals(
-    await ask(gateway),
-    report({
-      status: "degraded",
-      problems: ["store_unavailable"],
-      uptime_seconds: 1,
-    }),
-  );
-  isBroken = false;
-  await clock.tick(2_000);
-  assertEquals(await ask(gateway), report({ uptime_seconds: 3 }));
 });
 
 Deno.test("GET /rep/health reports by itself that the store is writable again, without writes", async () => {
@@ -479,34 +433,4 @@ Deno.test("fetchHealth() serves nothing else", async () => {
       answer: notFound(),
     });
   }
-});
-
-Deno.test("HealthEndpoint responds with the current state, however often and soon it changes", async () => {
-  const clock = new FakeClock();
-  const health = new HealthEndpoint(clock);
-  const ask = async (state: Partial<HealthState>) => {
-    const report = await health.respond(
-      new Request("http://gateway.test/rep/health"),
-      { ...STARTING, ...state },
-    )
-      .json();
-    return [report.status, report.guardrails.blocked, report.uptime_seconds];
-  };
-  const healthy = { status: "healthy", blocked: 0 } as const;
-  assertEquals([await ask(healthy), await ask(healthy)], [["healthy", 0, 0], [
-    "healthy",
-    0,
-    0,
-  ]]);
-  clock.pass(999);
-  assertEquals(await ask(healthy), ["healthy", 0, 0]);
-  clock.pass(1);
-  assertEquals(await ask(healthy), ["healthy", 0, 1]);
-  assertEquals(await ask({ ...healthy, blocked: 2 }), ["healthy", 2, 1]);
-  assertEquals(await ask({ ...healthy, status: "stopping" }), [
-    "stopping",
-    0,
-    1,
-  ]);
-  assertEquals(await ask(healthy), ["healthy", 0, 1]);
 });

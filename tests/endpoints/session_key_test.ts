@@ -1,10 +1,4 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertNotEquals,
-  assertRejects,
-} from "@std/assert";
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
@@ -143,13 +137,6 @@ Deno.test("GET /rep/session-key returns the key of the current epoch and its exp
   );
 });
 
-Deno.test("GET /rep/session-key returns a key of 32 bytes that is not the master key", async () => {
-  await using gate = await setUp();
-  const key = decodeBase64(keyIn(await gate.ask()));
-  assertEquals(key.length, 32);
-  assertNotEquals(key, MASTER);
-});
-
 Deno.test("GET /rep/session-key returns a key for AES-256-GCM", async () => {
   await using gate = await setUp();
   const key = await crypto.subtle.importKey(
@@ -162,15 +149,6 @@ Deno.test("GET /rep/session-key returns a key for AES-256-GCM", async () => {
     ],
   );
   assertEquals(key.algorithm, { name: "AES-GCM", length: 256 } as KeyAlgorithm);
-});
-
-Deno.test("GET /rep/session-key returns keys that expire 30 s after they are issued", async () => {
-  await using gate = await setUp();
-  gate.clock.jump(123_456);
-  assertEquals((await gate.ask()).body, {
-    key: await deriveBlobKey(EPOCH),
-    expires_at: "2023-11-14T22:22:33.456Z",
-  });
 });
 
 Deno.test("GET /rep/session-key returns keys that expire after sessionKeyTtlMs", async () => {
@@ -209,79 +187,6 @@ Deno.test("GET /rep/session-key returns the same key from two gateways if they h
   await using other = await setUp({ masterKey: new Uint8Array(32).fill(9) });
   assertEquals(keyIn(await two.ask()), keyIn(await one.ask()));
   assertNotEquals(keyIn(await other.ask()), keyIn(await one.ask()));
-});
-
-Deno.test("GET /rep/session-key returns the same key from two gateways on one store", async () => {
-  const store = memoryStore();
-  await using one = await setUp({ store, masterKey: undefined });
-  await using two = await setUp({ store, masterKey: undefined });
-  const asked = Promise.all([one.ask(), two.ask()]);
-  for (let step = 0; step < 5; step++) {
-    await Promise.all([one.clock.tick(1), two.clock.tick(1)]);
-  }
-  const [first, second] = await asked;
-  assertEquals(keyIn(first), keyIn(second));
-  await using later = await setUp({ store, masterKey: undefined });
-  assertEquals(keyIn(await later.ask()), keyIn(first));
-  await using elsewhere = await setUp({ masterKey: undefined });
-  assertNotEquals(keyIn(await elsewhere.ask()), keyIn(first));
-});
-
-Deno.test("createGateway() throws for a master key that is not 32 bytes long, without repeating it", async () => {
-  for (const length of [0, 16, 31, 33]) {
-    const masterKey = new Uint8Array(length).fill(65);
-    const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
-    const error = await assertRejects(
-      () => createGateway({ variables: {}, masterKey }),
-      RangeError,
-    );
-    assertEquals(error.message, message);
-  }
-});
-
-Deno.test("createGateway() throws for invalid numbers with the name of the option", async () => {
-  const wrong: [keyof GatewayOptions, readonly number[]][] = [
-    ["sessionKeyTtlMs", [NaN, 0, 999, 30_001, Infinity, -1, 1_000.5]],
-    ["sessionKeyMaxRate", [NaN, 0, -1, 1.5, 5_001, Infinity]],
-    ["keyRotationMs", [NaN, 0, 999, 1_001, -1_000, Infinity]],
-    ["keyRetentionMs", [NaN, -1, Infinity]],
-    ["maxStreams", [NaN, 0, -1, 1.5]],
-    ["maxStreamAgeMs", [NaN, 0, -1]],
-  ];
-  for (const [name, values] of wrong) {
-    for (const value of values) {
-      await assertRejects(
-        () => createGateway({ variables: {}, [name]: value }),
-        RangeError,
-        `Cannot use ${String(name)}: expected `,
-      );
-    }
-  }
-});
-
-Deno.test("createGateway() throws for allowed origins that no browser sends", async () => {
-  for (
-    const origin of [
-      "",
-      "*",
-      "null",
-      "app.example.com",
-      "https://*.example.com",
-      `${OWN}/a`,
-      `${OWN}//`,
-    ]
-  ) {
-    const error = await assertRejects(
-      () => createGateway({ variables: {}, allowedOrigins: [LISTED, origin] }),
-      RangeError,
-    );
-    const expected =
-      "expected origins such as https://app.example.com, without wildcards";
-    assertEquals(
-      error.message,
-      `Cannot use allowedOrigins: ${expected}, got "${origin}"`,
-    );
-  }
 });
 
 Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
@@ -394,11 +299,6 @@ for (
     assertEquals(gate.audit(), []);
   });
 }
-
-Deno.test("get /rep/session-key is GET (Fetch standard)", async () => {
-  await using gate = await setUp();
-  assertEquals((await gate.ask({ method: "get" })).status, 200);
-});
 
 // ---- origins
 
@@ -624,11 +524,6 @@ Deno.test("GET /rep/session-key is 410 for a page from before a restart without 
   ]);
 });
 
-Deno.test("GET /rep/session-key is 410 for a kid without a fingerprint, as earlier versions made them", async () => {
-  await using gate = await setUp();
-  assertEquals(await gate.ask({ query: `?kid=${EPOCH}` }), UNKNOWN_KEY);
-});
-
 Deno.test("GET /rep/session-key is 503 for an epoch that begins in more than a minute: a clock is off", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 2 });
   const query = `?kid=1700000461-${KID.slice(11)}`;
@@ -698,15 +593,6 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
   ]);
 });
 
-Deno.test("GET /rep/session-key allows exactly 10 of 200 concurrent requests", async () => {
-  await using gate = await setUp();
-  const answers = await Promise.all(
-    Array.from({ length: 200 }, () => gate.ask()),
-  );
-  assertEquals(answers.filter(({ status }) => status === 200).length, 10);
-  assertEquals(answers.filter(({ status }) => status === 429).length, 190);
-});
-
 for (
   const open of [
     memoryStore,
@@ -723,35 +609,16 @@ for (
         { length: 200 },
         (_, index) => (index % 2 ? one : two).ask(),
       );
-      let isSettled = false;
-      const answers = Promise.all(requests).finally(() => isSettled = true);
-      while (!isSettled) await clock.tick(1);
-      assertEquals(
-        (await answers).filter(({ status }) => status === 200).length,
-        10,
-      );
-      assertEquals(
-        (await answers).filter(({ status }) => status === 429).length,
-        190,
-      );
+      const answers = await clock.tickUntil(Promise.all(requests), 1);
+      assertEquals(answers.map(({ status }) => status).sort(), [
+        ...Array(10).fill(200),
+        ...Array(190).fill(429),
+      ]);
     } finally {
       store.close();
     }
   });
 }
-
-Deno.test("GET /rep/session-key continues the count in a gateway that starts later on the same store", async () => {
-  const store = memoryStore();
-  const clock = new FakeClock(START);
-  {
-    await using first = await setUp({ store, clock });
-    for (let count = 0; count < 8; count++) await first.ask();
-  }
-  await using second = await setUp({ store, clock });
-  const statuses = [await second.ask(), await second.ask(), await second.ask()]
-    .map(({ status }) => status);
-  assertEquals(statuses, [200, 200, 429]);
-});
 
 Deno.test("GET /rep/session-key ignores X-Forwarded-For from other peers when it counts requests", async () => {
   await using gate = await setUp({
@@ -980,45 +847,6 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
   );
 });
 
-Deno.test("GET /rep/session-key logs an id of its own with every issued key, so that each can be tracked", async () => {
-  await using gate = await setUp();
-  for (const peer of ["203.0.113.9", "203.0.113.9", "203.0.113.10"]) {
-    await gate.ask({ peer });
-  }
-  const issued = gate.lines.filter(({ msg }) =>
-    msg === "rep.session_key.issued"
-  );
-  assertEquals(issued.map(({ key_id }) => key_id), [KID, KID, KID]);
-  const ids = issued.map(({ issuance_id }) => String(issuance_id));
-  for (const id of ids) {
-    assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
-  }
-  assertEquals(new Set(ids).size, 3);
-});
-
-Deno.test("GET /rep/session-key logs a rejection for another reason at once, after others that are only counted", async () => {
-  const gate = await setUp({ sessionKeyMaxRate: 1 });
-  for (let count = 0; count < 4; count++) await gate.ask();
-  const evil = { origin: "https://evil.example" };
-  await gate.ask({ headers: evil });
-  await gate.ask({ headers: evil });
-  const rejected = () => gate.audit().filter(({ level }) => level === "WARN");
-  assertEquals(rejected().map(({ msg, reason }) => [msg, reason]), [
-    ["rep.session_key.rate_limited", undefined],
-    ["rep.session_key.rejected", "origin_mismatch"],
-  ]);
-  await gate.gateway.close();
-  assertEquals(rejected().slice(2), [
-    {
-      level: "WARN",
-      msg: "rep.session_key.rejections",
-      client_ip: "203.0.113.9",
-      rate_limited: 2,
-      origin_mismatch: 1,
-    },
-  ]);
-});
-
 Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
   await using gate = await setUp({
     sessionKeyMaxRate: 1,
@@ -1122,28 +950,6 @@ Deno.test("GET /rep/session-key counts further rejections of a client in one lin
       { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
     ],
   );
-});
-
-Deno.test("GET /rep/session-key counts further rejections of an IPv6 /64 together", async () => {
-  const gate = await setUp();
-  await gate.ask({ query: "?kid=x", peer: "2001:db8:1:2::1" });
-  await gate.ask({ query: "?kid=x", peer: "2001:db8:1:2::2" });
-  await gate.gateway.close();
-  assertEquals(gate.audit(), [
-    {
-      level: "WARN",
-      msg: "rep.session_key.rejected",
-      client_ip: "2001:db8:1:2::1",
-      origin: "none",
-      reason: "malformed",
-    },
-    {
-      level: "WARN",
-      msg: "rep.session_key.rejections",
-      client_ip: "2001:db8:1:2::/64",
-      malformed: 1,
-    },
-  ]);
 });
 
 Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async () => {

@@ -334,48 +334,6 @@ testEngine(
 );
 
 testEngine(
-  "a configuration that one gateway gets while the server is down waits, and its log does not call it superseded",
-  async (engine) => {
-    await using setup = await setUp(engine, 1);
-    const [other, changed] = [at(setup.gateways, 0), await setup.start()]; // so that it knows the other one
-    const [{ configuration: old } = { configuration: "" }] = await logged([
-      changed,
-    ], "rep.rollout.active");
-    await setup.server.kill();
-    await logged([changed], "rep.store.down");
-    await setup.publish("1", changed);
-    const [waiting] = await logged([changed], "rep.config.not_published");
-    const [reloaded] = await logged([changed], "rep.config.reloaded");
-    assertEquals([waiting?.configuration, waiting?.active], [
-      reloaded?.configuration,
-      old,
-    ]);
-    assertMatch(
-      String(waiting?.detail),
-      /^the previous configuration stays active until this succeeds; /,
-    );
-
-    await setup.server.start();
-    const isActive = ({ msg, configuration }: LogLine) =>
-      msg === "rep.rollout.active" && configuration === reloaded?.configuration;
-    await within(changed.logged(isActive), RECOVERY_MS);
-    const [superseded] = await logged(
-      [other],
-      "rep.rollout.superseded",
-      RECOVERY_MS,
-    );
-    assertEquals([superseded?.configuration, superseded?.active], [
-      old,
-      reloaded?.configuration,
-    ]);
-    assertEquals(
-      changed.output.filter((line) => line.includes("rep.rollout.superseded")),
-      [],
-    );
-  },
-);
-
-testEngine(
   "a gateway that the server rejects does not start, and reports why",
   async (engine) => {
     await using server = await engine.start();

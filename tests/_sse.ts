@@ -32,8 +32,16 @@ export class SseReader {
     this.#reader = body.getReader();
   }
 
-  /** Returns the next message; `undefined` at the end of the stream. */
+  /**
+   * Returns the next message; `undefined` at the end of the stream.
+   *
+   * @throws {Error} If none comes within a minute, whatever heartbeats do.
+   */
   async next(): Promise<Message | undefined> {
+    return await within(this.#next());
+  }
+
+  async #next(): Promise<Message | undefined> {
     while (this.#messages.length === 0) {
       if (!await this.pull()) return undefined;
     }

@@ -221,20 +221,6 @@ Deno.test({
   },
 });
 
-Deno.test("--health-port 0 serves the report on --port", async () => {
-  await using command = await startCommand([
-    "-health-port",
-    "0",
-    "-strict=1",
-    "-kv",
-    ":memory:",
-    "-log-level",
-    "INFO",
-  ]);
-  const { status } = await (await fetch(`${command.url}/rep/health`)).json();
-  assertEquals(status, "healthy");
-});
-
 Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
   await using command = await startCommand([
     "--health-port",

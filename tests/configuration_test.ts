@@ -214,17 +214,6 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
   ]);
 });
 
-Deno.test("reload() makes no news of what stayed as it was", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  world.log.length = 0;
-  await configuration.reload();
-  await world.close();
-  assertEquals(world.log, [
-    `debug rep.config.reloaded ${await described({ A: "1" })}}`,
-  ]);
-});
-
 Deno.test("reload() says once that nothing has changed if somebody has asked for it", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
@@ -372,25 +361,6 @@ Deno.test("reload() logs the issues of a rejected change again only if they have
   assertEquals(world.linesOf("rep.config.reloaded").length, 1);
 });
 
-Deno.test("reload() counts a rejected change once, however often polling finds it", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.strict = true;
-  const configuration = await world.load();
-  const reloadTo = async (environment: Environment) => {
-    world.environment = environment;
-    await configuration.reload().catch(() => {}); // `blocked` tells
-    return configuration.blocked;
-  };
-  const blocked = [
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-    await reloadTo({ REP_PUBLIC_A: "2" }),
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-  ];
-  await world.close();
-  assertEquals(blocked, [1, 1, 1, 2]);
-});
-
 Deno.test("reload() without strict mode warns of what looks like a secret, once", async () => {
   const world = new World({ REP_PUBLIC_A: AWS_KEY });
   const configuration = await world.load();
@@ -520,16 +490,6 @@ Deno.test("a retry that is under way does not bring an older snapshot back", asy
   await Promise.all([retry, reload]);
   await world.close();
   assertEquals(world.published, [{ A: "1" }, { A: "2" }]);
-});
-
-Deno.test("close() ends the retries", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.outage = new Error("no answer");
-  await world.load();
-  await world.close();
-  world.outage = undefined;
-  await world.publisher.retry();
-  assertEquals(world.published, []);
 });
 
 Deno.test("close() waits for the reload that is under way, and lets none begin after it", async () => {

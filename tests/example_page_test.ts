@@ -88,26 +88,6 @@ for (const width of [360, 1280]) {
   );
 }
 
-/** Returns where what is at the left begins: headings, texts, the first column of the table, labels. */
-const LEFT_EDGES =
-  `[...document.querySelectorAll("h1, h2, p, div:first-child > dt, .wide > *, tr > :first-child, label, li")]
-  .filter((element) => element.innerText !== "")
-  .map((element) => element.getBoundingClientRect().left + parseFloat(getComputedStyle(element).paddingLeft))`;
-
-testBrowser(
-  "everything in the example page begins at one left edge",
-  async (browser) => {
-    await using example = await RunningExample.start();
-    const page = await browser.open(example.gateway.url);
-    await isLive(page);
-    const edges: number[] = await page.evaluate(LEFT_EDGES);
-    assertEquals([new Set(edges.map(Math.round)).size, edges.length > 20], [
-      1,
-      true,
-    ]);
-  },
-);
-
 testBrowser(
   "the example page shows PUBLIC values, a SENSITIVE one on demand, and that a SERVER one is absent",
   async (browser) => {
@@ -224,11 +204,3 @@ for (const colorScheme of ["light", "dark"] as const) {
     },
   );
 }
-
-Deno.test("contrast() is that of WCAG", () => {
-  assertEquals(contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)"), 21);
-  assertEquals(
-    contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)").toFixed(2),
-    "4.48",
-  );
-});

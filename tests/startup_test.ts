@@ -199,20 +199,6 @@ Deno.test("rep.listening names the path under which everything is served", async
   );
 });
 
-Deno.test("a start that fails because of an invalid option is logged in the configured format", async () => {
-  const message =
-    'Cannot read --port: expected an integer from 0 to 65535, got "x"';
-  const { code, stdout, stderr } = await runCommand([
-    "--port=x",
-    "--log-format=text",
-  ]);
-  assertEquals([code, stderr.trim()], [2, message]);
-  assertStringIncludes(
-    stdout,
-    ` ERROR rep.start.failed detail=${JSON.stringify(message)}`,
-  );
-});
-
 Deno.test("deno serve publishes nothing if its port is in use", async () => {
   await using replica = await startLiveReplica();
   const { directory, port } = replica;

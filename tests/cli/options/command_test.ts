@@ -38,16 +38,6 @@ Deno.test("readCommand() recognizes --help and --version", async () => {
   );
 });
 
-Deno.test("readCommand() returns help even if the environment is invalid", async () => {
-  assertEquals(
-    await readCommand(["--help"], {
-      REP_GATEWAY_PORT: "x",
-      REP_GATEWAY_MANIFEST: "/nowhere",
-    }),
-    "help",
-  );
-});
-
 Deno.test("readCommand() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
   const { options } = await serve([
@@ -69,14 +59,6 @@ Deno.test("readCommand() prefers flags to the environment, and the environment t
   );
 });
 
-Deno.test("readCommand() reads the manifest that the environment names", async () => {
-  await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { options } = await serve([], {
-    REP_GATEWAY_MANIFEST: directory.at(".rep.yaml"),
-  });
-  assertEquals(options["session-key-ttl"], 20_000);
-});
-
 Deno.test("readCommand() reports all issues of a manifest", async () => {
   const text = JSON.stringify({
     version: "1",
@@ -95,41 +77,6 @@ Deno.test("readCommand() reports all issues of a manifest", async () => {
     'got "31s"',
     `Cannot use the manifest "${path}": version: expected a quoted version such as "0.1.0", got "1"`,
   ]);
-});
-
-Deno.test("readCommand() rejects a manifest with a single issue", async () => {
-  await using directory = await TempDirectory.make({
-    ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }',
-  });
-  const path = directory.at(".rep.yaml");
-  const error = await assertRejects(
-    () => serve(["--manifest", path]),
-    ConfigurationError,
-  );
-  assertEquals(error.issues, [
-    `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
-  ]);
-});
-
-Deno.test("readCommand() rejects a manifest that does not exist", async () => {
-  await assertRejects(
-    () => serve(["--manifest=/nowhere/.rep.yaml"]),
-    ConfigurationError,
-    "/nowhere/.rep.yaml",
-  );
-});
-
-Deno.test("readCommand() rejects an invalid value of a flag or an environment variable", async () => {
-  await assertRejects(
-    () => serve(["--port=x"]),
-    UsageError,
-    "Cannot read --port: expected an integer",
-  );
-  await assertRejects(
-    () => serve([], { REP_GATEWAY_SESSION_KEY_TTL: "31s" }),
-    UsageError,
-    'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "31s"',
-  );
 });
 
 Deno.test("readCommand() reads the master key from the environment only", async () => {
@@ -180,15 +127,6 @@ Deno.test("readCommand() says what a master key is if its file is missing or emp
       message,
     );
   }
-});
-
-Deno.test("readCommand() warns about variables that are not options", async () => {
-  const { warnings } = await serve([], {
-    REP_GATEWAY_PROT: "1",
-    REP_GATEWAY_PORT: "9000",
-    REP_GATEWAY_SERVICE_HOST: "x",
-  });
-  assertEquals(warnings, ["REP_GATEWAY_PROT is not an option and is ignored"]);
 });
 
 Deno.test(

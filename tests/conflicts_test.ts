@@ -1,27 +1,13 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals } from "@std/assert";
-import type { GatewayOptions } from "../src/gateway_options.ts";
-import { memoryStore } from "../src/store/memory.ts";
 import type { Clock } from "../src/values/clock.ts";
-import { FakeClock } from "../tools/fake_clock.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { pageOf, pageValues, shareStore } from "./_replicas.ts";
+import { type TestGateway } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";
-import { TempDirectory } from "./_temp.ts";
 
 const MINUTE = 60_000;
 const SHOP = { REP_PUBLIC_CART: "1", REP_PUBLIC_CURRENCY: "EUR" };
 const BLOG = { REP_PUBLIC_POSTS: "10" };
-
-async function pageOf(gate: TestGateway) {
-  const html = await (await gate.ask("/")).text();
-  return JSON.parse(
-    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
-  );
-}
-
-async function valuesOf(gate: TestGateway): Promise<unknown> {
-  return (await pageOf(gate)).public;
-}
 
 async function problemsOf(gate: TestGateway): Promise<unknown> {
   const health = await (await gate.ask("/rep/health")).json();
@@ -30,23 +16,6 @@ async function problemsOf(gate: TestGateway): Promise<unknown> {
 
 function errorsOf({ lines }: TestGateway): unknown[] {
   return lines.filter(({ level }) => level === "ERROR").map(({ msg }) => msg);
-}
-
-/** Starts gateways on one store, each with a page to serve. */
-async function shareStore() {
-  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const common = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-    staticDir: directory.path,
-  };
-  return {
-    ...common,
-    start: (variables: Record<string, string>, options: GatewayOptions = {}) =>
-      setUp(variables, { ...common, ...options }),
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
 }
 
 Deno.test("two apps without names on one store: each serves its own values, neither publishes, and after ten minutes both say so", async () => {
@@ -71,7 +40,7 @@ Deno.test("two apps without names on one store: each serves its own values, neit
   }
   await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
   await shared.clock.tick(30_000);
-  assertEquals([await valuesOf(shop), await valuesOf(blog)], [
+  assertEquals([await pageValues(shop), await pageValues(blog)], [
     { CART: "2", CURRENCY: "EUR" },
     { POSTS: "10" },
   ]);
@@ -110,7 +79,7 @@ Deno.test("replicas of both apps agree, and when one app has left, the other goe
     assertEquals(await problemsOf(gate), ["other_app"]);
   }
   for (const blog of blogs) {
-    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    assertEquals(await pageValues(blog), { POSTS: "10" });
     await blog.gateway.close();
   }
   await shared.clock.tick(6_000);
@@ -136,9 +105,9 @@ Deno.test("an app that restarts again and again is noticed all the same, and its
   await using shop = await shared.start(SHOP);
   for (let restart = 0; restart < 8; restart++) {
     await using blog = await shared.start(BLOG);
-    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    assertEquals(await pageValues(blog), { POSTS: "10" });
     await shared.clock.tick(90_000);
-    assertEquals([await valuesOf(blog), await valuesOf(shop)], [
+    assertEquals([await pageValues(blog), await pageValues(shop)], [
       { POSTS: "10" },
       { CART: "1", CURRENCY: "EUR" },
     ]);
@@ -226,7 +195,7 @@ const KEYS = [1, 2].map((byte) => new Uint8Array(32).fill(byte));
 
 async function askForKey(gate: TestGateway, page: TestGateway) {
   const { _meta } = await pageOf(page);
-  const response = await gate.ask(_meta.key_endpoint, {
+  const response = await gate.ask(_meta.key_endpoint ?? "", {
     headers: { origin: "http://gateway.test" },
   });
   const { detail } = await response.json();
@@ -277,7 +246,7 @@ Deno.test("a page of a master key that no living replica has is 410, and has to 
   await before.gateway.close();
   await using after = await shared.start(SECRET, { masterKey: KEYS[1] });
   await shared.clock.tick(10_000);
-  const response = await after.ask(_meta.key_endpoint, {
+  const response = await after.ask(_meta.key_endpoint ?? "", {
     headers: { origin: "http://gateway.test" },
   });
   assertEquals([response.status, (await response.json()).detail], [

@@ -1,40 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/changes/stored_event.ts";
 import { setStoredVariables } from "../src/config/sources.ts";
-import type { GatewayOptions } from "../src/gateway_options.ts";
-import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
-import { FakeClock } from "../tools/fake_clock.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { pageValues, shareStore } from "./_replicas.ts";
 import type { SseReader } from "./_sse.ts";
-import { TempDirectory } from "./_temp.ts";
-
-async function pageValues(gate: TestGateway): Promise<Record<string, string>> {
-  const html = await (await gate.ask("/")).text();
-  return JSON.parse(
-    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
-  ).public;
-}
-
-/** Starts replicas on one store, each with a page to serve. */
-async function createReplicas() {
-  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const options = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-    staticDir: directory.path,
-  };
-  return {
-    ...options,
-    start: (variables: Record<string, string>, more: GatewayOptions = {}) =>
-      setUp(variables, { ...options, ...more }),
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
-}
 
 Deno.test("while old and new replicas run side by side, pages and streams of both have the new configuration", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({
     REP_PUBLIC_A: "old",
     REP_PUBLIC_GONE: "1",
@@ -58,7 +30,7 @@ Deno.test("while old and new replicas run side by side, pages and streams of bot
 });
 
 Deno.test("an old replica that starts during a rollout does not restore its configuration", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new" });
   await using again = await replicas.start({ REP_PUBLIC_A: "old" });
@@ -69,7 +41,7 @@ Deno.test("an old replica that starts during a rollout does not restore its conf
 });
 
 Deno.test("when the last new replica has left, the old configuration is active again: a rollback reaches every client", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({ REP_PUBLIC_A: "old" });
   const next = await replicas.start({ REP_PUBLIC_A: "new" });
   await replicas.clock.tick(5_000);
@@ -83,7 +55,7 @@ Deno.test("when the last new replica has left, the old configuration is active a
 });
 
 Deno.test("the stream of a page from an inactive replica delivers every change after that page", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new 1" });
   await replicas.clock.tick(5_000);
@@ -104,7 +76,7 @@ async function received(reader: SseReader, count: number): Promise<string[]> {
 
 Deno.test("a `set` during a rollout does not bring the old configuration back, whichever replica reads it last", async () => {
   for (const lastToRead of ["old", "new"]) {
-    await using replicas = await createReplicas();
+    await using replicas = await shareStore();
     const { clock, store } = replicas;
     await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
       random: () => lastToRead === "old" ? 0.9 : 0,
@@ -136,7 +108,7 @@ async function storedEvents(store: Store): Promise<string[]> {
 }
 
 Deno.test("a replica that is slow to read a `set` publishes nothing over a later one, and its pages have the published values meanwhile", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   let reading: Promise<unknown> = Promise.resolve();
   const variables = async () => {
@@ -166,7 +138,7 @@ Deno.test("a replica that is slow to read a `set` publishes nothing over a later
 });
 
 Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   const manifest = JSON.stringify({
     version: "0.1.0",
@@ -186,7 +158,7 @@ Deno.test("a replica that rejects a variable in the store publishes nothing, and
 });
 
 Deno.test("after the database was emptied, replicas publish what they were deployed with, and what is set from then on", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   await setStoredVariables(store, { TICK: "1" }, { clock });
   await using one = await replicas.start({ REP_PUBLIC_A: "1" });

@@ -1,4 +1,9 @@
-import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+} from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/gateway_options.ts";
@@ -11,7 +16,7 @@ import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { type Answer, answerOf } from "../_answer.ts";
 import { kidOf } from "../_kid.ts";
 import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
-import { countedStore, fallibleStore } from "../_store.ts";
+import { fallibleStore } from "../_store.ts";
 
 /** The start of an epoch of ten minutes. */
 const START = 1_700_000_400_000;
@@ -709,14 +714,8 @@ Deno.test("createGateway() sweeps the rate limit every minute", async () => {
 // ---- a store that fails
 
 function brokenStore(): Store {
-  const fail = () => Promise.reject(new TypeError("disk I/O error"));
-  return {
-    ...countedStore(memoryStore()),
-    get: fail,
-    getMany: fail,
-    list: fail,
-    commit: fail,
-  };
+  const error = new TypeError("disk I/O error");
+  return fallibleStore(memoryStore(), () => true, { error });
 }
 
 Deno.test("GET /rep/session-key counts in memory while the store is unavailable, which is logged once", async () => {
@@ -813,7 +812,7 @@ Deno.test("GET /rep/session-key is 500 without details for an unexpected error, 
 
 // ---- the audit log
 
-Deno.test("GET /rep/session-key logs every issued key", async () => {
+Deno.test("GET /rep/session-key logs every issued key, with an id of its own", async () => {
   const before = new Date().toISOString();
   await using gate = await setUp();
   await gate.ask();
@@ -840,6 +839,14 @@ Deno.test("GET /rep/session-key logs every issued key", async () => {
       expires_at: "2023-11-14T22:20:30.000Z",
     },
   ]);
+  const issued = gate.lines.filter(({ msg }) =>
+    msg === "rep.session_key.issued"
+  );
+  const ids = issued.map(({ issuance_id }) => String(issuance_id));
+  for (const id of ids) {
+    assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  }
+  assertEquals(new Set(ids).size, 2); // so that each key can be tracked
   const times = gate.lines.map(({ time }) => String(time));
   assert(
     times.every((time) => before <= time && time <= new Date().toISOString()),

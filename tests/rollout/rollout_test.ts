@@ -6,7 +6,7 @@ import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { countedStore, delegate } from "../_store.ts";
+import { countedStore, fallibleStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 /** Since a start: one period until the next observation, then two without a change. */
@@ -73,21 +73,13 @@ class Cluster {
   }
 }
 
-/** A store that can be made unavailable. */
-function switchableStore(store: Store = memoryStore()) {
+/** A store that can be made unavailable, for every operation or for writes only. */
+function switchableStore(...operations: "commit"[]) {
   const status = { isUp: true };
-  const run = <T>(work: () => Promise<T>) =>
-    status.isUp ? work() : Promise.reject(
-      new StoreUnavailableError("Cannot use the store: switched off"),
-    );
-  const switchable: Store = {
-    ...delegate(store),
-    get: (key) => run(() => store.get(key)),
-    getMany: (keys) => run(() => store.getMany(keys)),
-    list: (prefix, options) => run(() => store.list(prefix, options)),
-    commit: (checks, writes) => run(() => store.commit(checks, writes)),
-  };
-  return { status, store: switchable };
+  const error = new StoreUnavailableError("Cannot use the store: off");
+  const failure = operations.length === 0 ? { error } : { error, operations };
+  const store = fallibleStore(memoryStore(), () => !status.isUp, failure);
+  return { status, store };
 }
 
 /** Runs all retries of conflicting commits. */
@@ -301,6 +293,19 @@ Deno.test("members says of a killed process that it is dead until its entry is d
   }
 });
 
+Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
+  const cluster = new Cluster();
+  const old = await cluster.start("old");
+  const checks = await old.fencingChecks() ?? [];
+  const next = await cluster.start("new");
+  const writes = [{ key: ["x"], value: 1 }];
+  assertEquals(await cluster.store.commit(checks, writes), undefined);
+  assertEquals(await old.fencingChecks(), undefined);
+  const nextChecks = await next.fencingChecks() ?? [];
+  const version = await cluster.store.commit(nextChecks, writes);
+  assertEquals(typeof version, "string");
+});
+
 Deno.test("fencingChecks() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
@@ -311,18 +316,14 @@ Deno.test("fencingChecks() permits no commit after leave(), so that nothing is p
 });
 
 Deno.test("fencingChecks() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
-  const store = memoryStore();
-  let isFull = false;
-  const full = () => Promise.reject(new StoreUnavailableError("disk full"));
-  const commit: Store["commit"] = (checks, writes) =>
-    isFull ? full() : store.commit(checks, writes);
-  const cluster = new Cluster({ ...delegate(store), commit });
+  const { status, store } = switchableStore("commit");
+  const cluster = new Cluster(store);
   const [, changed] = [await cluster.start("a"), await cluster.start("a")];
   await cluster.clock.tick(PERIOD_MS);
-  isFull = true;
+  status.isUp = false;
   await changed.join("b");
   await assertRejects(() => changed.fencingChecks(), StoreUnavailableError);
-  isFull = false;
+  status.isUp = true;
   assertEquals((await changed.fencingChecks())?.length, 1);
 });
 

@@ -713,38 +713,16 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     'Cannot run "dev": expected --upstream URL or --static-dir DIR instead',
   ],
   [
-    ["--Port", "1"],
-    "Cannot use --Port: there is no such option; did you mean --port?",
-  ],
-  [
-    ["-prot", "1"],
-    "Cannot use -prot: there is no such option; did you mean --port?",
-  ],
-  [
     ["-no-strict"],
     "Cannot use -no-strict: there is no such option; did you mean --strict?",
   ],
-  [["-V"], "Cannot use -V: there is no such option; did you mean --version?"],
-  [["-v"], "Cannot use -v: there is no such option; did you mean --version?"],
   [["-p", "1"], "Cannot use -p: there is no such option; did you mean --port?"],
   [
     ["--hot_reload"],
     "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?",
   ],
   [
-    ["--alowed-origins=https://a.example"],
-    "Cannot use --alowed-origins: there is no such option; did you mean --allowed-origins?",
-  ],
-  [
-    ["--hepl"],
-    "Cannot use --hepl: there is no such option; did you mean --help?",
-  ],
-  [
     ["--no-port"],
-    "Cannot use --no-port: there is no such option; did you mean --port?",
-  ],
-  [
-    ["--no-port=3"],
     "Cannot use --no-port: there is no such option; did you mean --port?",
   ],
   [
@@ -752,23 +730,11 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     "Cannot use --no-strict with a value: expected --strict or --no-strict",
   ],
   [
-    ["--port.x=1"],
-    "Cannot use --port.x: there is no such option; did you mean --port?",
-  ],
-  [
     ["--__proto__=1"],
     "Cannot use --__proto__: there is no such option; did you mean --port?",
   ],
-  [
-    ["---port=1"],
-    "Cannot use ---port: there is no such option; did you mean --port?",
-  ],
   [["serve"], 'Cannot use "serve": expected options only; see --help'],
   [["lst"], 'Cannot run "lst": there is no such command; did you mean list?'],
-  [
-    ["vaildate", "--json"],
-    'Cannot run "vaildate": there is no such command; did you mean validate?',
-  ],
   [
     ["help"],
     'Cannot run "help": there is no such command; did you mean --help?',
@@ -778,20 +744,10 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     "Cannot list: expected the command before all options",
   ],
   [
-    ["--strict", "true"],
-    'Cannot use "true": expected options only; see --help',
-  ],
-  [
     ["--port=1", "9000"],
     'Cannot use "9000": expected options only; see --help',
   ],
-  [
-    ["--port=1", "--", "--strict"],
-    'Cannot use "--strict": expected options only; see --help',
-  ],
   [["-"], 'Cannot use "-": expected options only; see --help'],
-  [[""], 'Cannot use "": expected options only; see --help'],
-  [["--help", "port"], 'Cannot use "port": expected options only; see --help'],
 ];
 
 for (const [args, message] of REJECTED) {

@@ -518,10 +518,7 @@ const RANGES: [
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
   [{ range: "bytes=7-" }, 206, "bytes 7-9/10", "789"],
   [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
-  [{ range: "bytes=0-999" }, 206, "bytes 0-9/10", "0123456789"],
   [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
-  [{ range: "bytes=4-2" }, 200, undefined, "0123456789"],
-  [{ range: "lines=1-2" }, 200, undefined, "0123456789"],
   [
     { range: "bytes=2-4", "if-range": LAST_MODIFIED },
     206,
@@ -535,7 +532,6 @@ const RANGES: [
     "0123456789",
   ],
   [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
-  [{ range: "bytes=10-", "if-range": '"x"' }, 200, undefined, "0123456789"],
 ];
 
 for (const [headers, expected, range, body] of RANGES) {

@@ -262,18 +262,6 @@ testEngine(
   },
 );
 
-testEngine("all gateways issue the same key for a page", async (engine) => {
-  await using setup = await setUp(engine, 3);
-  const { key } = await requestKey(at(setup.gateways, 0));
-  const { key_id: kid } = await at(setup.gateways, 0).logged(({ msg }) =>
-    msg === "rep.session_key.issued"
-  );
-  const issued = await Promise.all(
-    setup.gateways.map((gateway) => requestKey(gateway, `?kid=${kid}`)),
-  );
-  assertEquals(issued, Array(3).fill({ status: 200, key }));
-});
-
 testEngine(
   "the client of a gateway that is killed resumes at another, and misses no change",
   async (engine) => {

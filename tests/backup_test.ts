@@ -5,7 +5,8 @@ import {
   THIS_MACHINE,
 } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
-import { type Message, readSse } from "./_sse.ts";
+import { type Message } from "./_sse.ts";
+import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.
@@ -15,14 +16,6 @@ const SQLITE = await findProgram(
   foldersOnPath(THIS_MACHINE),
   THIS_MACHINE,
 );
-
-async function openStream({ url }: RunningCommand, cursor: number) {
-  return readSse(
-    await fetch(`${url}/rep/changes`, {
-      headers: { "last-event-id": String(cursor) },
-    }),
-  );
-}
 
 async function setTheme(value: string, kv: string): Promise<void> {
   const { code, stderr } = await runCommand([

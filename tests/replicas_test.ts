@@ -5,7 +5,8 @@ import {
   startCommand,
   startServe,
 } from "./_command.ts";
-import { type Message, readSse } from "./_sse.ts";
+import { type Message } from "./_sse.ts";
+import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** The time within which a change must reach every client. */
@@ -21,15 +22,6 @@ async function directoryWith(env: string) {
     directory.at("kv.sqlite3"),
   ];
   return { directory, args };
-}
-
-async function openStream({ url }: RunningCommand, cursor?: number) {
-  const headers = cursor === undefined
-    ? {}
-    : { "last-event-id": String(cursor) };
-  const reader = readSse(await fetch(`${url}/rep/changes`, { headers }));
-  await reader.pull();
-  return reader;
 }
 
 async function keyOf(

@@ -97,26 +97,6 @@ const FAILURES: readonly [
       `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
   ],
   [
-    "an invalid certificate",
-    async ({ directory }) => {
-      await directory.write("cert.pem", "no certificate");
-      await directory.write("key.pem", "no key");
-      return [
-        "--port",
-        "0",
-        "--tls-cert",
-        directory.at("cert.pem"),
-        "--tls-key",
-        directory.at("key.pem"),
-      ];
-    },
-    1,
-    ({ directory }) =>
-      `Cannot use --tls-cert "${directory.at("cert.pem")}" with --tls-key "${
-        directory.at("key.pem")
-      }"`,
-  ],
-  [
     "a trigger that cannot be set up",
     (
       { directory },
@@ -130,13 +110,6 @@ const FAILURES: readonly [
     ],
     2,
     ({ directory }) => `Cannot watch ${directory.at("missing")}`,
-  ],
-  [
-    "a directory that is not there",
-    ({ directory }) => ["--port", "0", "--static-dir", directory.at("missing")],
-    1,
-    ({ directory }) =>
-      `Cannot serve the directory "${directory.at("missing")}"`,
   ],
 ];
 

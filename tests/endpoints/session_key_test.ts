@@ -282,28 +282,17 @@ Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", asy
   assertEquals(statuses, [404, 200, 404]);
 });
 
-for (
-  const method of [
-    "HEAD",
-    "POST",
-    "PUT",
-    "PATCH",
-    "DELETE",
-    "FOO",
-    "foo",
-    "patch",
-  ]
-) {
-  Deno.test(`${method} /rep/session-key is 405`, async () => {
-    await using gate = await setUp();
+Deno.test("other methods than GET and OPTIONS /rep/session-key are 405", async () => {
+  await using gate = await setUp();
+  for (const method of ["HEAD", "POST", "PUT", "DELETE", "FOO", "patch"]) {
     const detail = `Cannot use method ${method} here: expected GET or OPTIONS`;
     assertEquals(
       await gate.ask({ method }),
       problem(405, "Method Not Allowed", detail, { allow: "GET, OPTIONS" }),
     );
-    assertEquals(gate.audit(), []);
-  });
-}
+  }
+  assertEquals(gate.audit(), []);
+});
 
 // ---- origins
 

@@ -9,7 +9,7 @@ import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { stdFlags } from "../../../tools/std.ts";
 import { TextLineStream } from "../../../tools/text_lines.ts";
-import { countedStore } from "../../_store.ts";
+import { delegate, fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { type Outcome, runWith } from "./_run.ts";
 
@@ -25,7 +25,7 @@ interface Setup {
 
 /** Creates a store that stays open when a command closes it, like a database that every command opens anew. */
 function persistentMemory(): Store {
-  return { ...countedStore(memoryStore()), close: () => {} };
+  return { ...delegate(memoryStore()), close: () => {} };
 }
 
 /** Sets up commands that share a store and run in this process. */
@@ -444,6 +444,10 @@ Deno.test("set rejects a manifest that does not exist or is invalid", async () =
   assertEquals(await values(), {});
 });
 
+function neverOpened(): Promise<never> {
+  return Promise.reject(new Error("The store was opened"));
+}
+
 /** Invalid command lines and their error messages. */
 const INVALID_USAGE: [string, string][] = [
   ["set", "Cannot set: expected KEY=VALUE ...; see --help"],
@@ -498,9 +502,7 @@ const INVALID_USAGE: [string, string][] = [
 ];
 
 Deno.test("runCommand() exits with 2 for an invalid command line, without opening the store", async () => {
-  const { run } = setUp({
-    openStore: () => Promise.reject(new Error("The store was opened")),
-  });
+  const { run } = setUp({ openStore: neverOpened });
   for (const [words, message] of INVALID_USAGE) {
     assertEquals([words, await run(...words.split(" "))], [words, {
       code: 2,
@@ -511,9 +513,7 @@ Deno.test("runCommand() exits with 2 for an invalid command line, without openin
 });
 
 Deno.test("--help prints the usage and the flags of a command", async () => {
-  const { run } = setUp({
-    openStore: () => Promise.reject(new Error("The store was opened")),
-  });
+  const { run } = setUp({ openStore: neverOpened });
   const { code, out, err } = await run("set", "--help");
   assertEquals([code, err], [0, []]);
   assert(
@@ -581,28 +581,23 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
 
 Deno.test("every command exits with 1 if the store is unavailable, and closes it", async () => {
   let closed = 0;
-  const fail = () => Promise.reject(new TypeError("it is on fire"));
-  const store = {
-    ...countedStore(memoryStore()),
-    get: fail,
-    list: fail,
-    commit: fail,
-    close: () => void closed++,
-  };
+  const error = new TypeError("it is on fire");
+  const failing = fallibleStore(memoryStore(), () => true, { error });
+  const store = { ...failing, close: () => void closed++ };
   const { run } = setUp({ stopped: () => new Promise(() => {}) }, store);
-  const error = "Cannot use the store: it is on fire";
-  const uncertain = `${error}; it may have been written; see history`;
+  const reason = "Cannot use the store: it is on fire";
+  const uncertain = `${reason}; it may have been written; see history`;
   assertEquals(await run("set", "A=1"), { code: 1, out: [], err: [uncertain] });
   assertEquals(await run("unset", "A"), { code: 1, out: [], err: [uncertain] });
-  assertEquals(await run("list"), { code: 1, out: [], err: [error] });
-  assertEquals(await run("history"), { code: 1, out: [], err: [error] });
-  assertEquals(await run("watch"), { code: 1, out: [], err: [error, error] });
+  assertEquals(await run("list"), { code: 1, out: [], err: [reason] });
+  assertEquals(await run("history"), { code: 1, out: [], err: [reason] });
+  assertEquals(await run("watch"), { code: 1, out: [], err: [reason, reason] });
   assertEquals(closed, 5);
 });
 
 Deno.test("set has a timeout for a store that does not respond", async () => {
   const store = {
-    ...countedStore(memoryStore()),
+    ...delegate(memoryStore()),
     commit: () => new Promise<undefined>(() => {}),
   };
   const { run, clock } = setUp({}, store);
@@ -670,12 +665,8 @@ Deno.test("watch reports when the store becomes unavailable and available again,
   const memory = memoryStore();
   const { run } = setUp({}, memory);
   let isDown = false;
-  const gone = new StoreUnavailableError("gone");
-  const get: Store["get"] = (key) =>
-    isDown ? Promise.reject(gone) : memory.get(key);
-  const list: Store["list"] = (...args) =>
-    isDown ? Promise.reject(gone) : memory.list(...args);
-  const store = { ...countedStore(memory), get, list, watch: () => () => {} };
+  const error = new StoreUnavailableError("gone");
+  const store = fallibleStore(memory, () => isDown, { error });
   const { out, err, clock, stop, running } = await startWatch(store);
   isDown = true;
   await clock.tick(10_000);

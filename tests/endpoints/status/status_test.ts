@@ -17,7 +17,7 @@ import { bundleStatusPage } from "../../../tools/bundle_client.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
-import { countedStore, delegate, fallibleStore } from "../../_store.ts";
+import { fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 const NO_REJECTIONS = {
@@ -372,7 +372,7 @@ Deno.test("GET /status says since when reloads are rejected", async () => {
 async function startRollout(options: GatewayOptions = {}) {
   const clock = new FakeClock();
   let isDown = false;
-  const store = countedStore(memoryStore());
+  const store = memoryStore();
   const common = {
     clock,
     store: fallibleStore(store, () => isDown),
@@ -482,14 +482,11 @@ Deno.test("GET /status answers although the store has never answered", async () 
 });
 
 Deno.test("GET /status shows why the store fails, without credentials", async () => {
-  const get = () =>
-    Promise.reject(
-      new Error('Cannot open the store "postgres://a:b@db.example": refused'),
-    );
-  const store = { ...delegate(memoryStore()), get, getMany: get, commit: get };
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
-    store,
-  });
+  const error = new Error(
+    'Cannot open the store "postgres://a:b@db.example": refused',
+  );
+  const store = fallibleStore(memoryStore(), () => true, { error });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store });
   const { store: { failure } } = await readStatus(test);
   assertEquals(
     failure,

@@ -5,7 +5,7 @@ import {
   THIS_MACHINE,
 } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
-import { type Message } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 

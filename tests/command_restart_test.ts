@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
-import { type Message } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import type { Clock } from "../src/values/clock.ts";
 import { pageOf, pageValues, shareStore } from "./_replicas.ts";
-import { type TestGateway } from "./_gateway.ts";
+import type { TestGateway } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";
 
 const MINUTE = 60_000;

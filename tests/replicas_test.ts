@@ -5,7 +5,7 @@ import {
   startCommand,
   startServe,
 } from "./_command.ts";
-import { type Message } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 

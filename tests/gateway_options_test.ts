@@ -187,6 +187,16 @@ Deno.test("resolveOptions() normalizes allowedOrigins", () => {
   ]);
 });
 
+Deno.test("resolveOptions() rejects allowedOrigins that no browser sends", () => {
+  const wrong = ["", "*", "null", "app.example.com", "https://*.example.com"];
+  for (const origin of wrong) {
+    assertEquals(
+      messageOf({ allowedOrigins: ["https://app.example.com", origin] }),
+      `Cannot use allowedOrigins: expected origins such as https://app.example.com, without wildcards, got "${origin}"`,
+    );
+  }
+});
+
 Deno.test("resolveOptions() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
   assertEquals(

@@ -818,3 +818,10 @@ Deno.test("the commands read the app and the port from the environment", async (
   await other.run("set", "A=1");
   assertEquals((await other.store.list([":3000/variable"])).length, 1);
 });
+
+Deno.test("history prints 20 writes by default", async () => {
+  const { run } = setUp();
+  await run("set", ...Array.from({ length: 25 }, (_, index) => `A${index}=`));
+  assertEquals((await run("history")).out.length, 1 + 20);
+  assertEquals((await run("history", "--limit", "1000")).out.length, 1 + 25);
+});

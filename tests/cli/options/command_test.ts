@@ -191,3 +191,13 @@ Deno.test("readCommand() treats a health port that equals the port as not set, a
   }
   assertEquals((await serve(["--health-port=9000"])).warnings, []);
 });
+
+Deno.test("readCommand() returns help even if the environment is invalid", async () => {
+  assertEquals(
+    await readCommand(["--help"], {
+      REP_GATEWAY_PORT: "x",
+      REP_GATEWAY_MANIFEST: "/nowhere",
+    }),
+    "help",
+  );
+});

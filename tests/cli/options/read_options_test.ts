@@ -263,6 +263,8 @@ const VALUES: {
     "origins such as https://app.example.com, without wildcards, separated by commas",
     [
       "null",
+      "*",
+      "https://*.example.com",
       "a.example",
       "https://a.example/path",
       "https://a.example?x",
@@ -803,4 +805,15 @@ Deno.test("no message about options contains the credentials of a URL", () => {
     const { message } = assertThrows(read, UsageError);
     assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
   }
+});
+
+Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
+  const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
+  assertEquals(optionsOf([], { environment }).port, 8080);
+  assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);
+});
+
+Deno.test("parseCommandLine() skips a leading --, which deno serve passes on", () => {
+  assertEquals(flagsOf("--", "--port=1"), { port: "1" });
+  assertEquals(flagsOf("--"), {});
 });

@@ -7,6 +7,7 @@ import {
   deflateRawSync,
   deflateSync,
   gzipSync,
+  zstdCompressSync,
 } from "node:zlib";
 import { decodeContent } from "../src/coding/decode_content.ts";
 import type { GatewayOptions } from "../src/gateway_options.ts";
@@ -268,27 +269,6 @@ Deno.test("paths under /rep/ never reach the upstream", async () => {
   assertEquals(proxied.requests, []);
 });
 
-Deno.test("the upstream's own event stream is forwarded at once, and cancelled if the client disconnects", async () => {
-  const cancelled = Promise.withResolvers<void>();
-  const events = () =>
-    new ReadableStream({
-      start: (controller) =>
-        controller.enqueue(new TextEncoder().encode("data: x\n\n")),
-      cancel: () => cancelled.resolve(),
-    });
-  await using proxied = await proxy(() =>
-    new Response(events(), { headers: { "content-type": "text/event-stream" } })
-  );
-  const response = await proxied.gate.ask("/events");
-  const reader = response.body?.getReader();
-  assertEquals(
-    new TextDecoder().decode((await reader?.read())?.value),
-    "data: x\n\n",
-  );
-  await reader?.cancel();
-  await cancelled.promise;
-});
-
 /** A response with a page, up to a number of bytes, as a raw text. */
 function rawPage(body: string, headers: string, length = body.length): string {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
@@ -459,4 +439,47 @@ Deno.test("/livez, /readyz and /metrics on the public port are those of the upst
     assertEquals(texts, paths.map(() => [503, "upstream"]));
     assertEquals(proxied.requests.map(({ path }) => path).toSorted(), paths);
   }
+});
+
+Deno.test("an upstream may send parts of a page in any coding, but not what may be a page itself", async () => {
+  const asked: (string | null)[] = [];
+  const zstd = new Uint8Array(zstdCompressSync("let a;"));
+  await using proxied = await proxy(({ headers }) => {
+    asked.push(headers.get("accept-encoding"));
+    return new Response(zstd, {
+      headers: {
+        "content-type": "text/javascript",
+        "content-encoding": "zstd",
+      },
+    });
+  });
+  const requests: [
+    destination: string | undefined,
+    mode: string,
+    expected: string,
+  ][] = [
+    ["script", "no-cors", "gzip, br, zstd"],
+    ["image", "no-cors", "gzip, br, zstd"],
+    ["empty", "cors", "gzip, br, zstd"],
+    ["empty", "navigate", "gzip, br"], // a service worker passes a navigation on
+    ["document", "navigate", "gzip, br"],
+    ["iframe", "navigate", "gzip, br"],
+    [undefined, "no-cors", "gzip, br"],
+  ];
+  for (const [destination, mode] of requests) {
+    const headers = {
+      "accept-encoding": "gzip, br, zstd",
+      "sec-fetch-mode": mode,
+    };
+    const response = await proxied.gate.ask("/a.js", {
+      headers: destination === undefined
+        ? headers
+        : { ...headers, "sec-fetch-dest": destination },
+    });
+    assertEquals([
+      await response.bytes(),
+      response.headers.get("content-encoding"),
+    ], [zstd, "zstd"]);
+  }
+  assertEquals(asked, requests.map(([, , expected]) => expected));
 });

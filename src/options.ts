@@ -469,11 +469,7 @@ const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
 function checkGlobs(globs: readonly string[]): readonly string[] {
   const invalid = globs.find((glob) => !isGlob(glob));
   if (invalid === undefined) return globs;
-  throw new RangeError(
-    `Cannot use immutable: expected ${EXPECTED_GLOBS}, got ${
-      formatValue(invalid)
-    }`,
-  );
+  throw new OptionError("immutable", EXPECTED_GLOBS, formatValue(invalid));
 }
 
 function checkBasePath(basePath: string): string {

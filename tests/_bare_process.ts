@@ -1,5 +1,8 @@
 import { join, toFileUrl } from "@std/path";
 
+/** After this time, a process that does not exit by itself is ended. */
+const TIMEOUT_MS = 60_000;
+
 /** Options of {@linkcode bareProcess}. */
 export interface BareProcessOptions {
   /** Flags for `deno run`. */
@@ -57,6 +60,7 @@ export async function bareProcess(
     env,
     stdin: "null",
     stdout: "piped",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   })
     .spawn();
   return {

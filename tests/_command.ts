@@ -13,6 +13,9 @@ const [FLAGS, REGISTRY_FLAGS] = await Promise.all([
 /** The command runs as users run it: from a registry, with a store. */
 const COMMAND_FLAGS = [...REGISTRY_FLAGS, "--unstable-kv"];
 
+/** How long a process may take for a line or for its end. It is far more than a busy machine needs. */
+const TIMEOUT_MS = 60_000;
+
 /** Returns the arguments for `deno` that run the command. */
 export function commandArgs(
   args: readonly string[],
@@ -68,11 +71,19 @@ async function runDeno(
     env: { NO_COLOR: "1", ...env },
     stdin: "null",
   } as const;
-  const { code, stdout, stderr } = await new Deno.Command(
-    Deno.execPath(),
-    options,
-  ).output();
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const command = new Deno.Command(Deno.execPath(), { ...options, signal });
+  const { code, stdout, stderr } = await command.output();
   const decoder = new TextDecoder();
+  if (signal.aborted) {
+    throw new Error(
+      `Cannot wait for deno ${
+        args.join(" ")
+      }: expected it to end within ${TIMEOUT_MS} ms, got ${
+        decoder.decode(stdout) + decoder.decode(stderr)
+      }`,
+    );
+  }
   return {
     code,
     stdout: decoder.decode(stdout),
@@ -165,17 +176,15 @@ export class RunningCommand implements AsyncDisposable {
   /** All lines it has printed. */
   readonly output: string[] = [];
   readonly #child: Deno.ChildProcess;
-  readonly #collected: Promise<unknown>;
   readonly #checks = new Set<() => void>();
   #url = "";
   #hasEnded = false;
 
   private constructor(child: Deno.ChildProcess) {
     this.#child = child;
-    this.#collected = Promise.all([
-      this.#collect(child.stdout),
-      this.#collect(child.stderr),
-    ]).then(() => {
+    const outputs = [child.stdout, child.stderr];
+    const collected = Promise.all(outputs.map((it) => this.#collect(it)));
+    void collected.then(() => {
       this.#hasEnded = true;
       this.#runChecks();
     });
@@ -199,11 +208,16 @@ export class RunningCommand implements AsyncDisposable {
       await ReadableStream.from([stdin]).pipeThrough(new TextEncoderStream())
         .pipeTo(child.stdin);
     }
-    const url = await command.#find(() =>
-      command.output.map(urlIn).find((url) => url !== undefined)
-    );
-    command.#url = url.replace(/\/$/, "");
-    return command;
+    const findUrl = () =>
+      command.output.map(urlIn).find((url) => url !== undefined);
+    try {
+      const url = await command.#find("the line with its URL", findUrl);
+      command.#url = url.replace(/\/$/, "");
+      return command;
+    } catch (error) {
+      await command[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
   /** Where it listens, without a slash at the end. */
@@ -211,27 +225,32 @@ export class RunningCommand implements AsyncDisposable {
     return this.#url;
   }
 
-  /** Waits for a line of the log that matches, past or future. */
+  /** Waits for a line of the log that matches, past or future. @throws {Error} If none comes within a minute. */
   logged(matches: (line: LogLine) => boolean): Promise<LogLine> {
-    return this.#find(() =>
-      this.output.map(parseLogLine).find((line) =>
-        line !== undefined && matches(line)
-      )
+    return this.#find(
+      `a line of the log for which ${matches} holds`,
+      () =>
+        this.output.map(parseLogLine).find((line) =>
+          line !== undefined && matches(line)
+        ),
     );
   }
 
-  /** Waits for a line with this text, past or future. */
+  /** Waits for a line with this text, past or future. @throws {Error} If none comes within a minute. */
   printed(text: string): Promise<string> {
-    return this.#find(() => this.output.find((line) => line.includes(text)));
+    return this.#find(
+      `a line with "${text}"`,
+      () => this.output.find((line) => line.includes(text)),
+    );
   }
 
   signal(signal: Deno.Signal): void {
     this.#child.kill(signal);
   }
 
-  /** Waits until the process exits, and returns its exit code. */
+  /** Waits until the process exits, and returns its exit code. @throws {Error} If it runs for another minute. */
   async ended(): Promise<number> {
-    await this.#collected;
+    await this.#find("its end", () => this.#hasEnded || undefined);
     return (await this.#child.status).code;
   }
 
@@ -257,23 +276,34 @@ export class RunningCommand implements AsyncDisposable {
     for (const check of [...this.#checks]) check();
   }
 
-  /** Repeats a search for every new line until it returns something. */
-  #find<T>(search: () => T | undefined): Promise<T> {
+  /** Repeats a search for every new line, and at the end, until it returns something. */
+  async #find<T>(what: string, search: () => T | undefined): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const fail = (got: string) =>
+      reject(
+        new Error(
+          `Cannot find ${what}: ${got}, after the output\n${
+            this.output.join("\n")
+          }`,
+        ),
+      );
     const check = () => {
       const found = search();
       if (found !== undefined) resolve(found);
-      else if (this.#hasEnded) {
-        reject(
-          new Error(
-            `The command ended without that line:\n${this.output.join("\n")}`,
-          ),
-        );
-      }
+      else if (this.#hasEnded) fail("the process ended");
     };
+    const timer = setTimeout(
+      () => fail(`nothing for ${TIMEOUT_MS} ms`),
+      TIMEOUT_MS,
+    );
     this.#checks.add(check);
     check();
-    return promise.finally(() => this.#checks.delete(check));
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      this.#checks.delete(check);
+    }
   }
 }
 

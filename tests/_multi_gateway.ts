@@ -10,7 +10,7 @@ import {
   type RunningCommand,
   startCommand,
 } from "./_command.ts";
-import { Relay, type RequestCounter, within } from "./_relay.ts";
+import { Relay, type RequestCounter } from "./_relay.ts";
 import {
   Client,
   has,
@@ -23,6 +23,7 @@ import {
   checkVariableCommands,
   type StoreAccess,
 } from "./_variable_commands.ts";
+import { within } from "./_within.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;
@@ -261,18 +262,6 @@ testEngine(
   },
 );
 
-testEngine("all gateways issue the same key for a page", async (engine) => {
-  await using setup = await setUp(engine, 3);
-  const { key } = await requestKey(at(setup.gateways, 0));
-  const { key_id: kid } = await at(setup.gateways, 0).logged(({ msg }) =>
-    msg === "rep.session_key.issued"
-  );
-  const issued = await Promise.all(
-    setup.gateways.map((gateway) => requestKey(gateway, `?kid=${kid}`)),
-  );
-  assertEquals(issued, Array(3).fill({ status: 200, key }));
-});
-
 testEngine(
   "the client of a gateway that is killed resumes at another, and misses no change",
   async (engine) => {
@@ -329,48 +318,6 @@ testEngine(
     await using client = await Client.open(late);
     await setup.publish("1", at(setup.gateways, 0));
     await client.until(has("1"));
-  },
-);
-
-testEngine(
-  "a configuration that one gateway gets while the server is down waits, and its log does not call it superseded",
-  async (engine) => {
-    await using setup = await setUp(engine, 1);
-    const [other, changed] = [at(setup.gateways, 0), await setup.start()]; // so that it knows the other one
-    const [{ configuration: old } = { configuration: "" }] = await logged([
-      changed,
-    ], "rep.rollout.active");
-    await setup.server.kill();
-    await logged([changed], "rep.store.down");
-    await setup.publish("1", changed);
-    const [waiting] = await logged([changed], "rep.config.not_published");
-    const [reloaded] = await logged([changed], "rep.config.reloaded");
-    assertEquals([waiting?.configuration, waiting?.active], [
-      reloaded?.configuration,
-      old,
-    ]);
-    assertMatch(
-      String(waiting?.detail),
-      /^the previous configuration stays active until this succeeds; /,
-    );
-
-    await setup.server.start();
-    const isActive = ({ msg, configuration }: LogLine) =>
-      msg === "rep.rollout.active" && configuration === reloaded?.configuration;
-    await within(changed.logged(isActive), RECOVERY_MS);
-    const [superseded] = await logged(
-      [other],
-      "rep.rollout.superseded",
-      RECOVERY_MS,
-    );
-    assertEquals([superseded?.configuration, superseded?.active], [
-      old,
-      reloaded?.configuration,
-    ]);
-    assertEquals(
-      changed.output.filter((line) => line.includes("rep.rollout.superseded")),
-      [],
-    );
   },
 );
 

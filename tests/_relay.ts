@@ -1,15 +1,4 @@
-import { deadline } from "@std/async/deadline";
-
-/** No step of these tests takes this long; a deadline turns a hang into a failure. */
-const TIMEOUT_MS = 60_000;
-
-/** Waits for a promise, but not for longer than this. */
-export function within<T>(
-  promise: Promise<T>,
-  ms: number = TIMEOUT_MS,
-): Promise<T> {
-  return deadline(promise, ms);
-}
+export { within } from "./_within.ts"; // tests/content/proxy imports it from here
 
 /** Counts the requests that a client sends over one connection. */
 export interface RequestCounter {

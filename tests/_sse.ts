@@ -1,4 +1,5 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { within } from "./_within.ts";
 
 /** A message as a client sees it. */
 export interface Message {
@@ -31,8 +32,16 @@ export class SseReader {
     this.#reader = body.getReader();
   }
 
-  /** Returns the next message; `undefined` at the end of the stream. */
+  /**
+   * Returns the next message; `undefined` at the end of the stream.
+   *
+   * @throws {Error} If none comes within a minute, whatever heartbeats do.
+   */
   async next(): Promise<Message | undefined> {
+    return await within(this.#next());
+  }
+
+  async #next(): Promise<Message | undefined> {
     while (this.#messages.length === 0) {
       if (!await this.pull()) return undefined;
     }
@@ -64,9 +73,9 @@ export class SseReader {
     return this.#text;
   }
 
-  /** Reads one chunk, whatever it contains; returns `false` at the end of the stream. */
+  /** Reads one chunk, whatever it contains; returns `false` at the end of the stream. @throws {Error} If none comes within a minute. */
   async pull(): Promise<boolean> {
-    const { value, done } = await this.#reader.read();
+    const { value, done } = await within(this.#reader.read());
     if (done) return false;
     const text = this.#decoder.decode(value, { stream: true });
     this.#text += text;

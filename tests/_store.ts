@@ -42,19 +42,42 @@ export function countedStore(store: Store): CountedStore {
   };
 }
 
-/** A store that rejects every operation while it is down, and gives no hints, like one on another machine. */
-export function fallibleStore(inner: Store, isDown: () => boolean): Store {
-  const ifUp = <T>(run: () => Promise<T>) =>
-    isDown() ? Promise.reject(new Error("down")) : run();
+/** The operations of a store that may fail. */
+type Operation = "get" | "getMany" | "list" | "commit";
+
+/** How a store fails. */
+interface Failure {
+  /** @default {all} */
+  readonly operations?: readonly Operation[];
+  /** @default {Error: down} */
+  readonly error?: Error;
+}
+
+/** A store whose operations are rejected while it is down. It gives no hints, like one on another machine. */
+export function fallibleStore(
+  inner: Store,
+  isDown: () => boolean,
+  { operations, error = new Error("down") }: Failure = {},
+): Store {
+  const ifUp = <T>(operation: Operation, run: () => Promise<T>) => {
+    const fails = isDown() && (operations?.includes(operation) ?? true);
+    return fails ? Promise.reject(error) : run();
+  };
   return {
     maxChecks: inner.maxChecks,
-    get: (key) => ifUp(() => inner.get(key)),
-    getMany: (keys) => ifUp(() => inner.getMany(keys)),
-    list: (prefix, options) => ifUp(() => inner.list(prefix, options)),
-    commit: (checks, writes) => ifUp(() => inner.commit(checks, writes)),
+    get: (key) => ifUp("get", () => inner.get(key)),
+    getMany: (keys) => ifUp("getMany", () => inner.getMany(keys)),
+    list: (prefix, options) => ifUp("list", () => inner.list(prefix, options)),
+    commit: (checks, writes) =>
+      ifUp("commit", () => inner.commit(checks, writes)),
     watch: () => () => {},
     close: () => {},
   };
+}
+
+/** A store that gives no hints, and stays open when one of its gateways closes it: one on another machine. */
+export function remoteStore(inner: Store): Store {
+  return fallibleStore(inner, () => false);
 }
 
 /** The methods of a store as an object, to replace some of them. */

@@ -1,6 +1,19 @@
 import type { RunningCommand } from "./_command.ts";
-import { within } from "./_relay.ts";
 import { type Message, readSse, type SseReader } from "./_sse.ts";
+import { within } from "./_within.ts";
+
+/** Opens the stream of a gateway, and reads its opening bytes: from here on nothing is missed. */
+export async function openStream(
+  { url }: Pick<RunningCommand, "url">,
+  cursor?: number,
+): Promise<SseReader> {
+  const headers = cursor === undefined
+    ? {}
+    : { "last-event-id": String(cursor) };
+  const stream = readSse(await fetch(`${url}/rep/changes`, { headers }));
+  await stream.pull();
+  return stream;
+}
 
 /** A client that reads its stream continuously. */
 export class Client implements AsyncDisposable {
@@ -18,12 +31,7 @@ export class Client implements AsyncDisposable {
 
   /** Opens the stream of a gateway. */
   static async open({ url }: RunningCommand, cursor?: number): Promise<Client> {
-    const headers = cursor === undefined
-      ? {}
-      : { "last-event-id": String(cursor) };
-    const sse = readSse(await fetch(`${url}/rep/changes`, { headers }));
-    await sse.pull(); // the opening bytes: from here on nothing is missed
-    return new Client(sse);
+    return new Client(await openStream({ url }, cursor));
   }
 
   /** Whether the stream has not ended. */

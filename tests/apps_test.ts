@@ -1,34 +1,8 @@
+import { shareStore } from "./_replicas.ts";
+import { pageValues } from "./_replicas.ts";
 import { assertEquals, assertRejects } from "@std/assert";
-import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import { FakeClock } from "../tools/fake_clock.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { setUp } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";
-import { TempDirectory } from "./_temp.ts";
-
-async function pageValues(gate: TestGateway): Promise<unknown> {
-  const html = await (await gate.ask("/")).text();
-  return JSON.parse(
-    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
-  ).public;
-}
-
-/** Starts gateways on one store, each with a page to serve. */
-async function shareStore() {
-  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const common = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-    staticDir: directory.path,
-  };
-  return {
-    ...common,
-    start: (variables: Record<string, string>, options: GatewayOptions = {}) =>
-      setUp(variables, { ...common, ...options }),
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
-}
 
 Deno.test("two apps with names share a store: each has its own values, rollout, stored variables, keys and limits", async () => {
   await using shared = await shareStore();

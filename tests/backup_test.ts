@@ -1,20 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { findProgram } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
-import { type Message, readSse } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
+import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.
 
 const SQLITE = await findProgram("sqlite3");
-
-async function openStream({ url }: RunningCommand, cursor: number) {
-  return readSse(
-    await fetch(`${url}/rep/changes`, {
-      headers: { "last-event-id": String(cursor) },
-    }),
-  );
-}
 
 async function setTheme(value: string, kv: string): Promise<void> {
   const { code, stderr } = await runCommand([

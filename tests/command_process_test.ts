@@ -82,22 +82,6 @@ async function fail(
   return { code, stderr };
 }
 
-Deno.test("the command ends with 2 for an unknown flag", async () => {
-  assertEquals(await fail(["--prot=8080"]), {
-    code: 2,
-    stderr:
-      "Cannot use --prot: there is no such option; did you mean --port?\n",
-  });
-});
-
-Deno.test("the command ends with 2 for a value that is not right", async () => {
-  assertEquals(await fail(["--port", "80a"]), {
-    code: 2,
-    stderr:
-      'Cannot read --port: expected an integer from 0 to 65535, got "80a"\n',
-  });
-});
-
 Deno.test("the command ends with 2 for a value in the environment that is not right", async () => {
   assertEquals(
     await fail([], ["--allow-env"], { REP_GATEWAY_SESSION_KEY_TTL: "1m" }),

@@ -1,18 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
-import { type Message, readSse, type SseReader } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
+import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
-
-async function openStream(
-  { url }: RunningCommand,
-  cursor?: number,
-): Promise<SseReader> {
-  const headers = cursor === undefined
-    ? {}
-    : { "last-event-id": String(cursor) };
-  return readSse(await fetch(`${url}/rep/changes`, { headers }));
-}
 
 function valuesOf(messages: readonly Message[]): unknown[] {
   return messages.map(({ data }) => data.value ?? `no ${data.key}`);
@@ -49,7 +40,6 @@ Deno.test("a gateway that was killed goes on where it was: replay is complete, a
   {
     await using command = await startCommand(flags);
     const stream = await openStream(command);
-    await stream.pull();
     for (const value of ["2", "3"]) {
       await reload(command, value);
       seen.push(...await stream.take(1));
@@ -131,7 +121,6 @@ Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the pro
     const streams = await Promise.all(
       Array.from({ length: 4 }, () => openStream(command)),
     );
-    for (const stream of streams) await stream.pull();
     const start = performance.now();
     command.signal(signal);
     const ends = await Promise.all(
@@ -176,7 +165,6 @@ Deno.test("file_watch and poll see a change of the env file without being told",
     ];
     await using command = await startCommand(flags);
     const stream = await openStream(command);
-    await stream.pull();
     await Deno.writeTextFile(directory.at("new"), "REP_PUBLIC_A=2\n");
     await Deno.rename(directory.at("new"), env);
     assertEquals(valuesOf(await stream.take(1)), ["2"]);
@@ -219,20 +207,6 @@ Deno.test({
     command.signal("SIGTERM");
     assertEquals(await command.ended(), 0);
   },
-});
-
-Deno.test("--health-port 0 serves the report on --port", async () => {
-  await using command = await startCommand([
-    "-health-port",
-    "0",
-    "-strict=1",
-    "-kv",
-    ":memory:",
-    "-log-level",
-    "INFO",
-  ]);
-  const { status } = await (await fetch(`${command.url}/rep/health`)).json();
-  assertEquals(status, "healthy");
 });
 
 Deno.test("--health-port serves the report there and only there, and nothing else", async () => {

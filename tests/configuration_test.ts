@@ -12,7 +12,7 @@ import { memoryStore } from "../src/store/memory.ts";
 import { publicHash, shortHash } from "../src/values/hash.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { snapshotInput } from "./_snapshot.ts";
-import { appendUpdates, createEventLog } from "./_event_log.ts";
+import { createEventLog } from "./_event_log.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
@@ -189,18 +189,6 @@ Deno.test("Configuration.load() rejects a faulty configuration whole, and publis
   assertEquals([world.published, world.clock.waiting], [[], 0]);
 });
 
-Deno.test("Configuration.load() fails when the sources cannot be read", async () => {
-  const world = new World();
-  world.reading = Promise.reject(
-    new ConfigurationError(["Cannot read --env-file"]),
-  );
-  await assertRejects(
-    () => world.load(),
-    ConfigurationError,
-    "Cannot read --env-file",
-  );
-});
-
 Deno.test("reload() puts what the sources hold into force and publishes it", async () => {
   const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
   const configuration = await world.load();
@@ -219,17 +207,6 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
       FIRST_ID + 3_000
     }}`,
     `info rep.config.reloaded ${await described({ A: "2" }, 1)}}`,
-  ]);
-});
-
-Deno.test("reload() makes no news of what stayed as it was", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  world.log.length = 0;
-  await configuration.reload();
-  await world.close();
-  assertEquals(world.log, [
-    `debug rep.config.reloaded ${await described({ A: "1" })}}`,
   ]);
 });
 
@@ -275,20 +252,6 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals([publicOf(configuration), configuration.isReloadRejected], [{
     A: "2",
   }, false]);
-});
-
-Deno.test("reload() logs at level info that a rejected configuration is valid again, even if nothing has changed", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  world.environment = { REP_PUBLIC_A: "1", REP_SENSITIVE_A: "1" };
-  await assertRejects(() => configuration.reload(), ConfigurationError);
-  world.log.length = 0;
-  world.environment = { REP_PUBLIC_A: "1" };
-  await configuration.reload();
-  await configuration.reload();
-  await world.close();
-  const line = `rep.config.reloaded ${await described({ A: "1" })}}`;
-  assertEquals(world.log, [`info ${line}`, `debug ${line}`]);
 });
 
 /** Sources after which a tier has none of its variables A (SERVER), B and C (PUBLIC), and the tiers. */
@@ -338,16 +301,6 @@ Deno.test("reload() accepts that all variables of a tier move to another one", a
     false,
   ]);
   await world.close();
-});
-
-Deno.test("a restart accepts that a tier has no variables any more, as the message says", async () => {
-  const before = new World({ REP_PUBLIC_A: "1", REP_SERVER_B: "1" });
-  await before.load();
-  await before.close();
-  const after = new World({ REP_SERVER_B: "1" });
-  const configuration = await after.load();
-  assertEquals(publicOf(configuration), {});
-  await after.close();
 });
 
 Deno.test("reload() keeps everything when the sources cannot be read, whatever they throw", async () => {
@@ -402,25 +355,6 @@ Deno.test("reload() logs the issues of a rejected change again only if they have
   await world.close();
   assertEquals(rejections, [1, 1, 2, 2, 2, 3, 4, 4]);
   assertEquals(world.linesOf("rep.config.reloaded").length, 1);
-});
-
-Deno.test("reload() counts a rejected change once, however often polling finds it", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.strict = true;
-  const configuration = await world.load();
-  const reloadTo = async (environment: Environment) => {
-    world.environment = environment;
-    await configuration.reload().catch(() => {}); // `blocked` tells
-    return configuration.blocked;
-  };
-  const blocked = [
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-    await reloadTo({ REP_PUBLIC_A: "2" }),
-    await reloadTo({ REP_PUBLIC_A: AWS_KEY }),
-  ];
-  await world.close();
-  assertEquals(blocked, [1, 1, 1, 2]);
 });
 
 Deno.test("reload() without strict mode warns of what looks like a secret, once", async () => {
@@ -489,25 +423,6 @@ Deno.test("reload() joins calls that come while one waits, and sees what changed
   ]);
 });
 
-Deno.test("reload() goes on after one that was rejected", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  const gate = Promise.withResolvers<void>();
-  world.reading = gate.promise;
-  world.environment = { REP_PUBLIC_: "x" };
-  const rejected = configuration.reload();
-  await settle();
-  world.environment = { REP_PUBLIC_A: "2" };
-  const good = configuration.reload();
-  gate.resolve();
-  await assertRejects(() => rejected, ConfigurationError);
-  await good;
-  await world.close();
-  assertEquals([publicOf(configuration), configuration.isReloadRejected], [{
-    A: "2",
-  }, false]);
-});
-
 Deno.test("what could not be published is in force, and published by the first retry that succeeds", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
@@ -524,45 +439,6 @@ Deno.test("what could not be published is in force, and published by the first r
   for (let retries = 0; retries < 2; retries++) await world.publisher.retry();
   assertEquals(world.published, [{ A: "1" }]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
-  await world.close();
-});
-
-Deno.test("only a change that waits for the store is an error, and a reload says of itself that it waits", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  world.outage = new Error("no answer");
-  await configuration.reload();
-  world.environment = { REP_PUBLIC_A: "1", REP_SERVER_B: "1" };
-  await configuration.reload();
-  const unpublished = '{"detail":"no answer; retrying"}';
-  assertEquals(world.log.slice(-4), [
-    `debug rep.config.not_published ${unpublished}`,
-    `debug rep.config.reloaded ${await described({ A: "1" })}}`,
-    `debug rep.config.not_published ${unpublished}`,
-    `info rep.config.reloaded ${await described({ A: "1" }, 0, 1)}}`,
-  ]);
-  world.environment = { REP_PUBLIC_A: "2", REP_SERVER_B: "1" };
-  for (let reloads = 0; reloads < 2; reloads++) await configuration.reload();
-  const waiting = "read, but not published yet: see rep.config.not_published";
-  const reloaded = `${await described(
-    { A: "2" },
-    0,
-    1,
-  )},"detail":"${waiting}"}`;
-  assertEquals(world.log.slice(-4), [
-    `error rep.config.not_published ${unpublished}`,
-    `info rep.config.reloaded ${reloaded}`,
-    `debug rep.config.not_published ${unpublished}`,
-    `debug rep.config.reloaded ${reloaded}`,
-  ]);
-  world.outage = undefined;
-  await configuration.reload({ logsUnchanged: true });
-  assertEquals(
-    world.linesOf("rep.config.reloaded").at(-1)?.endsWith(
-      '"detail":"no variable has changed"}',
-    ),
-    true,
-  );
   await world.close();
 });
 
@@ -593,34 +469,6 @@ Deno.test("names whose values were replaced before they were published get an ev
   assertEquals(await world.events(), [...events, ["A", "4"], ["B", undefined]]);
 });
 
-Deno.test("values of a superseded process need no event, since no page had them", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.isSuperseded = true;
-  const configuration = await world.load();
-  await appendUpdates(world.eventLog, [{ name: "A", value: "2" }]);
-  world.environment = { REP_PUBLIC_A: "2" };
-  await configuration.reload();
-  world.isSuperseded = false;
-  await world.publisher.publish(configuration.snapshot);
-  await world.close();
-  assertEquals([world.published, await world.events()], [[{ A: "2" }], [[
-    "A",
-    "2",
-  ]]]);
-});
-
-Deno.test("a retry publishes what is in force by then", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.outage = new Error("no answer");
-  const configuration = await world.load();
-  world.environment = { REP_PUBLIC_A: "2" };
-  await configuration.reload();
-  world.outage = undefined;
-  await world.publisher.retry();
-  await world.close();
-  assertEquals(world.published, [{ A: "2" }]);
-});
-
 Deno.test("a retry that is under way does not bring an older snapshot back", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   world.outage = new Error("no answer");
@@ -640,30 +488,6 @@ Deno.test("a retry that is under way does not bring an older snapshot back", asy
   assertEquals(world.published, [{ A: "1" }, { A: "2" }]);
 });
 
-Deno.test("a later failure is retried as the first one was", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  for (const value of ["2", "3"]) {
-    world.outage = new Error("no answer");
-    world.environment = { REP_PUBLIC_A: value };
-    await configuration.reload();
-    world.outage = undefined;
-    await world.publisher.retry();
-  }
-  await world.close();
-  assertEquals(world.published, [{ A: "1" }, { A: "2" }, { A: "3" }]);
-});
-
-Deno.test("close() ends the retries", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  world.outage = new Error("no answer");
-  await world.load();
-  await world.close();
-  world.outage = undefined;
-  await world.publisher.retry();
-  assertEquals(world.published, []);
-});
-
 Deno.test("close() waits for the reload that is under way, and lets none begin after it", async () => {
   const world = new World({ REP_PUBLIC_A: "1" });
   const configuration = await world.load();
@@ -680,20 +504,4 @@ Deno.test("close() waits for the reload that is under way, and lets none begin a
   gate.resolve();
   await Promise.all([running, waiting, closed, configuration.reload()]);
   assertEquals([world.reads, publicOf(configuration)], [2, { A: "2" }]);
-});
-
-Deno.test("close() waits for the publication of a last reload, and does not repeat it", async () => {
-  const world = new World({ REP_PUBLIC_A: "1" });
-  const configuration = await world.load();
-  const gate = Promise.withResolvers<void>();
-  world.publishing = gate.promise;
-  world.outage = new Error("no answer");
-  const running = configuration.reload();
-  await settle();
-  const closed = world.close();
-  gate.resolve();
-  await Promise.all([running, closed]);
-  world.outage = undefined;
-  await world.publisher.retry();
-  assertEquals([world.published, world.clock.waiting], [[{ A: "1" }], 0]);
 });

@@ -1,27 +1,13 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals } from "@std/assert";
-import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/store/memory.ts";
 import type { Clock } from "../src/values/clock.ts";
-import { FakeClock } from "../tools/fake_clock.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
-import { askStatus, readStatus } from "./_status.ts";
-import { TempDirectory } from "./_temp.ts";
+import { pageOf, pageValues, shareStore } from "./_replicas.ts";
+import type { TestGateway } from "./_gateway.ts";
+import { readStatus } from "./_status.ts";
 
 const MINUTE = 60_000;
 const SHOP = { REP_PUBLIC_CART: "1", REP_PUBLIC_CURRENCY: "EUR" };
 const BLOG = { REP_PUBLIC_POSTS: "10" };
-
-async function pageOf(gate: TestGateway) {
-  const html = await (await gate.ask("/")).text();
-  return JSON.parse(
-    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
-  );
-}
-
-async function valuesOf(gate: TestGateway): Promise<unknown> {
-  return (await pageOf(gate)).public;
-}
 
 async function problemsOf(gate: TestGateway): Promise<unknown> {
   const health = await (await gate.ask("/rep/health")).json();
@@ -30,23 +16,6 @@ async function problemsOf(gate: TestGateway): Promise<unknown> {
 
 function errorsOf({ lines }: TestGateway): unknown[] {
   return lines.filter(({ level }) => level === "ERROR").map(({ msg }) => msg);
-}
-
-/** Starts gateways on one store, each with a page to serve. */
-async function shareStore() {
-  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const common = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-    staticDir: directory.path,
-  };
-  return {
-    ...common,
-    start: (variables: Record<string, string>, options: GatewayOptions = {}) =>
-      setUp(variables, { ...common, ...options }),
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
 }
 
 Deno.test("two apps without names on one store: each serves its own values, neither publishes, and after ten minutes both say so", async () => {
@@ -71,27 +40,11 @@ Deno.test("two apps without names on one store: each serves its own values, neit
   }
   await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
   await shared.clock.tick(30_000);
-  assertEquals([await valuesOf(shop), await valuesOf(blog)], [
+  assertEquals([await pageValues(shop), await pageValues(blog)], [
     { CART: "2", CURRENCY: "EUR" },
     { POSTS: "10" },
   ]);
   assertEquals((await shared.store.get(["head"]))?.value, head?.value);
-});
-
-Deno.test("the status page names the flag that settles it", async () => {
-  await using shared = await shareStore();
-  await using shop = await shared.start(SHOP);
-  await using _blog = await shared.start(BLOG, { instanceId: "b:1" });
-  await shared.clock.tick(11 * MINUTE);
-  const page = await (await askStatus(shop)).text();
-  assertEquals(
-    page.includes(
-      "<li>the gateway at b:1 has the same store and no PUBLIC variable in common with this one: nothing is published " +
-        "until either leaves; give each app a name (--app; in the module, app), or a store of its own</li>",
-    ),
-    true,
-    page,
-  );
 });
 
 Deno.test("streams are told to reconnect later while another app has the same store, and a change reaches them once it has left", async () => {
@@ -126,7 +79,7 @@ Deno.test("replicas of both apps agree, and when one app has left, the other goe
     assertEquals(await problemsOf(gate), ["other_app"]);
   }
   for (const blog of blogs) {
-    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    assertEquals(await pageValues(blog), { POSTS: "10" });
     await blog.gateway.close();
   }
   await shared.clock.tick(6_000);
@@ -152,9 +105,9 @@ Deno.test("an app that restarts again and again is noticed all the same, and its
   await using shop = await shared.start(SHOP);
   for (let restart = 0; restart < 8; restart++) {
     await using blog = await shared.start(BLOG);
-    assertEquals(await valuesOf(blog), { POSTS: "10" });
+    assertEquals(await pageValues(blog), { POSTS: "10" });
     await shared.clock.tick(90_000);
-    assertEquals([await valuesOf(blog), await valuesOf(shop)], [
+    assertEquals([await pageValues(blog), await pageValues(shop)], [
       { POSTS: "10" },
       { CART: "1", CURRENCY: "EUR" },
     ]);
@@ -164,32 +117,6 @@ Deno.test("an app that restarts again and again is noticed all the same, and its
   await using _blog = await shared.start(BLOG);
   await shared.clock.tick(5_000);
   assertEquals(await problemsOf(shop), ["other_app"]);
-});
-
-Deno.test("of three apps on one store, each serves its own values, until only one is left", async () => {
-  await using shared = await shareStore();
-  await using shop = await shared.start(SHOP);
-  const blog = await shared.start(BLOG);
-  const wiki = await shared.start({ REP_PUBLIC_TITLE: "Wiki" });
-  await shared.clock.tick(11 * MINUTE);
-  assertEquals(await Promise.all([shop, blog, wiki].map(valuesOf)), [
-    { CART: "1", CURRENCY: "EUR" },
-    { POSTS: "10" },
-    { TITLE: "Wiki" },
-  ]);
-  await wiki.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals(await problemsOf(shop), ["other_app"]);
-  await blog.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals(await problemsOf(shop), "healthy");
-  const state = await shared.store.list<{ value?: string }>(["state"]);
-  assertEquals(
-    state.filter(({ value }) => value.value !== undefined).map(({ key }) =>
-      key[1]
-    ),
-    ["CART", "CURRENCY"],
-  );
 });
 
 /** Deployments that follow each other as old and new ones. */
@@ -263,44 +190,6 @@ Deno.test("a variable in the store, which both apps have, does not make them one
   ]);
 });
 
-Deno.test("the entry of a gateway with 10,000 long names is small, and apps with that many are told apart", async () => {
-  await using shared = await shareStore();
-  const many = (prefix: string) =>
-    Object.fromEntries(
-      Array.from(
-        { length: 10_000 },
-        (_, index) => [`REP_PUBLIC_${prefix.padEnd(200, "_")}${index}`, "1"],
-      ),
-    );
-  const starting = [
-    shared.start(many("A")),
-    shared.start({ ...many("A"), REP_PUBLIC_NEW: "1" }),
-    shared.start(many("B")),
-  ];
-  let isStarted = false;
-  const started = Promise.all(starting).finally(() => isStarted = true);
-  while (!isStarted) await shared.clock.tick(100);
-  const [old, next, other] = await started as [
-    TestGateway,
-    TestGateway,
-    TestGateway,
-  ];
-  const entries = await shared.store.list(["member"]);
-  for (const { value } of entries) {
-    assertEquals(JSON.stringify(value).length < 2_000, true);
-  }
-  await shared.clock.tick(11 * MINUTE);
-  assertEquals(await problemsOf(other), ["other_app"]);
-  await other.gateway.close();
-  await shared.clock.tick(90_000);
-  assertEquals([await problemsOf(old), await problemsOf(next)], [
-    "healthy",
-    "healthy",
-  ]);
-  await old.gateway.close();
-  await next.gateway.close();
-});
-
 // ---- the master key
 
 const SECRET = { ...SHOP, REP_SENSITIVE_KEY: "k" };
@@ -308,7 +197,7 @@ const KEYS = [1, 2].map((byte) => new Uint8Array(32).fill(byte));
 
 async function askForKey(gate: TestGateway, page: TestGateway) {
   const { _meta } = await pageOf(page);
-  const response = await gate.ask(_meta.key_endpoint, {
+  const response = await gate.ask(_meta.key_endpoint ?? "", {
     headers: { origin: "http://gateway.test" },
   });
   const { detail } = await response.json();
@@ -359,7 +248,7 @@ Deno.test("a page of a master key that no living replica has is 410, and has to 
   await before.gateway.close();
   await using after = await shared.start(SECRET, { masterKey: KEYS[1] });
   await shared.clock.tick(10_000);
-  const response = await after.ask(_meta.key_endpoint, {
+  const response = await after.ask(_meta.key_endpoint ?? "", {
     headers: { origin: "http://gateway.test" },
   });
   assertEquals([response.status, (await response.json()).detail], [
@@ -436,10 +325,7 @@ Deno.test("clocks that differ by less than a minute are no problem", async () =>
   const starts = [-29_000, 0, 29_000].map((ms) =>
     shared.start(SECRET, { clock: offBy(ms, shared.clock) })
   );
-  let isStarted = false;
-  const starting = Promise.all(starts).finally(() => isStarted = true);
-  while (!isStarted) await shared.clock.tick(100);
-  const gates = await starting;
+  const gates = await shared.clock.tickUntil(Promise.all(starts), 100);
   await shared.clock.tick(5 * MINUTE);
   for (const gate of gates) {
     assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);

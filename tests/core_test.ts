@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { writeVariables } from "../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
@@ -149,34 +149,6 @@ Deno.test("a stream that is opened before the store has ever answered is told to
   const stream = await gate.listen({ "last-event-id": "0" });
   assertEquals((await stream.take(1)).map(({ data }) => data.value), ["1"]);
   await stream.close();
-});
-
-Deno.test("a stream that is opened when the store is back, but its log has not been read yet, waits", async () => {
-  const { clock, store, state } = setUpStore(true);
-  const { promise: read, resolve: endReading } = Promise.withResolvers<void>();
-  const list: Store["list"] = async (...args) => {
-    if (!state.isDown) await read;
-    return await store.list(...args);
-  };
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    store: { ...store, list },
-    clock,
-    random: () => 0,
-  });
-  state.isDown = false;
-  await clock.tick(1_000);
-  assertEquals(
-    (await (await gate.ask("/rep/health")).json()).status,
-    "healthy",
-  );
-  const opening = [gate.listen(), gate.listen({ "last-event-id": "0" })];
-  await settle();
-  endReading();
-  for (const stream of await Promise.all(opening)) {
-    await stream.pull();
-    assertMatch(stream.text(), /^: connected$/m);
-    await stream.close();
-  }
 });
 
 Deno.test("after a restart, a page's stream begins after the newest event, not at the beginning of the log", async () => {

@@ -1,10 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { writeVariables } from "../src/config/stored/stored_variables.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Entry, Key } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
-import { countedStore, fallibleStore, replicatedStore } from "./_store.ts";
+import { fallibleStore, replicatedStore } from "./_store.ts";
 
 /** A gateway on a store whose primary fails after its replica has fallen behind. */
 async function setUpFailover(variables: Record<string, string>) {
@@ -154,30 +152,6 @@ Deno.test("an outage without loss publishes nothing again", async () => {
     [],
   );
   await reader.close();
-});
-
-Deno.test("polls of a store that does not answer share one read", async () => {
-  const clock = new FakeClock(1_700_000_000_000);
-  const store = countedStore(memoryStore());
-  let isSilent = false;
-  const reads: (readonly Key[])[] = [];
-  const getMany = <T>(
-    keys: readonly Key[],
-  ): Promise<(Entry<T> | undefined)[]> => {
-    if (!isSilent) return store.getMany<T>(keys);
-    reads.push(keys);
-    return new Promise(() => {});
-  };
-  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    store: { ...store, getMany },
-    clock,
-    random: () => 0,
-  });
-  isSilent = true;
-  await clock.tick(4_900);
-  assertEquals(reads, [[["head"], ["variables"]]]);
-  isSilent = false;
-  await clock.tick(10_000);
 });
 
 Deno.test("values that a failover has lost are not replayed if their variable became SENSITIVE meanwhile", async () => {

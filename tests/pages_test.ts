@@ -3,13 +3,12 @@ import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
 import type { Payload } from "../src/pages/payload.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import type { Key, Store } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { startModule } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { kidOf } from "./_kid.ts";
 import { TempDirectory } from "./_temp.ts";
-import { delegate, fallibleStore } from "./_store.ts";
+import { fallibleStore } from "./_store.ts";
 
 const HTML =
   "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
@@ -67,18 +66,6 @@ Deno.test("a page contains the configuration, and is otherwise the file byte for
   }
 });
 
-Deno.test("a file that is not a page is sent unchanged", async () => {
-  await using directory = await makeSite();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    staticDir: directory.path,
-  });
-  const response = await gate.ask("/app.js");
-  assertEquals(
-    [await response.text(), response.headers.get("content-length")],
-    ["1", "1"],
-  );
-});
-
 Deno.test("paths under /rep/ are never served from the directory", async () => {
   await using directory = await makeSite();
   await Deno.mkdir(directory.at("rep"));
@@ -91,24 +78,6 @@ Deno.test("paths under /rep/ are never served from the directory", async () => {
       "application/problem+json",
     ]);
     await response.body?.cancel();
-  }
-});
-
-Deno.test("probes and scrapes of the public port do not find the app's page, but a browser does", async () => {
-  await using directory = await makeSite();
-  await using gate = await setUp({}, { staticDir: directory.path });
-  for (const path of ["/livez", "/readyz", "/metrics"]) {
-    const statusFor = async (accept: string) => {
-      const response = await gate.ask(path, { headers: { accept } });
-      await response.body?.cancel();
-      return response.status;
-    };
-    const scrape = "application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1";
-    assertEquals([
-      await statusFor("*/*"),
-      await statusFor(scrape),
-      await statusFor("text/html"),
-    ], [404, 404, 200]);
   }
 });
 
@@ -277,37 +246,6 @@ Deno.test("while the store with the master key is unavailable, pages have PUBLIC
   );
 });
 
-Deno.test("the first page after the master key becomes readable has SENSITIVE values, without any reload", async () => {
-  await using directory = await makeSite();
-  const store = memoryStore();
-  const clock = new FakeClock();
-  let isHidden = true;
-  const isReadable = (key: Key) =>
-    !isHidden || !String(key[0]).includes("master");
-  const get: Store["get"] = (key) =>
-    isReadable(key) ? store.get(key) : Promise.reject(new Error("down"));
-  let reads = 0;
-  const variables = () => {
-    reads++;
-    return { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" };
-  };
-  const options = {
-    staticDir: directory.path,
-    store: { ...delegate(store), get },
-    clock,
-    variables,
-  };
-  await using gate = await setUp({}, options);
-  assertEquals((await pageOf(gate)).sensitive, undefined);
-  const before = reads;
-  isHidden = false;
-  await clock.tick(1_000); // the circuit breaker probes the store again
-
-  assertEquals(await decryptPage(gate, await pageOf(gate)), { S: "x" });
-  assertEquals(reads, before);
-  await clock.tick(1_000); // for the publication that waited
-});
-
 Deno.test("gateway.handle() responds to the gateway's own paths, and returns undefined for all others", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const handle = (path: string) =>
@@ -332,31 +270,6 @@ Deno.test("gateway.inject() inserts the configuration into any page, with or wit
     headers: { "if-none-match": etag },
   });
   assertEquals((await gate.gateway.inject(page(), request)).status, 304);
-});
-
-Deno.test("GET /rep/client.js returns the client module, or 304", async () => {
-  await using gate = await setUp({});
-  const response = await gate.ask("/rep/client.js");
-  const etag = response.headers.get("etag") ?? "";
-  assertEquals([
-    response.status,
-    response.headers.get("content-type"),
-    response.headers.get("cache-control"),
-  ], [
-    200,
-    "text/javascript; charset=utf-8",
-    "no-cache",
-  ]);
-  assert((await response.text()).includes("__rep__"));
-  assertEquals(
-    (await gate.ask("/rep/client.js", { headers: { "if-none-match": etag } }))
-      .status,
-    304,
-  );
-  assertEquals(
-    (await gate.ask("/rep/client.js", { method: "POST" })).status,
-    405,
-  );
 });
 
 Deno.test("examples/servers/deno_serve.ts serves its configuration", async () => {

@@ -5,7 +5,8 @@ import {
   startCommand,
   startServe,
 } from "./_command.ts";
-import { type Message, readSse } from "./_sse.ts";
+import type { Message } from "./_sse.ts";
+import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** The time within which a change must reach every client. */
@@ -21,15 +22,6 @@ async function directoryWith(env: string) {
     directory.at("kv.sqlite3"),
   ];
   return { directory, args };
-}
-
-async function openStream({ url }: RunningCommand, cursor?: number) {
-  const headers = cursor === undefined
-    ? {}
-    : { "last-event-id": String(cursor) };
-  const reader = readSse(await fetch(`${url}/rep/changes`, { headers }));
-  await reader.pull();
-  return reader;
 }
 
 async function keyOf(
@@ -79,30 +71,6 @@ Deno.test("two processes on one file deliver a change to every client within 2 s
   await all.close();
 });
 
-Deno.test("two processes on one file share the rate limit and the keys", async () => {
-  const { directory, args } = await directoryWith("REP_SENSITIVE_S=x\n");
-  await using _directory = directory;
-  await using first = await startCommand(args);
-  await using second = await startCommand(args);
-  const earlier = await keyOf(first);
-  const { key_id: kid } = await first.logged(({ msg }) =>
-    msg === "rep.session_key.issued"
-  );
-  const others = await Promise.all(
-    Array.from(
-      { length: 14 },
-      (_, i) => keyOf(i % 2 ? first : second, `?kid=${kid}`),
-    ),
-  );
-  const responses = [earlier, ...others];
-  assertEquals(responses.filter(([status]) => status === 200).length, 10);
-  assertEquals(
-    new Set(responses.map(([, key]) => key).filter((key) => key !== undefined))
-      .size,
-    1,
-  );
-});
-
 Deno.test("two processes on one file issue each of 24 clients exactly ten keys, which they count together", async () => {
   const { directory, args } = await directoryWith("REP_SENSITIVE_S=x\n");
   await using _directory = directory;
@@ -129,25 +97,6 @@ Deno.test("two processes on one file issue each of 24 clients exactly ten keys, 
     clients.map((client) => issued.filter((it) => it === client).length),
     clients.map(() => 10),
   );
-});
-
-Deno.test("a client resumes at the other process when its own is killed", async () => {
-  const { directory, args } = await directoryWith("REP_PUBLIC_A=0\n");
-  await using _directory = directory;
-  await using first = await startCommand(args);
-  await using second = await startCommand(args);
-  const stream = await openStream(first);
-  await directory.write("app.env", "REP_PUBLIC_A=1\n");
-  second.signal("SIGHUP");
-  const [last] = await stream.take(1);
-  first.signal("SIGKILL");
-  await first.ended();
-  await stream.close().catch(() => {}); // the kill broke the stream
-  await directory.write("app.env", "REP_PUBLIC_A=2\n");
-  second.signal("SIGHUP");
-  const next = await openStream(second, last?.id);
-  assertEquals((await next.take(1)).map(({ data }) => data.value), ["2"]);
-  await next.close();
 });
 
 Deno.test("the threads of deno serve --parallel share the event ids, the rate limit and the keys", async () => {

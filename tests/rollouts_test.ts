@@ -1,46 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/changes/event.ts";
-import { VARIABLES_HEAD_KEY } from "../src/config/stored/stored_variables.ts";
 import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
-import type { GatewayOptions } from "../src/options.ts";
-import { silentLog } from "../src/observe/log.ts";
-import { Rollout } from "../src/rollout/rollout.ts";
-import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
-import { publicHash, shortHash } from "../src/values/hash.ts";
-import { FakeClock } from "../tools/fake_clock.ts";
-import { seededRandom } from "../tools/seeded_random.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { pageValues, shareStore } from "./_replicas.ts";
 import type { SseReader } from "./_sse.ts";
-import { delegate, fallibleStore } from "./_store.ts";
-import { TempDirectory } from "./_temp.ts";
-
-async function pageValues(gate: TestGateway): Promise<Record<string, string>> {
-  const html = await (await gate.ask("/")).text();
-  return JSON.parse(
-    /<script id="__rep__"[^>]*>([^<]*)</.exec(html)?.[1] ?? "null",
-  ).public;
-}
-
-/** Starts replicas on one store, each with a page to serve. */
-async function createReplicas() {
-  const directory = await TempDirectory.make({ "index.html": "<head></head>" });
-  const options = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-    staticDir: directory.path,
-  };
-  return {
-    ...options,
-    start: (variables: Record<string, string>, more: GatewayOptions = {}) =>
-      setUp(variables, { ...options, ...more }),
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
-}
 
 Deno.test("while old and new replicas run side by side, pages and streams of both have the new configuration", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({
     REP_PUBLIC_A: "old",
     REP_PUBLIC_GONE: "1",
@@ -64,7 +30,7 @@ Deno.test("while old and new replicas run side by side, pages and streams of bot
 });
 
 Deno.test("an old replica that starts during a rollout does not restore its configuration", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new" });
   await using again = await replicas.start({ REP_PUBLIC_A: "old" });
@@ -75,7 +41,7 @@ Deno.test("an old replica that starts during a rollout does not restore its conf
 });
 
 Deno.test("when the last new replica has left, the old configuration is active again: a rollback reaches every client", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({ REP_PUBLIC_A: "old" });
   const next = await replicas.start({ REP_PUBLIC_A: "new" });
   await replicas.clock.tick(5_000);
@@ -88,76 +54,8 @@ Deno.test("when the last new replica has left, the old configuration is active a
   await reader.close();
 });
 
-Deno.test("a replica that becomes active while its first load waits for a slow store goes on sending heartbeats", async () => {
-  await using replicas = await createReplicas();
-  await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
-  await using next = await replicas.start({ REP_PUBLIC_A: "new" });
-  const [asked, answered] = [
-    Promise.withResolvers<void>(),
-    Promise.withResolvers<void>(),
-  ];
-  let heartbeats = 0;
-  const slow: Store = {
-    ...delegate(replicas.store),
-    async list(prefix, options) {
-      if (prefix[0] === "event") {
-        asked.resolve();
-        await answered.promise;
-      }
-      return await replicas.store.list(prefix, options);
-    },
-    commit(checks, writes) {
-      if (writes.some(({ key }) => key[0] === "member")) heartbeats++;
-      return replicas.store.commit(checks, writes);
-    },
-  };
-  const starting = replicas.start({ REP_PUBLIC_A: "old" }, {
-    store: slow,
-    random: () => 0.99,
-  });
-  await asked.promise;
-  assertEquals(heartbeats > 0, true); // it has joined, with the lower rank
-  await next.gateway.close();
-  await replicas.clock.tick(4_700); // more than until the next heartbeat, less than the store's timeout
-  answered.resolve();
-  await using started = await starting;
-  assertEquals(await pageValues(started), { A: "old" });
-  heartbeats = 0;
-  await replicas.clock.tick(9_000);
-  assertEquals(heartbeats, 2);
-});
-
-Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
-  const store = memoryStore();
-  const common = { store, clock: new FakeClock(), random: () => 0 };
-  const options = {
-    ...common,
-    log: silentLog,
-    instanceId: undefined,
-    epochs: { fingerprint: undefined },
-    maxRepresentatives: 8,
-  };
-  const old = new Rollout({ ...options, processId: "old" });
-  const next = new Rollout({ ...options, processId: "next" });
-  await old.join("old");
-  const checks = await old.fencingChecks();
-  assertEquals(checks?.length, 1);
-  await next.join("new");
-  assertEquals(
-    await store.commit(checks ?? [], [{ key: ["x"], value: 1 }]),
-    undefined,
-  );
-  assertEquals(await old.fencingChecks(), undefined);
-  const version = await store.commit(await next.fencingChecks() ?? [], [{
-    key: ["x"],
-    value: 1,
-  }]);
-  assertEquals(typeof version, "string");
-  await Promise.all([old.leave(), next.leave()]);
-});
-
 Deno.test("the stream of a page from an inactive replica delivers every change after that page", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   await using old = await replicas.start({ REP_PUBLIC_A: "old" });
   await using next = await replicas.start({ REP_PUBLIC_A: "new 1" });
   await replicas.clock.tick(5_000);
@@ -178,7 +76,7 @@ async function received(reader: SseReader, count: number): Promise<string[]> {
 
 Deno.test("a `set` during a rollout does not bring the old configuration back, whichever replica reads it last", async () => {
   for (const lastToRead of ["old", "new"]) {
-    await using replicas = await createReplicas();
+    await using replicas = await shareStore();
     const { clock, store } = replicas;
     await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
       random: () => lastToRead === "old" ? 0.9 : 0,
@@ -203,37 +101,6 @@ Deno.test("a `set` during a rollout does not bring the old configuration back, w
   }
 });
 
-Deno.test("pages keep the new configuration while variables are set every 4 s", async () => {
-  await using replicas = await createReplicas();
-  const { clock, store } = replicas;
-  const random = seededRandom(1);
-  await using old = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
-    random,
-  });
-  await using next = await replicas.start({ REP_PUBLIC_THEME: "light" }, {
-    random,
-  });
-  const reader = await old.listen({}, "?last_event_id=0");
-  await next.set({ REP_PUBLIC_THEME: "dark" });
-  await clock.tick(8_000);
-  const events = await received(reader, 1);
-  const expected = ["THEME=dark"];
-  const themes = new Set<string>();
-  for (let tick = 1; tick <= 8; tick++) {
-    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
-    for (let seconds = 0; seconds < 4; seconds++) {
-      await clock.tick(1_000);
-      themes.add((await pageValues(old)).THEME ?? "none");
-      themes.add((await pageValues(next)).THEME ?? "none");
-    }
-    events.push(...await received(reader, 1));
-    expected.push(`TICK=${tick}`);
-  }
-  assertEquals([...themes], ["dark"]);
-  assertEquals(events, expected);
-  await reader.close();
-});
-
 /** Returns all events in the store, as `NAME=value`. */
 async function storedEvents(store: Store): Promise<string[]> {
   const events = toEvents(await store.list(EVENTS));
@@ -241,7 +108,7 @@ async function storedEvents(store: Store): Promise<string[]> {
 }
 
 Deno.test("a replica that is slow to read a `set` publishes nothing over a later one, and its pages have the published values meanwhile", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   let reading: Promise<unknown> = Promise.resolve();
   const variables = async () => {
@@ -270,32 +137,8 @@ Deno.test("a replica that is slow to read a `set` publishes nothing over a later
   assertEquals(await storedEvents(store), events);
 });
 
-Deno.test("a replica reads the variables again before it publishes if the store was restored, which changes versions without a write", async () => {
-  await using replicas = await createReplicas();
-  const { clock, store } = replicas;
-  await setStoredVariables(store, { TICK: "1" }, { clock });
-  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
-  const next = await replicas.start({ REP_PUBLIC_A: "new" });
-  await clock.tick(5_000);
-  const { value } = await store.get(VARIABLES_HEAD_KEY) ?? {};
-  await store.commit([], [{ key: VARIABLES_HEAD_KEY, value }]);
-  await next.gateway.close();
-  for (let seconds = 0; seconds < 12; seconds++) await clock.tick(1_000);
-  assertEquals(await pageValues(old), { A: "old", TICK: "1" });
-  assertEquals(await storedEvents(store), [
-    "A=old",
-    "TICK=1",
-    "A=new",
-    "A=old",
-  ]);
-  const failures = old.lines.filter(({ msg, level }) =>
-    msg === "rep.config.not_published" && level === "ERROR"
-  );
-  assertEquals(failures, []);
-});
-
 Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   const manifest = JSON.stringify({
     version: "0.1.0",
@@ -315,7 +158,7 @@ Deno.test("a replica that rejects a variable in the store publishes nothing, and
 });
 
 Deno.test("after the database was emptied, replicas publish what they were deployed with, and what is set from then on", async () => {
-  await using replicas = await createReplicas();
+  await using replicas = await shareStore();
   const { clock, store } = replicas;
   await setStoredVariables(store, { TICK: "1" }, { clock });
   await using one = await replicas.start({ REP_PUBLIC_A: "1" });
@@ -341,43 +184,5 @@ Deno.test("after the database was emptied, replicas publish what they were deplo
     "A=1",
     "TICK=undefined",
     "TICK=2",
-  ]);
-});
-
-Deno.test("a replica that starts while the store is down publishes once it has read the variables in the store", async () => {
-  await using replicas = await createReplicas();
-  const { clock, store } = replicas;
-  await setStoredVariables(store, { TICK: "1" }, { clock });
-  let isDown = true;
-  await using replica = await replicas.start({ REP_PUBLIC_A: "1" }, {
-    store: fallibleStore(store, () => isDown),
-  });
-  assertEquals(await pageValues(replica), { A: "1" });
-  isDown = false;
-  for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
-  assertEquals(await pageValues(replica), { A: "1", TICK: "1" });
-  assertEquals(await storedEvents(store), ["A=1", "TICK=1"]);
-});
-
-Deno.test("the metric of the active configuration has the same label after every `set`", async () => {
-  await using replicas = await createReplicas();
-  const { clock, store } = replicas;
-  await using replica = await replicas.start({ REP_PUBLIC_THEME: "light" });
-  const labels = new Set<string | undefined>();
-  for (let tick = 1; tick <= 3; tick++) {
-    await setStoredVariables(store, { TICK: `${tick}` }, { clock });
-    await clock.tick(1_000);
-    await clock.tick(1_000);
-    assertEquals(await pageValues(replica), {
-      THEME: "light",
-      TICK: `${tick}`,
-    });
-    const request = new Request("http://health.test/metrics");
-    const metrics = await (await replica.gateway.fetchHealth(request)).text();
-    labels.add(/^rep_rollout_active\{.*\} .*$/m.exec(metrics)?.[0]);
-  }
-  const deployment = await publicHash(new Map([["THEME", "light"]]));
-  assertEquals([...labels], [
-    `rep_rollout_active{configuration="${shortHash(deployment)}"} 1`,
   ]);
 });

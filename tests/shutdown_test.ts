@@ -216,33 +216,6 @@ Deno.test("a second signal exits at once, with code 1", async () => {
   assertEquals(await command.ended(), 1);
 });
 
-Deno.test("the streams end spread over --drain, and not all at once", async () => {
-  await using command = await startCommand([
-    "--hot-reload",
-    "--kv",
-    ":memory:",
-    "--drain",
-    "1s",
-  ]);
-  const streams = await Promise.all(
-    Array.from(
-      { length: 4 },
-      async () => readSse(await fetch(`${command.url}/rep/changes`)),
-    ),
-  );
-  for (const stream of streams) await stream.pull();
-  const start = performance.now();
-  command.signal("SIGTERM");
-  const ends = await Promise.all(streams.map(async (stream) => {
-    await stream.next();
-    return performance.now() - start;
-  }));
-  const spread = Math.max(...ends) - Math.min(...ends);
-  assertGreaterOrEqual(spread, 500);
-  assertLess(Math.max(...ends), 5_000); // the machine may be busy
-  assertEquals(await command.ended(), 0);
-});
-
 for (const target of ["app.env", "."]) {
   Deno.test({
     name:

@@ -97,26 +97,6 @@ const FAILURES: readonly [
       `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
   ],
   [
-    "an invalid certificate",
-    async ({ directory }) => {
-      await directory.write("cert.pem", "no certificate");
-      await directory.write("key.pem", "no key");
-      return [
-        "--port",
-        "0",
-        "--tls-cert",
-        directory.at("cert.pem"),
-        "--tls-key",
-        directory.at("key.pem"),
-      ];
-    },
-    1,
-    ({ directory }) =>
-      `Cannot use --tls-cert "${directory.at("cert.pem")}" with --tls-key "${
-        directory.at("key.pem")
-      }"`,
-  ],
-  [
     "a trigger that cannot be set up",
     (
       { directory },
@@ -130,13 +110,6 @@ const FAILURES: readonly [
     ],
     2,
     ({ directory }) => `Cannot watch ${directory.at("missing")}`,
-  ],
-  [
-    "a directory that is not there",
-    ({ directory }) => ["--port", "0", "--static-dir", directory.at("missing")],
-    1,
-    ({ directory }) =>
-      `Cannot serve the directory "${directory.at("missing")}"`,
   ],
 ];
 
@@ -196,20 +169,6 @@ Deno.test("rep.listening names the path under which everything is served", async
   assertEquals(
     (await (await fetch(`${command.url}/rep/health`)).json()).status,
     "healthy",
-  );
-});
-
-Deno.test("a start that fails because of an invalid option is logged in the configured format", async () => {
-  const message =
-    'Cannot read --port: expected an integer from 0 to 65535, got "x"';
-  const { code, stdout, stderr } = await runCommand([
-    "--port=x",
-    "--log-format=text",
-  ]);
-  assertEquals([code, stderr.trim()], [2, message]);
-  assertStringIncludes(
-    stdout,
-    ` ERROR rep.start.failed detail=${JSON.stringify(message)}`,
   );
 });
 
@@ -287,13 +246,15 @@ function silentServer(): { url: string; close(): void } & Disposable {
   };
 }
 
-/** Fetches as soon as something listens. */
+/** Fetches as soon as something listens: for a minute at most. */
 async function fetchWhenBound(url: string): Promise<Response> {
+  const end = performance.now() + 60_000;
   for (;;) {
     try {
       return await fetch(url);
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error; // nothing listens yet
+      const isWaiting = error instanceof TypeError; // nothing listens yet
+      if (!isWaiting || performance.now() > end) throw error;
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
   }

@@ -3,7 +3,6 @@ import { writeVariables } from "../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp } from "./_gateway.ts";
-import { countedStore, fallibleStore } from "./_store.ts";
 
 Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
@@ -51,42 +50,4 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   assertEquals(rejected?.issues, [
     "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
   ]);
-});
-
-Deno.test("a gateway that cannot read the store at startup publishes once it can, even if no variable is stored", async () => {
-  const inner = memoryStore();
-  let isDown = true;
-  const store = fallibleStore(inner, () => isDown);
-  const clock = new FakeClock();
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    store,
-    clock,
-    random: () => 0,
-  });
-  isDown = false;
-  await clock.tick(5_000);
-  const reader = await gate.listen({ "last-event-id": "0" });
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["1"]);
-  await reader.close();
-});
-
-Deno.test("a write to the store is reloaded after a random time of up to 500 ms, so that not all processes reload at once", async () => {
-  const store = countedStore(memoryStore());
-  const clock = new FakeClock();
-  await using _gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    store,
-    clock,
-    random: () => 0.5,
-  });
-  await writeVariables(store, new Map([["A", "2"]]), {
-    clock,
-    random: () => 0,
-    ifId: undefined,
-  });
-  await clock.tick(0);
-  store.reset();
-  await clock.tick(249);
-  assertEquals(store.counts.list, 0);
-  await clock.tick(1);
-  assertEquals(store.counts.list > 0, true);
 });

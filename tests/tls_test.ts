@@ -154,21 +154,6 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
   assertEquals(await statusOf(tls), "healthy");
 });
 
-Deno.test("GET /metrics has the end of the certificate that is in use", async () => {
-  const port = findFreePort();
-  await using tls = await startTlsCommand(["--health-port", String(port)]);
-  const series = async () => {
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    return /^rep_tls_not_after_timestamp_seconds (.+)$/m.exec(text)?.[1];
-  };
-  const end = String(Date.UTC(2126, 9, 29, 12, 39, 13) / 1_000); // openssl x509 -in localhost.crt -noout -enddate
-  assertEquals(await series(), end);
-  await tls.directory.write("cert.pem", "half a certif");
-  tls.command.signal("SIGHUP");
-  await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
-  assertEquals(await series(), end);
-});
-
 Deno.test("a renewed certificate needs the permission for the port only", async () => {
   const port = String(findFreePort());
   const permissions = [

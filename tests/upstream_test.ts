@@ -166,49 +166,6 @@ for (const [upstream, accepted, expected] of CODINGS) {
   });
 }
 
-Deno.test("an upstream may send parts of a page in any coding, but not what may be a page itself", async () => {
-  const asked: (string | null)[] = [];
-  const zstd = new Uint8Array(zstdCompressSync("let a;"));
-  await using proxied = await proxy(({ headers }) => {
-    asked.push(headers.get("accept-encoding"));
-    return new Response(zstd, {
-      headers: {
-        "content-type": "text/javascript",
-        "content-encoding": "zstd",
-      },
-    });
-  });
-  const requests: [
-    destination: string | undefined,
-    mode: string,
-    expected: string,
-  ][] = [
-    ["script", "no-cors", "gzip, br, zstd"],
-    ["image", "no-cors", "gzip, br, zstd"],
-    ["empty", "cors", "gzip, br, zstd"],
-    ["empty", "navigate", "gzip, br"], // a service worker passes a navigation on
-    ["document", "navigate", "gzip, br"],
-    ["iframe", "navigate", "gzip, br"],
-    [undefined, "no-cors", "gzip, br"],
-  ];
-  for (const [destination, mode] of requests) {
-    const headers = {
-      "accept-encoding": "gzip, br, zstd",
-      "sec-fetch-mode": mode,
-    };
-    const response = await proxied.gate.ask("/a.js", {
-      headers: destination === undefined
-        ? headers
-        : { ...headers, "sec-fetch-dest": destination },
-    });
-    assertEquals([
-      await response.bytes(),
-      response.headers.get("content-encoding"),
-    ], [zstd, "zstd"]);
-  }
-  assertEquals(asked, requests.map(([, , expected]) => expected));
-});
-
 Deno.test("a page that arrives plain leaves plain, since only the upstream knows its secrets", async () => {
   await using proxied = await proxy(() => page());
   const response = await proxied.gate.ask("/", {
@@ -244,37 +201,6 @@ Deno.test("a compressed page that is rendered in parts arrives in parts", async 
   encoder.end("second");
   while (!text.includes("second")) text += (await reader.read()).value;
   assertEquals(withoutScript(text), "<head></head><p>firstsecond");
-});
-
-Deno.test("a compressed fragment that a script requests is forwarded byte for byte", async () => {
-  const bytes = new Uint8Array(gzipSync(HTML));
-  await using proxied = await proxy(() =>
-    page({ "content-encoding": "gzip", "etag": '"own"' }, bytes)
-  );
-  const headers = { "accept-encoding": "gzip", "sec-fetch-dest": "empty" };
-  const response = await proxied.gate.ask("/", { headers });
-  const { "content-encoding": coding, etag } = Object.fromEntries(
-    response.headers,
-  );
-  assertEquals([coding, etag, await response.bytes()], [
-    "gzip",
-    '"own"',
-    bytes,
-  ]);
-});
-
-Deno.test("a stream of events is never compressed", async () => {
-  const headers = { "content-type": "text/event-stream" };
-  await using proxied = await proxy(() =>
-    new Response("data: 1\n\n", { headers })
-  );
-  const response = await proxied.gate.ask("/events", {
-    headers: { "accept-encoding": "gzip, br" },
-  });
-  assertEquals([
-    response.headers.get("content-encoding"),
-    await response.text(),
-  ], [null, "data: 1\n\n"]);
 });
 
 Deno.test("a response that is not a page is forwarded byte for byte, and so are preconditions and ranges", async () => {
@@ -336,44 +262,6 @@ Deno.test("paths under /rep/ never reach the upstream", async () => {
     await (await proxied.gate.ask(path)).text();
   }
   assertEquals(proxied.requests, []);
-});
-
-Deno.test("the upstream's own event stream is forwarded at once, and cancelled if the client disconnects", async () => {
-  const cancelled = Promise.withResolvers<void>();
-  const events = () =>
-    new ReadableStream({
-      start: (controller) =>
-        controller.enqueue(new TextEncoder().encode("data: x\n\n")),
-      cancel: () => cancelled.resolve(),
-    });
-  await using proxied = await proxy(() =>
-    new Response(events(), { headers: { "content-type": "text/event-stream" } })
-  );
-  const response = await proxied.gate.ask("/events");
-  const reader = response.body?.getReader();
-  assertEquals(
-    new TextDecoder().decode((await reader?.read())?.value),
-    "data: x\n\n",
-  );
-  await reader?.cancel();
-  await cancelled.promise;
-});
-
-Deno.test("an upstream that is down causes a 502, and the log contains the path", async () => {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const upstream = `http://127.0.0.1:${listener.addr.port}/`;
-  listener.close();
-  await using gate = await setUp({}, { upstream });
-  const response = await gate.ask("/page");
-  assertEquals([response.status, response.headers.get("content-type")], [
-    502,
-    "application/problem+json",
-  ]);
-  assertEquals((await response.text()).includes(upstream), false);
-  assertEquals(
-    gate.lines.find(({ msg }) => msg === "rep.upstream.failed")?.path,
-    "/page",
-  );
 });
 
 /** A response with a page, up to a number of bytes, as a raw text. */
@@ -449,25 +337,6 @@ for (const [name, status, response, html] of ODD_RESPONSES) {
   });
 }
 
-Deno.test("a 205 of an upstream arrives as a 204, for whose end no client waits", async () => {
-  await using upstream = scriptedUpstream(async (connection) => {
-    await connection.readHead();
-    await connection.write(
-      "HTTP/1.1 205 Reset Content\r\nContent-Type: text/html\r\nContent-Length: 0\r\n\r\n",
-    );
-  });
-  await using gate = await setUp({}, {
-    upstream: `http://127.0.0.1:${upstream.port}`,
-  });
-  await using server = serve((request, info) =>
-    gate.gateway.fetch(request, info)
-  );
-  const response = await fetch(server.url, {
-    signal: AbortSignal.timeout(5_000),
-  });
-  assertEquals([response.status, await response.text()], [204, ""]);
-});
-
 Deno.test("a broken body is one line of the log, and an error for the client", async () => {
   const gzip = "Content-Encoding: gzip\r\n";
   const bytes = await new Response(
@@ -521,29 +390,6 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   );
 });
 
-Deno.test("the log of the command consists of JSON lines, also if a client disconnects", async () => {
-  const received = Promise.withResolvers<void>();
-  const aborted = Promise.withResolvers<void>();
-  await using upstream = serve(async ({ url, signal }) => {
-    if (!url.endsWith("/slow")) return page();
-    signal.addEventListener("abort", () => aborted.resolve());
-    received.resolve();
-    await aborted.promise;
-    return page();
-  });
-  await using command = await startCommand(["--upstream", upstream.url]);
-  await (await fetch(command.url)).text();
-  const client = new AbortController();
-  const responding = fetch(`${command.url}/slow`, { signal: client.signal });
-  await received.promise;
-  client.abort();
-  await assertRejects(() => responding);
-  await aborted.promise;
-  command.signal("SIGTERM");
-  await command.ended();
-  assertEquals(command.output.filter((line) => !line.startsWith("{")), []);
-});
-
 Deno.test("the command in front of an upstream logs no warning, run from a registry and with deno serve", async () => {
   await using upstream = serve(() => page());
   const options = {
@@ -582,4 +428,47 @@ Deno.test("/livez, /readyz and /metrics on the public port are those of the upst
     assertEquals(texts, paths.map(() => [503, "upstream"]));
     assertEquals(proxied.requests.map(({ path }) => path).toSorted(), paths);
   }
+});
+
+Deno.test("an upstream may send parts of a page in any coding, but not what may be a page itself", async () => {
+  const asked: (string | null)[] = [];
+  const zstd = new Uint8Array(zstdCompressSync("let a;"));
+  await using proxied = await proxy(({ headers }) => {
+    asked.push(headers.get("accept-encoding"));
+    return new Response(zstd, {
+      headers: {
+        "content-type": "text/javascript",
+        "content-encoding": "zstd",
+      },
+    });
+  });
+  const requests: [
+    destination: string | undefined,
+    mode: string,
+    expected: string,
+  ][] = [
+    ["script", "no-cors", "gzip, br, zstd"],
+    ["image", "no-cors", "gzip, br, zstd"],
+    ["empty", "cors", "gzip, br, zstd"],
+    ["empty", "navigate", "gzip, br"], // a service worker passes a navigation on
+    ["document", "navigate", "gzip, br"],
+    ["iframe", "navigate", "gzip, br"],
+    [undefined, "no-cors", "gzip, br"],
+  ];
+  for (const [destination, mode] of requests) {
+    const headers = {
+      "accept-encoding": "gzip, br, zstd",
+      "sec-fetch-mode": mode,
+    };
+    const response = await proxied.gate.ask("/a.js", {
+      headers: destination === undefined
+        ? headers
+        : { ...headers, "sec-fetch-dest": destination },
+    });
+    assertEquals([
+      await response.bytes(),
+      response.headers.get("content-encoding"),
+    ], [zstd, "zstd"]);
+  }
+  assertEquals(asked, requests.map(([, , expected]) => expected));
 });

@@ -58,6 +58,26 @@ export class FakeClock implements Clock {
     this.#now = end;
     await settle();
   }
+
+  /**
+   * Advances the time step by step until a promise is settled, whose value it returns.
+   *
+   * @throws {Error} If it takes more than 10,000 steps.
+   */
+  async tickUntil<T>(promise: Promise<T>, stepMs: number): Promise<T> {
+    let isSettled = false;
+    const settling = promise.finally(() => isSettled = true);
+    settling.catch(() => {}); // it is awaited below
+    for (let steps = 0; !isSettled; steps++) {
+      if (steps === 10_000) {
+        throw new Error(
+          `Cannot wait longer: expected it to happen in ${steps} steps`,
+        );
+      }
+      await this.tick(stepMs);
+    }
+    return await settling;
+  }
 }
 
 /**

@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { publicHash, shortHash } from "../../src/values/hash.ts";
@@ -43,18 +42,6 @@ Deno.test("a replica logs that another configuration is active, and publishes it
   ]);
   assertEquals(superseded(own.lines), 1);
   await stream.close();
-});
-
-Deno.test("a replica logs once that another configuration is active if it is already when it joins", async () => {
-  const options = {
-    store: memoryStore(),
-    clock: new FakeClock(),
-    random: () => 0,
-  };
-  await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
-  await using _next = await setUp({ REP_PUBLIC_A: "next" }, options);
-  await using again = await setUp({ REP_PUBLIC_A: "old" }, options);
-  assertEquals(superseded(again.lines), 1);
 });
 
 /** Returns the lines about which configuration is active. */
@@ -130,34 +117,6 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   ]);
 });
 
-Deno.test("a replica says that a configuration is superseded once it could be announced", async () => {
-  const clock = new FakeClock();
-  let isDown = false;
-  const options = {
-    store: fallibleStore(memoryStore(), () => isDown),
-    clock,
-    random: () => 0,
-  };
-  await using _old = await setUp({ REP_PUBLIC_A: "old" }, options);
-  await using _newer = await setUp({ REP_PUBLIC_A: "newer" }, options);
-  await using gate = await setUp({ REP_PUBLIC_A: "newer" }, options);
-  await clock.tick(PERIOD_MS);
-  isDown = true;
-  await clock.tick(PERIOD_MS);
-  await gate.set({ REP_PUBLIC_A: "old" });
-  isDown = false;
-  await clock.tick(2 * PERIOD_MS);
-  const [old, newer] = [
-    await hashOf({ A: "old" }),
-    await hashOf({ A: "newer" }),
-  ];
-  assertEquals(standing(gate.lines), [
-    ["rep.rollout.active", newer, undefined],
-    ["rep.config.not_published", old, newer],
-    ["rep.rollout.superseded", old, newer],
-  ]);
-});
-
 Deno.test("a replica warns that its configuration replaces a newer one whose processes are dead, but not of one that was stopped", async () => {
   const [old, newer] = [
     await hashOf({ A: "old" }),
@@ -190,19 +149,6 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
       { level, configuration, replaces, detail },
     ) => [level, configuration, replaces, detail]);
     assertEquals(found, [[...expected]], ending);
-  }
-});
-
-Deno.test("a replica announces its instance ID, if it has one", async () => {
-  for (const instanceId of ["host:8080", undefined]) {
-    const store = memoryStore();
-    await using _gate = await setUp({}, {
-      store,
-      clock: new FakeClock(),
-      instanceId,
-    });
-    const members = await store.list<Member>(["member"]);
-    assertEquals(members.map(({ value }) => value.instanceId), [instanceId]);
   }
 });
 

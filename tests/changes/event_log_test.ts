@@ -12,8 +12,7 @@ import { retryConflicts } from "../../src/store/commits.ts";
 import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { countedStore } from "../_store.ts";
-import { appendUpdates, createEventLog, saidBy } from "../_event_log.ts";
+import { createEventLog, saidBy } from "../_event_log.ts";
 
 const STORES: Record<string, () => Promise<Store>> = {
   memory: () => Promise.resolve(memoryStore()),
@@ -136,20 +135,6 @@ testLog(
 );
 
 testLog(
-  "EventLog.append() returns undefined if another process has written since the state was read",
-  100,
-  async ({ log, put, all }) => {
-    const state = await log.state();
-    await put(target({ A: "1" }));
-    assertEquals(
-      await appendUpdates(log, [{ name: "A", value: "2" }], state),
-      undefined,
-    );
-    assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
-  },
-);
-
-testLog(
   "commitDifference() appends a change once if several processes publish it",
   100,
   async ({ put, all }) => {
@@ -217,24 +202,6 @@ testLog(
       { id: 1_003_000, name: "GONE" },
     ]);
     assertEquals((await log.newest(1))[0]?.value, "60");
-  },
-);
-
-testLog(
-  "EventLog is bounded by the number of variables, however often they change",
-  10,
-  async ({ put, store }) => {
-    for (let round = 0; round < 30; round++) {
-      await put(
-        target(
-          Object.fromEntries(
-            ["A", "B", "C", "D", "E"].map((name) => [name, String(round)]),
-          ),
-        ),
-      );
-    }
-    assert((await store.list(["event"])).length <= 10 + 1 + 5);
-    assertEquals((await store.list(["state"])).length, 5);
   },
 );
 
@@ -332,35 +299,6 @@ Deno.test("difference() treats a deleted variable that is set again as an update
     [{ name: "A", value: "" }],
   );
   assertEquals(difference({ head: undefined, events }, target({})), []);
-});
-
-Deno.test("EventLog does not read its state to compact thousands of events, and once to delete their values", async () => {
-  const store = countedStore(memoryStore());
-  const log = createEventLog(store, new FakeClock(1_000), 100);
-  const values = (round: number) =>
-    Array.from(
-      { length: 2_500 },
-      (_, i) => ({ name: `V${i}`, value: `${round}` }),
-    );
-  await appendUpdates(log, values(1));
-  const appended = (await appendUpdates(log, values(2)))!;
-  assertEquals(appended, await log.state());
-  store.reset();
-  await log.compact(appended);
-  assertEquals([store.counts.list, store.counts.get], [
-    Math.ceil(4_900 / 500),
-    0,
-  ]); // only the events, in portions
-
-  const names = new Set(values(1).map(({ name }) => name));
-  await appendUpdates(log, values(3));
-  const state = await log.state();
-  store.reset();
-  assertEquals(await log.deleteValues(names, state), true);
-  assertEquals([store.counts.list, (await store.list(["event"])).length], [
-    1,
-    2_500,
-  ]);
 });
 
 function seeded(seed: number): () => number {

@@ -1,61 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { Hub } from "../../src/changes/hub.ts";
-import { Tail } from "../../src/changes/tail.ts";
-import { noMetrics } from "../../src/observe/metrics.ts";
-import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { captureLog, setUp } from "../_gateway.ts";
-import { createEventLog } from "../_event_log.ts";
-
-/** A clock whose time can be made unreadable. */
-class FailingClock extends FakeClock {
-  isBroken = false;
-
-  override monotonic(): number {
-    if (this.isBroken) throw new TypeError("broken clock");
-    return super.monotonic();
-  }
-}
-
-Deno.test("Hub logs an error of its timer and sends the next heartbeat", async () => {
-  const clock = new FailingClock(1_000);
-  const { log, lines } = captureLog();
-  const tail = new Tail(createEventLog(memoryStore(), clock));
-  await tail.readNew();
-  const limits = {
-    maxStreams: 1,
-    maxStreamsPerClient: 1,
-    maxStreamAgeMs: 60_000,
-  };
-  const hub = new Hub(tail, {
-    clock,
-    log,
-    random: () => 0,
-    metrics: noMetrics,
-    ...limits,
-  });
-  const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
-  const reader = hub.subscribe(client, { cursor: 0, skipsOutdated: false })
-    .pipeThrough(new TextDecoderStream())
-    .getReader();
-  await reader.read();
-  await clock.tick(0);
-
-  const heartbeat = reader.read();
-  clock.isBroken = true;
-  await clock.tick(1_000).catch(() => {});
-  clock.isBroken = false;
-  await clock.tick(15_000);
-  assertEquals((await heartbeat).value, ": heartbeat\nid: 0\n\n");
-  assertEquals(lines.map(({ level, msg }) => [level, msg]), [[
-    "ERROR",
-    "rep.task.failed",
-  ]]);
-
-  await hub.close(0);
-  await reader.cancel();
-  await tail.close();
-});
+import { setUp } from "../_gateway.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();

@@ -69,11 +69,8 @@ for (
 ) {
   Deno.test(`Publisher logs every change once if the second commit of a publication ${what}`, async () => {
     const clock = new FakeClock();
-    let isStarted = false;
-    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock })
-      .finally(() => isStarted = true);
-    while (!isStarted) await clock.tick(100); // the attempt after a conflict begins after a pause
-    await using gate = await starting;
+    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock });
+    await using gate = await clock.tickUntil(starting, 100); // the attempt after a conflict begins after a pause
     await clock.tick(5_000);
     const keys = gate.lines.filter(({ msg }) => msg === "rep.config.changed")
       .map(({ key }) => `REP_PUBLIC_${key}`);

@@ -54,14 +54,6 @@ function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-Deno.test("ReplayPages reads each event once, however large the events are", async () => {
-  for (const bytes of [10, 1_000, 60_000]) {
-    const { pages, reads } = await setUp(400, bytes);
-    assertEquals(await idsAfter(pages, 0), range(1, 400));
-    assertEquals(reads.events, 400, `values of ${bytes} bytes`);
-  }
-});
-
 Deno.test("ReplayPages shares what it reads between streams, at the same time and later", async () => {
   const { pages, reads } = await setUp(300, 10_000);
   const cursors = [0, 0, 3, 7, 0];
@@ -99,15 +91,4 @@ Deno.test("ReplayPages does not keep values that were deleted, not even if they 
   });
   await pages.after(0, CHUNK_BYTES);
   assertEquals(reads.lists, 3); // the first, the one that was under way, and that one again
-});
-
-Deno.test("ReplayPages reads again after an error", async () => {
-  const { pages, onRead } = await setUp(3, 10);
-  onRead(() => Promise.reject(new Error("down")));
-  assertEquals(
-    await pages.after(0, CHUNK_BYTES).catch((error: Error) => error.message),
-    "down",
-  );
-  onRead(() => Promise.resolve());
-  assertEquals(await idsAfter(pages, 0), [1, 2, 3]);
 });

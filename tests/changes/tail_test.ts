@@ -74,34 +74,6 @@ function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
-for (
-  const [count, oldest] of [[0, 0], [499, 0], [500, 0], [501, 1], [
-    600,
-    100,
-  ]] as const
-) {
-  Deno.test(`Tail caches events ${oldest + 1} to ${count} of a log with ${count} events at first`, async () => {
-    const { tail } = await setUp(count);
-    await tail.readNew();
-    assertEquals([oldestIn(tail), tail.head], [oldest, count * 1_000]);
-    assertEquals(cachedIds(tail), range(oldest + 1, count));
-    await tail.close();
-  });
-}
-
-Deno.test("Tail caches up to 20,000 events, and then the newest 10,000", async () => {
-  const { tail, append } = await setUp(1);
-  await tail.readNew();
-  await append(2, 20_000);
-  await tail.readNew();
-  assertEquals([oldestIn(tail), cachedIds(tail).length], [0, 20_000]);
-  await append(20_001, 20_001);
-  await tail.readNew();
-  assertEquals(oldestIn(tail), 10_001);
-  assertEquals(cachedIds(tail), range(10_002, 20_001));
-  await tail.close();
-});
-
 Deno.test("Tail caches up to 16 MiB, and then the newest 8 MiB", async () => {
   const { tail, append } = await setUp(1, 60_000);
   await tail.readNew();
@@ -155,29 +127,5 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
     await reader.cancel();
   }
   await hub.close(0);
-  await tail.close();
-});
-
-Deno.test("Tail's state is not ahead of its head if an event is published while it loads", async () => {
-  const clock = new FakeClock(1);
-  const inner = memoryStore();
-  const log = createEventLog(inner, clock);
-  const publishNext = async (value: string) =>
-    void await appendUpdates(log, [{ name: "A", value }]);
-  await publishNext("1");
-  let lists = 0;
-  const store: Store = {
-    ...delegate(inner),
-    async list(prefix, options) {
-      if (++lists > 2) throw new Error("down"); // so that only the first reading counts
-      const entries = await inner.list(prefix, options);
-      await publishNext(`after read ${lists}`);
-      return entries as never;
-    },
-  };
-  const tail = new Tail(createEventLog(store, clock));
-  await tail.readNew().catch(() => {});
-  assertEquals(tail.state.map(({ id }) => id), [2_000]);
-  assertEquals(tail.head, 2_000);
   await tail.close();
 });

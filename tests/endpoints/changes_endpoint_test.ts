@@ -1,10 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
-import type { GatewayOptions } from "../../src/options.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { delegate, fallibleStore } from "../_store.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
+import { fallibleStore, remoteStore } from "../_store.ts";
 import { type Message, readSse, type SseReader } from "../_sse.ts";
 
 function update(key: string, value: string, id: number): Message {
@@ -187,16 +186,25 @@ Deno.test("a stream replays every event after the Last-Event-ID, in order, and c
   await reader.close();
 });
 
-Deno.test("the first id is the client's own, so that it misses nothing if it is disconnected during the replay", async () => {
+Deno.test("the first id is the client's own or its page's, so that it misses nothing if it is disconnected during the replay", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
     clock: new FakeClock(T),
     random: () => 0,
   });
   await gate.set({ REP_PUBLIC_A: "1" });
-  const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
-  await reader.pull();
-  assertEquals(reader.text(), `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`);
-  await reader.close();
+  for (
+    const reader of [
+      await gate.listen({ "last-event-id": String(idAt(0)) }),
+      await gate.listen({}, `?last_event_id=${idAt(0)}`),
+    ]
+  ) {
+    await reader.pull();
+    assertEquals(
+      reader.text(),
+      `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`,
+    );
+    await reader.close();
+  }
 });
 
 /** The events with which a stream begins, for each kind of position: A changes twice and B once. */
@@ -295,213 +303,44 @@ Deno.test("a stream with an invalid cursor begins with the newest event of each 
   await reader.close();
 });
 
-/** Publishes A and B, then five changes: the values of A are 0, 1, 2, 3; B is deleted; C is added. */
-async function setUpHistory(options: GatewayOptions = {}) {
-  const gate = await setUp({ REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" }, {
-    clock: new FakeClock(T),
-    ...options,
-  });
-  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
-  await gate.set({ REP_PUBLIC_A: "2" }); // two events
-  await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "0" });
-  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "0" });
-  return gate;
-}
-
-const HISTORY = {
-  a1: update("A", "1", idAt(2)),
-  a2: update("A", "2", idAt(3)),
-  b: deletion("B", idAt(4)),
-  c: update("C", "0", idAt(5)),
-  a3: update("A", "3", idAt(6)),
-};
-
-/** What a stream sends before the next change. */
-async function messagesBeforeNext(
-  gate: TestGateway,
-  headers: HeadersInit,
-  query: string,
-): Promise<Message[]> {
-  const reader = await gate.listen(headers, query);
-  await reader.pull();
-  const seen: Message[] = [];
-  for (
-    let count = 0;
-    count < 10 && seen.at(-1)?.id !== HISTORY.a3.id;
-    count++
-  ) seen.push(...await reader.take(1));
-  await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
-  assertEquals(await reader.take(1), [update("A", "4", idAt(7))]);
-  await reader.close();
-  return seen;
-}
-
-Deno.test("a stream with a page's cursor begins with the newest event of each variable that changed since", async () => {
-  const { b, c, a3 } = HISTORY;
-  const cases = [[idAt(0), [b, c, a3]], [idAt(2), [b, c, a3]], [idAt(4), [
-    c,
-    a3,
-  ]], [idAt(5), [a3]]] as const;
-  for (const [cursor, expected] of cases) {
-    await using gate = await setUpHistory();
-    assertEquals(
-      await messagesBeforeNext(gate, {}, `?last_event_id=${cursor}`),
-      [...expected],
-    );
-  }
-});
-
-Deno.test("a reconnecting stream begins with every event since the Last-Event-ID, whatever the page's cursor", async () => {
-  const { a1, a2, b, c, a3 } = HISTORY;
-  const cases = [[idAt(1), [a1, a2, b, c, a3]], [idAt(3), [b, c, a3]]] as const;
-  for (const [cursor, expected] of cases) {
-    for (
-      const query of [
-        "",
-        `?last_event_id=${idAt(0)}`,
-        `?last_event_id=${idAt(5)}`,
-        "?last_event_id=abc",
-      ]
-    ) {
-      await using gate = await setUpHistory();
-      assertEquals(
-        await messagesBeforeNext(
-          gate,
-          { "last-event-id": String(cursor) },
-          query,
-        ),
-        [...expected],
-      );
-    }
-  }
-});
-
-Deno.test("a page that subscribes again with the cursor in its payload does not see old values again", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "one" }, {
-    clock: new FakeClock(T),
-  });
-  const query = `?last_event_id=${idAt(0)}`;
-  const first = await gate.listen({}, query);
-  await first.pull();
-  const seen = first.take(3); // reads on, as a browser does
-  for (const value of ["two", "three", "four"]) {
-    await gate.set({ REP_PUBLIC_A: value });
-  }
-  assertEquals((await seen).map(({ data }) => data.value), [
-    "two",
-    "three",
-    "four",
-  ]);
-  await first.close();
-  const second = await gate.listen({}, query);
-  assertEquals(await second.take(1), [update("A", "four", idAt(3))]);
-  await gate.set({ REP_PUBLIC_A: "five" });
-  assertEquals(await second.take(1), [update("A", "five", idAt(4))]);
-  await second.close();
-});
-
-Deno.test("the first id for a page's cursor is that cursor, so that a client that is cut off misses nothing", async () => {
-  await using gate = await setUpHistory({ random: () => 0 });
-  const cut = await gate.listen({}, `?last_event_id=${idAt(0)}`);
-  await cut.pull();
-  assertEquals(cut.text(), `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`);
-  await cut.close();
-});
-
-Deno.test("a page's cursor that is older than the events in memory needs no read of the store", async () => {
-  const inner = memoryStore();
-  let isDown = false;
-  const store = fallibleStore(inner, () => isDown);
-  const clock = new FakeClock(T);
-  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
-  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
-  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
-  isDown = true;
-  const reader = await gate.listen({}, `?last_event_id=${idAt(0)}`);
-  assertEquals(await reader.take(1), [update("A", "700", idAt(700))]);
-  await reader.close();
-  isDown = false;
-});
-
-Deno.test("a change of many variables reaches a page's stream in chunks of at most 64 KiB", async () => {
-  const values = Object.fromEntries(
-    Array.from(
-      { length: 100 },
-      (_, i) => [`REP_PUBLIC_V${i}`, "x".repeat(2_000)],
-    ),
-  );
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
-    clock: new FakeClock(T),
-  });
-  await gate.set({ REP_PUBLIC_A: "0", ...values });
-  for (const cursor of [String(idAt(0)), "nonsense"]) {
-    const response = await gate.ask(`/rep/changes?last_event_id=${cursor}`);
-    const reader = response.body!.getReader();
-    await reader.read();
-    const sizes = [];
-    for (let i = 0; i < 3; i++) {
-      sizes.push((await reader.read()).value?.length ?? 0);
-    }
-    assert(
-      sizes.every((size) => size > 60_000 && size <= 64 << 10),
-      `${sizes}`,
-    );
-    await reader.cancel();
+Deno.test("a page's stream begins with the newest event of each variable that changed since, deletions included", async () => {
+  const b = deletion("B", idAt(4));
+  const c = update("C", "0", idAt(5));
+  const a = update("A", "3", idAt(6));
+  const cases: [cursor: number, events: Message[]][] = [
+    [idAt(0), [b, c, a]],
+    [idAt(2), [b, c, a]],
+    [idAt(4), [c, a]],
+    [idAt(5), [a]],
+  ];
+  for (const [cursor, events] of cases) {
+    const clock = new FakeClock(T);
+    const variables = { REP_PUBLIC_A: "0", REP_PUBLIC_B: "0" };
+    await using gate = await setUp(variables, { clock });
+    await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "0" });
+    await gate.set({ REP_PUBLIC_A: "2" }); // two events
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_C: "0" });
+    await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "0" });
+    const reader = await gate.listen({}, `?last_event_id=${cursor}`);
+    assertEquals(await reader.take(events.length), events);
+    await gate.set({ REP_PUBLIC_A: "4", REP_PUBLIC_C: "0" });
+    assertEquals(await reader.take(1), [update("A", "4", idAt(7))]);
+    await reader.close();
   }
 });
 
 Deno.test("a cursor that another process has just issued is valid", async () => {
-  const store = memoryStore();
-  const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
-    store: withoutNotifications(store),
-    clock,
-  });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, {
-    store: withoutNotifications(store),
-    clock,
-  });
+  const options = {
+    store: remoteStore(memoryStore()),
+    clock: new FakeClock(T),
+    random: () => 0,
+  };
+  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, options);
+  await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
   await ahead.set({ REP_PUBLIC_A: "1" });
   const reader = await behind.listen({ "last-event-id": String(idAt(1)) });
   await reader.pull();
-  assertMatch(
-    reader.text(),
-    new RegExp(`^retry: \\d+\n: connected\nid: ${idAt(1)}\n\n$`),
-  );
-  await reader.close();
-});
-
-Deno.test("a cursor of another gateway with a store of its own is recognized, although it is in the past", async () => {
-  const clock = new FakeClock(T);
-  const setUpAlone = (random: number) =>
-    setUp({ REP_PUBLIC_A: "1" }, { clock, random: () => random });
-  await using one = await setUpAlone(0.1);
-  await using other = await setUpAlone(0.2);
-  clock.jump(1_000);
-  await other.set({ REP_PUBLIC_A: "missed" });
-  clock.jump(1_000);
-  await one.set({ REP_PUBLIC_A: "2" });
-  const reader = await one.listen({ "last-event-id": "0" });
-  const cursor = String((await reader.take(2)).at(-1)?.id);
-  clock.jump(1_000);
-  await other.set({ REP_PUBLIC_A: "missed", REP_PUBLIC_B: "1" });
-  for (
-    const [headers, query] of [[{ "last-event-id": cursor }, ""], [
-      {},
-      `?last_event_id=${cursor}`,
-    ]] as const
-  ) {
-    const reconnected = await other.listen(headers, query);
-    assertEquals(
-      (await reconnected.take(2)).map(({ data }) => [data.key, data.value]),
-      [["A", "missed"], ["B", "1"]],
-    );
-    assertMatch(
-      reconnected.text(),
-      /^: unknown event id; sending the full public state$/m,
-    );
-    await reconnected.close();
-  }
+  assertEquals(reader.text(), `retry: 2000\n: connected\nid: ${idAt(1)}\n\n`);
   await reader.close();
 });
 
@@ -535,64 +374,61 @@ async function restart(
 
 const STATE = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" };
 
-Deno.test("a page that has received no event is sent nothing after a restart that changed nothing", async () => {
-  const { page, after } = await restart(STATE);
-  await using _after = after;
-  const stream = await after.listen(
-    { "last-event-id": page.cursor },
-    page.query,
-  );
-  await stream.pull();
-  await after.set({ ...STATE, REP_PUBLIC_B: "3" });
-  assertEquals((await stream.take(1)).map(({ data }) => data.value), ["3"]);
-  await stream.close();
-});
-
-/** What makes a client need the whole state after a restart with an empty store. */
-const WITHOUT_STATE: Record<
-  string,
-  (
-    page: { query: string; cursor: string },
-  ) => [headers: HeadersInit, query: string]
-> = {
-  "its page has other values": (
-    { query, cursor },
-  ) => [{ "last-event-id": cursor }, query.replace(/state=.*/, "state=x")],
-  "it has received an event": (
-    { query, cursor },
-  ) => [{ "last-event-id": String(Number(cursor) + 1_000) }, query],
-  "it subscribes again with its page's URL": ({ query }) => [{}, query],
-  "its page has no digest": (
-    { query, cursor },
-  ) => [{ "last-event-id": cursor }, query.replace(/&state=.*/, "")],
+/** What a client of a page is sent after a restart with an empty store, by what it has. */
+const AFTER_RESTART: Record<string, {
+  after?: Record<string, string>;
+  ask: (page: { query: string; cursor: string }) => [HeadersInit, string];
+  values: string[];
+}> = {
+  "its page has the same values": {
+    ask: ({ query, cursor }) => [{ "last-event-id": cursor }, query],
+    values: [],
+  },
+  "a value has changed": {
+    after: { ...STATE, REP_PUBLIC_B: "3" },
+    ask: ({ query, cursor }) => [{ "last-event-id": cursor }, query],
+    values: ["1", "3"],
+  },
+  "its page has other values": {
+    ask: ({ query, cursor }) => [
+      { "last-event-id": cursor },
+      query.replace(/state=.*/, "state=x"),
+    ],
+    values: ["1", "2"],
+  },
+  "its page has no digest": {
+    ask: ({ query, cursor }) => [
+      { "last-event-id": cursor },
+      query.replace(/&state=.*/, ""),
+    ],
+    values: ["1", "2"],
+  },
+  "it has received an event": {
+    ask: ({ query, cursor }) => [
+      { "last-event-id": String(Number(cursor) + 1_000) },
+      query,
+    ],
+    values: ["1", "2"],
+  },
+  "it subscribes again with its page's URL": {
+    ask: ({ query }) => [{}, query],
+    values: ["1", "2"],
+  },
 };
 
-for (const [reason, of] of Object.entries(WITHOUT_STATE)) {
-  Deno.test(`a client is sent the whole state after a restart if ${reason}`, async () => {
-    const { page, after } = await restart(STATE);
-    await using _after = after;
-    const stream = await after.listen(...of(page));
-    assertEquals(
-      (await stream.take(2)).map(({ data }) => [data.key, data.value]),
-      [["A", "1"], ["B", "2"]],
-    );
+for (const [reason, { after, ask, values }] of Object.entries(AFTER_RESTART)) {
+  Deno.test(`after a restart with an empty store, a client is sent [${values}] if ${reason}`, async () => {
+    const restarted = await restart(after ?? STATE);
+    await using gate = restarted.after;
+    const stream = await gate.listen(...ask(restarted.page));
+    await stream.pull();
+    const messages = await stream.take(values.length);
+    await gate.set({ ...STATE, REP_PUBLIC_B: "next" });
+    messages.push(...await stream.take(1));
+    assertEquals(messages.map(({ data }) => data.value), [...values, "next"]);
     await stream.close();
   });
 }
-
-Deno.test("a client is sent the whole state after a restart that changed it", async () => {
-  const { page, after } = await restart({ ...STATE, REP_PUBLIC_B: "3" });
-  await using _after = after;
-  const stream = await after.listen(
-    { "last-event-id": page.cursor },
-    page.query,
-  );
-  assertEquals(
-    (await stream.take(2)).map(({ data }) => [data.key, data.value]),
-    [["A", "1"], ["B", "3"]],
-  );
-  await stream.close();
-});
 
 Deno.test("REP's SDK sees the current value after a change, an unsubscription and a change back", async () => {
   for (const restarts of [false, true]) {
@@ -621,31 +457,33 @@ Deno.test("REP's SDK sees the current value after a change, an unsubscription an
   }
 });
 
+/** A store without hints whose lists of events may fail. */
+function storeWithOutages() {
+  const inner = memoryStore();
+  const state = { isDown: false };
+  const operations = ["list"] as const;
+  const store = fallibleStore(inner, () => state.isDown, { operations });
+  return { inner, store, state };
+}
+
 Deno.test("a client whose cursor cannot be validated while the store is unavailable is told to reconnect", async () => {
-  const store = memoryStore();
-  let isDown = false;
-  const list: Store["list"] = (prefix, options) =>
-    isDown ? Promise.reject(new Error("down")) : store.list(prefix, options);
+  const { inner, store, state } = storeWithOutages();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
-    store: withoutNotifications(store),
+  const variables = { REP_PUBLIC_A: "0" };
+  await using ahead = await setUp(variables, {
+    store: remoteStore(inner),
     clock,
   });
-  const options = {
-    store: { ...withoutNotifications(store), list },
-    clock,
-    random: () => 0,
-  };
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, options);
+  await using behind = await setUp(variables, { store, clock });
   await ahead.set({ REP_PUBLIC_A: "1" });
-  isDown = true;
+  state.isDown = true;
   const cursor = { "last-event-id": String(idAt(1)) };
   const rejected = await behind.ask("/rep/changes", { headers: cursor });
   assertEquals(
     await rejected.text(),
     "retry: 5000\n: the store is unavailable; reconnect later\n\n",
   );
-  isDown = false;
+  state.isDown = false;
   await clock.tick(1_000);
   const reader = await behind.listen(cursor);
   await ahead.set({ REP_PUBLIC_A: "2" });
@@ -654,29 +492,21 @@ Deno.test("a client whose cursor cannot be validated while the store is unavaila
   await reader.close();
 });
 
-Deno.test("events of another process arrive by polling if the store does not notify", async () => {
-  const store = memoryStore();
+Deno.test("a stream that cannot catch up while the store is unavailable ends, and the client resumes at its cursor", async () => {
+  const { store, state } = storeWithOutages();
   const clock = new FakeClock(T);
-  await using ahead = await setUp({ REP_PUBLIC_A: "0" }, {
-    store: withoutNotifications(store),
-    clock,
-  });
-  await using behind = await setUp({ REP_PUBLIC_A: "0" }, {
-    store: withoutNotifications(store),
-    clock,
-  });
-  const reader = await behind.listen();
-  await reader.pull();
-  await ahead.set({ REP_PUBLIC_A: "1" });
+  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
+  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
+  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
+  state.isDown = true;
+  const cut = await gate.listen({ "last-event-id": String(idAt(0)) });
+  assertEquals(await cut.next(), undefined);
+  state.isDown = false;
   await clock.tick(1_000);
-  assertEquals(await reader.take(1), [update("A", "1", idAt(1))]);
+  const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
+  assertEquals((await reader.take(700)).at(-1), update("A", "700", idAt(700)));
   await reader.close();
 });
-
-/** Wraps a store so that it does not notify, as for writes of another process. */
-function withoutNotifications(store: Store): Store {
-  return { ...delegate(store), watch: () => () => {}, close: () => {} };
-}
 
 Deno.test("the transition from replay to live events loses and repeats nothing, whenever an event is published", async () => {
   for (let publishAt = 0; publishAt < 40; publishAt++) {
@@ -710,7 +540,7 @@ Deno.test("the transition loses and repeats nothing if an event is published dur
   const inner = memoryStore();
   let publishNext: (() => Promise<void>) | undefined;
   const store: Store = {
-    ...withoutNotifications(inner),
+    ...remoteStore(inner),
     async list(prefix, options) {
       const before = publishNext;
       publishNext = undefined;
@@ -899,32 +729,6 @@ Deno.test("a client cannot take more streams than maxStreamsPerClient, and leave
   await Promise.all([other.close(), again.close()]);
 });
 
-Deno.test("a stream beyond maxStreamsPerClient is told to reconnect, with a 200 that ends", async () => {
-  await using gate = await setUp({}, { maxStreams: 2, random: () => 0 });
-  const first = await openFrom(gate, "192.0.2.1");
-  const second = await openFrom(gate, "192.0.2.1");
-  assertEquals([second.status, await second.reader.pull()], [200, false]);
-  assertEquals(
-    second.reader.text(),
-    `retry: 5000\n: ${TOO_MANY_OF_CLIENT}\n\n`,
-  );
-  await first.reader.close();
-});
-
-Deno.test("maxStreamsPerClient counts the addresses of an IPv6 /64 as one client", async () => {
-  await using gate = await setUp({}, {
-    maxStreams: 10,
-    maxStreamsPerClient: 1,
-  });
-  const { comments, close } = await commentsFrom(gate, [
-    "2001:db8::1",
-    "2001:db8::2:1",
-    "2001:db8:0:1::1",
-  ]);
-  assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT, CONNECTED]);
-  await close();
-});
-
 Deno.test("maxStreamsPerClient counts the clients behind a trusted proxy by their own addresses", async () => {
   await using gate = await setUp({}, {
     maxStreamsPerClient: 1,
@@ -1002,18 +806,6 @@ Deno.test("rejected streams are logged at once, and then counted in one line per
   await Promise.all([close(), again.close()]);
 });
 
-Deno.test("close() logs the rejected streams that were only counted so far", async () => {
-  const gate = await setUp({}, { maxStreams: 2 });
-  const { close } = await commentsFrom(gate, Array(4).fill("2001:db8::1"));
-  await close();
-  await gate.gateway.close();
-  const lines = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
-  assertEquals(lines.map(({ client_ip, rejected }) => [client_ip, rejected]), [
-    ["2001:db8::1", 1],
-    ["2001:db8:0:0::/64", 2],
-  ]);
-});
-
 Deno.test("close() ends streams over the drain time, and rejects new ones with a retry", async () => {
   const clock = new FakeClock(T);
   const gate = await setUp({}, { clock, random: () => 0 });
@@ -1049,26 +841,4 @@ Deno.test("close() waits no longer when all clients have left", async () => {
   for (const reader of readers) await reader.close();
   await closed;
   assertEquals([clock.now(), clock.waiting], [T, 0]);
-});
-
-Deno.test("a stream that cannot catch up while the store is unavailable ends, and the client resumes at its cursor", async () => {
-  const inner = memoryStore();
-  let isDown = false;
-  const store: Store = {
-    ...withoutNotifications(inner),
-    list: (prefix, options) =>
-      isDown ? Promise.reject(new Error("down")) : inner.list(prefix, options),
-  };
-  const clock = new FakeClock(T);
-  await using first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
-  for (let i = 1; i <= 700; i++) await first.set({ REP_PUBLIC_A: String(i) });
-  await using gate = await setUp({ REP_PUBLIC_A: "700" }, { store, clock });
-  isDown = true;
-  const cut = await gate.listen({ "last-event-id": String(idAt(0)) });
-  assertEquals(await cut.next(), undefined);
-  isDown = false;
-  await clock.tick(1_000);
-  const reader = await gate.listen({ "last-event-id": String(idAt(0)) });
-  assertEquals((await reader.take(700)).at(-1), update("A", "700", idAt(700)));
-  await reader.close();
 });

@@ -68,10 +68,6 @@ const FIRST = {
   removed: "",
 };
 
-Deno.test("elect() assigns the first rank to the first process and activates its configuration", () => {
-  assertEquals(electWith([]), FIRST);
-});
-
 Deno.test("elect() assigns a new configuration a rank above all others, including those of dead members", () => {
   assertEquals(electWith([], { highestRank: 7 }), { ...FIRST, rank: 8 });
   assertEquals(
@@ -109,17 +105,6 @@ Deno.test("elect() takes the rank of a living member with the same configuration
     false,
     "1",
   ]);
-});
-
-Deno.test("elect() keeps an announced rank unless a peer has a lower one", () => {
-  const ranks = [
-    observation("1", { hash: "a", rank: 1 }),
-    observation("1", { hash: "a", rank: 9 }),
-    observation("1", { hash: "b", rank: 1 }),
-  ]
-    .map((other) => electWith([other], { rank: 4 }))
-    .map(({ rank, rankSource }) => [rank, rankSource]);
-  assertEquals(ranks, [[1, undefined], [4, undefined], [4, undefined]]);
 });
 
 Deno.test("elect() activates the configuration with the highest rank among those with a living process", () => {

@@ -65,13 +65,6 @@ Deno.test("printTable() truncates one column only", () => {
   ]);
 });
 
-Deno.test("printTable() makes columns as narrow as their cells", () => {
-  assertEquals(linesOf([["NAME", "VALUE"], ["A", "1"]], 1, 80), [
-    "NAME  VALUE",
-    "A     1",
-  ]);
-});
-
 Deno.test("printTable() counts wide characters as two columns, and combining marks as none", () => {
   assertEquals(
     linesOf(

@@ -1,5 +1,4 @@
 import { assertEquals } from "@std/assert";
-import { runCommand } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { run } from "./_run.ts";
 
@@ -81,38 +80,6 @@ Deno.test("typegen generates types for our client and REP's SDK, with which only
   });
   const { code, stderr } = await check.output();
   assertEquals([new TextDecoder().decode(stderr), code], ["", 0]);
-});
-
-Deno.test({
-  name: "typegen --out /dev/stdout prints the types, and --out /dev/full fails",
-  ignore: Deno.build.os === "windows",
-  async fn() {
-    await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
-    const { out } = await run([
-      "typegen",
-      "--manifest",
-      project.at("rep.yaml"),
-    ]);
-    const typegen = (path: string) =>
-      runCommand([
-        "typegen",
-        "--manifest",
-        project.at("rep.yaml"),
-        "--out",
-        path,
-      ]);
-    const { code, stdout, stderr } = await typegen("/dev/stdout");
-    assertEquals([code, stdout, stderr.trim()], [
-      0,
-      `${out.join("\n")}\n`,
-      "Wrote /dev/stdout",
-    ]);
-    const full = await typegen("/dev/full");
-    assertEquals([
-      full.code,
-      full.stderr.startsWith('Cannot write --out "/dev/full": No space left'),
-    ], [1, true]);
-  },
 });
 
 Deno.test("typegen prints the types without --out, with descriptions as comments", async () => {

@@ -145,18 +145,6 @@ Deno.test("validate checks the manifest alone if no variable is set, and says so
   ]]);
 });
 
-Deno.test("validate requires every variable as soon as one is set, of any tier", async () => {
-  await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
-  const manifest = project.at("rep.yaml");
-  const { code, err } = await run(["validate", "--manifest", manifest], {
-    REP_SERVER_RETRIES: "1",
-  });
-  assertEquals([code, err], [1, [
-    `Cannot find REP_PUBLIC_API_URL: the manifest "${manifest}" requires it, but it is not set`,
-    "Invalid: 1 issue",
-  ]]);
-});
-
 Deno.test("validate reports all issues of the manifest, the env files, the options and the variables", async () => {
   await using project = await TempDirectory.make({
     "rep.yaml":
@@ -221,14 +209,6 @@ Deno.test("validate warns of values that look like secrets without printing them
     });
     assertEquals([code, err], [1, [issue, "Invalid: 1 issue"]]);
   }
-});
-
-Deno.test("validate without anything to validate succeeds", async () => {
-  assertEquals(await run(["validate"]), {
-    code: 0,
-    out: [],
-    err: ["Valid: 0 variables"],
-  });
 });
 
 Deno.test("validate exits with 2 for an invalid command line", async () => {

@@ -32,20 +32,6 @@ Deno.test("writeFile() needs the permission to write the file, and no other", {
   }
 });
 
-Deno.test("writeFile() creates no directory that nobody asked for", async () => {
-  await using directory = await TempDirectory.make();
-  const path = directory.at("types/rep.d.ts");
-  const message = `Cannot write --out "${path}": the directory "${
-    directory.at("types")
-  }" does not exist`;
-  await assertRejects(
-    () => writeFile("--out", path, "text"),
-    ConfigurationError,
-    message,
-  );
-  assertEquals(await namesIn(directory), []);
-});
-
 Deno.test("writeFile() leaves a file as it was if the disk becomes full", async () => {
   await using directory = await TempDirectory.make({ "page.html": "before" });
   const { writeFile: write } = Deno;

@@ -35,16 +35,6 @@ Deno.test("readStart() recognizes --help and --version", async () => {
   );
 });
 
-Deno.test("readStart() returns help even if the environment is invalid", async () => {
-  assertEquals(
-    await readStart(["--help"], {
-      REP_GATEWAY_PORT: "x",
-      REP_GATEWAY_MANIFEST: "/nowhere",
-    }),
-    "help",
-  );
-});
-
 Deno.test("readStart() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
   const { options } = await serve([
@@ -66,14 +56,6 @@ Deno.test("readStart() prefers flags to the environment, and the environment to 
   );
 });
 
-Deno.test("readStart() reads the manifest that the environment names", async () => {
-  await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { options } = await serve([], {
-    REP_GATEWAY_MANIFEST: directory.at(".rep.yaml"),
-  });
-  assertEquals(options["session-key-ttl"], 20_000);
-});
-
 Deno.test("readStart() reports all issues of a manifest", async () => {
   const text = JSON.stringify({
     version: "1",
@@ -92,41 +74,6 @@ Deno.test("readStart() reports all issues of a manifest", async () => {
     'got "31s"',
     `Cannot use the manifest "${path}": version: expected a quoted version such as "0.1.0", got "1"`,
   ]);
-});
-
-Deno.test("readStart() rejects a manifest with a single issue", async () => {
-  await using directory = await TempDirectory.make({
-    ".rep.yaml": 'version: "0.1.0"\nvariables: { A: {} }',
-  });
-  const path = directory.at(".rep.yaml");
-  const error = await assertRejects(
-    () => serve(["--manifest", path]),
-    ConfigurationError,
-  );
-  assertEquals(error.issues, [
-    `Cannot use the manifest "${path}": variables.A.tier: expected one of public, sensitive, server, got nothing`,
-  ]);
-});
-
-Deno.test("readStart() rejects a manifest that does not exist", async () => {
-  await assertRejects(
-    () => serve(["--manifest=/nowhere/.rep.yaml"]),
-    ConfigurationError,
-    "/nowhere/.rep.yaml",
-  );
-});
-
-Deno.test("readStart() rejects an invalid value of a flag or an environment variable", async () => {
-  await assertRejects(
-    () => serve(["--port=x"]),
-    UsageError,
-    "Cannot read --port: expected an integer",
-  );
-  await assertRejects(
-    () => serve([], { REP_GATEWAY_SESSION_KEY_TTL: "31s" }),
-    UsageError,
-    'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "31s"',
-  );
 });
 
 Deno.test("readStart() reads the master key from the environment only", async () => {
@@ -177,15 +124,6 @@ Deno.test("readStart() says what a master key is if its file is missing or empty
       message,
     );
   }
-});
-
-Deno.test("readStart() warns about variables that are not options", async () => {
-  const { warnings } = await serve([], {
-    REP_GATEWAY_PROT: "1",
-    REP_GATEWAY_PORT: "9000",
-    REP_GATEWAY_SERVICE_HOST: "x",
-  });
-  assertEquals(warnings, ["REP_GATEWAY_PROT is not an option and is ignored"]);
 });
 
 Deno.test(
@@ -249,4 +187,14 @@ Deno.test("readStart() treats a health port that equals the port as not set, and
     assertEquals([healthPort, warnings], [undefined, [warning]]);
   }
   assertEquals((await serve(["--health-port=9000"])).warnings, []);
+});
+
+Deno.test("readStart() returns help even if the environment is invalid", async () => {
+  assertEquals(
+    await readStart(["--help"], {
+      REP_GATEWAY_PORT: "x",
+      REP_GATEWAY_MANIFEST: "/nowhere",
+    }),
+    "help",
+  );
 });

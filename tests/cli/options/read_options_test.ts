@@ -263,6 +263,8 @@ const VALUES: {
     "origins such as https://app.example.com, without wildcards, separated by commas",
     [
       "null",
+      "*",
+      "https://*.example.com",
       "a.example",
       "https://a.example/path",
       "https://a.example?x",
@@ -522,15 +524,6 @@ for (
   });
 }
 
-Deno.test("readOptions() accepts false and an empty list from the manifest", () => {
-  const manifest = { hot_reload: false, allowed_origins: [] };
-  const options = optionsOf([], { manifest });
-  assertEquals([options["hot-reload"], options["allowed-origins"]], [
-    false,
-    [],
-  ]);
-});
-
 Deno.test("readOptions() rejects a certificate without a key, and a key without a certificate", () => {
   const message = "Cannot use TLS: expected --tls-cert and --tls-key together";
   assertEquals(messageOf(() => optionsOf(["--tls-cert=a.pem"])), message);
@@ -539,12 +532,6 @@ Deno.test("readOptions() rejects a certificate without a key, and a key without 
     optionsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"],
     "b.pem",
   );
-});
-
-Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
-  const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
-  assertEquals(optionsOf([], { environment }).port, 8080);
-  assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);
 });
 
 Deno.test("readOptions() truncates long values in messages", () => {
@@ -588,10 +575,6 @@ Deno.test("parseCommandLine() accepts a value that begins with one dash", () => 
     "kv": "-",
     "env-file": "--x",
   });
-});
-
-Deno.test("parseCommandLine() does not use the next option as a value", () => {
-  assertEquals(flagsOf("--port", "--strict"), { port: "", strict: "true" });
 });
 
 for (
@@ -642,16 +625,6 @@ Deno.test("parseCommandLine() combines the values of a repeated list flag", () =
   );
 });
 
-Deno.test("readOptions() ignores the empty values of a repeated list flag", () => {
-  const [valid, empty] = [
-    "--allowed-origins=https://a.example",
-    "--allowed-origins=",
-  ];
-  for (const args of [[valid, empty], [empty, valid]]) {
-    assertEquals(optionsOf(args)["allowed-origins"], ["https://a.example"]);
-  }
-});
-
 for (
   const args of [["--allowed-origins"], ["--allowed-origins", "--strict"], [
     "-trusted-proxies",
@@ -664,21 +637,6 @@ for (
       /^Cannot read --[a-z-]+: expected .*, got nothing$/.test(message),
       true,
       message,
-    );
-  });
-}
-
-for (const origin of ["*", "https://*.example.com", "*.example.com"]) {
-  Deno.test(`readOptions() rejects ${origin} as an allowed origin`, () => {
-    const expected =
-      "origins such as https://app.example.com, without wildcards, separated by commas";
-    assertEquals(
-      messageOf(() =>
-        optionsOf([`--allowed-origins=https://a.example,${origin}`])
-      ),
-      `Cannot read --allowed-origins: expected ${expected}, got "${
-        redactUrl(`https://a.example,${origin}`)
-      }"`,
     );
   });
 }
@@ -716,30 +674,6 @@ Deno.test("parseCommandLine() accepts flags with one dash, like Go", () => {
   });
   assertEquals(parseCommandLine(["-version"]).version, true);
   assertEquals(parseCommandLine(["-help"]).help, true);
-});
-
-Deno.test("readOptions() rejects an upstream without repeating its credentials", () => {
-  const expected = "expected a URL such as http://127.0.0.1:3000, or host:port";
-  for (
-    const upstream of [
-      "http://me:s3cret@up.example",
-      "me:s3cret@up.example",
-      "http://me:s3/cret@up.example:x",
-    ]
-  ) {
-    const host = `${upstream.startsWith("http") ? "http://" : ""}…${
-      upstream.slice(upstream.indexOf("@"))
-    }`;
-    assertEquals(
-      messageOf(() => optionsOf([`--upstream=${upstream}`])),
-      `Cannot read --upstream: ${expected}, got "${host}"`,
-    );
-  }
-});
-
-Deno.test("parseCommandLine() skips a leading --, which deno serve passes on", () => {
-  assertEquals(flagsOf("--", "--port=1"), { port: "1" });
-  assertEquals(flagsOf("--"), {});
 });
 
 Deno.test("parseCommandLine() recognizes --help and --version", () => {
@@ -781,38 +715,16 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     'Cannot run "dev": expected --upstream URL or --static-dir DIR instead',
   ],
   [
-    ["--Port", "1"],
-    "Cannot use --Port: there is no such option; did you mean --port?",
-  ],
-  [
-    ["-prot", "1"],
-    "Cannot use -prot: there is no such option; did you mean --port?",
-  ],
-  [
     ["-no-strict"],
     "Cannot use -no-strict: there is no such option; did you mean --strict?",
   ],
-  [["-V"], "Cannot use -V: there is no such option; did you mean --version?"],
-  [["-v"], "Cannot use -v: there is no such option; did you mean --version?"],
   [["-p", "1"], "Cannot use -p: there is no such option; did you mean --port?"],
   [
     ["--hot_reload"],
     "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?",
   ],
   [
-    ["--alowed-origins=https://a.example"],
-    "Cannot use --alowed-origins: there is no such option; did you mean --allowed-origins?",
-  ],
-  [
-    ["--hepl"],
-    "Cannot use --hepl: there is no such option; did you mean --help?",
-  ],
-  [
     ["--no-port"],
-    "Cannot use --no-port: there is no such option; did you mean --port?",
-  ],
-  [
-    ["--no-port=3"],
     "Cannot use --no-port: there is no such option; did you mean --port?",
   ],
   [
@@ -820,23 +732,11 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     "Cannot use --no-strict with a value: expected --strict or --no-strict",
   ],
   [
-    ["--port.x=1"],
-    "Cannot use --port.x: there is no such option; did you mean --port?",
-  ],
-  [
     ["--__proto__=1"],
     "Cannot use --__proto__: there is no such option; did you mean --port?",
   ],
-  [
-    ["---port=1"],
-    "Cannot use ---port: there is no such option; did you mean --port?",
-  ],
   [["serve"], 'Cannot use "serve": expected options only; see --help'],
   [["lst"], 'Cannot run "lst": there is no such command; did you mean list?'],
-  [
-    ["vaildate", "--json"],
-    'Cannot run "vaildate": there is no such command; did you mean validate?',
-  ],
   [
     ["help"],
     'Cannot run "help": there is no such command; did you mean --help?',
@@ -846,20 +746,10 @@ const REJECTED: readonly (readonly [args: string[], message: string])[] = [
     "Cannot list: expected the command before all options",
   ],
   [
-    ["--strict", "true"],
-    'Cannot use "true": expected options only; see --help',
-  ],
-  [
     ["--port=1", "9000"],
     'Cannot use "9000": expected options only; see --help',
   ],
-  [
-    ["--port=1", "--", "--strict"],
-    'Cannot use "--strict": expected options only; see --help',
-  ],
   [["-"], 'Cannot use "-": expected options only; see --help'],
-  [[""], 'Cannot use "": expected options only; see --help'],
-  [["--help", "port"], 'Cannot use "port": expected options only; see --help'],
 ];
 
 for (const [args, message] of REJECTED) {
@@ -867,15 +757,6 @@ for (const [args, message] of REJECTED) {
     assertEquals(messageOf(() => parseCommandLine(args)), message);
   });
 }
-
-Deno.test("parseCommandLine() does not repeat the value of an unknown flag", () => {
-  assertEquals(
-    messageOf(() => parseCommandLine(["--master-key=s3cret"])).includes(
-      "s3cret",
-    ),
-    false,
-  );
-});
 
 Deno.test("environmentWarnings() names what is misspelled, but no option, master key or service link", () => {
   const names = [
@@ -924,4 +805,15 @@ Deno.test("no message about options contains the credentials of a URL", () => {
     const { message } = assertThrows(read, UsageError);
     assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
   }
+});
+
+Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
+  const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
+  assertEquals(optionsOf([], { environment }).port, 8080);
+  assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);
+});
+
+Deno.test("parseCommandLine() skips a leading --, which deno serve passes on", () => {
+  assertEquals(flagsOf("--", "--port=1"), { port: "1" });
+  assertEquals(flagsOf("--"), {});
 });

@@ -82,23 +82,6 @@ Deno.test("EnvSource.read() returns no deletion that was a file being written", 
   }
 });
 
-Deno.test("EnvSource.read() returns no deletion while a file changes", async () => {
-  await using directory = await TempDirectory.make({
-    "app.env": "REP_A=1\nREP_B=2\n",
-  });
-  const source = await openSource(directory.at("app.env"));
-  await directory.write("app.env", "REP_A=2\n");
-  const { result } = await source.beginRead();
-  for (const partial of ["REP_A=3\n", "REP_B=4\n", "# 5\n", "REP_A=1\n"]) {
-    await directory.write("app.env", partial);
-    await source.clock.tick(500);
-    await source.clock.waits();
-  }
-  await directory.write("app.env", "REP_A=6\nREP_B=6\n");
-  await source.clock.tick(500);
-  assertEquals(await result, { REP_A: "6", REP_B: "6" });
-});
-
 Deno.test("EnvSource.read() returns a last line without a newline at once if it had none before", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_A=1" });
   const source = await openSource(directory.at("app.env"));
@@ -118,20 +101,6 @@ Deno.test("EnvSource.read() reads a directory again from which a variable has di
   const removed = await source.beginRead();
   await source.clock.tick(500);
   assertEquals(await removed.result, { REP_A: "1" });
-});
-
-Deno.test("EnvSource.read() confirms each deletion that is found while it confirms another", async () => {
-  await using directory = await TempDirectory.make({
-    "app.env": "REP_A=1\nREP_B=2\nREP_C=3",
-  });
-  const source = await openSource(directory.at("app.env"));
-  await directory.write("app.env", "REP_A=1\nREP_B=2");
-  const { result } = await source.beginRead();
-  await directory.write("app.env", "REP_A=1\nREP_C=3");
-  await source.clock.tick(500);
-  await source.clock.waits();
-  await source.clock.tick(500);
-  assertEquals(await result, { REP_A: "1", REP_C: "3" });
 });
 
 Deno.test("EnvSource.read() rejects a file that is different in each of ten reads", async () => {
@@ -183,30 +152,6 @@ Deno.test("EnvSource.read() rejects a file that has lost all its variables, howe
   });
 });
 
-Deno.test("EnvSource.read() rejects a file that has lost all its variables, although another one has the same", async () => {
-  await using directory = await TempDirectory.make({
-    "base.env": "REP_PUBLIC_A=1\n",
-    "own.env": "REP_PUBLIC_A=2\n",
-  });
-  const own = directory.at("own.env");
-  const source = await openSource(directory.at("base.env"), own);
-  await directory.write("own.env", "# none\n");
-  const { result } = await source.beginRead();
-  await source.clock.tick(500);
-  assertEquals(await issuesOf(result), [`"${own}": ${EMPTIED}`]);
-});
-
-Deno.test("EnvSource.read() accepts a file whose last variable without effect is removed", async () => {
-  await using directory = await TempDirectory.make({
-    "app.env": "REP_GATEWAY_PORT=1\n",
-  });
-  const source = await openSource(directory.at("app.env"));
-  await directory.write("app.env", "# none\n");
-  const { result } = await source.beginRead();
-  await source.clock.tick(500);
-  assertEquals(await result, {});
-});
-
 Deno.test("EnvSource.read() rejects a directory that has lost all its variables, whether or not it has other files", async () => {
   await using directory = await TempDirectory.make();
   await Deno.mkdir(directory.at("mount"));
@@ -229,19 +174,6 @@ Deno.test("EnvSource.read() accepts a file that is empty from the beginning", as
   assertEquals(await source.readAtOnce(), {});
   await directory.write("app.env", "REP_A=1");
   assertEquals(await source.readAtOnce(), { REP_A: "1" });
-});
-
-Deno.test("EnvSource.read() compares with the last valid file after an invalid one", async () => {
-  await using directory = await TempDirectory.make({
-    "app.env": "REP_A=1\nREP_B=2\n",
-  });
-  const source = await openSource(directory.at("app.env"));
-  await directory.write("app.env", "REP_A=1\nREP_B");
-  await assertRejects(() => source.readAtOnce(), ConfigurationError);
-  await directory.write("app.env", "REP_A=1\n");
-  const { result } = await source.beginRead();
-  await source.clock.tick(500);
-  assertEquals(await result, { REP_A: "1" });
 });
 
 Deno.test("EnvSource.read() lets each file override the ones before it, and confirms what any of them has lost", async () => {

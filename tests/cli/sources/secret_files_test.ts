@@ -75,18 +75,6 @@ Deno.test("readStart() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", a
   ]);
 });
 
-Deno.test("loadKvToken() sets DENO_KV_ACCESS_TOKEN from DENO_KV_ACCESS_TOKEN_FILE", async () => {
-  await using directory = await TempDirectory.make({ token: "abc\n" });
-  Deno.env.set("DENO_KV_ACCESS_TOKEN_FILE", directory.at("token"));
-  try {
-    await loadKvToken();
-    assertEquals(Deno.env.get("DENO_KV_ACCESS_TOKEN"), "abc");
-  } finally {
-    Deno.env.delete("DENO_KV_ACCESS_TOKEN_FILE");
-    Deno.env.delete("DENO_KV_ACCESS_TOKEN");
-  }
-});
-
 Deno.test(
   "loadKvToken() does nothing without permission to read the environment",
   { permissions: {} },

@@ -81,68 +81,6 @@ Deno.test("createSources() logs once what is set in an env file without effect, 
   assertEquals(JSON.stringify(lines).includes("CANARY"), false);
 });
 
-Deno.test("createSources() lets each env file override the ones before it", async () => {
-  const files = {
-    "a.env": "REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_B=1",
-    "b.env": "REP_PUBLIC_SRC_B=2",
-  };
-  await using directory = await TempDirectory.make(files);
-  const read = (...names: string[]) =>
-    createSources(
-      options({ "env-file": names.map((name) => directory.at(name)) }),
-      CONTEXT,
-    ).variables();
-  const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await read("a.env", "b.env");
-  assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["1", "2"]);
-  assertEquals((await read("b.env", "a.env")).REP_PUBLIC_SRC_B, "1");
-});
-
-Deno.test("createSources() reports every env file that cannot be read", async () => {
-  await using directory = await TempDirectory.make({
-    "a.env": "REP_PUBLIC_SRC_A=1",
-  });
-  const names = ["x.env", "a.env", "y.env"].map((name) => directory.at(name));
-  const { issues } = await assertRejects(
-    () => createSources(options({ "env-file": names }), CONTEXT).variables(),
-    ConfigurationError,
-  );
-  assertEquals(
-    (issues as string[]).map((issue) =>
-      issue.slice(0, issue.lastIndexOf('"') + 1)
-    ).toSorted(),
-    ["x.env", "y.env"].map((name) =>
-      `Cannot read --env-file "${directory.at(name)}"`
-    ),
-  );
-});
-
-const MANIFESTS = {
-  a: 'version: "0.1.0"\nvariables: {}',
-  b: 'version: "0.2.0"\nvariables: {}',
-};
-
-Deno.test("createSources() reads the files anew each time", async () => {
-  await using directory = await TempDirectory.make({
-    "app.env": "REP_PUBLIC_SRC_A=1",
-    ".rep.yaml": MANIFESTS.a,
-  });
-  const paths = {
-    "env-file": [directory.at("app.env")],
-    manifest: directory.at(".rep.yaml"),
-  };
-  const { variables, manifest } = createSources(options(paths), CONTEXT);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
-    "1",
-    MANIFESTS.a,
-  ]);
-  await directory.write("app.env", "REP_PUBLIC_SRC_A=2");
-  await directory.write(".rep.yaml", MANIFESTS.b);
-  assertEquals([(await variables()).REP_PUBLIC_SRC_A, await manifest?.()], [
-    "2",
-    MANIFESTS.b,
-  ]);
-});
-
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
   const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
   await using directory = await TempDirectory.make({ ".rep.yaml": text });
@@ -216,10 +154,6 @@ Deno.test("readPaths() does not wait for a file system that does not answer", as
     await reading,
     'Cannot read --env-file "a.env": expected to be read within 15 s',
   );
-});
-
-Deno.test("createSources() returns no manifest if none is set", () => {
-  assertEquals(createSources(options({}), CONTEXT).manifest, undefined);
 });
 
 Deno.test("createSources() reads --watch-path if it is watched and --env-file is not set", async () => {
@@ -329,44 +263,6 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
     await service.gateway.reload();
     assertEquals(await state(), ["healthy", 2, 2]);
   }
-});
-
-Deno.test("an env file that has lost all its variables is rejected beside another one: nothing is deleted, and the log has an error", async () => {
-  const files = {
-    "app.env": "REP_PUBLIC_SRC_A=1\n",
-    "secrets.env": "REP_SERVER_SRC_S=1\n",
-  };
-  await using directory = await TempDirectory.make(files);
-  const paths = Object.keys(files).map((name) => directory.at(name));
-  const clock = new WatchedClock();
-  const { variables } = createSources(options({ "env-file": paths }), {
-    clock,
-    log: silentLog,
-  });
-  await using service = await setUp({}, { variables });
-  await directory.write("app.env", "# to be filled\n");
-  const reload = assertRejects(
-    () => service.gateway.reload(),
-    ConfigurationError,
-  );
-  await clock.waits(2); // one of them is the deadline of reading
-  await clock.tick(500);
-  const { issues } = await reload;
-  assertEquals(issues, [
-    `Cannot read --env-file "${
-      paths[0]
-    }": expected variables, as before, got none; only a restart removes them all`,
-  ]);
-  const changes = service.lines.filter(({ msg, level }) =>
-    msg === "rep.config.changed" || level === "ERROR"
-  );
-  assertEquals(
-    changes.map(({ msg, key, action }) => [msg, key, action]),
-    [
-      ["rep.config.changed", "SRC_A", "update"],
-      ["rep.config.rejected", undefined, undefined],
-    ],
-  );
 });
 
 Deno.test("createSources() rejects an environment that has lost all its variables", async () => {

@@ -63,21 +63,6 @@ Deno.test("startTriggers() reloads every --poll-interval in poll mode, until it 
   ]);
 });
 
-Deno.test("startTriggers() reloads after a change of a file in file_watch mode", async () => {
-  await using directory = await TempDirectory.make({ "app.env": "1" });
-  using triggers = await start(
-    "--hot-reload-mode=file_watch",
-    "--env-file",
-    directory.at("app.env"),
-  );
-  await directory.write("app.env", "2");
-  for (const ms of [500, 100]) { // until it looks, and until the change is complete
-    await triggers.clock.tick(ms);
-    await triggers.clock.waits(2); // one of them is polling
-  }
-  assertEquals(triggers.reloads, 1);
-});
-
 Deno.test("startTriggers() reloads after a change of a file that is read, or of --watch-path", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1", now: "" });
   using triggers = await start(
@@ -99,35 +84,12 @@ Deno.test("startTriggers() reloads after a change of a file that is read, or of 
   assertEquals(counted, [1, 2]);
 });
 
-Deno.test("startTriggers() also polls in file_watch mode, until it is stopped", async () => {
-  await using directory = await TempDirectory.make({ ".rep.yaml": "1" });
-  using triggers = await start(
-    "--hot-reload-mode=file_watch",
-    "--manifest",
-    directory.at(".rep.yaml"),
-    "--poll-interval=5s",
-  );
-  await triggers.clock.tick(5_000);
-  assertEquals(triggers.reloads, 1);
-  triggers.stop();
-  await triggers.clock.tick(60_000);
-  assertEquals([triggers.reloads, triggers.clock.waiting], [1, 0]);
-});
-
 Deno.test("checkTriggers() accepts what can be watched", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
   for (const path of [directory.path, directory.at("app.env")]) {
     checkTriggers(
       optionsOf(["--hot-reload-mode=file_watch", "--watch-path", path]),
     ); // a watcher would be reported as a leak
-  }
-});
-
-Deno.test("checkTriggers() checks no path in other modes", () => {
-  for (const mode of ["signal", "poll"]) {
-    checkTriggers(
-      optionsOf([`--hot-reload-mode=${mode}`, "--watch-path=/nowhere"]),
-    );
   }
 });
 

@@ -159,11 +159,3 @@ Deno.test(
     );
   },
 );
-
-Deno.test(
-  "checkPermissions() accepts an upstream that is allowed",
-  { permissions: { net: ["127.0.0.1:3000"] } },
-  async () => {
-    assertEquals(await issuesOf("--upstream=127.0.0.1:3000"), []);
-  },
-);

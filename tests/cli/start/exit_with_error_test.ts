@@ -34,10 +34,6 @@ const ISSUES = ["A", "B"].map((name) =>
   `Cannot use the manifest "/rep.yaml": variables.${name}.tier: ${EXPECTED}`
 );
 
-Deno.test("exitWithStartError() logs a single issue as the detail only", async () => {
-  assertEquals(await startErrorOf({ A: {} }), { detail: ISSUES[0] ?? "" });
-});
-
 Deno.test("exitWithStartError() logs several issues as a list only", async () => {
   const detail = "Cannot use the configuration: it has 2 issues";
   assertEquals(await startErrorOf({ A: {}, B: {} }), {
@@ -85,10 +81,4 @@ Deno.test("isTextLog() reads --log-format, in every spelling, among invalid opti
   ]];
   assertEquals(text.filter((args) => !isTextLog(args, {})), []);
   assertEquals(json.filter((args) => isTextLog(args, {})), []);
-});
-
-Deno.test("isTextLog() reads the environment if there is no flag", () => {
-  const environment = { REP_GATEWAY_LOG_FORMAT: "text" };
-  assertEquals(isTextLog([], environment), true);
-  assertEquals(isTextLog(["--log-format=json"], environment), false);
 });

@@ -6,10 +6,6 @@ import {
   assertThrows,
 } from "@std/assert";
 import {
-  type PeerAddress,
-  peerAddress,
-} from "../../../src/http/client_address.ts";
-import {
   listen,
   type Listener,
   type ListenOptions,
@@ -129,21 +125,6 @@ Deno.test("listen() takes a free port, says so, and serves", async () => {
     url,
     port,
   }]);
-});
-
-Deno.test("listen() tells the handler who asks", async () => {
-  const peers: PeerAddress[] = [];
-  await using set = await stage({
-    handler: (_request, { remoteAddr }) => {
-      peers.push(remoteAddr);
-      return Promise.resolve(new Response());
-    },
-  });
-  assertEquals(
-    statusOf(await set.send(request("GET / HTTP/1.1", "Host: x"))),
-    "200",
-  );
-  assertEquals(peers.map(peerAddress), ["127.0.0.1"]);
 });
 
 Deno.test("listen() listens no more after its shutdown", async () => {
@@ -515,17 +496,6 @@ Deno.test("useTls() binds the port again, however long another process has it, a
   assertEquals(Math.max(...pauses), 500);
 });
 
-Deno.test("useTls() may be called again before it has ended", async () => {
-  await using set = await stage({ tls: await certificate(1) });
-  const tls = await Promise.all([2, 3, 4].map(certificate));
-  assertEquals(
-    await Promise.all(tls.map((each) => set.listener.useTls(each, NO_UPLOADS))),
-    [true, true, true],
-  );
-  assertEquals(await statusOverTls(set.listener), 200);
-  assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
-});
-
 /**
  * Opens connections until a process that may have 64 files has none left; it takes what the system has queued for it.
  */
@@ -551,9 +521,6 @@ async function next(
   return value as [string, Record<string, unknown>];
 }
 
-/** So that a test that goes wrong ends. */
-const END_ANYWAY = "Deno.unrefTimer(setTimeout(() => Deno.exit(3), 30_000));";
-
 Deno.test({
   name:
     "listen() listens again, on the same port, when the process ran out of file descriptors",
@@ -563,7 +530,6 @@ Deno.test({
       `
       import { listen } from "src/cli/start/listen.ts";
       import { type Clock, systemClock } from "src/values/clock.ts";
-      ${END_ANYWAY}
       let asked = 0;
       async function handler() {
         if (++asked === 2) setTimeout(() => listener.shutdown());
@@ -600,49 +566,6 @@ Deno.test({
       port,
     }]);
     assertEquals(await (await fetch(url)).text(), "here");
-    assertEquals((await process.child.status).code, 0);
-  },
-});
-
-Deno.test({
-  name:
-    "listen() does not listen again when it is shut down in the pause before",
-  ignore: Deno.build.os === "windows",
-  async fn() {
-    await using process = await bareProcess(
-      `
-      import { listen } from "src/cli/start/listen.ts";
-      ${END_ANYWAY}
-      const clock = {
-        now: () => 0,
-        monotonic: () => 0,
-        after(ms, callback) {
-          setTimeout(async () => {
-            await listener.shutdown();
-            callback(); // the pause is over
-            say("pause", { ms });
-            Deno.unrefTimer(idle);
-          });
-          return () => {};
-        },
-      };
-      const idle = setInterval(() => {}, 1_000);
-      const handler = () => new Response();
-      const others = { tls: undefined, serves: "gateway", path: "", clock, log };
-      const listener = listen({ hostname: "127.0.0.1", port: 0, handler, ...others });
-      listener.logListening();
-      `,
-      { flags: ["--allow-net"], maxFiles: 64 },
-    );
-    const [, { port }] = await next(process.lines);
-    {
-      using _connections = await exhaust(Number(port));
-      const events = [await next(process.lines), await next(process.lines)].map(
-        ([event]) => event,
-      );
-      assertEquals(events, ["rep.listener.failed", "pause"]);
-    }
-    assertEquals(await Array.fromAsync(process.lines), []); // it has not listened again, and ends
     assertEquals((await process.child.status).code, 0);
   },
 });

@@ -5,25 +5,6 @@ import { TempDirectory } from "../../_temp.ts";
 /** openssl x509 -in localhost.crt -noout -enddate: Oct 29 12:39:13 2126 GMT */
 const NOT_AFTER = new Date("2126-10-29T12:39:13Z");
 
-Deno.test("readTls() returns the texts of both files and their names", async () => {
-  await using directory = await TempDirectory.make({
-    "a.crt": "the certificate",
-    "a.key": "the key",
-  });
-  const [certFile, keyFile] = [directory.at("a.crt"), directory.at("a.key")];
-  const expected = {
-    cert: "the certificate",
-    key: "the key",
-    certFile,
-    keyFile,
-    notAfter: undefined,
-  };
-  assertEquals(
-    await readTls({ "tls-cert": certFile, "tls-key": keyFile }),
-    expected,
-  );
-});
-
 Deno.test("readTls() reads the end of the first certificate, whatever is around it", async () => {
   const read = (name: string) =>
     Deno.readTextFile(
@@ -41,15 +22,4 @@ Deno.test("readTls() reads the end of the first certificate, whatever is around 
     "tls-key": directory.at("a.key"),
   });
   assertEquals(tls?.notAfter, NOT_AFTER);
-});
-
-Deno.test("readTls() returns undefined unless both options are set", async () => {
-  assertEquals(
-    await readTls({ "tls-cert": undefined, "tls-key": undefined }),
-    undefined,
-  );
-  assertEquals(
-    await readTls({ "tls-cert": "a.crt", "tls-key": undefined }),
-    undefined,
-  );
 });

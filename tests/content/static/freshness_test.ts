@@ -1,4 +1,4 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
@@ -275,20 +275,6 @@ Deno.test("StaticContent looks at a file again after a second, wherever the syst
 
 Deno.test({
   name:
-    "StaticContent does not serve a file from memory after it became a FIFO",
-  ignore: Deno.build.os === "windows",
-  async fn() {
-    await using site = await serve({ "app.txt": "old" });
-    assertEquals(await site.read("/app.txt"), "old");
-    await Deno.remove(site.at("app.txt"));
-    await new Deno.Command("mkfifo", { args: [site.at("app.txt")] }).output();
-    site.clock.pass(1_000);
-    assertEquals(await site.read("/app.txt"), "404");
-  },
-});
-
-Deno.test({
-  name:
     "StaticContent does not serve a file from memory after its read permission was removed",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
@@ -348,13 +334,6 @@ async function isKept({ read }: Site, path: string): Promise<boolean> {
   return await countOpened(() => read(path)) === 0;
 }
 
-Deno.test("StaticContent reads a page once for requests that come in at once, by any path", async () => {
-  await using site = await serve({ "index.html": "index" });
-  site.clock.pass(1_000); // the file has just been created, so it is read again
-  const paths = ["/", "/", "/index.html", "/users/1", "/users/2"];
-  assertEquals(await countOpened(() => Promise.all(paths.map(site.read))), 1);
-});
-
 Deno.test("StaticContent keeps what it made of a page for as long as the file is unchanged", async () => {
   const html = "<p>text</p>".repeat(500);
   await using site = await serve({ "index.html": html });
@@ -372,85 +351,6 @@ Deno.test("StaticContent keeps what it made of a page for as long as the file is
   await Deno.writeTextFile(site.at("index.html"), `${html}<p>more</p>`);
   site.clock.pass(1_000);
   assertEquals(await codingOf(), null);
-});
-
-/** Counts what is asked of the file system. */
-async function countLooks(run: () => Promise<unknown>): Promise<number> {
-  const { realPath, stat, open } = Deno;
-  let count = 0;
-  Deno.realPath = (path) => {
-    count++;
-    return realPath(path);
-  };
-  Deno.stat = (path) => {
-    count++;
-    return stat(path);
-  };
-  Deno.open = (path, options) => {
-    count++;
-    return open(path, options);
-  };
-  try {
-    await run();
-  } finally {
-    Object.assign(Deno, { realPath, stat, open });
-  }
-  return count;
-}
-
-Deno.test("StaticContent asks the file system nothing within a second after a look, also for an unknown path", async () => {
-  const paths = ["/", "/users/1", "/docs", "/app.js", "/missing.js"];
-  await using site = await serve({
-    "index.html": "index",
-    "docs/index.html": "docs",
-    "app.js": "1",
-  });
-  const readAll = () => Promise.all(paths.map(site.read));
-  assertNotEquals(await countLooks(readAll), 0);
-  site.clock.pass(999);
-  assertEquals(await countLooks(readAll), 0);
-  site.clock.pass(1);
-  assertNotEquals(await countLooks(readAll), 0);
-});
-
-Deno.test("StaticContent asks the file system twice for an unknown path: what is there, and whether the directory is the same", async () => {
-  await using site = await serve({ "index.html": "index" });
-  await site.read("/");
-  for (const path of ["/users/1", "/missing.js", "/a/b/c"]) {
-    const read = () => site.read(path);
-    assertEquals([await countLooks(read), await countLooks(read)], [2, 0]);
-  }
-});
-
-Deno.test("StaticContent looks at and reads a file once for requests that come in at once", async () => {
-  const countFor = async (requests: number) => {
-    await using site = await serve({ "index.html": "index", "app.js": "1" });
-    site.clock.pass(1_000);
-    return await countLooks(() =>
-      Promise.all(
-        Array.from(
-          { length: requests },
-          () => [site.read("/"), site.read("/app.js")],
-        ).flat(),
-      )
-    );
-  };
-  assertEquals(await countFor(20), await countFor(1));
-});
-
-Deno.test("StaticContent removes the least recently used files when the cache is full", async () => {
-  await using site = await serve({
-    "a.html": "a",
-    "b.html": "b",
-    "c.html": "c",
-  }, 8_000);
-  for (const path of ["/a.html", "/b.html"]) await site.read(path);
-  site.clock.pass(1_000);
-  for (const path of ["/a.html", "/c.html"]) await site.read(path);
-  assertEquals([await isKept(site, "/a.html"), await isKept(site, "/b.html")], [
-    true,
-    false,
-  ]);
 });
 
 Deno.test("StaticContent counts what is made of a page against the limit", async () => {
@@ -474,23 +374,6 @@ Deno.test("StaticContent counts what is made of a page against the limit", async
     true,
     false,
   ]);
-});
-
-Deno.test("StaticContent compresses a file once, or not at all if the cache is small", async () => {
-  const text = "text ".repeat(8_000); // with what it takes compressed, more than the smallest of these caches
-  for (const cacheBytes of [45_100, 100_000, 400_000]) {
-    await using site = await serve({ "app.txt": text }, cacheBytes);
-    for (let i = 0; i < 3; i++) {
-      await (await site.get("/app.txt", { "accept-encoding": "gzip" })).body
-        ?.cancel();
-      await site.compressed();
-    }
-    assertEquals(
-      site.compressions() <= 1,
-      true,
-      `${site.compressions()} with ${cacheBytes}`,
-    );
-  }
 });
 
 Deno.test("StaticContent keeps nothing with a cache of 0 bytes", async () => {
@@ -601,27 +484,6 @@ Deno.test("StaticContent evaluates preconditions and ranges of a compressed file
     await statusOf({ ...br, "range": "bytes=5-9", "if-range": plainEtag }),
     [200, etag, bytes.length],
   );
-});
-
-Deno.test("StaticContent compresses a file again after it has changed", async () => {
-  await using site = await serve({ "app.js": SCRIPT });
-  const read = async () => {
-    const response = await site.get("/app.js", { "accept-encoding": "gzip" });
-    const bytes = await response.bytes();
-    const isPlain = response.headers.get("content-encoding") === null;
-    return [
-      isPlain,
-      new TextDecoder().decode(isPlain ? bytes : gunzipSync(bytes)),
-    ];
-  };
-  await read();
-  await site.compressed();
-  assertEquals(await read(), [false, SCRIPT]);
-  await Deno.writeTextFile(site.at("app.js"), `${SCRIPT}//`);
-  site.clock.pass(1_000);
-  assertEquals(await read(), [true, `${SCRIPT}//`]);
-  await site.compressed();
-  assertEquals(await read(), [false, `${SCRIPT}//`]);
 });
 
 const NOT_COMPRESSED: [

@@ -14,7 +14,7 @@ import { bundleStatusPage } from "../../../tools/bundle_client.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
-import { countedStore, delegate, fallibleStore } from "../../_store.ts";
+import { fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 const NO_REJECTIONS = {
@@ -375,7 +375,7 @@ Deno.test("GET /status says since when reloads are rejected", async () => {
 async function startRollout(options: GatewayOptions = {}) {
   const clock = new FakeClock();
   let isDown = false;
-  const store = countedStore(memoryStore());
+  const store = memoryStore();
   const common = {
     clock,
     store: fallibleStore(store, () => isDown),
@@ -437,39 +437,6 @@ Deno.test("GET /status of a superseded replica names the active configuration, a
   );
 });
 
-Deno.test("GET /status says which representatives have left, or are late or dead", async () => {
-  await using test = await startRollout();
-  await test.older.gateway.close();
-  const heartbeatAt = test.clock.now();
-  await test.store.commit([], [{
-    key: ["member", "killed"],
-    value: { hash: "sha256-killed", rank: 1, heartbeatAt },
-  }]);
-  const states = new Set<string>();
-  for (let second = 0; second < 40; second++) {
-    await test.clock.tick(1_000);
-    for (const { place, state } of (await readStatus(test.newer)).rollout) {
-      states.add(`${place} ${state}`);
-    }
-  }
-  assertEquals([...states], [
-    "newer:8080 this process",
-    "older:8080 living",
-    "older:8080 left",
-    "killed living",
-    "killed late",
-    "killed dead",
-  ]);
-});
-
-Deno.test("GET /status reads nothing from the store", async () => {
-  await using test = await startRollout();
-  test.store.reset();
-  await readStatus(test.older);
-  await (await askStatus(test.newer)).text();
-  assertEquals(test.store.counts, { get: 0, getMany: 0, list: 0, commit: 0 });
-});
-
 Deno.test("GET /status answers without the store: since when it is down, why, and who stays active", async () => {
   await using test = await startRollout();
   test.setDown(true);
@@ -518,14 +485,11 @@ Deno.test("GET /status answers although the store has never answered", async () 
 });
 
 Deno.test("GET /status shows why the store fails, without credentials", async () => {
-  const get = () =>
-    Promise.reject(
-      new Error('Cannot open the store "postgres://a:b@db.example": refused'),
-    );
-  const store = { ...delegate(memoryStore()), get, getMany: get, commit: get };
-  await using test = await setUp({ REP_PUBLIC_A: "1" }, {
-    store,
-  });
+  const error = new Error(
+    'Cannot open the store "postgres://a:b@db.example": refused',
+  );
+  const store = fallibleStore(memoryStore(), () => true, { error });
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { store });
   const { store: { failure } } = await readStatus(test);
   assertEquals(
     failure,
@@ -550,40 +514,6 @@ Deno.test("GET /status says that SENSITIVE values are missing as long as the mas
   await clock.tick(10_000);
   await (await test.ask("/rep/session-key")).text();
   assertEquals(await isMissing(), [true, false]);
-});
-
-Deno.test("GET /status tells replicas apart by their places, and the values of this process from those of pages", async () => {
-  await using test = await startRollout();
-  const page = await (await askStatus(test.older)).text();
-  const { configuration } = await readStatus(test.older);
-  const shown = [
-    "<title>older:8080: Status of the gateway</title>",
-    "<dt>Place</dt><dd>older:8080</dd>",
-    `<p>The values of this process&#39;s own configuration. Pages have those of ${configuration.active}.</p>`,
-    "Pages have the PUBLIC values of a newer configuration",
-    ">Configuration is<",
-    ">Process is<",
-  ];
-  assertEquals(shown.filter((part) => !page.includes(part)), []);
-});
-
-Deno.test("GET /status says once what pages have, also with several problems at once", async () => {
-  await using test = await startRollout();
-  test.setDown(true);
-  await test.clock.tick(10_000);
-  await assertRejects(() =>
-    test.older.set({ REP_PUBLIC_A: "3", REP_SERVER_A: "3" })
-  );
-  const page = await (await askStatus(test.older)).text();
-  const [, box = ""] =
-    /<section class="health[^>]*>([^]*?)<\/section>/.exec(page) ?? [];
-  const { problems } = await readStatus(test.older);
-  assertEquals(problems, ["config_rejected", "store_unavailable"]);
-  assertEquals(box.match(/Pages have/g)?.length, 1);
-  assertEquals([
-    /Do not restart: a start with it fails/.test(box),
-    /restart no gateway/.test(box),
-  ], [true, true]);
 });
 
 Deno.test("GET /status has the last 50 events, the newest first", async () => {

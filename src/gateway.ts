@@ -10,7 +10,7 @@ import {
   newestWrite,
   VARIABLES_HEAD_KEY,
 } from "./config/stored/stored_variables.ts";
-import { StoredVariablesSource } from "./config/stored_variables_source.ts";
+import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";

@@ -1,5 +1,4 @@
-import { shareStore } from "./_replicas.ts";
-import { pageValues } from "./_replicas.ts";
+import { pageValues, shareStore } from "./_replicas.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { setUp } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";

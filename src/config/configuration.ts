@@ -12,7 +12,7 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
-import type { StoredVariablesSource } from "./stored_variables_source.ts";
+import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 import { ValueListeners } from "./value_listeners.ts";
 
 /** Options of {@linkcode Configuration}. */

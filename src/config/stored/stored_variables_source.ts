@@ -1,7 +1,7 @@
-import { type Store, StoreUnavailableError } from "../store/store.ts";
-import { type Clock, sleep } from "../values/clock.ts";
-import type { StoredEnvironment } from "./variables/snapshot.ts";
-import { storedEnvironment } from "./stored/stored_variables.ts";
+import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import { type Clock, sleep } from "../../values/clock.ts";
+import type { StoredEnvironment } from "../variables/snapshot.ts";
+import { storedEnvironment } from "./stored_variables.ts";
 
 /** Options of {@linkcode StoredVariablesSource}. */
 interface StoredVariablesOptions {

@@ -2,12 +2,12 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import {
   VARIABLES_HEAD_KEY,
   writeVariables,
-} from "../../src/config/stored/stored_variables.ts";
-import { StoredVariablesSource } from "../../src/config/stored_variables_source.ts";
-import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { delegate } from "../_store.ts";
+} from "../../../src/config/stored/stored_variables.ts";
+import { StoredVariablesSource } from "../../../src/config/stored/stored_variables_source.ts";
+import { memoryStore } from "../../../src/store/memory.ts";
+import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
+import { FakeClock, settle } from "../../../tools/fake_clock.ts";
+import { delegate } from "../../_store.ts";
 
 const START = 1_700_000_000_000;
 const DOWN = new StoreUnavailableError("gone");

@@ -17,7 +17,7 @@ testNpmExample(
     );
     const [, config = ""] = /```ts ignore\n([^]*?)```/.exec(section) ?? [];
     const [, variable = ""] =
-      /such as `(REP_PUBLIC_TITLE=Hello)`/.exec(section) ?? [];
+      /such as\s+`(REP_PUBLIC_TITLE=Hello)`/.exec(section) ?? [];
     await using example = await NpmExample.copy("vite-react");
     await Deno.writeTextFile(
       example.at("vite.config.ts"),

@@ -3,10 +3,8 @@ import {
   INSTRUMENT_NAMES,
   INSTRUMENTS,
 } from "../../src/observe/instruments.ts";
-import {
-  openTelemetry,
-  OpenTelemetryMetrics,
-} from "../../src/observe/open_telemetry.ts";
+import { openTelemetry } from "../../src/observe/open_telemetry.ts";
+import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
 import { stdFlags } from "../../tools/std.ts";
 
 Deno.test("openTelemetry() returns nothing unless OTEL_DENO is true", async () => {

@@ -2,21 +2,9 @@ import { assertEquals } from "@std/assert";
 import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
 import config from "../../deno.json" with { type: "json" };
 import { OPTION_NAMES } from "../../src/cli/options/option_table.ts";
+import { modulesIn } from "./_modules.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-
-/** Returns the paths of the modules under a folder. */
-async function modulesIn(folder: string): Promise<string[]> {
-  const paths = await Array.fromAsync(
-    Deno.readDir(new URL(folder, ROOT)),
-    ({ name, isDirectory }) => {
-      const path = `${folder}/${name}`;
-      if (isDirectory) return modulesIn(path);
-      return path.endsWith(".ts") ? [path] : [];
-    },
-  );
-  return paths.flat();
-}
 
 /** Returns the paths of the project's own modules that a module imports. */
 async function importsOf(path: string): Promise<string[]> {

@@ -19,6 +19,7 @@ import {
 } from "../_packaging.ts";
 import { TempDirectory } from "../_temp.ts";
 import { findFreePort } from "../../tools/free_port.ts";
+import { LAZY_PACKAGES } from "../../tools/release.ts";
 
 /** The version of Deno that the project is tested with. */
 const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))
@@ -73,25 +74,10 @@ for (const path of DOCKERFILES) {
 
   Deno.test(`${path} caches every package that the code imports on demand`, async () => {
     const cached = (await instructions(path, "RUN")).join(" ");
-    for (const name of await lazyPackages()) {
+    for (const name of LAZY_PACKAGES) {
       assertEquals(cached.includes(` ${name} `), true, name);
     }
   });
-}
-
-/** Returns the npm packages that modules name without importing them statically. */
-async function lazyPackages(): Promise<string[]> {
-  const files = [
-    "src/store/postgres/connection.ts",
-    "src/observe/open_telemetry.ts",
-    "src/config/patterns.ts",
-  ];
-  const texts = await Promise.all(files.map((path) => Deno.readTextFile(path)));
-  const names = texts.map((text) =>
-    /: string = "(npm:[^"]+)"/.exec(text)?.[1] ?? ""
-  );
-  assertEquals(names.every((name) => name.startsWith("npm:")), true);
-  return names;
 }
 
 Deno.test({

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
 import config from "../../deno.json" with { type: "json" };
+import { modulesIn } from "./_modules.ts";
 import {
   compileArgs,
   LAZY_PACKAGES,
@@ -152,16 +153,13 @@ Deno.test("a release has binaries for Linux, macOS and Windows, and the workflow
 });
 
 Deno.test("compileArgs() includes the packages that modules import on demand, which Deno would not find", async () => {
-  const files = [
-    "src/store/postgres/connection.ts",
-    "src/observe/open_telemetry.ts",
-    "src/config/patterns.ts",
-  ];
-  const texts = await Promise.all(files.map((path) => Deno.readTextFile(path)));
-  assertEquals(
-    texts.map((text) => /: string = "(npm:[^"]+)"/.exec(text)?.[1] ?? ""),
-    [...LAZY_PACKAGES],
+  const texts = await Promise.all(
+    (await modulesIn("src")).map((path) => Deno.readTextFile(path)),
   );
+  const named = texts.flatMap((text) =>
+    /: string = "(npm:[^"]+)"/.exec(text)?.[1] ?? []
+  );
+  assertEquals(new Set(named), new Set(LAZY_PACKAGES));
   const args = compileArgs("x86_64-apple-darwin", "binaries", []);
   assertEquals(args.slice(-3), [
     "--target=x86_64-apple-darwin",

@@ -77,7 +77,7 @@ export interface Gateway extends AsyncDisposable {
   /**
    * Responds to every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit.
    */
-  fetch(request: Request, info?: ConnectionInfo): Promise<Response>;
+  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
   /**
    * Responds to a request if its path is the gateway's own, for servers with other routes; else returns `undefined`.
    */
@@ -96,7 +96,7 @@ export interface Gateway extends AsyncDisposable {
    */
   inject(response: Response, request?: Request): Promise<Response>;
   /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
-  fetchHealth(request: Request): Promise<Response>;
+  fetchHealth(request: Request): Response | Promise<Response>;
   /**
    * Reads the variables again.
    *

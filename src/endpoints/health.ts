@@ -92,20 +92,25 @@ export class Health implements HealthState {
 
   /** A gateway with problems serves everything, and is degraded. */
   get status(): HealthStatus {
-    if (this.isStopping) return "stopping";
-    return this.#problems().length > 0 ? "degraded" : "healthy";
+    return this.#statusWith(this.#problems());
   }
 
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
     const { configuration, clock } = this.#options;
+    const problems = this.#problems();
     return createReport({
-      status: this.status,
-      problems: this.#problems(),
+      status: this.#statusWith(problems),
+      problems,
       snapshot: configuration.snapshot,
       blocked: configuration.blocked,
       uptimeMs: clock.monotonic() - this.#startedAt,
     });
+  }
+
+  #statusWith(problems: readonly HealthProblem[]): HealthStatus {
+    if (this.isStopping) return "stopping";
+    return problems.length > 0 ? "degraded" : "healthy";
   }
 
   #problems(): readonly HealthProblem[] {
@@ -169,21 +174,24 @@ function createReport(input: ReportInput): HealthReport {
  * restarting it because its last reload was rejected would not help.
  */
 export function createHealthEndpoint(health: HealthState): Endpoint {
+  const handler = ({ method }: Request) => {
+    const report = health.report();
+    const body = method === "HEAD" ? null : JSON.stringify(report);
+    const status = isUnavailable(report.status) ? 503 : 200;
+    return new Response(body, { status, headers: REPORT_HEADERS });
+  };
   return {
     methods: READ_METHODS,
     isForAnyHost: true,
-    handler({ method }) {
-      const body = method === "HEAD" ? null : JSON.stringify(health.report());
-      return new Response(body, {
-        status: isUnavailable(health.status) ? 503 : 200,
-        headers: {
-          "content-type": "application/json",
-          "cache-control": "no-store",
-        },
-      });
-    },
+    handler,
+    respondAtOnce: handler,
   };
 }
+
+const REPORT_HEADERS = {
+  "content-type": "application/json",
+  "cache-control": "no-store",
+};
 
 /** The endpoint `GET /livez`: 200 for as long as the process responds. */
 export const LIVE_ENDPOINT: Endpoint = {

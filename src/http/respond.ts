@@ -15,6 +15,7 @@ import { headResponse } from "./send.ts";
 import { methodNotAllowed, Problem, problemResponse } from "./problem.ts";
 import {
   NO_ROUTE,
+  type RequestUrl,
   type RequestUrls,
   type Route,
   type RouteContext,
@@ -48,13 +49,19 @@ export type Responder = (
   request: Request,
   info: ConnectionInfo | undefined,
   routeFor: (path: string) => Route,
-) => Promise<Response>;
+) => Response | Promise<Response>;
 
-/** What was found out about a request until it was responded to, or rejected. */
-interface Progress {
-  route: Route;
-  /** `undefined` if the URL is invalid. */
-  path: string | undefined;
+/** A request, and where it leads to. */
+interface Routed {
+  readonly request: Request;
+  /** `undefined` if it is invalid. */
+  readonly url: RequestUrl | undefined;
+  readonly route: Route;
+}
+
+/** Who sent a request, as far as that is known. */
+interface Sender {
+  readonly peer: string;
   /** The address for the log: that of the client, or of the peer if the URL is invalid. */
   address: string;
 }
@@ -71,24 +78,16 @@ export function createResponder(options: ResponderOptions): Responder {
   });
 
   async function handle(
-    request: Request,
-    peer: string,
-    routeFor: (path: string) => Route,
-    progress: Progress,
+    { request, url, route }: Routed,
+    sender: Sender,
   ): Promise<Response> {
-    const url = urls.read(request.url);
     if (url === undefined) throw invalidHost();
-    const route = routeFor(url.path);
-    progress.route = route;
     telemetry.nameSpan(request.method, route.pattern);
     requireValidHost(request);
-    progress.path = url.path;
-    const client = resolveClient(request, {
-      origin: url.origin,
-      peer,
-      isTrusted,
-    });
-    progress.address = client.address;
+    const { peer } = sender;
+    const { origin } = url;
+    const client = resolveClient(request, { origin, peer, isTrusted });
+    sender.address = client.address;
     const context = { url, client };
     if (!route.isForAnyHost) {
       warnOfProxy?.(request, peer);
@@ -98,30 +97,55 @@ export function createResponder(options: ResponderOptions): Responder {
     return await route.handler(request, context);
   }
 
-  return async function respond(request, info, routeFor) {
+  async function respondTo(
+    routed: Routed,
+    info: ConnectionInfo | undefined,
+  ): Promise<Response> {
     const startedAt = clock.monotonic();
+    const { request, url, route } = routed;
     const { method } = request;
     const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-    const progress: Progress = {
-      route: NO_ROUTE,
-      path: undefined,
-      address: peer,
-    };
+    const sender = { peer, address: peer };
     let response: Response;
     try {
-      response = await handle(request, peer, routeFor, progress);
+      response = await handle(routed, sender);
     } catch (error) {
       response = problemResponse(toProblem(error, log, exhaustion));
     }
     if (method === "HEAD") response = headResponse(response);
-    const { route, path, address } = progress;
-    const statusClass = `${Math.trunc(response.status / 100)}xx`;
-    metrics.count("rep.requests", 1, `${route.pattern} ${statusClass}`);
+    count(route, response);
     if (accessLog) {
-      const entry = { method, path, address, startedAt };
+      const { address } = sender;
+      const entry = { method, path: url?.path, address, startedAt };
       logAccess(entry, response, { log, clock });
     }
     return response;
+  }
+
+  function respondAtOnce(
+    respond: (request: Request) => Response,
+    { request, route }: Routed,
+  ): Response {
+    telemetry.nameSpan(request.method, route.pattern);
+    const response = respond(request);
+    count(route, response);
+    return response;
+  }
+
+  function count(route: Route, { status }: Response): void {
+    const statusClass = `${Math.trunc(status / 100)}xx`;
+    metrics.count("rep.requests", 1, `${route.pattern} ${statusClass}`);
+  }
+
+  return function respond(request, info, routeFor) {
+    const url = urls.read(request.url);
+    const route = url === undefined ? NO_ROUTE : routeFor(url.path);
+    const routed = { request, url, route };
+    const isAtOnce = request.method === "GET" && !accessLog;
+    if (isAtOnce && route.respondAtOnce !== undefined) {
+      return respondAtOnce(route.respondAtOnce, routed);
+    }
+    return respondTo(routed, info);
   };
 }
 

@@ -36,6 +36,11 @@ export interface Endpoint {
   readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
+  /**
+   * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever host and client. Only for
+   * what is asked for all the time, and is ready. It must not throw. @default {none}
+   */
+  readonly respondAtOnce?: (request: Request) => Response;
 }
 
 /** The methods of an endpoint that is only read. */

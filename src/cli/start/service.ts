@@ -52,7 +52,7 @@ interface ServiceOptions {
 }
 
 /** Responds to a request by a gateway that is ready. */
-type Respond = (gateway: Gateway) => Promise<Response>;
+type Respond = (gateway: Gateway) => Response | Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
@@ -156,7 +156,7 @@ export class Service {
   readonly fetch = (
     request: Request,
     info?: ConnectionInfo,
-  ): Promise<Response> => {
+  ): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
     return this.#starting.fetch(
       request,
@@ -165,7 +165,7 @@ export class Service {
   };
 
   /** Responds to requests for health, probes and metrics only. */
-  readonly fetchHealth = (request: Request): Promise<Response> => {
+  readonly fetchHealth = (request: Request): Response | Promise<Response> => {
     if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
     return this.#starting.fetchHealth(
       request,
@@ -329,11 +329,14 @@ class StartingResponder {
   }
 
   /** @param respond What responds to a request that has waited. */
-  fetch(request: Request, respond: Respond): Promise<Response> {
+  fetch(request: Request, respond: Respond): Response | Promise<Response> {
     return this.#fetch(request, this.#routes, respond);
   }
 
-  fetchHealth(request: Request, respond: Respond): Promise<Response> {
+  fetchHealth(
+    request: Request,
+    respond: Respond,
+  ): Response | Promise<Response> {
     return this.#fetch(request, this.#healthRoutes, respond);
   }
 
@@ -341,7 +344,7 @@ class StartingResponder {
     request: Request,
     routes: Routes,
     respond: Respond,
-  ): Promise<Response> {
+  ): Response | Promise<Response> {
     const handler = () => this.#respondWhenReady(respond);
     const other = createRoute({ handler }, "/*");
     const find = (path: string) => routes.get(path) ?? other;

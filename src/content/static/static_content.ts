@@ -949,8 +949,8 @@ export class StaticContent {
       : content;
     const representation = representations.select(request.headers);
     const response = await send(request, representation);
-    const isStreamed = request.method === "GET" && response.body !== null &&
-      !(representation.body instanceof Uint8Array);
+    if (representation.body instanceof Uint8Array) return response;
+    const isStreamed = request.method === "GET" && response.body !== null;
     return isStreamed ? this.#count(response, context) : response;
   }
 

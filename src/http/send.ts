@@ -20,8 +20,8 @@ export interface Representation {
   readonly body: Body;
 }
 
-/** The body of a complete response. */
-export type Body = Uint8Array<ArrayBuffer> | StreamedBody;
+/** The body of a complete response. A string has ASCII characters only, so that each is one byte. */
+export type Body = Uint8Array<ArrayBuffer> | string | StreamedBody;
 
 /** A body that is not in memory. One of its functions is called, once for each response. */
 export interface StreamedBody {
@@ -102,14 +102,22 @@ function preconditionStatus(
   if (ifNoneMatchFails(headers, validators.etag)) return 304;
 }
 
-/** A body that is not sent would otherwise keep its file or its connection open. */
-function cancel(body: Body): void {
-  if (!(body instanceof Uint8Array)) body.cancel();
+/** Returns whether a body is not in memory. */
+export function isStreamed(body: Body): body is StreamedBody {
+  return typeof body === "object" && "read" in body;
 }
 
-async function read(body: Body, range?: ByteRange): Promise<BodyContent> {
-  if (!(body instanceof Uint8Array)) return await body.read(range);
-  return range === undefined ? body : body.subarray(range.start, range.end);
+/** A body that is not sent would otherwise keep its file or its connection open. */
+function cancel(body: Body): void {
+  if (isStreamed(body)) body.cancel();
+}
+
+async function read(
+  body: Body,
+  range?: ByteRange,
+): Promise<BodyContent | string> {
+  if (isStreamed(body)) return await body.read(range);
+  return range === undefined ? body : body.slice(range.start, range.end);
 }
 
 /**

@@ -206,3 +206,25 @@ Deno.test("preferredCoding() selects only an available coding", () => {
   assertEquals(preferredCoding("gzip, br", ["gzip"]), "gzip");
   assertEquals(preferredCoding("gzip, br", []), undefined);
 });
+
+Deno.test("Representations sends bytes as a string if all are ASCII, which takes Deno less time, and compresses the same", async () => {
+  const ascii = new Uint8Array(2_000).fill(0x61);
+  const other = ascii.with(1_999, 0x80);
+  const compressed: Uint8Array[] = [];
+  const compressor = {
+    isBusy: false,
+    compress: (bytes: Uint8Array<ArrayBuffer>) => {
+      compressed.push(bytes);
+      return Promise.resolve(undefined);
+    },
+  };
+  const sent = [ascii, other].map((body) => {
+    const resource = { ...RESOURCE, compressor };
+    const original = { coding: "identity" as const, body, etag: '"1"' };
+    const representations = new Representations(resource, original);
+    return representations.select(new Headers({ "accept-encoding": "br" }));
+  });
+  await settle();
+  assertEquals(sent.map(({ body }) => body), ["a".repeat(2_000), other]);
+  assertEquals(compressed, [ascii, other]);
+});

@@ -18,18 +18,25 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../_gateway.ts";
 
 function responder(
-  { log = silentLog, clock = systemClock, metrics = noMetrics }: {
+  options: {
     log?: Log;
     clock?: Clock;
     metrics?: Metrics;
+    accessLog?: boolean;
   } = {},
 ): Responder {
+  const {
+    log = silentLog,
+    clock = systemClock,
+    metrics = noMetrics,
+    accessLog = false,
+  } = options;
   return createResponder({
     urls: new RequestUrls(),
     isTrusted: () => false,
     isAllowedHost: undefined,
     warnOfProxy: undefined,
-    accessLog: false,
+    accessLog,
     telemetry: noTelemetry,
     metrics,
     clock,
@@ -148,4 +155,27 @@ Deno.test("a request with an invalid Host header is 400, and the answer says wha
     status: 400,
     detail,
   }]);
+});
+
+Deno.test("createResponder() responds at once to a GET that an endpoint has an answer for, unless requests are logged", async () => {
+  const route = createRoute({
+    handler: () => new Response("later"),
+    respondAtOnce: () => new Response("at once", { status: 503 }),
+  }, "/probe");
+  const counted: unknown[] = [];
+  const metrics: Metrics = {
+    ...noMetrics,
+    count: (_name, _amount, label) => void counted.push(label),
+  };
+  const ask = (method: string, accessLog: boolean) => {
+    const respond = responder({ metrics, accessLog });
+    const request = new Request("http://gateway.test/probe", { method });
+    return respond(request, undefined, () => route);
+  };
+  const atOnce = ask("GET", false);
+  assertEquals(atOnce instanceof Response, true);
+  assertEquals(await (await atOnce).text(), "at once");
+  assertEquals(await (await ask("POST", false)).text(), "later");
+  assertEquals(await (await ask("GET", true)).text(), "later");
+  assertEquals(counted, ["/probe 5xx", "/probe 2xx", "/probe 2xx"]);
 });

@@ -9,6 +9,7 @@ import {
 } from "../../coding/representations.ts";
 import {
   type ByteRange,
+  isStreamed,
   send,
   type SendRequest,
   type StreamedBody,
@@ -949,9 +950,9 @@ export class StaticContent {
       : content;
     const representation = representations.select(request.headers);
     const response = await send(request, representation);
-    if (representation.body instanceof Uint8Array) return response;
-    const isStreamed = request.method === "GET" && response.body !== null;
-    return isStreamed ? this.#count(response, context) : response;
+    if (!isStreamed(representation.body)) return response;
+    const isRead = request.method === "GET" && response.body !== null;
+    return isRead ? this.#count(response, context) : response;
   }
 
   async #pageOf(

@@ -59,11 +59,13 @@ interface Routed {
   readonly route: Route;
 }
 
-/** Who sent a request, as far as that is known. */
-interface Sender {
+/** What was found out about a request until it was responded to, or rejected. */
+interface Progress {
   readonly peer: string;
   /** The address for the log: that of the client, or of the peer if the URL is invalid. */
   address: string;
+  /** `undefined` if the URL is invalid. */
+  path: string | undefined;
 }
 
 /** Creates a responder, the one place where errors become responses. */
@@ -79,15 +81,16 @@ export function createResponder(options: ResponderOptions): Responder {
 
   async function handle(
     { request, url, route }: Routed,
-    sender: Sender,
+    progress: Progress,
   ): Promise<Response> {
     if (url === undefined) throw invalidHost();
     telemetry.nameSpan(request.method, route.pattern);
-    requireValidHost(request);
-    const { peer } = sender;
+    if (!hasValidHost(request)) throw invalidHost();
+    progress.path = url.path;
+    const { peer } = progress;
     const { origin } = url;
     const client = resolveClient(request, { origin, peer, isTrusted });
-    sender.address = client.address;
+    progress.address = client.address;
     const context = { url, client };
     if (!route.isForAnyHost) {
       warnOfProxy?.(request, peer);
@@ -102,32 +105,37 @@ export function createResponder(options: ResponderOptions): Responder {
     info: ConnectionInfo | undefined,
   ): Promise<Response> {
     const startedAt = clock.monotonic();
-    const { request, url, route } = routed;
+    const { request, route } = routed;
     const { method } = request;
     const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-    const sender = { peer, address: peer };
+    const progress: Progress = { peer, address: peer, path: undefined };
     let response: Response;
     try {
-      response = await handle(routed, sender);
+      response = await handle(routed, progress);
     } catch (error) {
       response = problemResponse(toProblem(error, log, exhaustion));
     }
     if (method === "HEAD") response = headResponse(response);
     count(route, response);
     if (accessLog) {
-      const { address } = sender;
-      const entry = { method, path: url?.path, address, startedAt };
+      const { address, path } = progress;
+      const entry = { method, path, address, startedAt };
       logAccess(entry, response, { log, clock });
     }
     return response;
   }
 
-  function respondAtOnce(
-    respond: (request: Request) => Response,
+  function respondNow(
+    handler: (request: Request) => Response,
     { request, route }: Routed,
   ): Response {
-    telemetry.nameSpan(request.method, route.pattern);
-    const response = respond(request);
+    let response: Response;
+    try {
+      telemetry.nameSpan(request.method, route.pattern);
+      response = handler(request);
+    } catch (error) {
+      response = problemResponse(toProblem(error, log, exhaustion));
+    }
     count(route, response);
     return response;
   }
@@ -141,9 +149,10 @@ export function createResponder(options: ResponderOptions): Responder {
     const url = urls.read(request.url);
     const route = url === undefined ? NO_ROUTE : routeFor(url.path);
     const routed = { request, url, route };
-    const isAtOnce = request.method === "GET" && !accessLog;
-    if (isAtOnce && route.respondAtOnce !== undefined) {
-      return respondAtOnce(route.respondAtOnce, routed);
+    const { respondAtOnce } = route;
+    const isPossible = request.method === "GET" && !accessLog;
+    if (respondAtOnce !== undefined && isPossible && hasValidHost(request)) {
+      return respondNow(respondAtOnce, routed);
     }
     return respondTo(routed, info);
   };
@@ -161,8 +170,8 @@ function requireMethod(
 }
 
 /** A `Host` header with a delimiter yields a URL with another path (RFC 9112 §3.2). */
-function requireValidHost({ headers }: Request): void {
-  if (/[/?#@\\]/.test(headers.get("host") ?? "")) throw invalidHost();
+function hasValidHost({ headers }: Request): boolean {
+  return !/[/?#@\\]/.test(headers.get("host") ?? "");
 }
 
 /** A URL that cannot be parsed has an invalid host: 400 (RFC 9112 §3.2). */

@@ -37,8 +37,8 @@ export interface Endpoint {
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
   /**
-   * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever host and client. Only for
-   * what is asked for all the time, and is ready. It must not throw. @default {none}
+   * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever client. Only for
+   * what is asked for all the time, and is ready. @default {none}
    */
   readonly respondAtOnce?: (request: Request) => Response;
 }

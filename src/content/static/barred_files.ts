@@ -116,7 +116,7 @@ async function lookAt(asGiven: string): Promise<Barred> {
 
 /**
  * Returns what a file keeps for as long as it exists, whatever its names are. A new file may get the inode of one that
- * is gone; then it was created at another time.
+ * is gone; then it was created at another time, unless that was within a tick of the system's clock, some milliseconds.
  */
 function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
   return `${dev} ${ino} ${birthtime?.getTime()}`;

@@ -1,4 +1,5 @@
-import { eventFrame, openingFrame } from "../src/changes/frame.ts";
+import { openingFrame } from "../src/changes/hub.ts";
+import { eventFrame } from "../src/changes/tail.ts";
 
 /** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
 export class BareStreams {

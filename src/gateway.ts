@@ -536,7 +536,6 @@ class RunningGateway implements Gateway {
       this.#changes?.close(),
     ]);
     await waitAtMost(LEAVE_TIMEOUT_MS, ending, clock);
-    await this.#changes?.tail.close();
     this.#sessionKeys.close();
   }
 

@@ -1,5 +1,14 @@
-import { EventLog } from "../src/changes/event_log.ts";
-import type { Change, LogEvent } from "../src/changes/event.ts";
+import {
+  type Change,
+  EventLog,
+  type LogEvent,
+} from "../src/changes/event_log.ts";
+import { type PublicTarget, Publisher } from "../src/changes/publisher.ts";
+import { Tail } from "../src/changes/tail.ts";
+import { EMPTY_SNAPSHOT } from "../src/config/variables/snapshot.ts";
+import { silentLog } from "../src/observe/log.ts";
+import { noMetrics } from "../src/observe/metrics.ts";
+import { batches } from "../src/store/commits.ts";
 import type { Store } from "../src/store/store.ts";
 import type { Clock } from "../src/values/clock.ts";
 
@@ -16,14 +25,51 @@ export function createEventLog(
 export async function appendUpdates(
   log: EventLog,
   updates: readonly Pick<Change, "name" | "value">[],
-  state?: Awaited<ReturnType<EventLog["state"]>>,
-): ReturnType<EventLog["append"]> {
+): Promise<void> {
   const changes = updates.map((update) => ({ ...update, leavesPublic: false }));
-  return await log.append(changes, state ?? await log.state(), {
-    checks: [],
-    afterId: 0,
-    onCommit() {},
-  });
+  let state = await log.state();
+  for (const batch of batches(changes)) {
+    const appended = await log.append(batch, state, { checks: [], afterId: 0 });
+    if (appended === undefined) throw new Error("Another process has written");
+    state = appended.state;
+  }
+}
+
+/** A process whose configuration is always active, and which publishes what a test gives it. */
+export class TestPublisher {
+  readonly log: EventLog;
+  readonly #publisher: Publisher;
+  readonly #tail: Tail;
+
+  constructor(store: Store, clock: Clock, keep?: number) {
+    this.log = createEventLog(store, clock, keep);
+    this.#tail = new Tail(this.log);
+    this.#publisher = new Publisher({
+      rollout: {
+        hash: undefined,
+        active: undefined,
+        isActive: true,
+        announce: () => Promise.resolve([]),
+      },
+      eventLog: this.log,
+      tail: this.#tail,
+      store,
+      clock,
+      random: () => 0,
+      log: silentLog,
+      metrics: noMetrics,
+    });
+  }
+
+  /** Publishes a target, and returns the new events. */
+  async publish(target: PublicTarget): Promise<readonly LogEvent[]> {
+    await this.#tail.readNew();
+    const { head } = this.#tail;
+    const state = JSON.stringify([...target.public]);
+    const snapshot = { ...EMPTY_SNAPSHOT, ...target, state };
+    await this.#publisher.publish({ ...snapshot, storedVersion: null });
+    return await this.log.after(head, Infinity);
+  }
 }
 
 /** Returns what a change says: a deletion has no value, and few variables leave the PUBLIC tier. */

@@ -29,7 +29,6 @@ class World {
   readonly configuration: Configuration;
   readonly publisher: Publisher;
   readonly eventLog: EventLog;
-  readonly #tail: Tail;
   environment: Environment;
   manifest: string | undefined;
   strict = false;
@@ -47,7 +46,7 @@ class World {
     const { clock } = this;
     const store = memoryStore();
     const eventLog = this.eventLog = createEventLog(store, clock);
-    const tail = this.#tail = new Tail(eventLog);
+    const tail = new Tail(eventLog);
     const source = {
       store,
       clock,
@@ -84,7 +83,6 @@ class World {
 
   async close(): Promise<void> {
     await Promise.all([this.configuration.close(), this.publisher.close()]);
-    await this.#tail.close();
   }
 
   /** The values of all events, in order. */
@@ -105,9 +103,8 @@ class World {
     return {
       hash: undefined,
       active: undefined,
-      members: [],
-      join: () => Promise.resolve(),
-      fencingChecks: async () => {
+      isActive: true,
+      announce: async () => {
         const target = this.configuration.snapshot.public;
         await this.publishing;
         if (this.outage) throw this.outage;

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { EVENTS, toEvents } from "../src/changes/event.ts";
+import { EVENTS, toEvents } from "../src/changes/event_log.ts";
 import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import type { Store } from "../src/store/store.ts";
 import { pageValues, shareStore } from "./_replicas.ts";

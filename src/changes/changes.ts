@@ -4,7 +4,7 @@ import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script_cache.ts";
-import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
+import { MAX_REPRESENTATIVES } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";

@@ -1,23 +1,19 @@
-import { batches } from "../store/commits.ts";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
-import type { Clock } from "../values/clock.ts";
 import { slices } from "../values/chunks.ts";
-import {
-  type Change,
-  eventDelete,
-  eventId,
-  EVENTS,
-  eventWrites,
-  idAfter,
-  type LogEvent,
-  randomTag,
-  STATES,
-  type StoredEvent,
-  type StoredState,
-  tagOf,
-  toEvents,
-  toStates,
-} from "./event.ts";
+import type { Clock } from "../values/clock.ts";
+
+/** A change of one PUBLIC variable; without a value, a deletion. */
+export interface Change {
+  readonly name: string;
+  readonly value: string | undefined;
+  /** Whether the variable is SENSITIVE or SERVER now: its old values must not be sent any more. */
+  readonly leavesPublic: boolean;
+}
+
+/** A change with its id in the sequence of all changes; see {@linkcode idAfter}. */
+export interface LogEvent extends Change {
+  readonly id: number;
+}
 
 /** The public state in the store. */
 export interface PublicState {
@@ -36,20 +32,19 @@ interface Head {
   readonly recent: number;
 }
 
-/** What a commit depends on. */
-interface Preconditions {
-  head: Entry<Head> | undefined;
-  checks: readonly Check[];
-}
-
 /** Options of {@linkcode EventLog.append}. */
 interface AppendOptions {
-  /** Additional preconditions of each commit. */
+  /** Additional preconditions of the commit. */
   checks: readonly Check[];
   /** The new ids are higher than this one. */
   afterId: number;
-  /** Called with the new events of each commit. */
-  onCommit: (events: readonly LogEvent[]) => void;
+}
+
+/** What {@linkcode EventLog.append} has committed. */
+interface Appended {
+  readonly events: readonly LogEvent[];
+  /** The state with the new events. */
+  readonly state: PublicState;
 }
 
 /** Options of {@linkcode EventLog}. */
@@ -115,25 +110,43 @@ export class EventLog {
   }
 
   /**
-   * Appends changes to the state that was read.
+   * Returns the state without a read, if this process knows one with this newest event. Another process may have written
+   * since: then {@linkcode append} fails, and the state has to be read.
+   */
+  knownState(newest: number): PublicState | undefined {
+    return this.#known?.head?.value.id === newest ? this.#known : undefined;
+  }
+
+  /**
+   * Appends changes to a state, in one commit.
    *
-   * @returns The state with the new events, or `undefined` if another process has written in the meantime.
+   * @returns `undefined` if another process has written in the meantime.
    */
   async append(
     changes: readonly Change[],
     state: PublicState,
-    { checks, afterId, onCommit }: AppendOptions,
-  ): Promise<PublicState | undefined> {
+    { checks, afterId }: AppendOptions,
+  ): Promise<Appended | undefined> {
+    const { id, compactedUpTo, recent } = state.head?.value ?? NO_HEAD;
+    const events = this.#withIds(changes, id, afterId);
+    const deleted = events.flatMap((event) =>
+      outdatedBy(event, state, compactedUpTo)
+    );
+    const recentlyDeleted = deleted.filter((id) => id > compactedUpTo);
+    const value: Head = {
+      id: events.at(-1)?.id ?? id,
+      compactedUpTo,
+      recent: recent + events.length - recentlyDeleted.length,
+    };
+    const head = await this.#commit(state.head, checks, value, [
+      ...events.flatMap(eventWrites),
+      ...deleted.map(eventDelete),
+    ]);
+    if (head === undefined) return undefined;
     const newest = new Map(state.events);
-    let head = state.head;
-    for (const batch of batches(changes)) {
-      const events = this.#withIds(batch, head?.value.id ?? 0, afterId);
-      head = await this.#commitEvents(events, state, { head, checks });
-      if (head === undefined) return undefined;
-      onCommit(events);
-      for (const event of events) newest.set(event.name, event);
-    }
-    return this.#known = { head, events: newest };
+    for (const event of events) newest.set(event.name, event);
+    this.#known = { head, events: newest };
+    return { events, state: this.#known };
   }
 
   /**
@@ -160,11 +173,7 @@ export class EventLog {
         ...current.value,
         recent: current.value.recent - deletes.length,
       };
-      current = await this.#commit(
-        { head: current, checks: [] },
-        value,
-        deletes,
-      );
+      current = await this.#commit(current, [], value, deletes);
     }
     return old.length > 0;
   }
@@ -204,11 +213,8 @@ export class EventLog {
       compactedUpTo: eventId(last),
       recent: recent - old.length,
     };
-    return await this.#commit(
-      { head, checks: [] },
-      value,
-      outdated(old, newest).map(({ key }) => ({ key })),
-    );
+    const deletes = outdated(old, newest).map(({ key }) => ({ key }));
+    return await this.#commit(head, [], value, deletes);
   }
 
   /** Gives out ids with the tag of the log, above that of its head and another one. */
@@ -226,41 +232,19 @@ export class EventLog {
     }));
   }
 
-  async #commitEvents(
-    events: readonly LogEvent[],
-    state: PublicState,
-    { head, checks }: Preconditions,
-  ) {
-    const { compactedUpTo, recent } = head?.value ?? NO_HEAD;
-    const deleted = events.flatMap((event) =>
-      outdatedBy(event, state, compactedUpTo)
-    );
-    const added = events.length -
-      deleted.filter((id) => id > compactedUpTo).length;
-    const value = {
-      id: events.at(-1)?.id ?? 0,
-      compactedUpTo,
-      recent: recent + added,
-    };
-    return await this.#commit({ head, checks }, value, [
-      ...events.flatMap(eventWrites),
-      ...deleted.map(eventDelete),
-    ]);
-  }
-
+  /** Replaces the head. The known state has another version then, or is outdated. */
   async #commit(
-    { head, checks }: Preconditions,
+    head: Entry<Head> | undefined,
+    checks: readonly Check[],
     value: Head,
     writes: readonly Write[],
   ): Promise<Entry<Head> | undefined> {
-    const check = { key: EVENTS_HEAD_KEY, version: head?.version ?? null };
-    const version = await this.#store.commit([check, ...checks], [{
-      key: EVENTS_HEAD_KEY,
-      value,
-    }, ...writes]);
-    return version === undefined
-      ? undefined
-      : { key: EVENTS_HEAD_KEY, value, version };
+    const key = EVENTS_HEAD_KEY;
+    const check = { key, version: head?.version ?? null };
+    const all = [{ key, value }, ...writes];
+    const version = await this.#store.commit([check, ...checks], all);
+    this.#known = undefined;
+    return version === undefined ? undefined : { key, value, version };
   }
 }
 
@@ -285,4 +269,107 @@ function outdatedBy(
 ): number[] {
   const id = state.events.get(name)?.id;
   return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
+}
+
+/** The number of tags, and the difference between consecutive ids. */
+const TAGS = 1_000;
+
+/**
+ * Returns the id after another one: a time in milliseconds, and the tag of the log in the last three digits. It is a safe
+ * integer until the year 2255.
+ */
+export function idAfter(id: number, now: number, tag: number): number {
+  return Math.max(Math.floor(id / TAGS) + 1, now) * TAGS + tag;
+}
+
+/** Returns the tag of the log that an id is of, by which the id of another log is recognized. */
+export function tagOf(id: number): number {
+  return id % TAGS;
+}
+
+/**
+ * Returns a tag for a new log. Another log may have the same one, but most do not: gateways with stores of their own in
+ * memory, before and after a restart, or behind one load balancer.
+ *
+ * @param random Returns a number in [0, 1).
+ */
+export function randomTag(random: () => number): number {
+  return Math.floor(random() * TAGS);
+}
+
+/** The prefix of the events, by id. */
+export const EVENTS = ["event"];
+/** The prefix of the newest event of each variable, by name. */
+export const STATES = ["state"];
+
+/**
+ * An event as it is stored. The value is UTF-8, since Deno KV needs two bytes per character for a string that contains
+ * any character outside Latin-1.
+ */
+export interface StoredEvent {
+  readonly name: string;
+  readonly value?: Uint8Array;
+  readonly leavesPublic?: boolean;
+}
+
+/** The newest event of a variable as it is stored. */
+export interface StoredState extends StoredEvent {
+  readonly id: number;
+}
+
+const encoder = new TextEncoder();
+/** A value may begin with U+FEFF, which must be preserved. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** Returns the writes that store an event and make it its variable's newest. */
+export function eventWrites(event: LogEvent): Write[] {
+  const stored = encode(event);
+  return [
+    { key: [...EVENTS, event.id], value: stored },
+    { key: [...STATES, event.name], value: { ...stored, id: event.id } },
+  ];
+}
+
+/** Returns the write that deletes an event. */
+export function eventDelete(id: number): Write {
+  return { key: [...EVENTS, id] };
+}
+
+/** Decodes entries of the log. */
+export function toEvents(entries: readonly Entry<StoredEvent>[]): LogEvent[] {
+  return entries.map((entry) => decode(eventId(entry), entry.value));
+}
+
+/** Decodes entries of the variables' newest events; returns them by name. */
+export function toStates(
+  entries: readonly Entry<StoredState>[],
+): Map<string, LogEvent> {
+  return new Map(
+    entries.map(({ value }) => [value.name, decode(value.id, value)]),
+  );
+}
+
+/** Returns the id of the event in an entry of the log. */
+export function eventId({ key }: Entry<StoredEvent>): number {
+  return Number(key.at(-1));
+}
+
+function encode({ name, value, leavesPublic }: Change): StoredEvent {
+  return {
+    name,
+    ...(value === undefined ? {} : { value: encoder.encode(value) }),
+    ...(leavesPublic ? { leavesPublic } : {}),
+  };
+}
+
+function decode(
+  id: number,
+  { name, value, leavesPublic }: StoredEvent,
+): LogEvent {
+  return {
+    id,
+    name,
+    value: value && decoder.decode(value),
+    leavesPublic: leavesPublic ?? false,
+  };
 }

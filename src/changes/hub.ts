@@ -3,12 +3,11 @@ import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { concat } from "../values/chunks.ts";
-import { type Frame, heartbeatFrame, openingFrame } from "./frame.ts";
 import {
   STREAM_REJECTIONS,
   type StreamRejection,
 } from "./stream_rejections.ts";
-import type { Tail } from "./tail.ts";
+import type { Frame, Tail } from "./tail.ts";
 
 /** Options of {@linkcode Hub}. */
 export interface HubOptions {
@@ -304,4 +303,26 @@ const encoder = new TextEncoder();
 /** Returns one chunk for all frames. A single frame is not copied, since all streams share its bytes. */
 function concatenate(frames: readonly Frame[]): Uint8Array {
   return concat(frames.map(({ bytes }) => bytes));
+}
+
+/** The fields of {@linkcode openingFrame}. */
+interface OpeningFields {
+  /** How long the client waits before it reconnects. */
+  retryMs: number;
+  /** A comment for people who read the stream. */
+  comment: string;
+  /** The client's new cursor. An id without data sets it and dispatches no event (HTML standard §9.2.6). */
+  id: number | undefined;
+}
+
+/** Returns the first frame of a stream. */
+export function openingFrame({ retryMs, comment, id }: OpeningFields): string {
+  return `retry: ${retryMs}\n: ${comment}\n${
+    id === undefined ? "" : `id: ${id}\n`
+  }\n`;
+}
+
+/** Returns a frame that keeps the connection open and sets the client's cursor. */
+export function heartbeatFrame(id: number): string {
+  return `: heartbeat\nid: ${id}\n\n`;
 }

@@ -1,24 +1,22 @@
-import { EMPTY_SNAPSHOT, type Snapshot } from "../config/variables/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
+import { EMPTY_SNAPSHOT, type Snapshot } from "../config/variables/snapshot.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { sampleNames } from "../rollout/conflicts.ts";
 import { type Rollout, StandsApartError } from "../rollout/rollout.ts";
-import { retryConflicts } from "../store/commits.ts";
-import { type Store, StoreUnavailableError } from "../store/store.ts";
+import { batches, retryConflicts } from "../store/commits.ts";
+import {
+  type Check,
+  type Store,
+  StoreUnavailableError,
+} from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
-import { commitDifference } from "./commit_difference.ts";
-import type { EventLog } from "./event_log.ts";
-import type { LogEvent } from "./event.ts";
+import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<
-    Rollout,
-    "hash" | "active" | "join" | "fencingChecks"
-  >;
+  rollout: Pick<Rollout, "hash" | "active" | "isActive" | "announce">;
   eventLog: EventLog;
   tail: Tail;
   /** Holds the variables that snapshots were built from. */
@@ -30,38 +28,46 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
+/** The variables to publish, and the names in the other tiers. */
+export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
+
+/**
+ * Why the target is not published yet: the store has failed, or has variables that were written after they were read for
+ * the target, which therefore have to be read again.
+ */
+type Obstacle = "failure" | "outdated";
+
 /** Variables in the store have been written after they were read for a snapshot, which is therefore not published. */
 class OutdatedSnapshotError extends Error {
   override name = "OutdatedSnapshotError";
 }
 
 /**
- * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`).
+ * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it makes the
+ * public state in the store equal to them, by events.
  *
- * All replicas of a deployment may publish. So that none of them publishes a state that is older than what another one
- * has published, each commit checks the version of the variables in the store that the snapshot was built from.
+ * It compares with the store and not with what this process has published before. So a change made while the gateway was
+ * down is published when it starts, and if several replicas see the same change, one publishes it. So that none of them
+ * publishes a state that is older than what another one has published, each commit checks the version of the variables in
+ * the store that the snapshot was built from.
  *
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
- * What was committed is valid as it is, since the next attempt compares with the store again. `Changes` repeats the
- * publication every few seconds, and the gateway when the store is available again.
+ * What was committed is valid as it is, since the next attempt compares with the store again. The gateway repeats the
+ * publication every few seconds, and when the store is available again.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
   #target = EMPTY_SNAPSHOT;
   /** The last target that needed no further publication. */
   #settled = EMPTY_SNAPSHOT;
-  /**
-   * Names whose values pages may have, since they were served, although the store was unavailable until they changed.
-   */
+  /** Why the last publication did not succeed. */
+  #obstacle: Obstacle | undefined;
+  /** Whether pages have had the target's values without an event, since the store has failed. */
+  #isServed = false;
+  /** The names whose values pages may have although no event had them, since they were served, and then replaced. */
   #unpublished: ReadonlySet<string> = new Set();
-  #isJoining = false;
   #cursor = 0;
   #queue: Promise<void> = Promise.resolve();
-  /** Whether the last publication has failed. */
-  #hasFailed = false;
-  #isOutdated = false;
-  /** Whether pages have had the target's values without an event, since a publication of it has failed. */
-  #isServed = false;
   #isClosed = false;
 
   constructor(options: PublisherOptions) {
@@ -78,18 +84,18 @@ export class Publisher {
 
   /** Whether the target was built from variables in the store that have changed since: they have to be read again. */
   get isOutdated(): boolean {
-    return this.#isOutdated;
+    return this.#obstacle === "outdated";
   }
 
   /** Whether the values of a snapshot have not been published, since the store has failed. */
   isWaiting(snapshot: Snapshot): boolean {
-    return this.#hasFailed && !this.#isOutdated &&
+    return this.#obstacle === "failure" &&
       snapshot.state !== this.#settled.state;
   }
 
   /**
-   * Publishes a snapshot: a new one, or the same again when its configuration becomes active after another one. If the
-   * store fails meanwhile, it returns: pages have the new values, streams get them with the next {@linkcode retry}.
+   * Publishes a snapshot. If the store fails meanwhile, it returns: pages have the new values, streams get them with the
+   * next {@linkcode retry}.
    *
    * @returns Whether no value waits for the next retry. Then, a failure is not worth an error: nobody misses a change.
    */
@@ -98,49 +104,24 @@ export class Publisher {
       target.state !== this.#target.state;
     this.#replaceTarget(target);
     await this.#enqueue(isNew ? "error" : "debug");
-    return !this.#hasFailed || target.state === this.#settled.state;
+    return this.#obstacle === undefined ||
+      target.state === this.#settled.state;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
   async retry(): Promise<void> {
-    if (this.#hasFailed) await this.#enqueue("debug");
+    if (this.#obstacle !== undefined) await this.#enqueue("debug");
   }
 
   /** Called when another configuration becomes active: this process's own is to be published again, or superseded. */
   followRollout(): void {
-    if (this.#isJoining) return; // which precedes a publication
-    const { rollout } = this.#options;
-    if (rollout.active === rollout.hash) void this.#enqueue("error");
+    if (this.#options.rollout.isActive) void this.#enqueue("error");
   }
 
   /** Waits for a publication that is under way. No other begins. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#queue;
-  }
-
-  /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
-  #enqueue(level: "error" | "debug"): Promise<void> {
-    this.#queue = this.#queue.then(() => this.#publishTarget(level));
-    return this.#queue;
-  }
-
-  /** @param level At which a failure is logged. It never rejects. */
-  async #publishTarget(level: "error" | "debug"): Promise<void> {
-    if (this.#isClosed) return;
-    try {
-      await this.#commitTarget();
-      this.#hasFailed = false;
-      this.#isOutdated = false;
-      this.#isServed = false;
-    } catch (error) {
-      this.#hasFailed = true;
-      this.#isOutdated = error instanceof OutdatedSnapshotError;
-      this.#isServed ||= this.isWaiting(this.#target);
-      const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
-      const isFault = level === "error" && !this.#isOutdated && !isReported;
-      this.#logFailure(error, isFault ? level : "debug");
-    }
   }
 
   /** Pages may have had the values of a target that is replaced before it was published. */
@@ -157,48 +138,100 @@ export class Publisher {
     this.#unpublished = new Set([...this.#unpublished, ...changed]);
   }
 
+  /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
+  #enqueue(level: "error" | "debug"): Promise<void> {
+    this.#queue = this.#queue.then(() => this.#publishTarget(level));
+    return this.#queue;
+  }
+
+  /** @param level At which a failure is logged. It never rejects. */
+  async #publishTarget(level: "error" | "debug"): Promise<void> {
+    if (this.#isClosed) return;
+    try {
+      await this.#commitTarget();
+      this.#obstacle = undefined;
+      this.#isServed = false;
+    } catch (error) {
+      const isOutdated = error instanceof OutdatedSnapshotError;
+      this.#obstacle = isOutdated ? "outdated" : "failure";
+      this.#isServed ||= this.isWaiting(this.#target);
+      const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
+      this.#logFailure(error, isOutdated || isReported ? "debug" : level);
+    }
+  }
+
   /** Commits what differs from the target, if its configuration is active. */
   async #commitTarget(): Promise<void> {
-    const { rollout, tail } = this.#options;
     const target = this.#target;
     const unpublished = this.#unpublished;
+    const head = await retryConflicts(
+      () => this.#tryToCommit(target, unpublished),
+      this.#options,
+    );
+    await this.#options.tail.readNew();
+    this.#settled = target;
+    if (head === "superseded") return;
+    this.#unpublished = this.#unpublished.difference(unpublished);
+    this.#cursor = head;
+  }
+
+  /**
+   * @returns The id up to which the log matches the target; `undefined` if another process has written in the meantime,
+   * so that this has to be repeated.
+   */
+  async #tryToCommit(
+    target: Snapshot,
+    unpublished: ReadonlySet<string>,
+  ): Promise<number | "superseded" | undefined> {
     const { storedVersion } = target;
     if (storedVersion === undefined) {
       throw new StoreUnavailableError(
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    if (rollout.hash !== target.deployment) await this.#join(target);
-    const outcome = await retryConflicts(
-      () => this.#tryToCommit(target, storedVersion, unpublished),
-      this.#options,
-    );
-    await tail.readNew();
-    this.#settled = target;
-    if (outcome === "superseded") return;
-    this.#unpublished = this.#unpublished.difference(unpublished);
-    this.#cursor = outcome.head;
-  }
-
-  /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
-  async #tryToCommit(
-    target: Snapshot,
-    storedVersion: string | null,
-    unpublished: ReadonlySet<string>,
-  ): Promise<{ head: number } | "superseded" | undefined> {
-    const { rollout, eventLog, tail } = this.#options;
-    const fencing = await rollout.fencingChecks();
+    const fencing = await this.#options.rollout.announce(target);
     if (fencing === undefined) return "superseded";
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
-    const head = await commitDifference(target, eventLog, {
-      checks: [...fencing, variables],
-      delivered: tail.state,
-      unpublished,
-      onCommit: (events) => this.#logEvents(events),
-    });
-    if (head !== undefined) return { head };
-    await this.#rejectIfOutdated(storedVersion);
-    return undefined;
+    const checks = [...fencing, variables];
+    const head = await this.#commitChanges(target, checks, unpublished);
+    if (head === undefined) await this.#rejectIfOutdated(storedVersion);
+    return head;
+  }
+
+  /** @returns As {@linkcode #tryToCommit}. */
+  async #commitChanges(
+    target: Snapshot,
+    checks: readonly Check[],
+    unpublished: ReadonlySet<string>,
+  ): Promise<number | undefined> {
+    const { eventLog, tail } = this.#options;
+    const input = { target, delivered: tail.state, unpublished };
+    // A commit fails if the known state is outdated. That nothing is to be committed is certain only after a read.
+    let state = eventLog.knownState(tail.head);
+    let plan = state && planChanges(state, input);
+    if (
+      state === undefined || plan === undefined || plan.changes.length === 0
+    ) {
+      state = await eventLog.state();
+      plan = planChanges(state, input);
+    }
+    const leaving = plan.changes.filter(({ leavesPublic }) => leavesPublic);
+    const names = new Set(leaving.map(({ name }) => name));
+    // First: if the process ends before the rest, the next attempt repeats it.
+    if (await eventLog.deleteValues(names, state)) {
+      return await this.#commitChanges(target, checks, unpublished);
+    }
+    for (const batch of batches(plan.changes)) {
+      const appended = await eventLog.append(batch, state, {
+        checks,
+        afterId: plan.afterId,
+      });
+      if (appended === undefined) return undefined;
+      this.#logEvents(appended.events);
+      state = appended.state;
+    }
+    if (plan.changes.length > 0) await eventLog.compact(state);
+    return state.head?.value.id ?? 0;
   }
 
   /** Called after a conflict, which no further attempt resolves if the variables in the store have been written. */
@@ -208,17 +241,6 @@ export class Publisher {
     throw new OutdatedSnapshotError(
       "the variables in the store have been written since they were read; reading them again",
     );
-  }
-
-  async #join({ deployment, deployedNames, sensitive }: Snapshot) {
-    this.#isJoining = true;
-    try {
-      const names = sampleNames(deployedNames);
-      const needsKey = sensitive.size > 0;
-      await this.#options.rollout.join(deployment, names, needsKey);
-    } finally {
-      this.#isJoining = false;
-    }
   }
 
   #logFailure(error: unknown, level: "error" | "debug"): void {
@@ -249,4 +271,100 @@ export class Publisher {
       log.info("rep.config.changed", { key: name, tier: "public", action, id });
     }
   }
+}
+
+/** What {@linkcode planChanges} compares with the state in the store. */
+interface PlanInput {
+  readonly target: PublicTarget;
+  /**
+   * The newest event of each variable that this process has delivered. Clients have those that the store has lost, for
+   * example in a failover to a replica that lagged behind, or any other lost event of the same variable.
+   */
+  readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
+  /** Names whose values pages may have although no event ever had them. */
+  readonly unpublished: ReadonlySet<string>;
+}
+
+/**
+ * Returns the changes that make the state in the store equal to the target, and the id that theirs have to exceed.
+ * Variables of which clients may have a value that is not in the store get an event even if their state is already that
+ * of the target.
+ */
+export function planChanges(
+  state: PublicState,
+  { target, delivered, unpublished }: PlanInput,
+): { changes: readonly Change[]; afterId: number } {
+  const headId = state.head?.value.id ?? 0;
+  const lost = delivered.filter(({ id }) => id > headId);
+  const changes = withoutDuplicates([
+    ...difference(state, target),
+    ...lost.map(({ name }) => confirmation(target, name)),
+    ...[...unpublished].map((name) => confirmation(target, name)),
+  ]);
+  return { changes, afterId: Math.max(0, ...lost.map(({ id }) => id)) };
+}
+
+/**
+ * Returns the changes from a state to a target (endpoint specification, Stream events): updates first, then deletions,
+ * sorted by name.
+ */
+function difference(state: PublicState, target: PublicTarget): Change[] {
+  const updates = [...target.public]
+    .filter(([name, value]) => state.events.get(name)?.value !== value)
+    .map(([name, value]) => ({ name, value, leavesPublic: false }));
+  return [...updates.sort(byName), ...deletions(state, target).sort(byName)];
+}
+
+function deletions({ events }: PublicState, target: PublicTarget): Change[] {
+  return [...events.values()]
+    .filter((event) => isToBeDeleted(event, target))
+    .map(({ name }) => ({
+      name,
+      value: undefined,
+      leavesPublic: isInOtherTier(name, target),
+    }));
+}
+
+/**
+ * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in the
+ * log and in the tail of every process, which all drop them at an event that leaves the PUBLIC tier.
+ */
+function isToBeDeleted(
+  { name, value, leavesPublic }: LogEvent,
+  target: PublicTarget,
+): boolean {
+  if (value !== undefined) return !target.public.has(name);
+  return !leavesPublic && isInOtherTier(name, target);
+}
+
+function isInOtherTier(
+  name: string,
+  { sensitive, server }: PublicTarget,
+): boolean {
+  return sensitive.has(name) || server.has(name);
+}
+
+/**
+ * Returns the event after which every client has the value of the target, and no process another one in memory if the
+ * variable is not PUBLIC.
+ */
+function confirmation(target: PublicTarget, name: string): Change {
+  return {
+    name,
+    value: target.public.get(name),
+    leavesPublic: isInOtherTier(name, target),
+  };
+}
+
+/** Returns the first change of each variable. */
+function withoutDuplicates(changes: readonly Change[]): Change[] {
+  const first = new Map<string, Change>();
+  for (const change of changes) {
+    if (!first.has(change.name)) first.set(change.name, change);
+  }
+  return [...first.values()];
+}
+
+function byName(a: Change, b: Change): number {
+  return a.name < b.name ? -1 : 1;
 }

@@ -1,7 +1,5 @@
-import type { EventLog, PublicState } from "./event_log.ts";
-import { eventFrame, type Frame, sizeOf, takeAfter } from "./frame.ts";
-import { type LogEvent, tagOf } from "./event.ts";
-import { ReplayPages } from "./replay_pages.ts";
+import { SharedCalls } from "../values/shared_calls.ts";
+import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
 
 /** An event in the cache. */
 interface CachedFrame extends Frame {
@@ -14,16 +12,20 @@ interface CachedFrame extends Frame {
 const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
 const PAGE_SIZE = 500;
+/** How many older events are read at once for a stream. */
+const MAX_OLD_EVENTS = 100;
 
 /** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
 export class Tail {
   /** Called with new events, in order. */
   onEvents: (frames: readonly Frame[]) => void = () => {};
   readonly #log: EventLog;
-  readonly #encoder = new TextEncoderStream();
-  readonly #texts = this.#encoder.writable.getWriter();
-  readonly #encoded = this.#encoder.readable.getReader();
-  readonly #replayPages: ReplayPages;
+  /** Streams that ask for the same old events at the same time share one read. */
+  readonly #readingOld = new SharedCalls<readonly Frame[]>();
+  /** How many old events to read, so that they are about as large as a chunk of a stream. */
+  #oldLimit = MAX_OLD_EVENTS;
+  /** How often values have been removed that must not be sent any more. */
+  #removals = 0;
   readonly #state = new Map<string, CachedFrame>();
   /** The values of `#state` in order; `undefined` if they have to be sorted again. */
   #sortedState: readonly CachedFrame[] | undefined;
@@ -38,7 +40,6 @@ export class Tail {
 
   constructor(log: EventLog) {
     this.#log = log;
-    this.#replayPages = new ReplayPages(log);
   }
 
   /** The id of the newest known event, or 0 if there is none. */
@@ -92,47 +93,40 @@ export class Tail {
   }
 
   async #readAll(): Promise<void> {
-    if (!this.#isLoaded) await this.#load();
     while (this.#isStale) {
       this.#isStale = false;
-      const events = await this.#log.after(this.#head, PAGE_SIZE);
-      if (events.length === PAGE_SIZE) this.#isStale = true;
-      if (events.length > 0) await this.#append(events);
+      if (!this.#isLoaded) await this.#load();
+      else await this.#readOn();
     }
   }
 
-  async #load(): Promise<void> {
-    const { events, newest } = await this.#readLog();
-    this.#oldestInMemory = newest.length < PAGE_SIZE
-      ? 0
-      : (newest[0]?.id ?? 1) - 1;
-    for (const event of events.values()) {
-      this.#setState(await this.#encode(event));
-    }
-    for (const event of newest) this.#add(await this.#encode(event));
-    this.#isLoaded = true;
+  async #readOn(): Promise<void> {
+    const events = await this.#log.after(this.#head, PAGE_SIZE);
+    if (events.length === PAGE_SIZE) this.#isStale = true;
+    if (events.length > 0) this.#append(events);
   }
 
   /**
    * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
    * of the head, and a stream that begins with it would get some events twice.
    */
-  async #readLog(): Promise<
-    { events: PublicState["events"]; newest: readonly LogEvent[] }
-  > {
+  async #load(): Promise<void> {
     const { events, head } = await this.#log.state();
     const newest = await this.#log.newest(PAGE_SIZE);
-    const isComplete = newest.length < PAGE_SIZE ||
-      (newest[0]?.id ?? 0) <= (head?.value.id ?? 0);
-    return isComplete ? { events, newest } : await this.#readLog();
+    const oldest = newest[0]?.id ?? 0;
+    const isWhole = newest.length < PAGE_SIZE;
+    if (!isWhole && oldest > (head?.value.id ?? 0)) return await this.#load();
+    this.#oldestInMemory = isWhole ? 0 : oldest - 1;
+    for (const event of events.values()) this.#setState(toFrame(event));
+    for (const event of newest) this.#add(toFrame(event));
+    this.#isLoaded = true;
   }
 
-  async #append(events: readonly LogEvent[]): Promise<void> {
-    const frames: CachedFrame[] = [];
+  #append(events: readonly LogEvent[]): void {
     for (const event of events) {
       if (event.leavesPublic) this.#remove(event.name);
-      frames.push(await this.#encode(event));
     }
+    const frames = events.map(toFrame);
     for (const frame of frames) this.#add(frame);
     this.onEvents(frames);
   }
@@ -170,18 +164,7 @@ export class Tail {
   #remove(name: string): void {
     this.#frames = this.#frames.filter((frame) => frame.name !== name);
     this.#bytes = sizeOf(this.#frames);
-    this.#replayPages.clear();
-  }
-
-  /** The log is read by one reader at a time, so each text written to the encoder is answered by its own bytes. */
-  async #encode(event: LogEvent): Promise<CachedFrame> {
-    const written = this.#texts.write(eventFrame(event));
-    const { value } = await this.#encoded.read();
-    await written;
-    if (value === undefined) {
-      throw new TypeError("Cannot encode an event: the tail is closed");
-    }
-    return { id: event.id, name: event.name, bytes: value, value: event.value };
+    this.#removals++;
   }
 
   /**
@@ -205,13 +188,88 @@ export class Tail {
   }
 
   /** Returns events after an older cursor; none if there are none between the cursor and the cache. */
-  readFromStore(cursor: number, maxBytes: number): Promise<readonly Frame[]> {
-    return this.#replayPages.after(cursor, maxBytes);
+  async readFromStore(
+    cursor: number,
+    maxBytes: number,
+  ): Promise<readonly Frame[]> {
+    const read = () => this.#readOld(cursor);
+    const frames = await this.#readingOld.run(String(cursor), read);
+    if (frames.length === 0) return frames;
+    const average = sizeOf(frames) / frames.length;
+    this.#oldLimit = Math.min(MAX_OLD_EVENTS, Math.ceil(maxBytes / average));
+    return takeAfter(frames, cursor, maxBytes);
   }
 
-  /** Closes the encoder. */
-  async close(): Promise<void> {
-    await this.#reading?.catch(() => {}); // the caller handles the rejection
-    await Promise.all([this.#texts.close(), this.#encoded.read()]);
+  async #readOld(cursor: number): Promise<readonly Frame[]> {
+    const removals = this.#removals;
+    const events = await this.#log.after(cursor, this.#oldLimit);
+    if (removals !== this.#removals) return await this.#readOld(cursor); // it may have removed values
+    return events.map(toFrame);
   }
+}
+
+/** An event, encoded once for all streams. */
+export interface Frame {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Returns the total size of frames in bytes. */
+export function sizeOf(frames: readonly Frame[]): number {
+  return frames.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+/**
+ * Returns the frames after a cursor, up to a total size.
+ *
+ * @param frames Frames in order.
+ * @param cursor The id of the last event to skip.
+ * @param maxBytes The maximum total size; a single frame may exceed it.
+ */
+export function takeAfter<F extends Frame>(
+  frames: readonly F[],
+  cursor: number,
+  maxBytes: number,
+): readonly F[] {
+  const first = indexAfter(frames, cursor);
+  let end = first;
+  let bytes = 0;
+  while (
+    end < frames.length &&
+    (end === first || bytes + (frames[end]?.bytes.length ?? 0) <= maxBytes)
+  ) {
+    bytes += frames[end++]?.bytes.length ?? 0;
+  }
+  return frames.slice(first, end);
+}
+
+/** Returns the index of the first event after a cursor. */
+function indexAfter(frames: readonly Frame[], cursor: number): number {
+  let low = 0;
+  let high = frames.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((frames[middle]?.id ?? 0) <= cursor) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/**
+ * Returns a change as a message of the stream (endpoint specification, GET /rep/changes): the lines event, data and id.
+ * JSON has no line breaks, so a single data line can hold any value.
+ */
+export function eventFrame(
+  { id, name, value }: Omit<LogEvent, "leavesPublic">,
+): string {
+  const event = value === undefined ? "rep:config:delete" : "rep:config:update";
+  const data = JSON.stringify({ key: name, tier: "public", value });
+  return `event: ${event}\ndata: ${data}\nid: ${id}\n\n`;
+}
+
+const encoder = new TextEncoder();
+
+function toFrame(event: LogEvent): CachedFrame {
+  const { id, name, value } = event;
+  return { id, name, value, bytes: encoder.encode(eventFrame(event)) };
 }

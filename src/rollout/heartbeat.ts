@@ -1,22 +1,29 @@
-import type { Check, Entry, Store, Write } from "../store/store.ts";
+import type { Check, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { elect, type ElectionInput, type ElectionResult } from "./election.ts";
-import { type Member, type Observation, observe } from "./observation.ts";
+import {
+  isDead,
+  isLive,
+  isOnTime,
+  isRemovable,
+  type Member,
+  type Observation,
+  observe,
+  type Observed,
+  type Self,
+} from "./observation.ts";
 
 /** The prefix of the members' entries, by process ID. */
 const MEMBERS = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
 const HIGHEST_RANK = ["rollout"];
 
-/** The process that sends a heartbeat. */
-interface HeartbeatSender
-  extends Pick<ElectionInput, "id" | "hash" | "rank" | "instanceId"> {
-  /** What others compare with their own (`conflicts.ts`). */
-  readonly names: Member["names"];
-  readonly keyFingerprint: Member["keyFingerprint"];
-  /** The previous observations of the process, and when it made them. */
-  readonly previous: ReadonlyMap<string, Observation>;
-  readonly previousAt: number | undefined;
+/** What a process sends a heartbeat with. */
+interface HeartbeatInput {
+  readonly self: Self;
+  /** The rank of its configuration, once the process has announced it. */
+  readonly rank: number | undefined;
+  /** What the process has observed before. */
+  readonly previous: Observed;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
@@ -24,20 +31,10 @@ interface HeartbeatSender
 
 /** The result of a heartbeat. */
 interface Heartbeat {
-  readonly observations: ReadonlyMap<string, Observation>;
-  /** When the observations were made, in milliseconds since the Unix epoch. */
-  readonly observedAt: number;
+  readonly observed: Observed;
   readonly decision: ElectionResult;
   /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not look. */
   readonly fencing: Check | undefined;
-}
-
-/** What was read from the store. */
-interface Reading {
-  readonly observations: ReadonlyMap<string, Observation>;
-  readonly observedAt: number;
-  /** `undefined` if there is none; not read by a scheduled heartbeat of a process with a rank. */
-  readonly highestRank: Entry<number> | undefined;
 }
 
 /**
@@ -48,83 +45,68 @@ interface Reading {
  */
 export async function tryHeartbeat(
   store: Store,
-  sender: HeartbeatSender,
+  input: HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
-  const reading = await read(store, sender, clock);
-  const observations = [...reading.observations.values()];
-  const highestRank = reading.highestRank?.value ?? 0;
-  const decision = elect(
-    { ...sender, observations, highestRank },
-    sender.maxRepresentatives,
-  );
-  const { checks, writes } = commitOf(sender, decision, reading, clock.now());
-  let fencing = sender.isScheduled ? undefined : rankCheck(reading.highestRank);
+  const { self, rank, previous, isScheduled, maxRepresentatives } = input;
+  const isHighestNeeded = rank === undefined || !isScheduled;
+  // It is read first: the check of it fails if a rollout begins between the two reads.
+  const highest = isHighestNeeded
+    ? await store.get<number>(HIGHEST_RANK)
+    : undefined;
+  const now = clock.now();
+  const entries = await store.list<Member>(MEMBERS);
+  const observed = observe(entries, { previous, now, isScheduled });
+  const decision = elect({
+    self,
+    rank,
+    observations: [...observed.members.values()],
+    highestRank: highest?.value ?? 0,
+    maxRepresentatives,
+  });
+  const own = observed.members.get(self.id);
+  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  const { checks, writes } = commitOf(self, decision, own, clock.now());
+  let fencing = isScheduled ? undefined : rankCheck;
+  if (decision.isNew) {
+    checks.push(rankCheck);
+    writes.push({ key: HIGHEST_RANK, value: decision.rank });
+  }
   if (writes.length > 0) {
     const version = await store.commit(checks, writes);
     if (version === undefined) return undefined;
     if (decision.isNew) fencing = { key: HIGHEST_RANK, version };
   }
-  const { observations: observed, observedAt } = reading;
-  return { observations: observed, observedAt, decision, fencing };
+  return { observed, decision, fencing };
 }
 
-/** The highest rank is read first: the check of it fails if a rollout begins between the two reads. */
-async function read(
-  store: Store,
-  { rank, previous, previousAt, isScheduled }: HeartbeatSender,
-  clock: Clock,
-): Promise<Reading> {
-  const isNeeded = rank === undefined || !isScheduled;
-  const highestRank = isNeeded
-    ? await store.get<number>(HIGHEST_RANK)
-    : undefined;
-  const now = clock.now();
-  const observations = observe(await store.list<Member>(MEMBERS), {
-    previous,
-    previousAt,
-    now,
-    isScheduled,
-  });
-  return { observations, observedAt: now, highestRank };
-}
-
+/** @param own The process's own entry. */
 function commitOf(
-  sender: HeartbeatSender,
+  { id, hash, instanceId, names, keyFingerprint }: Self,
   decision: ElectionResult,
-  reading: Reading,
+  own: Observation | undefined,
   heartbeatAt: number,
-) {
-  const { id, hash, instanceId, names, keyFingerprint } = sender;
-  const { rank, isRepresentative, isNew, rankSource, dead, removed } = decision;
-  const checks = [
-    ...dead,
-    ...removed,
-    ...rankSource === undefined ? [] : [rankSource],
-  ].map(checkOf);
+): { checks: Check[]; writes: Write[] } {
+  const { rank, isRepresentative, rankSource, dead, removed } = decision;
+  const unchanged = [...dead, ...removed];
+  if (rankSource !== undefined) unchanged.push(rankSource);
+  const checks = unchanged.map(checkOf);
   const writes: Write[] = [
     ...dead.map(markDead),
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
-  const own = reading.observations.get(id);
   if (isRepresentative || own !== undefined) {
     const member: Member = {
       hash,
       rank,
       heartbeatAt,
-      ...instanceId === undefined ? {} : { instanceId },
-      ...names === undefined ? {} : { names },
-      ...keyFingerprint === undefined ? {} : { keyFingerprint },
+      instanceId,
+      names,
+      keyFingerprint,
     };
+    const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
-    writes.push({
-      key: keyOf(id),
-      value: isRepresentative ? member : undefined,
-    });
-  }
-  if (isNew) {
-    checks.push(rankCheck(reading.highestRank));
-    writes.push({ key: HIGHEST_RANK, value: rank });
+    writes.push({ key: keyOf(id), value });
   }
   return { checks, writes };
 }
@@ -156,13 +138,161 @@ function checkOf({ id, version }: Observation): Check {
   return { key: keyOf(id), version };
 }
 
-function rankCheck(highestRank: Entry<number> | undefined): Check {
-  return { key: HIGHEST_RANK, version: highestRank?.version ?? null };
-}
-
 function markDead({ id, member }: Observation): Write {
   return {
     key: keyOf(id),
     value: { ...member, hasLeft: true, wasFoundDead: true },
+  };
+}
+
+/** A configuration and its rank. */
+export type Ranked = Pick<Member, "hash" | "rank">;
+
+/** What a process bases its decision on. */
+export interface ElectionInput {
+  readonly self: Self;
+  /** The rank of its configuration, once the process has announced it. */
+  readonly rank: number | undefined;
+  /** All members, including the process itself if it is one. */
+  readonly observations: readonly Observation[];
+  /** The highest rank that was ever assigned. */
+  readonly highestRank: number;
+  /** How many processes have an entry for each configuration. */
+  readonly maxRepresentatives: number;
+}
+
+/** The decision of a process. */
+export interface ElectionResult {
+  /** The rank of the process's configuration. */
+  readonly rank: number;
+  /** Whether the rank is new, so that a rollout begins. */
+  readonly isNew: boolean;
+  /** The member whose rank the process takes over; its entry must not change before the commit. */
+  readonly rankSource: Observation | undefined;
+  /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
+  readonly isRepresentative: boolean;
+  /** The hash of the active configuration. */
+  readonly active: string;
+  /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
+  readonly dead: readonly Observation[];
+  /** Members whose entries are to be deleted. */
+  readonly removed: readonly Observation[];
+}
+
+/**
+ * How many processes have an entry for each configuration: enough that they do not all stop at once while other
+ * processes with the same configuration live on.
+ */
+export const MAX_REPRESENTATIVES = 8;
+/** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
+const MAX_CLEAN_UPS = 8;
+
+/** Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. */
+export function elect(input: ElectionInput): ElectionResult {
+  const { self: { id, hash }, observations, maxRepresentatives } = input;
+  const others = observations.filter((other) => other.id !== id);
+  const predecessors = others.filter((other) =>
+    isDeadPredecessor(other, input)
+  );
+  const live = others.filter((other) =>
+    isLive(other) && !predecessors.includes(other)
+  );
+  const peers = live.filter(({ member }) => member.hash === hash);
+  const rankSource = input.rank === undefined
+    ? findRankSource(peers, input)
+    : undefined;
+  const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
+  const isNew = input.rank === undefined && rankSource === undefined;
+  return {
+    rank,
+    isNew,
+    rankSource,
+    isRepresentative: isNew ||
+      peers.filter((peer) => peer.id < id && isOnTime(peer)).length <
+        maxRepresentatives,
+    active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
+    ...cleanUp(
+      live.every((other) => other.id > id) ? others : [],
+      predecessors,
+    ),
+  };
+}
+
+/**
+ * A process with an instance ID should be the only one with it. Its predecessors are dead once they are late, and not
+ * at once: if two living processes have the same instance ID by mistake, an older configuration would win.
+ */
+function isDeadPredecessor(
+  other: Observation,
+  { self: { instanceId } }: ElectionInput,
+): boolean {
+  const { member } = other;
+  return instanceId !== undefined && member.instanceId === instanceId &&
+    !member.hasLeft && !isOnTime(other);
+}
+
+/**
+ * Returns the member from which a starting process takes the rank of its configuration: a living one, or else a dead
+ * one. A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may
+ * restart while the new ones start.
+ */
+function findRankSource(
+  peers: readonly Observation[],
+  { observations, self: { hash } }: ElectionInput,
+): Observation | undefined {
+  return lowestRanked(peers) ??
+    lowestRanked(observations.filter(({ member }) => member.hash === hash));
+}
+
+/** The lowest rank counts, so that a process that assigned a new one because it saw no other returns to the old one. */
+function lowestRanked(
+  members: readonly Observation[],
+): Observation | undefined {
+  return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
+}
+
+function resolveRank(
+  { rank, observations, highestRank }: ElectionInput,
+  peer: Observation | undefined,
+): number {
+  if (peer !== undefined) return Math.min(peer.member.rank, rank ?? Infinity);
+  return rank ??
+    Math.max(highestRank, ...observations.map(({ member }) => member.rank)) + 1;
+}
+
+/** Returns the configuration with the highest rank among those with a living process. */
+function activeHash(live: readonly Ranked[]): string {
+  const ranks = new Map<string, number>();
+  for (const { hash, rank } of live) {
+    ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
+  }
+  return [...ranks].reduce((best, ranked) =>
+    isAbove(ranked, best) ? ranked : best
+  )[0];
+}
+
+/** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
+function isAbove(
+  [hash, rank]: readonly [string, number],
+  [other, otherRank]: readonly [string, number],
+): boolean {
+  return rank === otherRank ? hash > other : rank > otherRank;
+}
+
+/** Marks members that died without leaving, and deletes those that left long ago. */
+function cleanUp(
+  others: readonly Observation[],
+  predecessors: readonly Observation[],
+): Pick<ElectionResult, "dead" | "removed"> {
+  const found = others.filter((other) =>
+    isDead(other) && !other.member.hasLeft
+  );
+  const dead = [...new Set([...predecessors, ...found])].slice(
+    0,
+    MAX_CLEAN_UPS,
+  );
+  return {
+    dead,
+    removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length),
   };
 }

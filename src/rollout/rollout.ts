@@ -1,3 +1,4 @@
+import type { Epochs } from "../keys/epochs.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import { retryConflicts, type RetryOptions } from "../store/commits.ts";
 import {
@@ -5,18 +6,21 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../store/store.ts";
+import { shortHash } from "../values/hash.ts";
+import { type Ranked, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import {
   type Conflict,
   type ConflictType,
   findConflicts,
   findStrangers,
+  isLive,
+  NEVER_OBSERVED,
+  type Observation,
+  type Observed,
+  sampleNames,
   type Self,
-} from "./conflicts.ts";
-import type { Epochs } from "../keys/epochs.ts";
-import { ActiveLog } from "./active_log.ts";
-import type { Ranked } from "./election.ts";
-import { tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
-import { isLive, type Observation, stateOf } from "./observation.ts";
+  stateOf,
+} from "./observation.ts";
 
 /** Options of {@linkcode Rollout}. */
 export interface RolloutOptions extends RetryOptions {
@@ -35,6 +39,16 @@ export interface RolloutOptions extends RetryOptions {
   maxRepresentatives: number;
   /** Has the fingerprint of the master key, once it is known. */
   epochs: Pick<Epochs, "fingerprint">;
+}
+
+/** What a process announces of its configuration. */
+export interface Announcement {
+  /** Identifies the configuration, equal on all processes that have it. */
+  readonly deployment: string;
+  /** The names of its PUBLIC variables. Without any, it is of the same app as any other. */
+  readonly deployedNames: Iterable<string>;
+  /** With any, its pages need the master key, so that all replicas must have the same one. */
+  readonly sensitive: { readonly size: number };
 }
 
 /** Thrown instead of publishing over the values of another app. */
@@ -64,19 +78,18 @@ const JITTER = 0.2;
  * rules and their reasons are in `docs/development/rollouts.md`.
  */
 export class Rollout {
-  /** Called when another configuration becomes active, and when this process begins or ends to stand apart. */
+  /**
+   * Called when a scheduled heartbeat finds that another configuration has become active, or that this process begins or
+   * ends to stand apart. Who calls {@linkcode announce} learns it from its result.
+   */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  readonly #activeLog: ActiveLog;
   /** What the last heartbeat announced. */
   #announced: Ranked | undefined;
-  #observations: ReadonlyMap<string, Observation> = new Map();
-  #observedAt: number | undefined;
+  #observed: Observed = NEVER_OBSERVED;
   #hash: string | undefined;
-  #names: readonly number[] | undefined;
+  #names: readonly number[] = [];
   #needsKey = false;
-  /** What the heartbeat of {@linkcode join} has found, until {@linkcode fencingChecks} uses it. */
-  #unusedFencing: Check | undefined;
   /** Why the last heartbeat failed that found the store unavailable. */
   #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank. */
@@ -85,21 +98,22 @@ export class Rollout {
   /** Since when there have been entries of strangers, by the monotonic clock. */
   #strangersSince: number | undefined;
   #conflicts: readonly Conflict[] = [];
-  #queue: Promise<void> = Promise.resolve();
+  /** What was logged last: this process's configuration and the active one. */
+  #logged: { readonly hash: string; readonly active: string } | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
   #cancelHeartbeat: (() => void) | undefined;
   #hasLeft = false;
 
   constructor(options: RolloutOptions) {
     this.#options = options;
-    this.#activeLog = new ActiveLog(options.log);
   }
 
-  /** The hash of this process's configuration; `undefined` before {@linkcode join}. */
+  /** The hash of this process's configuration; `undefined` before {@linkcode announce}. */
   get hash(): string | undefined {
     return this.#hash;
   }
 
-  /** The hash of the active configuration; `undefined` before {@linkcode join}. */
+  /** The hash of the active configuration; `undefined` before {@linkcode announce}. */
   get active(): string | undefined {
     return this.#standsApart ? this.#hash : this.#elected;
   }
@@ -125,13 +139,13 @@ export class Rollout {
 
   /** Whether a living replica has this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
-    const living = [...this.#observations.values()].filter(isLive);
+    const living = this.#observations.filter(isLive);
     return living.some(({ member }) => member.keyFingerprint === fingerprint);
   }
 
   /** The members that this process knows, without a read of the store. */
   get members() {
-    return [...this.#observations.values()].map((observation) => {
+    return this.#observations.map((observation) => {
       const {
         id,
         member: { hash, rank, instanceId: place = id, heartbeatAt },
@@ -144,68 +158,36 @@ export class Rollout {
   }
 
   /**
-   * Announces the configuration of this process: at its start, and whenever it changes. Sends the first heartbeat and
-   * schedules the others. If the store is unavailable, a later heartbeat announces it.
-   *
-   * @param hash Identifies the configuration, equal on all processes that have it.
-   * @param names Identifies its PUBLIC variables ({@linkcode sampleNames}); without it, it is of the same app as any other.
-   * @param needsKey Whether its pages need the master key, so that all replicas must have the same one.
-   */
-  join(
-    hash: string,
-    names?: readonly number[],
-    needsKey = false,
-  ): Promise<void> {
-    return this.#enqueueUnlessLeft(async () => {
-      const isAlone = this.#isAlone();
-      this.#hash = hash;
-      this.#names = names;
-      this.#needsKey = needsKey;
-      this.#cancelHeartbeat ??= this.#schedule();
-      this.#unusedFencing = await this.#heartbeat({ isScheduled: false });
-      if (this.#unusedFencing === undefined && isAlone) {
-        this.#setActive(hash, this.#standsApart);
-      }
-    });
-  }
-
-  /**
-   * Sends a heartbeat now.
-   *
-   * @returns Whether this process's configuration is active; if the store is unavailable, whether it was.
-   */
-  async refresh(): Promise<boolean> {
-    await this.#enqueueUnlessLeft(async () =>
-      void await this.#heartbeat({ isScheduled: false })
-    );
-    return this.isActive;
-  }
-
-  /**
-   * Looks whether this process's configuration is still active, before a commit that only such a process may make: by a
-   * heartbeat now, unless {@linkcode join} has just sent one.
+   * Announces the configuration of this process by a heartbeat, and looks whether it is active, before a commit that only
+   * a process with the active one may make. The first call schedules further heartbeats, which announce it if the store is
+   * unavailable now.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
-   * @throws {StoreUnavailableError} If it could not be announced yet, so that nobody knows which one is to be active.
+   * @throws {StoreUnavailableError} If it cannot be announced, so that nobody knows which one is to be active.
    * @throws {StandsApartError} While this process stands apart.
    */
-  async fencingChecks(): Promise<readonly Check[] | undefined> {
-    let fencing = this.#unusedFencing;
-    this.#unusedFencing = undefined;
-    await this.#enqueueUnlessLeft(async () => {
-      fencing ??= await this.#heartbeat({ isScheduled: false });
+  async announce(own: Announcement): Promise<readonly Check[] | undefined> {
+    return await this.#enqueue(async () => {
+      if (this.#hasLeft) return undefined;
+      const isAlone = this.#isAlone();
+      this.#hash = own.deployment;
+      this.#names = sampleNames(own.deployedNames);
+      this.#needsKey = own.sensitive.size > 0;
+      this.#cancelHeartbeat ??= this.#schedule();
+      const fencing = await this.#heartbeat({ isScheduled: false });
+      if (this.#hasLeft) return undefined;
+      if (fencing === undefined) {
+        if (isAlone) this.#elected = this.#hash;
+        throw this.#outage;
+      }
+      if (this.#standsApart) {
+        throw new StandsApartError(
+          "a gateway on the same store has none of the same PUBLIC variables",
+        );
+      }
+      return this.isActive ? [fencing] : undefined;
     });
-    if (this.#hasLeft) return undefined;
-    if (fencing === undefined || this.#announced?.hash !== this.#hash) {
-      throw this.#outage;
-    }
-    if (this.#standsApart) {
-      throw new StandsApartError(
-        "a gateway on the same store has none of the same PUBLIC variables",
-      );
-    }
-    return this.isActive ? [fencing] : undefined;
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
@@ -222,7 +204,7 @@ export class Rollout {
 
   /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
   #isAlone(): boolean {
-    const others = [...this.#observations.values()].filter((member) =>
+    const others = this.#observations.filter((member) =>
       member.id !== this.#options.processId && isLive(member)
     );
     return this.#elected === this.#hash &&
@@ -240,9 +222,13 @@ export class Rollout {
 
   async #scheduledHeartbeat(): Promise<void> {
     try {
-      await this.#enqueueUnlessLeft(async () =>
-        void await this.#heartbeat({ isScheduled: true })
-      );
+      const hasChanged = await this.#enqueue(async () => {
+        if (this.#hasLeft) return false;
+        const { active, standsApart } = this;
+        await this.#heartbeat({ isScheduled: true });
+        return this.active !== active || this.standsApart !== standsApart;
+      });
+      if (hasChanged) this.onActiveChange();
     } catch (error) {
       logTaskError(this.#options.log, "rollout")(error);
     } finally {
@@ -250,14 +236,8 @@ export class Rollout {
     }
   }
 
-  #enqueueUnlessLeft(work: () => Promise<void>): Promise<void> {
-    return this.#enqueue(async () => {
-      if (!this.#hasLeft) await work();
-    });
-  }
-
   /** Runs one operation at a time. */
-  #enqueue(work: () => Promise<void>): Promise<void> {
+  #enqueue<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#queue.then(work);
     this.#queue = done.catch(() => {}); // the caller handles the rejection
     return done;
@@ -267,42 +247,68 @@ export class Rollout {
   async #heartbeat(
     { isScheduled }: { isScheduled: boolean },
   ): Promise<Check | undefined> {
-    const hash = this.#hash;
-    if (hash === undefined) return undefined;
+    const { store, clock, maxRepresentatives } = this.#options;
+    const self = this.#self;
+    const { hash } = self;
+    const isKnown = this.#announced?.hash === hash;
+    const input = {
+      self,
+      rank: isKnown ? this.#announced?.rank : undefined,
+      previous: this.#observed,
+      isScheduled,
+      maxRepresentatives,
+    };
     const result = await this.#unlessUnavailable(() =>
-      this.#tryHeartbeat(hash, isScheduled)
+      tryHeartbeat(store, input, clock)
     );
     if (result === undefined) return undefined;
-    this.#observations = result.observations;
-    this.#observedAt = result.observedAt;
+    this.#observed = result.observed;
     this.#announced = { hash, rank: result.decision.rank };
-    const self = this.#self;
-    const strangers = findStrangers(self, this.#observations.values());
-    this.#noteConflicts(self, strangers.length > 0);
-    this.#setActive(result.decision.active, strangers.some(isLive));
-    this.#activeLog.note(this);
+    this.#elected = result.decision.active;
+    const strangers = findStrangers(self, this.#observations);
+    this.#noteStrangers(strangers);
+    this.#noteConflicts(self);
+    this.#logActive(hash);
     return result.fencing;
   }
 
   get #self(): Self {
-    const { processId: id, epochs } = this.#options;
-    const keyFingerprint = this.#needsKey ? epochs.fingerprint : undefined;
-    return { id, names: this.#names, keyFingerprint };
+    const { processId: id, instanceId, epochs } = this.#options;
+    return {
+      id,
+      hash: this.#hash ?? "",
+      instanceId,
+      names: this.#names,
+      keyFingerprint: this.#needsKey ? epochs.fingerprint : undefined,
+    };
+  }
+
+  get #observations(): readonly Observation[] {
+    return [...this.#observed.members.values()];
   }
 
   /**
-   * Logs each type of conflict when it begins. The time of strangers includes that of entries whose processes have ended:
-   * an app that restarts does not start the clock again.
+   * The time of strangers includes that of entries whose processes have ended: an app that restarts does not start the
+   * clock again.
    */
-  #noteConflicts(self: Self, hasStrangers: boolean): void {
+  #noteStrangers(strangers: readonly Observation[]): void {
+    const { clock, log } = this.#options;
+    this.#strangersSince = strangers.length > 0
+      ? this.#strangersSince ?? clock.monotonic()
+      : undefined;
+    const wasApart = this.#standsApart;
+    this.#standsApart = strangers.some(isLive);
+    if (this.#standsApart && !wasApart) {
+      log.info("rep.rollout.apart", { detail: APART });
+    }
+  }
+
+  /** Logs each type of conflict when it begins and when it ends. */
+  #noteConflicts(self: Self): void {
     const { clock, log } = this.#options;
     const now = clock.monotonic();
-    this.#strangersSince = hasStrangers
-      ? this.#strangersSince ?? now
-      : undefined;
     const strangersForMs = now - (this.#strangersSince ?? now);
-    const observations = this.#observations.values();
-    const conflicts = findConflicts(self, observations, strangersForMs);
+    const conflicts = findConflicts(self, this.#observations, strangersForMs);
     const known = new Set(this.#conflicts.map(({ type }) => type));
     this.#conflicts = conflicts;
     for (const { type, detail } of conflicts) {
@@ -311,22 +317,39 @@ export class Rollout {
     for (const type of known) log.info("rep.rollout.conflict_ended", { type });
   }
 
-  #tryHeartbeat(hash: string, isScheduled: boolean) {
-    const { store, clock, instanceId, maxRepresentatives } = this.#options;
-    const rank = this.#announced?.hash === hash
-      ? this.#announced.rank
-      : undefined;
-    const sender = {
-      ...this.#self,
-      hash,
-      rank,
-      instanceId,
-      previous: this.#observations,
-      previousAt: this.#observedAt,
-      isScheduled,
-      maxRepresentatives,
-    };
-    return tryHeartbeat(store, sender, clock);
+  /** Logs which configuration is active, once for each change of it or of the process's own. */
+  #logActive(hash: string): void {
+    const { log } = this.#options;
+    const { active } = this;
+    const logged = this.#logged;
+    const isSame = logged?.hash === hash && logged.active === active;
+    if (active === undefined || isSame) return;
+    this.#logged = { hash, active };
+    const configuration = shortHash(hash);
+    if (hash !== active) {
+      log.info("rep.rollout.superseded", {
+        configuration,
+        active: shortHash(active),
+        detail: "another configuration is active; pages and streams use it",
+      });
+      return;
+    }
+    const replaced = logged?.hash === hash ? logged.active : undefined;
+    const dead = this.members.filter((member) =>
+      member.hash === replaced && member.state === "dead"
+    );
+    if (replaced === undefined || dead.length === 0) {
+      log.info("rep.rollout.active", { configuration });
+      return;
+    }
+    // Nobody has decided to return to an older configuration: the processes of the newer one are gone.
+    const places = dead.map(({ place }) => place).join(", ");
+    log.warn("rep.rollout.active", {
+      configuration,
+      replaces: shortHash(replaced),
+      detail:
+        `the processes of the configuration that it replaces no longer send heartbeats: ${places}`,
+    });
   }
 
   /** Retries conflicts. @returns `undefined` if the store is unavailable, which the circuit breaker reports. */
@@ -339,19 +362,6 @@ export class Rollout {
       if (!(error instanceof StoreUnavailableError)) throw error;
       this.#outage = error;
       return undefined;
-    }
-  }
-
-  #setActive(elected: string, standsApart: boolean): void {
-    const { active } = this;
-    const isSame = standsApart === this.#standsApart;
-    this.#elected = elected;
-    this.#standsApart = standsApart;
-    if (standsApart && !isSame) {
-      this.#options.log.info("rep.rollout.apart", { detail: APART });
-    }
-    if (!isSame || this.active !== active) {
-      this.onActiveChange();
     }
   }
 }

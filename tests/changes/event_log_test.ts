@@ -1,18 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import {
-  commitDifference,
-  difference,
-  type PublicTarget,
-} from "../../src/changes/commit_difference.ts";
 import type { EventLog } from "../../src/changes/event_log.ts";
-import type { LogEvent } from "../../src/changes/event.ts";
+import type { PublicTarget } from "../../src/changes/publisher.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { retryConflicts } from "../../src/store/commits.ts";
 import type { Store } from "../../src/store/store.ts";
-import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { createEventLog, saidBy } from "../_event_log.ts";
+import { saidBy, TestPublisher } from "../_event_log.ts";
 
 const STORES: Record<string, () => Promise<Store>> = {
   memory: () => Promise.resolve(memoryStore()),
@@ -29,27 +22,6 @@ function target(
     server: new Set(),
     ...other,
   };
-}
-
-/** Commits the difference to a target, and returns the new events. */
-async function commitTo(
-  log: EventLog,
-  to: PublicTarget,
-): Promise<readonly LogEvent[]> {
-  const committed: LogEvent[] = [];
-  const onCommit = (events: readonly LogEvent[]) =>
-    void committed.push(...events);
-  const options = {
-    checks: [],
-    delivered: [],
-    unpublished: new Set<string>(),
-    onCommit,
-  };
-  await retryConflicts(() => commitDifference(to, log, options), {
-    clock: systemClock,
-    random: () => 0,
-  });
-  return committed;
 }
 
 interface TestLog {
@@ -70,9 +42,10 @@ function testLog(
     Deno.test(`${name} (${kind})`, async () => {
       const store = await open();
       const clock = new FakeClock(1000);
-      const log = createEventLog(store, clock, keep);
+      const publisher = new TestPublisher(store, clock, keep);
+      const { log } = publisher;
       const put = async (to: PublicTarget) =>
-        (await commitTo(log, to)).map(saidBy);
+        (await publisher.publish(to)).map(saidBy);
       try {
         await run({
           store,
@@ -89,7 +62,7 @@ function testLog(
 }
 
 testLog(
-  "commitDifference() appends new, changed and removed variables once",
+  "Publisher appends new, changed and removed variables once",
   100,
   async ({ put, all, clock }) => {
     assertEquals(await put(target({ B: "1", A: "1" })), [{
@@ -119,14 +92,14 @@ testLog(
 );
 
 testLog(
-  "commitDifference() assigns increasing ids when the clock stands still or goes back",
+  "Publisher assigns increasing ids when the clock stands still or goes back",
   100,
   async ({ put, store }) => {
     await put(target({ A: "1" }));
     await put(target({ A: "2" }));
-    const slow = createEventLog(store, new FakeClock(5));
-    await commitTo(slow, target({ A: "3" }));
-    assertEquals((await slow.after(0, 10)).map(({ id }) => id), [
+    const slow = new TestPublisher(store, new FakeClock(5));
+    await slow.publish(target({ A: "3" }));
+    assertEquals((await slow.log.after(0, 10)).map(({ id }) => id), [
       1_000_000,
       1_001_000,
       1_002_000,
@@ -135,21 +108,19 @@ testLog(
 );
 
 testLog(
-  "commitDifference() appends a change once if several processes publish it",
+  "Publisher appends a change once if several processes publish it",
   100,
-  async ({ put, all }) => {
-    const results = await Promise.all([
-      put(target({ A: "1" })),
-      put(target({ A: "1" })),
-      put(target({ A: "1" })),
-    ]);
-    assertEquals(results.map((events) => events.length).sort(), [0, 0, 1]);
+  async ({ store, clock, all }) => {
+    const publications = [1, 2, 3].map(() =>
+      new TestPublisher(store, clock).publish(target({ A: "1" }))
+    );
+    await clock.tickUntil(Promise.all(publications), 0);
     assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }]);
   },
 );
 
 testLog(
-  "commitDifference() splits changes that exceed one commit",
+  "Publisher splits changes that exceed one commit",
   10_000,
   async ({ put, all }) => {
     const many = Object.fromEntries(
@@ -234,7 +205,7 @@ testLog(
 );
 
 testLog(
-  "commitDifference() deletes old values of a variable that leaves the PUBLIC tier",
+  "Publisher deletes old values of a variable that leaves the PUBLIC tier",
   100,
   async ({ put, all, store }) => {
     await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
@@ -259,7 +230,7 @@ testLog(
 );
 
 testLog(
-  "commitDifference() keeps the history of a variable that is only removed",
+  "Publisher keeps the history of a variable that is only removed",
   100,
   async ({ put, all }) => {
     await put(target({ A: "1" }));
@@ -271,7 +242,7 @@ testLog(
   },
 );
 
-testLog("commitDifference() preserves values", 100, async ({ put, all }) => {
+testLog("Publisher preserves values", 100, async ({ put, all }) => {
   const values = {
     BOM: "\uFEFFx",
     NUL: "\0",
@@ -287,19 +258,18 @@ testLog("commitDifference() preserves values", 100, async ({ put, all }) => {
   );
 });
 
-Deno.test("difference() treats a deleted variable that is set again as an update", () => {
-  const events = new Map([["A", {
-    id: 1,
-    name: "A",
-    value: undefined,
-    leavesPublic: false,
-  }]]);
-  assertEquals(
-    difference({ head: undefined, events }, target({ A: "" })).map(saidBy),
-    [{ name: "A", value: "" }],
-  );
-  assertEquals(difference({ head: undefined, events }, target({})), []);
-});
+testLog(
+  "Publisher treats a deleted variable that is set again as an update",
+  100,
+  async ({ put }) => {
+    await put(target({ A: "1" }));
+    await put(target({}));
+    assertEquals(await put(target({})), []);
+    assertEquals(await put(target({ A: "" })), [
+      { id: 1_002_000, name: "A", value: "" },
+    ]);
+  },
+);
 
 function seeded(seed: number): () => number {
   let state = seed;

@@ -1,6 +1,8 @@
 import { assertEquals } from "@std/assert";
+import { heartbeatFrame, openingFrame } from "../../src/changes/hub.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp } from "../_gateway.ts";
+import { readSse } from "../_sse.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();
@@ -50,4 +52,21 @@ Deno.test("Hub sends every event to a stream of a page that has caught up, also 
     "6",
   ]);
   await stream.close();
+});
+
+Deno.test("openingFrame() and heartbeatFrame() dispatch no event", async () => {
+  const text = openingFrame({ retryMs: 2000, comment: "connected", id: 3 }) +
+    heartbeatFrame(4);
+  assertEquals(
+    text,
+    "retry: 2000\n: connected\nid: 3\n\n: heartbeat\nid: 4\n\n",
+  );
+  assertEquals(await readSse(new Response(text)).next(), undefined);
+});
+
+Deno.test("openingFrame() omits the id if there is none", () => {
+  assertEquals(
+    openingFrame({ retryMs: 2000, comment: "busy", id: undefined }),
+    "retry: 2000\n: busy\n\n",
+  );
 });

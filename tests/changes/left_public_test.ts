@@ -5,7 +5,11 @@
 import { assertEquals } from "@std/assert";
 import type { Entry, Store } from "../../src/store/store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { EVENTS, STATES, type StoredEvent } from "../../src/changes/event.ts";
+import {
+  EVENTS,
+  STATES,
+  type StoredEvent,
+} from "../../src/changes/event_log.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { delegate } from "../_store.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hub } from "../../src/changes/hub.ts";
-import { Tail } from "../../src/changes/tail.ts";
+import { eventFrame, Tail, takeAfter } from "../../src/changes/tail.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -8,6 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { delegate } from "../_store.ts";
 import { appendUpdates, createEventLog } from "../_event_log.ts";
+import { readSse } from "../_sse.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
@@ -38,7 +39,6 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
     1_000_000,
     1_001_000,
   ]);
-  await tail.close();
 });
 
 /** A log with events of a size, whose ids are the thousands from 1,000 on, and a tail that has not read it yet. */
@@ -87,7 +87,6 @@ Deno.test("Tail caches up to 16 MiB, and then the newest 8 MiB", async () => {
   const kept = cachedIds(tail);
   assertEquals(kept, range(oldestIn(tail) + 1, most + 1));
   assertEquals(kept.length, Math.floor((8 << 20) / (frameBytes + 2))); // ids of up to six digits
-  await tail.close();
 });
 
 Deno.test("a stream whose cursor is older than the cache gets every event", async () => {
@@ -127,5 +126,80 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
     await reader.cancel();
   }
   await hub.close(0);
-  await tail.close();
+});
+
+Deno.test("eventFrame() writes the lines event, data and id of an update, in this order", () => {
+  assertEquals(
+    eventFrame({
+      id: 1708267830000,
+      name: "FEATURE_FLAGS",
+      value: "dark-mode",
+    }),
+    'event: rep:config:update\ndata: {"key":"FEATURE_FLAGS","tier":"public","value":"dark-mode"}\nid: 1708267830000\n\n',
+  );
+});
+
+Deno.test("eventFrame() omits the value of a deletion", () => {
+  assertEquals(
+    eventFrame({ id: 7, name: "OLD", value: undefined }),
+    'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
+  );
+});
+
+const VALUES = {
+  "an empty value": "",
+  "line breaks": "a\r\nb\rc\nd",
+  "line separators": "a\u2028b\u2029c",
+  "emoji": "👩‍👩‍👧 é \u{1F680}",
+  "markup that ends a script": "</script><!--<script>",
+  "NUL": "a\0b",
+  "a byte order mark": "\uFEFFa",
+  "text that looks like a message":
+    "\n\nevent: rep:config:delete\ndata: {}\nid: 9\n\n",
+  "60,000 characters": "é".repeat(30_000) + "x".repeat(30_000),
+};
+
+for (const [name, value] of Object.entries(VALUES)) {
+  Deno.test(`eventFrame() preserves ${name} for an SSE parser`, async () => {
+    const reader = readSse(
+      new Response(eventFrame({ id: 5, name: "X", value })),
+    );
+    assertEquals(await reader.next(), {
+      event: "rep:config:update",
+      data: { key: "X", tier: "public", value },
+      id: 5,
+    });
+    assertEquals(await reader.next(), undefined);
+  });
+}
+
+const FRAMES = [10, 20, 30, 40].map((id) => ({
+  id,
+  bytes: new Uint8Array(id),
+}));
+
+function idsAfter(cursor: number, maxBytes: number): number[] {
+  return takeAfter(FRAMES, cursor, maxBytes).map(({ id }) => id);
+}
+
+Deno.test("takeAfter() returns the frames after a cursor", () => {
+  assertEquals(
+    [0, 9, 10, 39, 40, 41].map((cursor) => idsAfter(cursor, 1_000)),
+    [
+      [10, 20, 30, 40],
+      [10, 20, 30, 40],
+      [20, 30, 40],
+      [40],
+      [],
+      [],
+    ],
+  );
+});
+
+Deno.test("takeAfter() returns frames of at most maxBytes in total, but at least one", () => {
+  assertEquals([idsAfter(0, 59), idsAfter(0, 60), idsAfter(20, 1)], [[10, 20], [
+    10,
+    20,
+    30,
+  ], [30]]);
 });

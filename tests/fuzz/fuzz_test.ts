@@ -2,11 +2,8 @@ import { assert, assertEquals } from "@std/assert";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import * as fc from "fast-check";
 import { isIP } from "node:net";
-import {
-  eventFrame,
-  heartbeatFrame,
-  openingFrame,
-} from "../../src/changes/frame.ts";
+import { heartbeatFrame, openingFrame } from "../../src/changes/hub.ts";
+import { eventFrame } from "../../src/changes/tail.ts";
 import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts";
 import {
   buildSnapshot,

@@ -1,4 +1,4 @@
-import type { LogEvent } from "../../src/changes/event.ts";
+import type { LogEvent } from "../../src/changes/event_log.ts";
 import { EventSourceClient } from "./_event_source.ts";
 import type { Simulation } from "./_simulation.ts";
 

@@ -4,7 +4,7 @@ import {
   type LogEvent,
   type StoredEvent,
   toEvents,
-} from "../../src/changes/event.ts";
+} from "../../src/changes/event_log.ts";
 import type { Environment } from "../../src/config/variables/tiers.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { LogEvent } from "../../src/changes/event.ts";
+import type { LogEvent } from "../../src/changes/event_log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";

@@ -1,11 +1,20 @@
 import { silentLog } from "../../src/observe/log.ts";
 import type { Member } from "../../src/rollout/observation.ts";
-import { Rollout } from "../../src/rollout/rollout.ts";
+import { type Announcement, Rollout } from "../../src/rollout/rollout.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
-import type { Entry, Store } from "../../src/store/store.ts";
+import {
+  type Entry,
+  type Store,
+  StoreUnavailableError,
+} from "../../src/store/store.ts";
 import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
+
+/** Returns what a process announces of a configuration that has a hash. */
+export function announcementOf(hash: string): Announcement {
+  return { deployment: hash, deployedNames: [], sensitive: new Map() };
+}
 
 /** A member as a process last read it, and the age of its heartbeat then. */
 interface ObservedMember extends Member {
@@ -87,9 +96,8 @@ export class Process {
       log: silentLog,
       epochs: { fingerprint: undefined },
     });
-    this.rollout.onActiveChange = () =>
-      this.#checkChange(this.rollout.active ?? "");
-    void this.rollout.join(hash);
+    this.rollout.onActiveChange = () => this.#noteActive();
+    void this.#announce();
   }
 
   /** Runs a callback that is due, unless the process is dead or stalled. */
@@ -121,7 +129,7 @@ export class Process {
   reload(hash: string): void {
     this.hash = hash;
     this.#hashes.add(hash);
-    void this.rollout.join(hash);
+    void this.#announce();
   }
 
   kill(): void {
@@ -190,6 +198,21 @@ export class Process {
         return version;
       },
     };
+  }
+
+  /** Without the store, a later heartbeat announces it. */
+  async #announce(): Promise<void> {
+    try {
+      await this.rollout.announce(announcementOf(this.hash));
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+    }
+    this.#noteActive();
+  }
+
+  #noteActive(): void {
+    const { active = "" } = this.rollout;
+    if (active !== this.activations.at(-1)?.hash) this.#checkChange(active);
   }
 
   /** No process may switch from a configuration with a living process to an older one. */

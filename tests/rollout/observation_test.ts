@@ -5,6 +5,7 @@ import {
   isOnTime,
   isRemovable,
   type Member,
+  NEVER_OBSERVED,
   type Observation,
   observe,
 } from "../../src/rollout/observation.ts";
@@ -17,19 +18,18 @@ function observeAll(
   versions: readonly (string | { version: string; isScheduled: boolean })[],
   member = MEMBER,
 ): Observation {
-  let previous: ReadonlyMap<string, Observation> = new Map();
+  let previous = NEVER_OBSERVED;
   for (const it of versions) {
     const { version, isScheduled } = typeof it === "string"
       ? { version: it, isScheduled: true }
       : it;
     previous = observe([{ key: ["member", "1"], value: member, version }], {
       previous,
-      previousAt: NOW,
       now: NOW,
       isScheduled,
     });
   }
-  return previous.get("1") as Observation;
+  return previous.members.get("1") as Observation;
 }
 
 function classify(observation: Observation) {

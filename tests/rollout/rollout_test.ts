@@ -1,12 +1,17 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { silentLog } from "../../src/observe/log.ts";
-import { MAX_REPRESENTATIVES } from "../../src/rollout/election.ts";
+import { MAX_REPRESENTATIVES } from "../../src/rollout/heartbeat.ts";
 import { Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import {
+  type Check,
+  type Store,
+  StoreUnavailableError,
+} from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { fallibleStore } from "../_store.ts";
+import { announcementOf } from "./_process.ts";
 
 const PERIOD_MS = 5_000;
 /** Since a start: one period until the next observation, then two without a change. */
@@ -31,7 +36,8 @@ class Cluster {
   ): Promise<Rollout> {
     const rollout = this.make(options);
     rollout.onActiveChange = () => onChange(rollout.active ?? "");
-    await rollout.join(hash);
+    await announce(rollout, hash);
+    onChange(rollout.active ?? "");
     return rollout;
   }
 
@@ -74,6 +80,19 @@ class Cluster {
   }
 }
 
+/** Announces a configuration, which a later heartbeat does if the store is unavailable. Returns the fencing checks. */
+async function announce(
+  rollout: Rollout,
+  hash: string,
+): Promise<readonly Check[] | undefined> {
+  try {
+    return await rollout.announce(announcementOf(hash));
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    return undefined;
+  }
+}
+
 /** A store that can be made unavailable, for every operation or for writes only. */
 function switchableStore(...operations: "commit"[]) {
   const status = { isUp: true };
@@ -89,7 +108,7 @@ async function runRetries(clock: FakeClock): Promise<void> {
   await clock.tick(1_000);
 }
 
-Deno.test("join() activates the configuration of a single process immediately, whatever it had before it was killed", async () => {
+Deno.test("announce() activates the configuration of a single process immediately, whatever it had before it was killed", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "a", "b", "b"]) {
     const rollout = await cluster.start(hash);
@@ -98,7 +117,7 @@ Deno.test("join() activates the configuration of a single process immediately, w
   }
 });
 
-Deno.test("join() assigns one rank per configuration when many processes start together", async () => {
+Deno.test("announce() assigns one rank per configuration when many processes start together", async () => {
   const cluster = new Cluster();
   const joining = ["a", "b", "a", "b", "a"].map((hash, index) =>
     cluster.start(hash, { processId: `${index}` })
@@ -115,7 +134,7 @@ Deno.test("join() assigns one rank per configuration when many processes start t
   assertEquals([...ranks.values()].sort(), [1, 2]);
 });
 
-Deno.test("join() activates the newest configuration immediately, and within a period on other processes", async () => {
+Deno.test("announce() activates the newest configuration immediately, and within a period on other processes", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
@@ -132,7 +151,7 @@ Deno.test("join() activates the newest configuration immediately, and within a p
 });
 
 for (const ending of ["kill", "leave"] as const) {
-  Deno.test(`join() does not reactivate an old configuration when its last replica restarts after ${ending}()`, async () => {
+  Deno.test(`announce() does not reactivate an old configuration when its last replica restarts after ${ending}()`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
     const newer = await cluster.start("b");
@@ -144,7 +163,7 @@ for (const ending of ["kill", "leave"] as const) {
     assertEquals([restarted.active, newer.active], ["b", "b"]);
   });
 
-  Deno.test(`join() begins a rollout with an old configuration long after ${ending}() of its last replica`, async () => {
+  Deno.test(`announce() begins a rollout with an old configuration long after ${ending}() of its last replica`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
     const newer = await cluster.start("b");
@@ -156,18 +175,18 @@ for (const ending of ["kill", "leave"] as const) {
   });
 }
 
-Deno.test("join() with another configuration begins a rollout", async () => {
+Deno.test("announce() with another configuration begins a rollout", async () => {
   const cluster = new Cluster();
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
-  await first.join("b");
+  await announce(first, "b");
   assertEquals(first.active, "b");
   await cluster.clock.tick(PERIOD_MS);
   assertEquals(second.active, "b");
-  await second.join("b");
+  await announce(second, "b");
   assertEquals([first.isActive, second.isActive], [true, true]);
 });
 
-Deno.test("join() with an instance ID waits only until a predecessor with the same ID and a newer configuration is late", async () => {
+Deno.test("announce() with an instance ID waits only until a predecessor with the same ID and a newer configuration is late", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b", "a", "c", "b"]) {
     const rollout = await cluster.start(hash, { instanceId: "host:8080" });
@@ -177,7 +196,7 @@ Deno.test("join() with an instance ID waits only until a predecessor with the sa
   }
 });
 
-Deno.test("join() without an instance ID waits until a newer configuration is found dead", async () => {
+Deno.test("announce() without an instance ID waits until a newer configuration is found dead", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   const rollout = await cluster.start("a");
@@ -187,16 +206,16 @@ Deno.test("join() without an instance ID waits until a newer configuration is fo
   assertEquals(rollout.active, "a");
 });
 
-Deno.test("join() activates its own configuration while the store is unavailable, and follows the others after that", async () => {
+Deno.test("announce() activates its own configuration while the store is unavailable, and follows the others after that", async () => {
   const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const newer = await cluster.start("b");
   status.isUp = false;
   const late = await cluster.start("a", { processId: "late" });
   assertEquals([late.active, late.isActive], ["a", true]);
-  await late.join("c");
+  await announce(late, "c");
   assertEquals([late.active, late.isActive], ["c", true]);
-  await late.join("b");
+  await announce(late, "b");
   await cluster.clock.tick(60_000);
   assertEquals([late.active, newer.active], ["b", "b"]);
   status.isUp = true;
@@ -204,13 +223,13 @@ Deno.test("join() activates its own configuration while the store is unavailable
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 1]);
 });
 
-Deno.test("join() keeps the configuration of the others active while the store is unavailable", async () => {
+Deno.test("announce() keeps the configuration of the others active while the store is unavailable", async () => {
   const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
   await cluster.clock.tick(PERIOD_MS);
   status.isUp = false;
-  await first.join("b");
+  await announce(first, "b");
   assertEquals([first.active, first.isActive, second.active], [
     "a",
     false,
@@ -221,14 +240,14 @@ Deno.test("join() keeps the configuration of the others active while the store i
   assertEquals([first.active, first.isActive, second.active], ["b", true, "b"]);
 });
 
-Deno.test("join() rethrows an error other than a store failure", async () => {
+Deno.test("announce() rethrows an error other than a store failure", async () => {
   const store = {
     ...memoryStore(),
     list: () => Promise.reject(new TypeError("a bug")),
     get: () => Promise.resolve(undefined),
   };
   const rollout = new Cluster(store).make();
-  await assertRejects(() => rollout.join("a"), TypeError, "a bug");
+  await assertRejects(() => announce(rollout, "a"), TypeError, "a bug");
   await rollout.leave();
 });
 
@@ -274,38 +293,41 @@ Deno.test("members says of a killed process that it is dead until its entry is d
   }
 });
 
-Deno.test("fencingChecks() returns checks that fail once another rollout has begun", async () => {
+Deno.test("announce() returns checks that fail once another rollout has begun", async () => {
   const cluster = new Cluster();
-  const old = await cluster.start("old");
-  const checks = await old.fencingChecks() ?? [];
-  const next = await cluster.start("new");
+  const old = cluster.make();
+  const checks = await announce(old, "old") ?? [];
+  const next = cluster.make();
+  const nextChecks = await announce(next, "new") ?? [];
   const writes = [{ key: ["x"], value: 1 }];
   assertEquals(await cluster.store.commit(checks, writes), undefined);
-  assertEquals(await old.fencingChecks(), undefined);
-  const nextChecks = await next.fencingChecks() ?? [];
+  assertEquals(await announce(old, "old"), undefined);
   const version = await cluster.store.commit(nextChecks, writes);
   assertEquals(typeof version, "string");
 });
 
-Deno.test("fencingChecks() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
+Deno.test("announce() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
   const cluster = new Cluster();
-  const old = await cluster.start("a");
-  assertEquals((await old.fencingChecks())?.length, 1);
+  const old = cluster.make();
+  assertEquals((await announce(old, "a"))?.length, 1);
   await old.leave();
   await cluster.start("b"); // which the old process does not see any more
-  assertEquals(await old.fencingChecks(), undefined);
+  assertEquals(await announce(old, "a"), undefined);
 });
 
-Deno.test("fencingChecks() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
+Deno.test("announce() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
   const { status, store } = switchableStore("commit");
   const cluster = new Cluster(store);
   const [, changed] = [await cluster.start("a"), await cluster.start("a")];
   await cluster.clock.tick(PERIOD_MS);
   status.isUp = false;
-  await changed.join("b");
-  await assertRejects(() => changed.fencingChecks(), StoreUnavailableError);
+  const announcement = announcementOf("b");
+  await assertRejects(
+    () => changed.announce(announcement),
+    StoreUnavailableError,
+  );
   status.isUp = true;
-  assertEquals((await changed.fencingChecks())?.length, 1);
+  assertEquals((await changed.announce(announcement))?.length, 1);
 });
 
 Deno.test("leave() completes while the store is unavailable", async () => {
@@ -317,12 +339,13 @@ Deno.test("leave() completes while the store is unavailable", async () => {
   assertEquals(cluster.clock.waiting, 0);
 });
 
-Deno.test("refresh() detects immediately what others detect within a period", async () => {
+Deno.test("announce() detects immediately what others detect within a period", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
-  assertEquals(await old.refresh(), true);
   await cluster.start("b");
-  assertEquals([await old.refresh(), old.active], [false, "b"]);
+  assertEquals(old.active, "a");
+  await announce(old, "a");
+  assertEquals(old.active, "b");
 });
 
 Deno.test("entries of members that died or left are deleted after fifteen periods", async () => {

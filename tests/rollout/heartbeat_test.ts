@@ -3,8 +3,8 @@ import {
   elect,
   type ElectionInput,
   MAX_REPRESENTATIVES,
-} from "../../src/rollout/election.ts";
-import type { Observation } from "../../src/rollout/observation.ts";
+} from "../../src/rollout/heartbeat.ts";
+import type { Observation, Self } from "../../src/rollout/observation.ts";
 
 interface Fields extends Partial<Omit<Observation, "member">> {
   hash: string;
@@ -37,17 +37,17 @@ function observation(
 
 function electWith(
   observations: readonly Observation[],
-  own: Partial<ElectionInput> = {},
+  own: Partial<ElectionInput & Self> = {},
 ) {
+  const { id = "5", hash = "a", rank, instanceId, highestRank = 0 } = own;
+  const unused = { names: undefined, keyFingerprint: undefined };
   const decision = elect({
-    id: "5",
-    hash: "a",
-    rank: undefined,
-    instanceId: undefined,
-    highestRank: 0,
-    ...own,
+    self: { id, hash, instanceId, ...unused },
+    rank,
     observations,
-  }, MAX_REPRESENTATIVES);
+    highestRank,
+    maxRepresentatives: own.maxRepresentatives ?? MAX_REPRESENTATIVES,
+  });
   const { rankSource, dead, removed, ...rest } = decision;
   const ids = (of: readonly Observation[]) => of.map(({ id }) => id).join();
   return {
@@ -149,14 +149,8 @@ Deno.test("elect() makes a process a representative unless enough peers with low
     const observations = members.map((it, index) =>
       observation(`${index}`, it)
     );
-    return elect({
-      id,
-      hash: "a",
-      rank: 1,
-      instanceId: undefined,
-      highestRank: 1,
-      observations,
-    }, 2).isRepresentative;
+    const own = { id, rank: 1, highestRank: 1, maxRepresentatives: 2 };
+    return electWith(observations, own).isRepresentative;
   };
   const [peer, latePeer, other] = [
     { hash: "a", rank: 1 },

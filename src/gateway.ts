@@ -4,14 +4,17 @@ import type {
   ServerVariables,
 } from "@rep/gateway/client";
 import type { Changes, createChanges } from "./changes/changes.ts";
-import { Configuration, type ReloadOptions } from "./config/configuration.ts";
+import {
+  Configuration,
+  type ReloadOptions,
+  type ValueListener,
+} from "./config/configuration.ts";
 import { requireRuntime } from "./values/runtime.ts";
 import {
   newestWrite,
+  StoredVariablesSource,
   VARIABLES_HEAD_KEY,
 } from "./config/stored/stored_variables.ts";
-import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
-import type { ValueListener } from "./config/value_listeners.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
 import {

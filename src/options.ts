@@ -6,7 +6,7 @@ import {
   formatValue,
   isMapping,
 } from "./config/variables/quote.ts";
-import type { PatternLibrary } from "./config/variables/value_rules.ts";
+import type { PatternLibrary } from "./config/variables/apply_manifest.ts";
 import {
   ConfigurationError,
   type SnapshotInput,

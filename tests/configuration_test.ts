@@ -5,7 +5,7 @@ import { Tail } from "../src/changes/tail.ts";
 import type { Environment } from "../src/config/variables/tiers.ts";
 import { Configuration } from "../src/config/configuration.ts";
 import { ConfigurationError } from "../src/config/variables/snapshot.ts";
-import { StoredVariablesSource } from "../src/config/stored/stored_variables_source.ts";
+import { StoredVariablesSource } from "../src/config/stored/stored_variables.ts";
 import type { Log, LogFields } from "../src/observe/log.ts";
 import { noMetrics } from "../src/observe/metrics.ts";
 import { memoryStore } from "../src/store/memory.ts";

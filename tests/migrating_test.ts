@@ -5,7 +5,7 @@ import {
   parseCommandLine,
   readOptions,
 } from "../src/cli/options/read_options.ts";
-import { parseEnvFile } from "../src/config/files/parse_env_file.ts";
+import { parseEnvFile } from "../src/config/files/read_environment.ts";
 import { buildSnapshot } from "../src/config/variables/snapshot.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";

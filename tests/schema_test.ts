@@ -6,7 +6,7 @@ import schema from "../schema/rep.schema.json" with { type: "json" };
 import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
 import { type Option, OPTIONS } from "../src/cli/options/option_table.ts";
 import { TIERS } from "../src/config/variables/tiers.ts";
-import { VARIABLE_TYPES } from "../src/config/variables/value_rules.ts";
+import { VARIABLE_TYPES } from "../src/config/variables/manifest.ts";
 import { formatDuration } from "../src/values/units.ts";
 import { testProperty } from "./fuzz/_property.ts";
 

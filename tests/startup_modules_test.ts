@@ -66,7 +66,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ],
   [
     "the YAML parser and manifests",
-    /yaml|src\/config\/variables\/(manifest|apply_manifest|value_rules)|manifest_settings/,
+    /yaml|src\/config\/variables\/(manifest|apply_manifest)|manifest_settings/,
   ],
   ["the proxy", /src\/content\/proxy\/(?!upstream_failure)/],
   ["static files", /src\/content\/static\/|media.types/],

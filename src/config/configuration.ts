@@ -1,19 +1,19 @@
-import type { Log } from "../observe/log.ts";
+import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
-import { emptiedTierIssues, type Environment } from "./variables/tiers.ts";
+import type { Environment } from "./variables/tiers.ts";
 import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
+  emptiedTierIssues,
   EMPTY_SNAPSHOT,
   hasSameVariables,
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
-import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
-import { ValueListeners } from "./value_listeners.ts";
+import type { StoredVariablesSource } from "./stored/stored_variables.ts";
 
 /** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
@@ -48,6 +48,12 @@ export interface ReloadOptions {
    */
   logsUnchanged?: boolean;
 }
+
+/** Hears of a variable's new value, `undefined` if it was deleted, and of the old one, `undefined` if it is new. */
+export type ValueListener = (
+  newValue: string | undefined,
+  oldValue: string | undefined,
+) => void;
 
 /** This process's configuration, and how it is replaced: as a whole, or not at all. */
 export class Configuration {
@@ -295,4 +301,45 @@ function newIn<F>(
 
 function nameOf({ name }: { readonly name: string }): string {
   return name;
+}
+
+/** Those who hear of reloads that change a variable. */
+export class ValueListeners {
+  readonly #log: Log;
+  readonly #listeners = new Set<
+    { readonly name: string; readonly listener: ValueListener }
+  >();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Adds a listener. Returns a function that removes it. */
+  add(name: string, listener: ValueListener): () => void {
+    const entry = { name, listener };
+    this.#listeners.add(entry);
+    return () => void this.#listeners.delete(entry);
+  }
+
+  /** Calls the listeners of the variables that differ. An error of one is logged, and does not affect the others. */
+  notify(before: Snapshot, after: Snapshot): void {
+    for (const { name, listener } of [...this.#listeners]) {
+      const [newValue, oldValue] = [
+        valueOf(after, name),
+        valueOf(before, name),
+      ];
+      if (newValue === oldValue) continue;
+      try {
+        listener(newValue, oldValue);
+      } catch (error) {
+        logTaskError(this.#log, "onChange")(error);
+      }
+    }
+  }
+}
+
+/** A name is in one tier only. */
+function valueOf(snapshot: Snapshot, name: string): string | undefined {
+  return snapshot.public.get(name) ?? snapshot.sensitive.get(name) ??
+    snapshot.serverValue(name);
 }

@@ -2,11 +2,8 @@ import { readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { detectInCode } from "../config/variables/guardrails.ts";
 import { loadEnvFile } from "../config/files/read_environment.ts";
-import {
-  classify,
-  type Environment,
-  type Variable,
-} from "../config/variables/tiers.ts";
+import { classify } from "../config/variables/snapshot.ts";
+import type { Environment, Variable } from "../config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";
 import type { ViteConfig, ViteOutput } from "./vite.ts";
 

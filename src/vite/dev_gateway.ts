@@ -2,13 +2,13 @@ import { type Manifest, parseManifest } from "../config/variables/manifest.ts";
 import { readFile, writeFile } from "node:fs/promises";
 import { relative } from "node:path";
 import { RE2JS } from "re2js";
-import { classify, type Environment } from "../config/variables/tiers.ts";
+import type { Environment } from "../config/variables/tiers.ts";
 import {
   readEnvFiles,
   readEnvironment,
 } from "../config/files/read_environment.ts";
 import { generateTypes } from "../config/variables/generate_types.ts";
-import { ConfigurationError } from "../config/variables/snapshot.ts";
+import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import { watchFiles } from "../config/mod.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
 import { internalHostRule } from "../http/allowed_hosts.ts";

@@ -9,7 +9,7 @@ import {
   buildSnapshot,
   ConfigurationError,
 } from "../../src/config/variables/snapshot.ts";
-import { typeIssue } from "../../src/config/variables/value_rules.ts";
+import { typeIssue } from "../../src/config/variables/apply_manifest.ts";
 import { parseByteRange } from "../../src/http/send.ts";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";
@@ -61,7 +61,7 @@ testProperty(
   fc.tuple(URL_WITH_ALL_PARTS, NOT_IN_URIS, fc.nat()),
   ([url, other, place]) => {
     assertEquals(
-      typeIssue(url, { type: "url", tier: "public" }),
+      typeIssue(url, { type: "url", tier: "public", values: undefined }),
       undefined,
       url,
     );
@@ -72,7 +72,11 @@ testProperty(
     );
     assert(
       isEscape ||
-        typeIssue(changed, { type: "url", tier: "public" }) !== undefined,
+        typeIssue(changed, {
+            type: "url",
+            tier: "public",
+            values: undefined,
+          }) !== undefined,
       changed,
     );
   },

@@ -1,11 +1,11 @@
 import {
   buildSnapshot,
+  classify,
   ConfigurationError,
   NO_MANIFEST,
 } from "../../config/variables/snapshot.ts";
 import { applyManifest } from "../../config/variables/apply_manifest.ts";
 import {
-  classify,
   type Environment,
   environmentName,
   type Tier,

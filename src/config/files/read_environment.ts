@@ -3,7 +3,6 @@ import { localFiles, readBoundedFile } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import { type Environment, isRepName } from "../variables/tiers.ts";
-import { parseEnvFile } from "./parse_env_file.ts";
 
 /** Returns the `REP_…` variables of the process; none without `--allow-env`, since reading them would prompt. */
 export function readEnvironment(): Environment {
@@ -123,4 +122,182 @@ async function readText(path: string): Promise<string> {
 
 function isLineFeed(byte: number): boolean {
   return byte === 0x0a;
+}
+
+/** What is wrong with an env file, and where. It never contains a value, since that may be a secret. */
+export interface EnvFileIssue {
+  /** The number of the line, counted from 1. */
+  readonly line: number;
+  /** One clause, such as `expected NAME=value`. */
+  readonly detail: string;
+}
+
+/** The result of {@linkcode parseEnvFile}. */
+interface ParsedEnvFile {
+  /** The variables by name. They must not be used if there are issues. */
+  readonly variables: ReadonlyMap<string, string>;
+  /** The line in which each variable is assigned, counted from 1. */
+  readonly lines: ReadonlyMap<string, number>;
+  /** The issues in the order of the file: the first 20. */
+  readonly issues: readonly EnvFileIssue[];
+}
+
+/**
+ * Parses lines of `NAME=value`. Everything that is not clearly an assignment, a comment or a blank line is an issue: a
+ * file that is damaged or read while it is being written must not look like one from which variables were removed.
+ *
+ * - A value in single, double or back quotes may span lines. In double quotes, `\n`, `\r`, `\t`, `\"` and `\\` are
+ *   escapes; every other backslash stands for itself.
+ * - An unquoted value ends with its line, or before a `#` that follows whitespace, as in Docker Compose and
+ *   python-dotenv.
+ * - `export` may precede the name, and spaces may surround the `=`. Variables are not expanded. Lines end with LF or CRLF.
+ */
+export function parseEnvFile(text: string): ParsedEnvFile {
+  return new EnvFileParser(text).parse();
+}
+
+function countLineFeeds(text: string): number {
+  return text.split("\n").length - 1;
+}
+
+/** A file that is not an env file at all would have an issue in every line. */
+const MAX_ISSUES = 20;
+
+// Each pattern is matched at the current position only, and none backtracks over more than one line.
+const NOTHING = /[^\S\r\n]*(?:#[^\r\n]*)?(?:\r?\n|\r?$)/y; // up to and including the end of the line
+const AFTER_QUOTE = /(?:[^\S\r\n]+#[^\r\n]*|[^\S\r\n]*)(?:\r?\n|\r?$)/y;
+const NAME = /[^\S\r\n]*(?:export[^\S\r\n]+)?([A-Za-z_][\w.-]*)[^\S\r\n]*=/y;
+const OPENING_QUOTE = /[^\S\r\n]*(["'`])/y;
+const UNQUOTED = /([^\r\n]*)(?:\r?\n|\r?$)/y;
+const LINE = /[^\n]*\n?/y;
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  "\\n": "\n",
+  "\\r": "\r",
+  "\\t": "\t",
+  '\\"': '"',
+  "\\\\": "\\",
+};
+
+function unescape(text: string): string {
+  return text.replace(/\\[nrt"\\]/g, (escape) => ESCAPES[escape] ?? escape);
+}
+
+class EnvFileParser {
+  readonly #text: string;
+  readonly #variables = new Map<string, string>();
+  /** The line in which each name was assigned. */
+  readonly #lines = new Map<string, number>();
+  readonly #issues: EnvFileIssue[] = [];
+  #position = 0;
+  #line = 1;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  parse(): ParsedEnvFile {
+    while (
+      this.#position < this.#text.length && this.#issues.length < MAX_ISSUES
+    ) {
+      if (this.#take(NOTHING) === undefined) this.#parseAssignment();
+    }
+    return {
+      variables: this.#variables,
+      lines: this.#lines,
+      issues: this.#issues,
+    };
+  }
+
+  #parseAssignment(): void {
+    const line = this.#line;
+    const name = this.#take(NAME)?.[1];
+    if (name === undefined) {
+      return this.#skipLine("expected NAME=value, a comment or a blank line");
+    }
+    const quote = this.#take(OPENING_QUOTE)?.[1];
+    const value = quote === undefined
+      ? this.#parseUnquoted()
+      : this.#parseQuoted(quote, line);
+    if (value !== undefined) this.#assign(name, value, line);
+  }
+
+  #parseUnquoted(): string | undefined {
+    const text = this.#take(UNQUOTED)?.[1];
+    if (text === undefined) {
+      return void this.#skipLine(
+        "expected LF or CRLF at the end of the line, got CR",
+      );
+    }
+    const comment = text.search(/\s#/);
+    return (comment < 0 ? text : text.slice(0, comment)).trim();
+  }
+
+  #parseQuoted(quote: string, line: number): string | undefined {
+    const end = this.#findClosing(quote);
+    if (end === undefined) {
+      this.#report(
+        line,
+        `expected a closing ${quote} for the value that begins here`,
+      );
+      this.#position = this.#text.length; // nobody can tell which of the following lines belong to the value
+      return undefined;
+    }
+    const text = this.#text.slice(this.#position, end).replaceAll("\r\n", "\n");
+    this.#advance(end + 1);
+    if (this.#take(AFTER_QUOTE) === undefined) {
+      return void this.#skipLine(
+        `expected nothing but a comment after the value that begins in line ${line}`,
+      );
+    }
+    return quote === '"' ? unescape(text) : text;
+  }
+
+  /** Returns the position of the quote that closes the value at the current position. */
+  #findClosing(quote: string): number | undefined {
+    for (let at = this.#position; at < this.#text.length; at++) {
+      const char = this.#text[at];
+      if (char === quote) return at;
+      if (char === "\\" && quote === '"') at++; // what follows is escaped
+    }
+    return undefined;
+  }
+
+  #assign(name: string, value: string, line: number): void {
+    const first = this.#lines.get(name);
+    if (first !== undefined) {
+      // A line of a secret may look like an assignment, so only names that are certainly names are shown.
+      const shown = name.startsWith("REP_") ? name : "the name";
+      return this.#report(
+        line,
+        `expected each name once, but ${shown} is already in line ${first}`,
+      );
+    }
+    this.#lines.set(name, line);
+    this.#variables.set(name, value);
+  }
+
+  #skipLine(detail: string): void {
+    this.#report(this.#line, detail);
+    this.#take(LINE);
+  }
+
+  #report(line: number, detail: string): void {
+    this.#issues.push({ line, detail });
+  }
+
+  /** Matches a pattern at the current position and moves behind it. */
+  #take(pattern: RegExp): RegExpExecArray | undefined {
+    pattern.lastIndex = this.#position;
+    const match = pattern.exec(this.#text);
+    if (match === null) return undefined;
+    this.#advance(this.#position + match[0].length);
+    return match;
+  }
+
+  #advance(position: number): void {
+    const passed = this.#text.slice(this.#position, position);
+    this.#line += countLineFeeds(passed);
+    this.#position = position;
+  }
 }

@@ -1,13 +1,15 @@
+import type * as re2js from "npm:re2js@2.10.0";
+import { messageOf } from "../../observe/log.ts";
+import { importPackage } from "../../values/runtime.ts";
 import type { Declaration, Manifest } from "./manifest.ts";
-import { formatValue, hasSecret } from "./quote.ts";
-import { environmentName, type Tier, type Variable } from "./tiers.ts";
 import {
-  compilePatterns,
-  loadPatternLibrary,
-  type Pattern,
-  type PatternLibrary,
-  typeIssue,
-} from "./value_rules.ts";
+  describeKind,
+  formatKey,
+  formatValue,
+  formatWord,
+  hasSecret,
+} from "./quote.ts";
+import { environmentName, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
 export interface AppliedManifest {
@@ -121,4 +123,177 @@ function patternIssue(
     return `at most ${pattern.maxLength} characters for ${shown}, or smaller counts in its braces`;
   }
   return pattern.matches(value) ? undefined : `a value that matches ${shown}`;
+}
+
+/**
+ * Validates a value against the type of its variable.
+ *
+ * @returns A description of a valid value, such as "a number", if this one is invalid; `undefined` if it is valid. It
+ * names values of PUBLIC variables only.
+ */
+export function typeIssue(
+  value: string,
+  { tier, type, values = [] }: Pick<Declaration, "tier" | "type" | "values">,
+): string | undefined {
+  switch (type) {
+    case "string":
+    case "csv":
+      return undefined;
+    case "url":
+      return isUrl(value) ? undefined : describeUrl(value);
+    case "number":
+      return isNumber(value) ? undefined : "a number";
+    case "boolean":
+      return /^(true|false)$/i.test(value) ? undefined : "true or false";
+    case "json":
+      return isJson(value) ? undefined : "JSON";
+    case "enum":
+      if (values.includes(value)) return undefined;
+      if (tier !== "public") return "one of the values in the manifest";
+      return `one of ${values.map(formatWord).join(", ")}`;
+  }
+}
+
+// RFC 3986 §2 and §3, with an authority whose host is not empty. Numbers in hosts are left to `URL`.
+const CHARACTER = "(?:[\\w.~!$&'()*+,;=-]|%[0-9A-F]{2})";
+const AUTHORITY =
+  `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
+const PATH = `(?:/(?:${CHARACTER}|[:@/])*)?`;
+const QUERY_OR_FRAGMENT = `(?:${CHARACTER}|[:@/?])*`;
+const URI = new RegExp(
+  `^[A-Z][A-Z0-9+.-]*://${AUTHORITY}${PATH}(?:\\?${QUERY_OR_FRAGMENT})?(?:#${QUERY_OR_FRAGMENT})?$`,
+  "i",
+);
+
+/** In a link, these URLs run or show what they contain. */
+const UNSAFE_SCHEME = /^(?:javascript|data):/i;
+
+function isUrl(value: string): boolean {
+  return URI.test(value) && !UNSAFE_SCHEME.test(value) && URL.canParse(value);
+}
+
+/** Names a placeholder that nothing has replaced, whatever the tier is. */
+function describeUrl(value: string): string {
+  const expected =
+    "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
+  const isTemplate = value.includes("${");
+  return isTemplate ? `${expected}, without the placeholder \${…}` : expected;
+}
+
+function isNumber(value: string): boolean {
+  return value.trim() !== "" && Number.isFinite(Number(value));
+}
+
+function isJson(value: string): boolean {
+  try {
+    JSON.parse(value);
+    return true;
+  } catch {
+    return false; // a SyntaxError is the answer to the question
+  }
+}
+
+/** `deno cache` finds it by the import of its types. */
+const LIBRARY: string = "npm:re2js@2.10.0";
+
+/**
+ * How many steps a match may take, which is about a second: at most one for each instruction of the compiled pattern
+ * and each character of the value.
+ */
+const MAX_STEPS = 20_000_000;
+
+/** The part of the package `re2js` that is used: regular expressions in the syntax of Go, in linear time. */
+export interface PatternLibrary {
+  /** Its class of compiled patterns. */
+  readonly RE2JS: {
+    /** Throws if the pattern is invalid. */
+    compile(pattern: string): {
+      /** Returns the number of instructions. */
+      programSize(): number;
+      /** Returns a matcher, whose method returns whether the pattern matches the whole value. */
+      matcher(value: string): { matches(): boolean };
+    };
+  };
+}
+
+/** A compiled pattern of a manifest. */
+export interface Pattern {
+  /** How long a value may be, in units of UTF-16. */
+  readonly maxLength: number;
+  /** Returns whether the pattern matches the whole value. */
+  readonly matches: (value: string) => boolean;
+}
+
+/**
+ * Compiles the patterns of a manifest.
+ *
+ * @param load Loads the library, which nothing needs if there is no pattern.
+ * @param report Called with one sentence per issue. Only patterns of PUBLIC variables are named.
+ * @returns The valid patterns by the name of their variable.
+ */
+async function compilePatterns(
+  manifest: Manifest,
+  load: () => Promise<PatternLibrary>,
+  report: (issue: string) => void,
+): Promise<Map<string, Pattern>> {
+  const patterns = new Map<string, Pattern>();
+  let library: PatternLibrary | undefined;
+  for (const [name, { tier, pattern }] of manifest.variables) {
+    if (pattern === undefined) continue;
+    try {
+      library ??= await load();
+    } catch (error) {
+      report(messageOf(error));
+      break;
+    }
+    try {
+      patterns.set(name, compile(pattern, library));
+    } catch (error) {
+      const place = `variables.${formatKey(name)}.pattern`;
+      const got = describeMistake(pattern, tier, error);
+      report(
+        `Cannot use ${manifest.name}: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
+      );
+    }
+  }
+  return patterns;
+}
+
+function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
+  const compiled = RE2JS.compile(pattern);
+  return {
+    maxLength: Math.floor(MAX_STEPS / compiled.programSize()),
+    matches: (value) => compiled.matcher(value).matches(),
+  };
+}
+
+/** The library's message has the kind of the mistake, and the part of the pattern that has it. */
+function describeMistake(pattern: string, tier: Tier, error: unknown): string {
+  const message = messageOf(error).replace(/^error parsing regexp: /, "");
+  const [, kind = "", part] = /^([^`]*?)(?:: `(.*)`)?$/s.exec(message) ?? [];
+  if (tier !== "public" || hasSecret(pattern)) {
+    return `${describeKind(pattern)}: ${kind}`;
+  }
+  const mistake = part ? `${kind} ${formatValue(part)}` : kind;
+  return `${formatValue(pattern)}: ${mistake}`;
+}
+
+/**
+ * Loads the library; see {@linkcode importPackage}.
+ *
+ * @throws {TypeError} If it is neither installed nor can be downloaded.
+ */
+export async function loadPatternLibrary(
+  specifier: string = LIBRARY,
+): Promise<PatternLibrary> {
+  try {
+    return await importPackage<typeof re2js>(specifier);
+  } catch (error) {
+    const reason = messageOf(error).replaceAll(/\s+/g, " ");
+    const remedy =
+      `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`;
+    throw new TypeError(
+      `Cannot load ${specifier} for the patterns of the manifest: ${reason}; ${remedy}`,
+    );
+  }
 }

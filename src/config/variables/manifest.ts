@@ -9,7 +9,20 @@ import {
   leadingWord,
 } from "./quote.ts";
 import { type Tier, TIERS } from "./tiers.ts";
-import { VARIABLE_TYPES, type VariableType } from "./value_rules.ts";
+
+/** The types that a manifest can give a variable (REP-RFC-0001 §6.2). */
+export const VARIABLE_TYPES = [
+  "string",
+  "url",
+  "number",
+  "boolean",
+  "csv",
+  "json",
+  "enum",
+] as const;
+
+/** One of {@linkcode VARIABLE_TYPES}. */
+export type VariableType = typeof VARIABLE_TYPES[number];
 
 /** A manifest that has been parsed. Whoever has parsed one hands it on like this, so that nobody parses it again. */
 export interface ParsedManifest {

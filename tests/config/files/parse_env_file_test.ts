@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type EnvFileIssue,
   parseEnvFile,
-} from "../../../src/config/files/parse_env_file.ts";
+} from "../../../src/config/files/read_environment.ts";
 
 function variablesIn(text: string): Record<string, string> {
   const { variables, issues } = parseEnvFile(text);

@@ -3,7 +3,7 @@ import {
   VARIABLES_HEAD_KEY,
   writeVariables,
 } from "../../../src/config/stored/stored_variables.ts";
-import { StoredVariablesSource } from "../../../src/config/stored/stored_variables_source.ts";
+import { StoredVariablesSource } from "../../../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";

@@ -3,8 +3,8 @@ import {
   type AppliedManifest,
   applyManifest,
 } from "../../../src/config/variables/apply_manifest.ts";
+import { classify } from "../../../src/config/variables/snapshot.ts";
 import {
-  classify,
   type Environment,
   TIERS,
 } from "../../../src/config/variables/tiers.ts";

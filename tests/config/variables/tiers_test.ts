@@ -1,8 +1,6 @@
 import { assertEquals } from "@std/assert";
-import {
-  classify,
-  type Environment,
-} from "../../../src/config/variables/tiers.ts";
+import { classify } from "../../../src/config/variables/snapshot.ts";
+import type { Environment } from "../../../src/config/variables/tiers.ts";
 
 Deno.test("classify() sorts variables by prefix and strips the prefix", () => {
   assertEquals(

@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import {
   loadPatternLibrary,
   type PatternLibrary,
-} from "../../../src/config/variables/value_rules.ts";
+} from "../../../src/config/variables/apply_manifest.ts";
 import {
   buildSnapshot,
   ConfigurationError,

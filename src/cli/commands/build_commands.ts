@@ -35,7 +35,7 @@ import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
 import { readSources } from "./manifest_commands.ts";
 import { join } from "@std/path/join";
 import { messageOf } from "../../observe/log.ts";
-import { missingRead } from "../sources/named_files.ts";
+import { missingRead } from "../sources/variable_sources.ts";
 import { sriHash } from "../../values/hash.ts";
 
 /** Where a file has a value that looks like a secret. Both numbers begin with 1. */

@@ -5,7 +5,7 @@ import { openStore } from "../../store/open.ts";
 import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, systemClock } from "../../values/clock.ts";
-import { loadKvToken } from "../sources/named_files.ts";
+import { loadKvToken } from "../sources/secret_files.ts";
 import { STOP_SIGNALS } from "../start/signals.ts";
 import type { CommandArguments } from "./command_line.ts";
 import { dirname } from "@std/path/dirname";

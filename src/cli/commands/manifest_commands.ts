@@ -27,7 +27,7 @@ import {
   readEnvPath,
   readManifest,
   readTextFile,
-} from "../sources/named_files.ts";
+} from "../sources/variable_sources.ts";
 import { generateTypes } from "../../config/variables/generate_types.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";

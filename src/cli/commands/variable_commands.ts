@@ -22,7 +22,7 @@ import {
 } from "../../store/store.ts";
 import { sleep } from "../../values/clock.ts";
 import { UsageError } from "../options/read_options.ts";
-import { readManifest } from "../sources/named_files.ts";
+import { readManifest } from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
 import {
   type CommandIo,

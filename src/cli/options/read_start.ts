@@ -5,11 +5,8 @@ import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/runtime.ts";
-import {
-  loadKvToken,
-  readManifest,
-  readSecret,
-} from "../sources/named_files.ts";
+import { loadKvToken, readSecret } from "../sources/secret_files.ts";
+import { readManifest } from "../sources/variable_sources.ts";
 import {
   environmentWarnings,
   isSet,

@@ -5,12 +5,8 @@ import { denoFileSystem } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
-import {
-  type SourceOptions,
-  type TlsOptions,
-  tlsPaths,
-  watchedPaths,
-} from "./named_files.ts";
+import { type TlsOptions, tlsPaths } from "./secret_files.ts";
+import { type SourceOptions, watchedPaths } from "./variable_sources.ts";
 
 /** The options that name files. */
 type FileOptions = SourceOptions & TlsOptions;

@@ -1,11 +1,7 @@
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
-import {
-  missingRead,
-  resolveEnvPaths,
-  secretPaths,
-  tlsPaths,
-} from "../sources/named_files.ts";
+import { secretPaths, tlsPaths } from "../sources/secret_files.ts";
+import { missingRead, resolveEnvPaths } from "../sources/variable_sources.ts";
 import { isRepName } from "../../config/variables/tiers.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 

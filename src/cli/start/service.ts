@@ -38,8 +38,11 @@ import {
   storeOfGateway,
 } from "../options/read_start.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
-import { findDefaultManifest, readTls } from "../sources/named_files.ts";
-import { createSources } from "../sources/variable_sources.ts";
+import { readTls } from "../sources/secret_files.ts";
+import {
+  createSources,
+  findDefaultManifest,
+} from "../sources/variable_sources.ts";
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
 import { logUncaughtErrors } from "./signals.ts";

@@ -4,7 +4,7 @@ import { UsageError } from "../../../src/cli/options/read_options.ts";
 import {
   loadKvToken,
   readSecret,
-} from "../../../src/cli/sources/named_files.ts";
+} from "../../../src/cli/sources/secret_files.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 

@@ -1,11 +1,11 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { createSources } from "../../../src/cli/sources/variable_sources.ts";
 import {
+  createSources,
   readPaths,
   readTextFile,
   type SourceOptions,
   watchedPaths,
-} from "../../../src/cli/sources/named_files.ts";
+} from "../../../src/cli/sources/variable_sources.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { readTls } from "../../../src/cli/sources/named_files.ts";
+import { readTls } from "../../../src/cli/sources/secret_files.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** openssl x509 -in localhost.crt -noout -enddate: Oct 29 12:39:13 2126 GMT */

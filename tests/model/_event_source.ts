@@ -1,5 +1,5 @@
 import { EventStreamParser } from "./_event_stream_parser.ts";
-import type { VirtualTime } from "./_virtual_time.ts";
+import type { VirtualTime } from "../_virtual_time.ts";
 
 /** An event that was received. */
 export interface ReceivedEvent {

@@ -13,7 +13,7 @@ import { SeededChoices } from "../_seeded_choices.ts";
 import type { Network } from "./_event_source.ts";
 import type { Process } from "./_process.ts";
 import { Settling } from "./_settling.ts";
-import { VirtualTime } from "./_virtual_time.ts";
+import { VirtualTime } from "../_virtual_time.ts";
 import { type Positions, WriteOrder } from "./_write_order.ts";
 
 /**

@@ -2,8 +2,8 @@ import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Store, Write } from "../../src/store/store.ts";
 import { SeededChoices } from "../_seeded_choices.ts";
+import { VirtualTime } from "../_virtual_time.ts";
 import type { Process } from "./_process.ts";
-import { TimerQueue } from "./_timer_queue.ts";
 
 /** The state of the network and the store. */
 interface Conditions {
@@ -17,11 +17,13 @@ interface Conditions {
 
 /** Virtual time, one store and all processes on it; deterministic for a given seed. */
 export class Simulation extends SeededChoices {
-  now = 0;
   readonly conditions: Conditions = { latencyMs: 0, conflicts: 0, store: "up" };
   readonly processes: Process[] = [];
   readonly #shared = memoryStore();
-  readonly #timers = new TimerQueue();
+  readonly #time = new VirtualTime(async () => {
+    await settle();
+    this.check();
+  });
   readonly #writtenAt = new Map<string, number>();
   /** The last rank of each configuration. */
   readonly #ranks = new Map<string, number>();
@@ -33,27 +35,18 @@ export class Simulation extends SeededChoices {
     return this.processes.filter(({ isAlive }) => isAlive);
   }
 
+  get now(): number {
+    return this.#time.now;
+  }
+
   /** Calls back after a virtual delay; returns a function that cancels it. */
   after(ms: number, callback: () => void): () => void {
-    return this.#timers.add(this.now + ms, callback);
+    return this.#time.after(ms, callback);
   }
 
   /** Advances the virtual time. */
   async advance(ms: number): Promise<void> {
-    await settle(); // reactions to what the scenario has just done
-    const end = this.now + ms;
-    for (
-      let timer = this.#timers.next(end);
-      timer !== undefined;
-      timer = this.#timers.next(end)
-    ) {
-      if (timer.isCancelled) continue;
-      this.now = timer.at;
-      timer.callback();
-      await settle();
-      this.check();
-    }
-    this.now = end;
+    await this.#time.advance(ms);
   }
 
   /** @throws {Error} If an invariant was violated. */

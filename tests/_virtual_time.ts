@@ -1,9 +1,13 @@
-import { TimerQueue } from "../rollout/_timer_queue.ts";
+interface Timer {
+  readonly at: number;
+  readonly callback: () => void;
+}
 
 /** Time that passes only when it is told to. Everything that is due at the same moment happens in order. */
 export class VirtualTime {
   now = 0;
-  readonly #timers = new TimerQueue();
+  /** In the order in which they are due. */
+  readonly #timers: Timer[] = [];
   readonly #settle: () => Promise<void>;
 
   /** @param settle Waits for everything that has been set off, without timers. */
@@ -13,7 +17,13 @@ export class VirtualTime {
 
   /** Calls back after a virtual delay; returns a function that cancels it. */
   after(ms: number, callback: () => void): () => void {
-    return this.#timers.add(this.now + ms, callback);
+    const timer = { at: this.now + ms, callback };
+    const last = this.#timers.findLastIndex(({ at }) => at <= timer.at);
+    this.#timers.splice(last + 1, 0, timer);
+    return () => {
+      const index = this.#timers.indexOf(timer);
+      if (index >= 0) this.#timers.splice(index, 1);
+    };
   }
 
   sleep(ms: number): Promise<void> {
@@ -21,14 +31,12 @@ export class VirtualTime {
   }
 
   async advance(ms: number): Promise<void> {
-    await this.#settle();
     const end = this.now + ms;
-    for (
-      let timer = this.#timers.next(end);
-      timer !== undefined;
-      timer = this.#timers.next(end)
-    ) {
-      if (timer.isCancelled) continue;
+    await this.#settle();
+    for (;;) {
+      const [timer] = this.#timers;
+      if (timer === undefined || timer.at > end) break;
+      this.#timers.shift();
       this.now = Math.max(this.now, timer.at);
       timer.callback();
       await this.#settle();

@@ -1,3 +1,4 @@
+import { kvStore } from "../src/store/kv.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 
@@ -123,4 +124,20 @@ export function replicatedStore(): ReplicatedStore {
     stopReplication: () => void (isReplicating = false),
     failOver: () => void (current = replica),
   };
+}
+
+/** Registers a test with a store in memory, and with Deno KV. */
+export function testWithStores(
+  name: string,
+  run: (store: Store) => Promise<void>,
+): void {
+  Deno.test(`${name} (memory)`, () => run(memoryStore()));
+  Deno.test(`${name} (kv)`, async () => {
+    const store = kvStore(await Deno.openKv(":memory:"));
+    try {
+      await run(store);
+    } finally {
+      store.close();
+    }
+  });
 }

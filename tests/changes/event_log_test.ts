@@ -1,16 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventLog } from "../../src/changes/event_log.ts";
 import type { PublicTarget } from "../../src/changes/publisher.ts";
-import { kvStore } from "../../src/store/kv.ts";
-import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { saidBy, TestPublisher } from "../_event_log.ts";
-
-const STORES: Record<string, () => Promise<Store>> = {
-  memory: () => Promise.resolve(memoryStore()),
-  kv: async () => kvStore(await Deno.openKv(":memory:")),
-};
+import { testWithStores } from "../_store.ts";
 
 function target(
   values: Record<string, string>,
@@ -38,27 +32,15 @@ function testLog(
   keep: number,
   run: (context: TestLog) => Promise<void>,
 ): void {
-  for (const [kind, open] of Object.entries(STORES)) {
-    Deno.test(`${name} (${kind})`, async () => {
-      const store = await open();
-      const clock = new FakeClock(1000);
-      const publisher = new TestPublisher(store, clock, keep);
-      const { log } = publisher;
-      const put = async (to: PublicTarget) =>
-        (await publisher.publish(to)).map(saidBy);
-      try {
-        await run({
-          store,
-          log,
-          clock,
-          put,
-          all: async () => (await log.after(0, 100_000)).map(saidBy),
-        });
-      } finally {
-        store.close();
-      }
-    });
-  }
+  testWithStores(name, async (store) => {
+    const clock = new FakeClock(1000);
+    const publisher = new TestPublisher(store, clock, keep);
+    const { log } = publisher;
+    const put = async (to: PublicTarget) =>
+      (await publisher.publish(to)).map(saidBy);
+    const all = async () => (await log.after(0, 100_000)).map(saidBy);
+    await run({ store, log, clock, put, all });
+  });
 }
 
 testLog(

@@ -89,20 +89,6 @@ Deno.test("EnvSource.read() returns a last line without a newline at once if it 
   assertEquals(await source.readAtOnce(), { REP_A: "2" });
 });
 
-Deno.test("EnvSource.read() reads a directory again from which a variable has disappeared", async () => {
-  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "2" });
-  const source = await openSource(directory.path);
-  await directory.write("REP_B", "");
-  const emptied = await source.beginRead();
-  await directory.write("REP_B", "3");
-  await source.clock.tick(500);
-  assertEquals(await emptied.result, { REP_A: "1", REP_B: "3" });
-  await Deno.remove(directory.at("REP_B"));
-  const removed = await source.beginRead();
-  await source.clock.tick(500);
-  assertEquals(await removed.result, { REP_A: "1" });
-});
-
 Deno.test("EnvSource.read() rejects a file that is different in each of ten reads", async () => {
   await using directory = await TempDirectory.make({ "app.env": "REP_A=1" });
   const path = directory.at("app.env");

@@ -188,21 +188,6 @@ Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, with
   ], 2]);
 });
 
-Deno.test("buildSnapshot() in strict mode accepts secrets in the other tiers", async () => {
-  const snapshot = await build({
-    REP_PUBLIC_A: "x",
-    REP_SENSITIVE_B: AWS_KEY,
-    REP_SERVER_C: AWS_KEY,
-  }, {
-    strict: true,
-  });
-  assertEquals(countVariables(snapshot), {
-    public: 1,
-    sensitive: 1,
-    server: 1,
-  });
-});
-
 Deno.test("buildSnapshot() scans the defaults of the manifest for secrets", async () => {
   const manifest = withVariables({ KEY: { tier: "public", default: AWS_KEY } });
   assertEquals(
@@ -263,16 +248,6 @@ Deno.test("buildSnapshot() rejects an unpaired surrogate, which UTF-8 cannot enc
   assertEquals((await rejection({}, { manifest })).issues, [
     "Cannot publish REP_PUBLIC_A: expected Unicode text, got an unpaired surrogate",
   ]);
-});
-
-Deno.test("buildSnapshot() returns deprecated variables that are set", async () => {
-  const manifest = withVariables({
-    OLD: { tier: "public", deprecated: true, deprecated_message: "Use NEW" },
-  });
-  assertEquals(
-    (await build({ REP_PUBLIC_OLD: "x" }, { manifest })).deprecated,
-    [{ name: "OLD", message: "Use NEW" }],
-  );
 });
 
 Deno.test("hasSameVariables() compares names and values, but only the names of SERVER variables", async () => {

@@ -87,19 +87,6 @@ Deno.test("classify() strips one prefix only", () => {
   );
 });
 
-Deno.test("classify() reports both names of a collision, and no value", () => {
-  assertEquals(
-    classify({
-      REP_SENSITIVE_KEY: "s3cret",
-      REP_PUBLIC_KEY: "p",
-      REP_PUBLIC_OTHER: "o",
-    }).issues,
-    [
-      "Cannot use REP_PUBLIC_KEY and REP_SENSITIVE_KEY: expected a name in one tier only",
-    ],
-  );
-});
-
 Deno.test("classify() reports all names of a collision, and all collisions", () => {
   const environment = {
     REP_SERVER_A: "1",

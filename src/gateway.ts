@@ -3,7 +3,7 @@ import type {
   SensitiveVariables,
   ServerVariables,
 } from "@rep/gateway/client";
-import type { Changes, createChanges } from "./changes/changes.ts";
+import type { Changes } from "./changes/changes.ts";
 import {
   Configuration,
   type ReloadOptions,
@@ -220,7 +220,7 @@ export async function createGatewayIn(
     sources,
     process,
     content,
-    createChanges: changesModule?.createChanges,
+    changesModule,
   });
   try {
     await gateway.start();
@@ -240,7 +240,7 @@ interface Ingredients {
   /** What is served besides the endpoints. */
   readonly content: Content | undefined;
   /** `undefined` without hot reload. */
-  readonly createChanges: typeof createChanges | undefined;
+  readonly changesModule: typeof import("./changes/changes.ts") | undefined;
 }
 
 /** How often new writes to the variables in the store, and new events, are looked for. */
@@ -290,6 +290,7 @@ class RunningGateway implements Gateway {
 
   constructor(ingredients: Ingredients) {
     const { settings, services, sources, process, content } = ingredients;
+    const { changesModule } = ingredients;
     const { clock, random, log, metrics, registry, telemetry } = services;
     this.#settings = settings;
     this.#services = services;
@@ -317,7 +318,7 @@ class RunningGateway implements Gateway {
       random,
       limit: settings.sessionKeyMaxRate,
     });
-    this.#changes = ingredients.createChanges?.({
+    this.#changes = changesModule && new changesModule.Changes({
       store: this.#store,
       epochs: this.#epochs,
       clock,

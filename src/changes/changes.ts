@@ -17,7 +17,7 @@ import { Tail } from "./tail.ts";
 /** How many of the newest events the log keeps word for word. */
 const KEPT_EVENTS = 10_000;
 
-/** Options of {@linkcode createChanges}. */
+/** Options of {@linkcode Changes}. */
 export interface ChangesOptions {
   readonly store: Store;
   /** Has the fingerprint of the master key. */
@@ -45,59 +45,9 @@ export interface PollResult {
   readonly hasLostEvents: boolean;
 }
 
-/** Creates the parts of hot reload, in the order in which events pass through them, and connects them. */
-export function createChanges(options: ChangesOptions): Changes {
-  const { store, clock, random, log, metrics } = options;
-  const rollout = new Rollout({
-    store,
-    clock,
-    random,
-    log,
-    processId: crypto.randomUUID(),
-    instanceId: options.instanceId,
-    maxRepresentatives: MAX_REPRESENTATIVES,
-    epochs: options.epochs,
-  });
-  const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
-  const tail = new Tail(eventLog);
-  const publisher = new Publisher({
-    rollout,
-    eventLog,
-    tail,
-    store,
-    clock,
-    random,
-    log,
-    metrics,
-  });
-  const hub = new Hub(tail, {
-    maxStreams: options.maxStreams,
-    maxStreamsPerClient: options.maxStreamsPerClient,
-    maxStreamAgeMs: options.maxStreamAgeMs,
-    clock,
-    random,
-    log,
-    metrics,
-  });
-  rollout.onActiveChange = () => publisher.followRollout();
-  tail.onEvents = (frames) => hub.deliver(frames);
-  metrics.observe("rep.rollout.active", () => observeActive(rollout));
-  return new Changes({ store, log, rollout, tail, publisher, hub });
-}
-
-/** The parts of hot reload. */
-interface ChangesParts {
-  readonly store: Store;
-  readonly log: Log;
-  readonly rollout: Rollout;
-  readonly tail: Tail;
-  readonly publisher: Publisher;
-  readonly hub: Hub;
-}
-
 /**
  * What only a gateway with hot reload has: this process as one of several, the events of all of them, and the open
- * streams.
+ * streams. The parts are created in the order in which events pass through them.
  */
 export class Changes {
   /** The key that is written with every event. */
@@ -118,13 +68,44 @@ export class Changes {
   #loggedLoss: number | undefined;
   #leaving: Promise<void> | undefined;
 
-  constructor(parts: ChangesParts) {
-    this.#store = parts.store;
-    this.#log = parts.log;
-    this.rollout = parts.rollout;
-    this.tail = parts.tail;
-    this.publisher = parts.publisher;
-    this.hub = parts.hub;
+  constructor(options: ChangesOptions) {
+    const { store, clock, random, log, metrics } = options;
+    this.#store = store;
+    this.#log = log;
+    this.rollout = new Rollout({
+      store,
+      clock,
+      random,
+      log,
+      processId: crypto.randomUUID(),
+      instanceId: options.instanceId,
+      maxRepresentatives: MAX_REPRESENTATIVES,
+      epochs: options.epochs,
+    });
+    const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
+    this.tail = new Tail(eventLog);
+    this.publisher = new Publisher({
+      rollout: this.rollout,
+      eventLog,
+      tail: this.tail,
+      store,
+      clock,
+      random,
+      log,
+      metrics,
+    });
+    this.hub = new Hub(this.tail, {
+      maxStreams: options.maxStreams,
+      maxStreamsPerClient: options.maxStreamsPerClient,
+      maxStreamAgeMs: options.maxStreamAgeMs,
+      clock,
+      random,
+      log,
+      metrics,
+    });
+    this.rollout.onActiveChange = () => this.publisher.followRollout();
+    this.tail.onEvents = (frames) => this.hub.deliver(frames);
+    metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
   }
 
   /**

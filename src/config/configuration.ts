@@ -1,4 +1,4 @@
-import { type Log, logTaskError } from "../observe/log.ts";
+import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
@@ -241,37 +241,11 @@ export class Configuration {
     this.#options.metrics.count("rep.config.reloads", 1, outcome);
   }
 
-  /** Logs the guardrail warnings, deprecations and suspicious names that the previous snapshot did not have. */
-  #logFindings(
-    { warnings, deprecated, suspicious }: Snapshot,
-    before: Snapshot,
-  ): void {
-    const { log } = this.#options;
-    for (
-      const { name, detection, detail } of newIn(
-        warnings,
-        before.warnings,
-        (it) => `${it.name} ${it.detail}`,
-      )
-    ) {
-      log.warn("rep.guardrail.warning", {
-        variable_name: name,
-        detection_type: detection,
-        detail,
-      });
-    }
-    for (
-      const { name, message } of newIn(deprecated, before.deprecated, nameOf)
-    ) {
-      log.warn("rep.config.deprecated", {
-        variable_name: name,
-        detail: message,
-      });
-    }
-    for (
-      const { name, detail } of newIn(suspicious, before.suspicious, nameOf)
-    ) {
-      log.warn("rep.config.suspicious_name", { variable_name: name, detail });
+  /** Logs the findings that the previous snapshot did not have. */
+  #logFindings(snapshot: Snapshot, before: Snapshot): void {
+    const known = findingsOf(before);
+    for (const [key, { event, fields }] of findingsOf(snapshot)) {
+      if (!known.has(key)) this.#options.log.warn(event, fields);
     }
   }
 
@@ -289,18 +263,34 @@ function describe(snapshot: Snapshot) {
   };
 }
 
-/** Returns the findings whose keys none of the previous ones had. */
-function newIn<F>(
-  findings: readonly F[],
-  previous: readonly F[],
-  keyOf: (finding: F) => string,
-): readonly F[] {
-  const known = new Set(previous.map(keyOf));
-  return findings.filter((finding) => !known.has(keyOf(finding)));
+/** A line of the log about a variable. */
+interface Finding {
+  readonly event: string;
+  readonly fields: LogFields;
 }
 
-function nameOf({ name }: { readonly name: string }): string {
-  return name;
+/** Returns the guardrail warnings, deprecations and suspicious names, each by a key that identifies it. */
+function findingsOf(snapshot: Snapshot): Map<string, Finding> {
+  const findings = new Map<string, Finding>();
+  for (const { name, detection, detail } of snapshot.warnings) {
+    findings.set(`warning ${name} ${detail}`, {
+      event: "rep.guardrail.warning",
+      fields: { variable_name: name, detection_type: detection, detail },
+    });
+  }
+  for (const { name, message } of snapshot.deprecated) {
+    findings.set(`deprecated ${name}`, {
+      event: "rep.config.deprecated",
+      fields: { variable_name: name, detail: message },
+    });
+  }
+  for (const { name, detail } of snapshot.suspicious) {
+    findings.set(`suspicious ${name}`, {
+      event: "rep.config.suspicious_name",
+      fields: { variable_name: name, detail },
+    });
+  }
+  return findings;
 }
 
 /** Those who hear of reloads that change a variable. */
@@ -324,10 +314,8 @@ export class ValueListeners {
   /** Calls the listeners of the variables that differ. An error of one is logged, and does not affect the others. */
   notify(before: Snapshot, after: Snapshot): void {
     for (const { name, listener } of [...this.#listeners]) {
-      const [newValue, oldValue] = [
-        valueOf(after, name),
-        valueOf(before, name),
-      ];
+      const newValue = valueOf(after, name);
+      const oldValue = valueOf(before, name);
       if (newValue === oldValue) continue;
       try {
         listener(newValue, oldValue);

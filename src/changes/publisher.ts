@@ -207,30 +207,24 @@ export class Publisher {
     const { eventLog, tail } = this.#options;
     const input = { target, delivered: tail.state, unpublished };
     // A commit fails if the known state is outdated. That nothing is to be committed is certain only after a read.
-    let state = eventLog.knownState(tail.head);
-    let plan = state && planChanges(state, input);
-    if (
-      state === undefined || plan === undefined || plan.changes.length === 0
-    ) {
-      state = await eventLog.state();
-      plan = planChanges(state, input);
-    }
-    const leaving = plan.changes.filter(({ leavesPublic }) => leavesPublic);
+    const known = eventLog.knownState(tail.head);
+    const isEnough = known !== undefined &&
+      planChanges(known, input).changes.length > 0;
+    let state = isEnough ? known : await eventLog.state();
+    const { changes, afterId } = planChanges(state, input);
+    const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
     const names = new Set(leaving.map(({ name }) => name));
     // First: if the process ends before the rest, the next attempt repeats it.
     if (await eventLog.deleteValues(names, state)) {
       return await this.#commitChanges(target, checks, unpublished);
     }
-    for (const batch of batches(plan.changes)) {
-      const appended = await eventLog.append(batch, state, {
-        checks,
-        afterId: plan.afterId,
-      });
+    for (const batch of batches(changes)) {
+      const appended = await eventLog.append(batch, state, { checks, afterId });
       if (appended === undefined) return undefined;
       this.#logEvents(appended.events);
       state = appended.state;
     }
-    if (plan.changes.length > 0) await eventLog.compact(state);
+    if (changes.length > 0) await eventLog.compact(state);
     return state.head?.value.id ?? 0;
   }
 

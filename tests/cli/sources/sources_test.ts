@@ -291,15 +291,6 @@ const INVALID: readonly Uint8Array[] = [
   encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_A=2\n"),
 ];
 
-Deno.test("readTextFile() rejects a directory", async () => {
-  await using directory = await TempDirectory.make();
-  const { path } = directory;
-  assertEquals(
-    await messageOf(readTextFile(path, "--tls-cert")),
-    `Cannot read --tls-cert "${path}": expected a regular file, got '${path}'`,
-  );
-});
-
 Deno.test("readTextFile() reports a missing permission without prompting", {
   permissions: {},
 }, async () => {

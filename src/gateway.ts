@@ -44,8 +44,7 @@ import {
 } from "./http/respond.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
-import { RateLimit } from "./keys/rate_limit.ts";
-import { WINDOW_MS } from "./keys/sliding_window.ts";
+import { RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import { CertificateWatch } from "./observe/certificate_watch.ts";
 import { type GaugeValue, noMetrics } from "./observe/metrics.ts";
 import {

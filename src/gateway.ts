@@ -63,6 +63,7 @@ import type {
   ConfigScriptCache,
   PageValues,
 } from "./pages/config_script_cache.ts";
+import { storeOfApp } from "./store/app_store.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { waitAtMost } from "./values/clock.ts";
@@ -291,7 +292,8 @@ class RunningGateway implements Gateway {
     this.#services = services;
     this.#content = content;
 
-    this.#store = new CircuitBreaker(services.store, { clock, metrics });
+    const appStore = storeOfApp(services.store, settings.app);
+    this.#store = new CircuitBreaker(appStore, { clock, metrics });
     this.#store.onChange = (failure) => this.#handleStoreChange(failure);
     this.#tasks = new BackgroundTasks({
       store: this.#store,

@@ -5,6 +5,9 @@ import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 
+const DOWN = "Cannot use the store: down";
+const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
+
 /** A fake server: reachable, unreachable, denying access, or not answering. */
 class Server {
   state: "up" | "down" | "denying" | "silent" = "up";
@@ -21,6 +24,7 @@ class Server {
   connect = async (): Promise<Store> => {
     this.attempts++;
     await this.#answer();
+    if (this.state === "down") throw new StoreUnavailableError(DOWN);
     if (this.state !== "up") throw new Error(this.state);
     this.open++;
     return {
@@ -58,12 +62,8 @@ class Server {
 }
 
 function openOn(server: Server, random = 1): Promise<Store> {
-  const isTransient = (error: unknown) =>
-    error instanceof StoreUnavailableError ||
-    (error as Error).message === "down";
   return openRemoteStore({
-    open: server.connect,
-    isTransient,
+    connect: server.connect,
     maxChecks: 7,
     engine: "a test",
     log: silentLog,
@@ -71,8 +71,6 @@ function openOn(server: Server, random = 1): Promise<Store> {
     random: () => random,
   });
 }
-
-const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** Lets an operation time out. */
 async function timeOut(server: Server, store: Store): Promise<void> {
@@ -124,7 +122,7 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
     await assertRejects(
       run,
       StoreUnavailableError,
-      "Cannot use the store: down",
+      DOWN,
     );
   }
   server.state = "up";
@@ -158,7 +156,7 @@ Deno.test("a connection that times out is dropped, and nothing is sent until the
   await assertRejects(
     () => store.get(["a"]),
     StoreUnavailableError,
-    "Cannot use the store: down",
+    DOWN,
   );
   assertEquals([server.open, server.operations], [0, 1]);
   server.state = "up";
@@ -217,8 +215,7 @@ Deno.test("an operation that fails causes a reconnect, an invalid argument does 
   const reject: Store["get"] = () =>
     Promise.reject(new TypeError("Key too large"));
   const strict = await openRemoteStore({
-    open: async () => ({ ...await server.connect(), get: reject }),
-    isTransient: () => false,
+    connect: async () => ({ ...await server.connect(), get: reject }),
     maxChecks: 7,
     engine: "a test",
     log: silentLog,

@@ -114,8 +114,6 @@ export class RateLimit {
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       return this.#countInMemory(clientKey);
-    } finally {
-      this.#waiting.delete(request);
     }
   }
 

@@ -251,7 +251,9 @@ Deno.test("RateLimit.take() counts requests recorded by a process whose clock is
   const { store, start } = setUp();
   const ahead = setUp({ store, clock: new FakeClock(START + 5_000) });
   assertEquals(await ahead.start().take("a", 4), 4);
-  assertEquals(await start().take("a", 20), 6);
+  const { limit, take } = start();
+  assertEquals(await take("a", 20), 6);
+  assertEquals((await limit.take("a")).retryAfterMs, 60_000);
   assertEquals(await ahead.start().take("a", 20), 0);
 });
 

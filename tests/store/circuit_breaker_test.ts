@@ -161,6 +161,7 @@ Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async ()
 
 Deno.test("CircuitBreaker rejects at once for 1 s after a failure, although the clock is set back", async () => {
   const setup = setUp();
+  setup.clock.jump(-3_600_000);
   await setup.fail("read");
   setup.mend();
   setup.clock.jump(-3_600_000);
@@ -184,6 +185,7 @@ Deno.test("CircuitBreaker keeps reading from a store that cannot write, and writ
 Deno.test("CircuitBreaker reports several failures once, and knows the latest, and since when", async () => {
   const setup = setUp();
   const { store, changes, clock } = setup;
+  clock.pass(60_000);
   const since = clock.now();
   setup.failures.set("read", new Error("shutting down"));
   const reads = Array.from({ length: 5 }, () => store.get([]));

@@ -11,16 +11,6 @@ function valuesOf(entries: readonly Entry[]): unknown[] {
   return entries.map(({ value }) => value);
 }
 
-Deno.test("SortedEntries keeps strings before numbers, both in order", () => {
-  const entries = new SortedEntries();
-  for (const name of [10, "b", 9, "a", 100, "10"]) entries.set(entry(name));
-  assertEquals(valuesOf(entries.list()), ["10", "a", "b", 9, 10, 100]);
-  assertEquals(valuesOf(entries.list({ from: 10 })), [10, 100]);
-  assertEquals(valuesOf(entries.list({ from: "aa", limit: 2 })), ["b", 9]);
-  assertEquals(valuesOf(entries.list({ reverse: true, limit: 2 })), [100, 10]);
-  assertEquals(valuesOf(entries.list({ from: 101 })), []);
-});
-
 Deno.test("SortedEntries.list() returns what a sorted array of thousands of entries contains, whatever was written", () => {
   const random = seededRandom(1);
   const entries = new SortedEntries();

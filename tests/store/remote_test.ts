@@ -4,6 +4,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { interceptedStore } from "../_store.ts";
 
 const DOWN = "Cannot use the store: down";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
@@ -28,24 +29,16 @@ class Server {
     if (this.state !== "up") throw new Error(this.state);
     this.open++;
     return {
-      maxChecks: this.#data.maxChecks,
-      get: (key) => this.#execute(() => this.#data.get(key)),
-      getMany: (keys) => this.#execute(() => this.#data.getMany(keys)),
-      list: (prefix, options) =>
-        this.#execute(() => this.#data.list(prefix, options)),
-      commit: (checks, writes) =>
-        this.#execute(() => this.#data.commit(checks, writes)),
-      watch: (key, hint) => this.#data.watch(key, hint),
+      ...interceptedStore(this.#data, () => this.#receive()),
       close: () => void this.open--,
     };
   };
 
-  async #execute<T>(operation: () => Promise<T>): Promise<T> {
+  async #receive(): Promise<void> {
     this.operations++;
     await this.#answer();
     if (this.state === "denying") throw new Error("401");
-    if (this.state === "down") return new Promise(() => {}); // KV Connect retries forever
-    return await operation();
+    if (this.state === "down") await new Promise(() => {}); // KV Connect retries forever
   }
 
   async #answer(): Promise<void> {
@@ -119,11 +112,7 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
       () => store.commit([], []),
     ]
   ) {
-    await assertRejects(
-      run,
-      StoreUnavailableError,
-      DOWN,
-    );
+    await assertRejects(run, StoreUnavailableError, DOWN);
   }
   server.state = "up";
   await server.clock.tick(250);

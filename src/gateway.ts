@@ -47,8 +47,7 @@ import {
 } from "./http/respond.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
-import { RateLimit } from "./keys/rate_limit.ts";
-import { WINDOW_MS } from "./keys/sliding_window.ts";
+import { RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import { CertificateWatch } from "./observe/certificate_watch.ts";
 import { type GaugeValue, noMetrics } from "./observe/metrics.ts";
 import {
@@ -67,6 +66,7 @@ import type {
   ConfigScriptCache,
   PageValues,
 } from "./pages/config_script_cache.ts";
+import { storeOfApp } from "./store/app_store.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { waitAtMost } from "./values/clock.ts";
@@ -296,7 +296,8 @@ class RunningGateway implements Gateway {
     this.#services = services;
     this.#content = content;
 
-    this.#store = new CircuitBreaker(services.store, { clock, metrics });
+    const appStore = storeOfApp(services.store, settings.app);
+    this.#store = new CircuitBreaker(appStore, { clock, metrics });
     this.#store.onChange = (failure) => this.#handleStoreChange(failure);
     this.#tasks = new BackgroundTasks({
       store: this.#store,

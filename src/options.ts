@@ -24,7 +24,7 @@ import {
   type Telemetry,
 } from "./observe/metrics.ts";
 import { Registry } from "./observe/registry.ts";
-import { checkApp, storeOfApp } from "./store/app_store.ts";
+import { checkApp } from "./store/app_store.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
 import {
@@ -249,7 +249,7 @@ export interface Settings extends Readonly<Record<NumberOptionName, number>> {
 
 /** What the gateway is given to work with. */
 export interface Services {
-  /** The app's part of the store. */
+  /** The whole store, of which the gateway uses its app's part. */
   readonly store: Store;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
@@ -324,7 +324,7 @@ export function resolveServices(options: GatewayOptions): Services {
   const { telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);
   return {
-    store: storeOfApp(options.store ?? memoryStore(), options.app),
+    store: options.store ?? memoryStore(),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
     log: options.log ?? silentLog,

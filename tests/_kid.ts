@@ -1,4 +1,4 @@
-import { deriveKey, FINGERPRINT_INFO } from "../src/keys/hkdf.ts";
+import { deriveKey, FINGERPRINT_INFO } from "../src/keys/epochs.ts";
 import { encodeHex } from "./_hex.ts";
 
 /** The `kid` of an epoch, as pages contain it. */
@@ -6,9 +6,6 @@ export async function kidOf(
   epoch: string,
   masterKey: Uint8Array<ArrayBuffer>,
 ): Promise<string> {
-  const fingerprint = await deriveKey(masterKey, {
-    salt: "",
-    info: FINGERPRINT_INFO,
-  });
+  const fingerprint = await deriveKey(masterKey, "", FINGERPRINT_INFO);
   return `${epoch}-${encodeHex(fingerprint).slice(0, 12)}`;
 }

@@ -14,37 +14,45 @@ export interface CountedStore extends Store {
   reset(): void;
 }
 
+/** The operations of a store, apart from watching and closing it. */
+type Operation = "get" | "getMany" | "list" | "commit";
+
+/** A store that calls back before each operation, which may count it, wait, or reject. */
+export function interceptedStore(
+  store: Store,
+  before: (operation: Operation) => unknown,
+): Store {
+  return {
+    ...delegate(store),
+    async get(key) {
+      await before("get");
+      return await store.get(key);
+    },
+    async getMany(keys) {
+      await before("getMany");
+      return await store.getMany(keys);
+    },
+    async list(prefix, options) {
+      await before("list");
+      return await store.list(prefix, options);
+    },
+    async commit(checks, writes) {
+      await before("commit");
+      return await store.commit(checks, writes);
+    },
+  };
+}
+
 /** Counts the operations on a store. The methods can be spread into another store. */
 export function countedStore(store: Store): CountedStore {
   const counts = { get: 0, getMany: 0, list: 0, commit: 0 };
   return {
-    maxChecks: store.maxChecks,
+    ...interceptedStore(store, (operation) => counts[operation]++),
     counts,
     reset: () =>
       void Object.assign(counts, { get: 0, getMany: 0, list: 0, commit: 0 }),
-    get(key) {
-      counts.get++;
-      return store.get(key);
-    },
-    getMany(keys) {
-      counts.getMany++;
-      return store.getMany(keys);
-    },
-    list(prefix, options) {
-      counts.list++;
-      return store.list(prefix, options);
-    },
-    commit(checks, writes) {
-      counts.commit++;
-      return store.commit(checks, writes);
-    },
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
   };
 }
-
-/** The operations of a store that may fail. */
-type Operation = "get" | "getMany" | "list" | "commit";
 
 /** How a store fails. */
 interface Failure {
@@ -60,17 +68,12 @@ export function fallibleStore(
   isDown: () => boolean,
   { operations, error = new Error("down") }: Failure = {},
 ): Store {
-  const ifUp = <T>(operation: Operation, run: () => Promise<T>) => {
-    const fails = isDown() && (operations?.includes(operation) ?? true);
-    return fails ? Promise.reject(error) : run();
+  const failIfDown = (operation: Operation) => {
+    const fails = operations?.includes(operation) ?? true;
+    if (fails && isDown()) throw error;
   };
   return {
-    maxChecks: inner.maxChecks,
-    get: (key) => ifUp("get", () => inner.get(key)),
-    getMany: (keys) => ifUp("getMany", () => inner.getMany(keys)),
-    list: (prefix, options) => ifUp("list", () => inner.list(prefix, options)),
-    commit: (checks, writes) =>
-      ifUp("commit", () => inner.commit(checks, writes)),
+    ...interceptedStore(inner, failIfDown),
     watch: () => () => {},
     close: () => {},
   };

@@ -20,8 +20,7 @@ import {
   FutureEpochError,
   UnknownMasterKeyError,
 } from "../keys/epochs.ts";
-import type { RateLimit } from "../keys/rate_limit.ts";
-import type { RateDecision } from "../keys/sliding_window.ts";
+import type { RateDecision, RateLimit } from "../keys/rate_limit.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";

@@ -1,11 +1,12 @@
 import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
-import {
-  deriveKey,
-  FINGERPRINT_INFO,
-  INTEGRITY_KEY_INFO,
-  SESSION_KEY_INFO,
-} from "./hkdf.ts";
+
+/** The purpose of the session key, which encrypts SENSITIVE values (REP-RFC-0001 §8.2.1). */
+export const SESSION_KEY_INFO = "rep-blob-encryption-v1";
+/** The purpose of the key that authenticates PUBLIC values. */
+const INTEGRITY_KEY_INFO = "rep-integrity-v1";
+/** The purpose of the bytes that identify a master key without revealing it. */
+export const FINGERPRINT_INFO = "rep-master-key-fingerprint-v1";
 
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
@@ -146,10 +147,8 @@ export class Epochs {
     const masterKey = await this.#loadMasterKey();
     this.#fingerprint ??= await deriveFingerprint(masterKey);
     const kid = `${epoch}-${this.#fingerprint}`;
-    const derive = (info: string) =>
-      deriveKey(masterKey, { salt: epoch, info });
-    const sessionKey = await derive(SESSION_KEY_INFO);
-    const integrityKey = await derive(INTEGRITY_KEY_INFO);
+    const sessionKey = await deriveKey(masterKey, epoch, SESSION_KEY_INFO);
+    const integrityKey = await deriveKey(masterKey, epoch, INTEGRITY_KEY_INFO);
     return { kid, sessionKey, integrityKey };
   }
 
@@ -172,12 +171,42 @@ function epochOf(kid: string): string | undefined {
 async function deriveFingerprint(
   masterKey: Uint8Array<ArrayBuffer>,
 ): Promise<string> {
-  const info = FINGERPRINT_INFO;
-  const bytes = await deriveKey(masterKey, { salt: "", info });
+  const bytes = await deriveKey(masterKey, "", FINGERPRINT_INFO);
   const digits = Array.from(bytes.subarray(0, FINGERPRINT_BYTES), toHex);
   return digits.join("");
 }
 
 function toHex(byte: number): string {
   return byte.toString(16).padStart(2, "0");
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * Derives a key of 32 bytes from the master key with HKDF-SHA-256 (RFC 5869). Neither the master key nor the key of
+ * another epoch or purpose can be derived from it (endpoint specification, Session key, rule 1).
+ *
+ * @param info The purpose of the key, such as {@linkcode SESSION_KEY_INFO}.
+ */
+export async function deriveKey(
+  masterKey: Uint8Array<ArrayBuffer>,
+  epoch: string,
+  info: string,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const baseKey = await crypto.subtle.importKey(
+    "raw",
+    masterKey,
+    "HKDF",
+    false,
+    ["deriveBits"],
+  );
+  const algorithm = {
+    name: "HKDF",
+    hash: "SHA-256",
+    salt: encoder.encode(epoch),
+    info: encoder.encode(info),
+  };
+  return new Uint8Array(
+    await crypto.subtle.deriveBits(algorithm, baseKey, 256),
+  );
 }

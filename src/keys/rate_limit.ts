@@ -1,25 +1,14 @@
 import { retryConflicts } from "../store/commits.ts";
 import {
-  type Check,
   type Entry,
   type Key,
   type Store,
   StoreUnavailableError,
   withTimeout,
-  type Write,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 import { slices } from "../values/chunks.ts";
-import {
-  add,
-  decide,
-  merge,
-  type RateDecision,
-  recent,
-  type Window,
-  WINDOW_MS,
-} from "./sliding_window.ts";
 
 /** Options of {@linkcode RateLimit}. */
 interface RateLimitOptions {
@@ -31,6 +20,18 @@ interface RateLimitOptions {
   limit: number;
 }
 
+/** The outcome of a request. */
+export interface RateDecision {
+  readonly isAllowed: boolean;
+  /** How many requests of the client count towards the limit, this one included if it is allowed. */
+  readonly used: number;
+  /** After how many milliseconds the next request is allowed; 0 if this one is. */
+  readonly retryAfterMs: number;
+}
+
+/** When the last requests of a client were allowed: milliseconds since the Unix epoch, ascending. */
+type Window = readonly number[];
+
 /** A request that waits for the store. */
 interface WaitingRequest {
   readonly clientKey: string;
@@ -39,10 +40,8 @@ interface WaitingRequest {
   readonly outcome: PromiseWithResolvers<RateDecision>;
 }
 
-/** Clients to be counted in one commit, each with its requests, or with none if only its window is to be stored. */
-type Batch = ReadonlyMap<string, readonly WaitingRequest[]>;
-
-type Decisions = Map<WaitingRequest, RateDecision>;
+/** The length of the sliding window (endpoint specification, Limits). */
+export const WINDOW_MS = 60_000;
 
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS = 10_000;
@@ -65,10 +64,8 @@ const PAGE_SIZE = 500;
 /**
  * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store, and a
  * commit checks that nobody else has written those it changes: so the limit is exact across all processes, and survives
- * a restart.
- *
- * A process has one commit under way at a time. Requests that arrive meanwhile are counted together in the next one, so
- * that neither those of one client compete for its window, nor those of many clients for the disk.
+ * a restart. The requests that arrive during a commit are counted together in the next one, since each waits for the
+ * disk.
  *
  * Memory has a copy of the windows. A client that it shows to be over the limit is rejected without the store. If the
  * store fails or is slow, the request is counted in memory, and {@linkcode save} tells the store later: meanwhile each
@@ -79,39 +76,124 @@ export class RateLimit {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #limit: number;
+  readonly #batchSize: number;
   /** What memory knows of each client. */
   readonly #windows = new SizeBoundedCache<Window>(MAX_CLIENTS);
   /** Clients with requests that are counted in memory only. */
   readonly #unsaved = new Set<string>();
   /** The requests that wait for the store, in order of arrival. */
   readonly #waiting = new Set<WaitingRequest>();
-  #lastTurn: Promise<void> = Promise.resolve();
+  #isCounting = false;
+  /** Ends with the last commit: two at a time could compete for the same window. */
+  #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor({ store, clock, random, limit }: RateLimitOptions) {
     this.#store = store;
     this.#clock = clock;
     this.#random = random;
     this.#limit = limit;
+    const fitting = Math.floor(MAX_TIMES_IN_COMMIT / limit);
+    this.#batchSize = Math.min(store.maxChecks, fitting);
   }
 
   /** Counts a request of a client if it is within the limit. Takes about a second at most. */
   async take(clientKey: string): Promise<RateDecision> {
-    const known = this.#decideFromMemory(clientKey);
+    const now = this.#clock.now();
+    const known = decide(this.#windowOf(clientKey), now, this.#limit);
     if (!known.isAllowed) return known;
-    if (this.#isStoreBehind()) return this.#countInMemory(clientKey);
-    const at = this.#clock.now();
+    const [oldest] = this.#waiting;
+    if (oldest !== undefined && now - oldest.at >= MAX_LAG_MS) {
+      return this.#countInMemory(clientKey);
+    }
     const outcome = Promise.withResolvers<RateDecision>();
-    const request = { clientKey, at, outcome };
+    const request = { clientKey, at: now, outcome };
     this.#waiting.add(request);
-    void this.#inTurn(() => this.#countWaiting());
+    void this.#countWaiting();
     try {
       return await withTimeout(outcome.promise, MAX_WAIT_MS, this.#clock);
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       return this.#countInMemory(clientKey);
-    } finally {
-      this.#waiting.delete(request);
     }
+  }
+
+  #countInMemory(clientKey: string): RateDecision {
+    const now = this.#clock.now();
+    const window = this.#windowOf(clientKey);
+    const decision = decide(window, now, this.#limit);
+    if (!decision.isAllowed) return decision;
+    this.#windows.set(clientKey, add(window, [now]));
+    if (this.#unsaved.size < MAX_CLIENTS) this.#unsaved.add(clientKey);
+    return decision;
+  }
+
+  /** Counts the requests that wait, one batch after the other. It never rejects: their outcomes do. */
+  async #countWaiting(): Promise<void> {
+    if (this.#isCounting) return;
+    this.#isCounting = true;
+    while (this.#waiting.size > 0) {
+      const requests = [...this.#waiting.values().take(this.#batchSize)];
+      const clients = requests.map(({ clientKey }) => clientKey);
+      try {
+        const decisions = await this.#countInStore(new Set(clients), clients);
+        for (const [index, decision] of decisions.entries()) {
+          requests[index]?.outcome.resolve(decision);
+        }
+      } catch (error) {
+        for (const { outcome } of requests) outcome.reject(error);
+      }
+      for (const request of requests) this.#waiting.delete(request);
+    }
+    this.#isCounting = false;
+  }
+
+  /**
+   * Counts requests in one commit, and stores what memory knows of their clients. Another process may commit first: then
+   * it begins again.
+   *
+   * @param requests The client of each request; there may be none.
+   * @returns The decision about each request.
+   */
+  async #countInStore(
+    clients: ReadonlySet<string>,
+    requests: readonly string[],
+  ): Promise<RateDecision[]> {
+    const options = { clock: this.#clock, random: this.#random };
+    const attempt = () => this.#tryToCount([...clients], requests);
+    const turn = this.#lastTurn.then(() => retryConflicts(attempt, options));
+    this.#lastTurn = turn.catch(() => {}); // the caller handles the error
+    return await turn;
+  }
+
+  async #tryToCount(
+    clients: readonly string[],
+    requests: readonly string[],
+  ): Promise<RateDecision[] | undefined> {
+    const keys = clients.map(windowKey);
+    const entries = await this.#store.getMany<Window>(keys);
+    const now = this.#clock.now();
+    const windows = new Map<string, Window>();
+    for (const [index, clientKey] of clients.entries()) {
+      const stored = entries[index]?.value ?? [];
+      windows.set(clientKey, this.#learn(clientKey, stored)); // if the commit fails, memory goes on from here
+    }
+    const decisions: RateDecision[] = [];
+    for (const clientKey of requests) {
+      const window = windows.get(clientKey) ?? [];
+      const decision = decide(window, now, this.#limit);
+      if (decision.isAllowed) windows.set(clientKey, add(window, [now]));
+      decisions.push(decision);
+    }
+    const checks = keys.map((key, index) => {
+      return { key, version: entries[index]?.version ?? null };
+    });
+    const writes = [...windows].map(([clientKey, window]) => {
+      return { key: windowKey(clientKey), value: window.slice(-this.#limit) };
+    });
+    const version = await this.#store.commit(checks, writes);
+    if (version === undefined) return undefined;
+    for (const [clientKey, window] of windows) this.#learn(clientKey, window);
+    return decisions;
   }
 
   /**
@@ -123,8 +205,7 @@ export class RateLimit {
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
     for (const slice of slices(clients, this.#batchSize)) {
-      const batch = new Map(slice.map((clientKey) => [clientKey, []]));
-      await this.#inTurn(() => this.#countInStore(batch));
+      await this.#countInStore(new Set(slice), []);
       for (const clientKey of slice) this.#unsaved.delete(clientKey);
     }
     return clients.length;
@@ -144,7 +225,7 @@ export class RateLimit {
       page = await this.#store.list([KEY_PREFIX], { from, limit: PAGE_SIZE });
       const now = this.#clock.now();
       const expired = page.filter((entry) => !recent(entry.value, now).length);
-      for (const slice of slices(expired, this.#store.maxChecks)) {
+      for (const slice of slices(expired, this.#batchSize)) {
         // If one of the windows has changed meanwhile, all of them stay until the next sweep.
         const checks = slice.map(({ key, version }) => ({ key, version }));
         const deletions = slice.map(({ key }) => ({ key }));
@@ -164,103 +245,42 @@ export class RateLimit {
     return await this.#store.commit([check], [write]) !== undefined;
   }
 
-  #decideFromMemory(clientKey: string): RateDecision {
-    const window = this.#windowOf(clientKey);
-    return decide(window, this.#clock.now(), this.#limit);
-  }
-
-  #countInMemory(clientKey: string): RateDecision {
-    const decision = this.#decideFromMemory(clientKey);
-    if (!decision.isAllowed) return decision;
-    const window = add(this.#windowOf(clientKey), this.#clock.now());
-    this.#windows.set(clientKey, window);
-    if (this.#unsaved.size < MAX_CLIENTS) this.#unsaved.add(clientKey);
-    return decision;
-  }
-
   /** What memory knows of a client's window. */
   #windowOf(clientKey: string): Window {
     return recent(this.#windows.get(clientKey) ?? [], this.#clock.now());
   }
 
-  /** Adds what the store knows of a client's window to what memory knows. */
+  /** Adds what only memory knows to a client's window in the store. A time that is in both is the same request. */
   #learn(clientKey: string, stored: Window): Window {
-    const window = merge(this.#windowOf(clientKey), stored);
+    const times = new Set(stored);
+    const others = this.#windowOf(clientKey).filter((at) => !times.has(at));
+    const window = recent(add(stored, others), this.#clock.now());
     this.#windows.set(clientKey, window);
     return window;
   }
+}
 
-  #isStoreBehind(): boolean {
-    const [oldest] = this.#waiting;
-    if (oldest === undefined) return false;
-    return this.#clock.now() - oldest.at >= MAX_LAG_MS;
+/** Decides whether a request at a time is allowed beside the others in the window, all of which count. */
+function decide(window: Window, at: number, limit: number): RateDecision {
+  const first = window.at(-limit);
+  if (first === undefined) {
+    return { isAllowed: true, used: window.length + 1, retryAfterMs: 0 };
   }
+  const retryAfterMs = Math.max(1, first + WINDOW_MS - at);
+  return { isAllowed: false, used: window.length, retryAfterMs };
+}
 
-  get #batchSize(): number {
-    const fitting = Math.floor(MAX_TIMES_IN_COMMIT / this.#limit);
-    return Math.min(this.#store.maxChecks, fitting);
-  }
+/**
+ * Returns the times that count at a time. Times in the near future do: the clock of another process may be ahead.
+ * Later ones do not: the clock has been set back since, and the client would be rejected until that time comes again.
+ */
+function recent(window: Window, at: number): Window {
+  return window.filter((time) => Math.abs(time - at) < WINDOW_MS);
+}
 
-  /** Runs work after that of all earlier calls: two commits at a time could compete for the same window. */
-  #inTurn(work: () => Promise<void>): Promise<void> {
-    const turn = this.#lastTurn.then(work);
-    this.#lastTurn = turn.catch(() => {}); // the caller handles the error
-    return turn;
-  }
-
-  /** Counts the requests that have waited longest, if any still wait. It never rejects: their outcomes do. */
-  async #countWaiting(): Promise<void> {
-    const requests = [...this.#waiting.values().take(this.#batchSize)];
-    if (requests.length === 0) return;
-    try {
-      const batch = Map.groupBy(requests, ({ clientKey }) => clientKey);
-      await this.#countInStore(batch);
-    } catch (error) {
-      for (const { outcome } of requests) outcome.reject(error);
-    }
-    for (const request of requests) this.#waiting.delete(request);
-  }
-
-  async #countInStore(batch: Batch): Promise<void> {
-    const options = { clock: this.#clock, random: this.#random };
-    const attempt = () => this.#tryToCount(batch);
-    const decisions = await retryConflicts(attempt, options);
-    for (const [request, decision] of decisions) {
-      request.outcome.resolve(decision);
-    }
-  }
-
-  /** @returns The decisions about all requests, or `undefined` after a conflict with another process. */
-  async #tryToCount(batch: Batch): Promise<Decisions | undefined> {
-    const clients = [...batch.keys()];
-    const entries = await this.#store.getMany<Window>(clients.map(windowKey));
-    const now = this.#clock.now();
-    const decisions: Decisions = new Map();
-    const changed = new Map<string, Window>();
-    const checks: Check[] = [];
-    const writes: Write[] = [];
-    for (const [index, clientKey] of clients.entries()) {
-      const entry = entries[index];
-      const stored = recent(entry?.value ?? [], now);
-      let window = this.#learn(clientKey, stored); // if the commit fails, counting in memory goes on from here
-      for (const request of batch.get(clientKey) ?? []) {
-        const decision = decide(window, now, this.#limit);
-        if (decision.isAllowed) window = add(window, now);
-        decisions.set(request, decision);
-      }
-      if (window.length === stored.length) continue; // the store knows all of it
-      const key = windowKey(clientKey);
-      checks.push({ key, version: entry?.version ?? null });
-      writes.push({ key, value: window.slice(-this.#limit) });
-      changed.set(clientKey, window);
-    }
-    if (changed.size > 0) {
-      const version = await this.#store.commit(checks, writes);
-      if (version === undefined) return undefined;
-    }
-    for (const [clientKey, window] of changed) this.#learn(clientKey, window);
-    return decisions;
-  }
+/** Adds requests. They may lie before others, which a process has counted whose clock is ahead. */
+function add(window: Window, times: Window): Window {
+  return [...window, ...times].sort((a, b) => a - b);
 }
 
 function windowKey(clientKey: string): Key {

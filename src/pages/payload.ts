@@ -1,6 +1,5 @@
-import { encryptSensitive } from "../keys/encrypt_sensitive.ts";
 import type { EpochKeys } from "../keys/epochs.ts";
-import { integrityToken } from "../keys/integrity.ts";
+import { encryptSensitive, integrityToken } from "../keys/page_crypto.ts";
 import { publicHash, shortHash } from "../values/hash.ts";
 
 /** The version of REP that the payload conforms to. */
@@ -48,10 +47,11 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
     public: Object.fromEntries(input.public),
     ...(isSecret
       ? {
-        sensitive: await encryptSensitive(sensitive, {
-          key: keys.sessionKey,
+        sensitive: await encryptSensitive(
+          sensitive,
+          keys.sessionKey,
           integrity,
-        }),
+        ),
       }
       : {}),
     _meta: {

@@ -15,14 +15,6 @@ interface CircuitBreakerOptions {
   metrics: Metrics;
 }
 
-/** When a store became available or unavailable. */
-interface Change {
-  /** Milliseconds since the Unix epoch. */
-  readonly at: number;
-  /** Why it is unavailable; the latest reason if there were several. */
-  readonly failure: Error | undefined;
-}
-
 /** How long operations fail at once after a failure. */
 const PAUSE_MS = 1_000;
 
@@ -49,14 +41,17 @@ export class CircuitBreaker implements Store {
   readonly #metrics: Metrics;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #pausedUntil = new Map<Operation, number>();
-  #change: Change;
+  /** When it became available or unavailable, in milliseconds since the Unix epoch. */
+  #changedAt: number;
+  /** Why it is unavailable; the latest reason if there were several. */
+  #failure: Error | undefined;
 
   constructor(store: Store, { clock, metrics }: CircuitBreakerOptions) {
     this.maxChecks = store.maxChecks;
     this.#store = store;
     this.#clock = clock;
     this.#metrics = metrics;
-    this.#change = { at: clock.now(), failure: undefined };
+    this.#changedAt = clock.now();
     metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
@@ -70,8 +65,8 @@ export class CircuitBreaker implements Store {
     return {
       engine: this.#store.engine,
       isAvailable: this.isAvailable,
-      at: this.#change.at,
-      failure: this.#change.failure,
+      at: this.#changedAt,
+      failure: this.#failure,
     };
   }
 
@@ -105,7 +100,7 @@ export class CircuitBreaker implements Store {
   }
 
   async #run<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
-    if (this.#isPaused(kind)) throw pausedError(this.#change.failure);
+    if (this.#isPaused(kind)) throw pausedError(this.#failure);
     if (this.#pausedUntil.has(kind)) await this.#probe(kind);
     return await this.#attempt(kind, operation);
   }
@@ -116,7 +111,9 @@ export class CircuitBreaker implements Store {
     const probe = kind === "read" ? probeRead : probeWrite;
     await this.#attempt<unknown>(kind, () => probe(this.#store));
     this.#pausedUntil.delete(kind);
-    if (this.isAvailable) this.#changeTo(undefined);
+    if (!this.isAvailable) return;
+    this.#failure = undefined;
+    this.#reportChange();
   }
 
   async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
@@ -146,13 +143,13 @@ export class CircuitBreaker implements Store {
   #recordFailure(kind: Operation, failure: Error): void {
     const wasAvailable = this.isAvailable;
     this.#pause(kind, PAUSE_MS);
-    if (wasAvailable) this.#changeTo(failure);
-    else this.#change = { at: this.#change.at, failure };
+    this.#failure = failure;
+    if (wasAvailable) this.#reportChange();
   }
 
-  #changeTo(failure: Error | undefined): void {
-    this.#change = { at: this.#clock.now(), failure };
-    this.onChange(failure);
+  #reportChange(): void {
+    this.#changedAt = this.#clock.now();
+    this.onChange(this.#failure);
   }
 }
 

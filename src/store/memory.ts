@@ -80,7 +80,7 @@ function idOf(key: Key): string {
 type Name = Key[number];
 
 /** Entries sorted by the last part of their keys. */
-export class SortedEntries {
+class SortedEntries {
   readonly #entries: Entry[] = [];
 
   /** Returns the entry with a name. */

@@ -96,10 +96,9 @@ async function openServer(
   { clock, random }: RetryOptions,
 ): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
-  const connect = async () => kvStore(await Deno.openKv(url), { maxChecks });
+  const open = async () => kvStore(await Deno.openKv(url), { maxChecks });
   return await openRemoteStore({
-    open: () => orCannotOpen(url, connect),
-    isTransient: isOutage,
+    connect: () => orCannotOpen(url, open),
     maxChecks,
     engine: "Deno KV",
     log,
@@ -115,10 +114,9 @@ async function openPostgres(
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
   const postgres = await orCannotOpen(url, loadPostgres);
-  const connect = () => postgres.openPostgresStore(target, { clock, random });
+  const open = () => postgres.openPostgresStore(target, { clock, random });
   return await openRemoteStore({
-    open: () => orCannotOpen(url, connect),
-    isTransient: isUnavailable,
+    connect: () => orCannotOpen(url, open),
     maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
     log,
@@ -138,17 +136,6 @@ async function loadPostgres(): Promise<PostgresModule> {
   return postgres;
 }
 
-function isUnavailable(error: unknown): boolean {
-  return error instanceof StoreUnavailableError;
-}
-
-/** Deno throws the same class for all failures, so only the message distinguishes them. */
-function isOutage(error: unknown): boolean {
-  if (isUnavailable(error)) return true; // timed out
-  return /failed to connect to|timed out|responded with status (429|5\d\d)/
-    .test(messageOf(error));
-}
-
 /** Opens a store with errors that name it, without its credentials. */
 async function orCannotOpen<T>(
   path: string,
@@ -164,7 +151,7 @@ async function orCannotOpen<T>(
     // The error itself is not kept as the cause, since its message may contain the URL.
     const reason = messageOf(error).replaceAll(path, formatStorePath(path));
     const message = `${cannotOpen(path)}: ${redactCredentials(reason)}`;
-    throw isUnavailable(error)
+    throw error instanceof StoreUnavailableError
       ? new StoreUnavailableError(message)
       : new TypeError(message);
   }

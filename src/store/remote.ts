@@ -13,9 +13,7 @@ import {
 /** Options of {@linkcode openRemoteStore}. */
 interface RemoteStoreOptions {
   /** Connects to the server. */
-  open: () => Promise<Store>;
-  /** Whether an error of the first `open` is transient; any other is thrown. */
-  isTransient: (error: unknown) => boolean;
+  connect: () => Promise<Store>;
   /** How many checks a commit on the server may have. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
@@ -73,13 +71,12 @@ class RemoteStore implements Store {
 
   /** Connects for the first time. After a transient error, it reconnects in the background. */
   async start(): Promise<void> {
-    const { isTransient, log } = this.#options;
     try {
-      this.#use(await this.#open());
+      this.#use(await this.#connect());
     } catch (error) {
-      if (!isTransient(error)) throw error;
+      if (!isOutage(error)) throw error;
       const detail = `retrying in the background: ${messageOf(error)}`;
-      log.warn("rep.store.unreachable", { detail });
+      this.#options.log.warn("rep.store.unreachable", { detail });
       this.#reconnect(error);
     }
   }
@@ -128,7 +125,7 @@ class RemoteStore implements Store {
   #reconnect(error: unknown): void {
     this.#disconnect();
     this.#failure = toUnavailableError(error);
-    void this.#retryOpening();
+    void this.#retryConnecting();
   }
 
   #disconnect(): void {
@@ -137,7 +134,7 @@ class RemoteStore implements Store {
     this.#connection = undefined;
   }
 
-  async #retryOpening(): Promise<void> {
+  async #retryConnecting(): Promise<void> {
     const { clock, random } = this.#options;
     const { signal } = this.#closed;
     let pause = FIRST_PAUSE_MS;
@@ -145,7 +142,7 @@ class RemoteStore implements Store {
       await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
       if (signal.aborted) return;
       try {
-        return this.#use(await this.#open());
+        return this.#use(await this.#connect());
       } catch (error) {
         this.#failure = toUnavailableError(error);
       }
@@ -153,13 +150,13 @@ class RemoteStore implements Store {
     }
   }
 
-  async #open(): Promise<Store> {
-    const { open, clock } = this.#options;
-    const opening = open();
+  async #connect(): Promise<Store> {
+    const { connect, clock } = this.#options;
+    const connecting = connect();
     try {
-      return await withTimeout(opening, OPERATION_TIMEOUT_MS, clock);
+      return await withTimeout(connecting, OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
-      opening.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
+      connecting.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
       throw error;
     }
   }
@@ -171,6 +168,13 @@ class RemoteStore implements Store {
       watch.stop = connection.watch(watch.key, watch.hint);
     }
   }
+}
+
+/** Whether a server may be reachable later. Deno throws the same class for all failures: only the message tells. */
+function isOutage(error: unknown): boolean {
+  if (error instanceof StoreUnavailableError) return true;
+  return /failed to connect to|timed out|responded with status (429|5\d\d)/
+    .test(messageOf(error));
 }
 
 /**

@@ -41,10 +41,15 @@ export interface ListOptions {
 }
 
 /**
- * The storage interface of the gateway: an ordered key-value store with atomic commits.
+ * The storage interface of the gateway: an ordered key-value store with atomic commits. It is more general than the
+ * gateway's domain, so that every rule (ids, compaction, windows) is implemented once for all stores.
  *
- * It is more general than the gateway's domain, so that every rule (ids, compaction, windows) is implemented once for
- * all stores.
+ * A gateway's store consists of several, from the inside:
+ *
+ * 1. the database: `memory.ts`, `kv.ts` or `postgres/`, which `open.ts` chooses by `--kv`;
+ * 2. on a server, `remote.ts`, which drops a connection that failed or timed out and connects again;
+ * 3. the part of an app or a port, `app_store.ts`, by a prefix of the keys;
+ * 4. the circuit breaker, `circuit_breaker.ts`, which times out and pauses: the gateway itself uses this one only.
  */
 export interface Store {
   /** The name of the database, for the status page. */

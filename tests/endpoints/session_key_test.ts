@@ -7,7 +7,7 @@ import {
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/options.ts";
-import { deriveKey, SESSION_KEY_INFO } from "../../src/keys/hkdf.ts";
+import { deriveKey, SESSION_KEY_INFO } from "../../src/keys/epochs.ts";
 import { createLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -117,7 +117,7 @@ async function deriveSessionKey(
   master = MASTER,
 ): Promise<string> {
   return encodeBase64(
-    await deriveKey(master, { salt: epoch, info: SESSION_KEY_INFO }),
+    await deriveKey(master, epoch, SESSION_KEY_INFO),
   );
 }
 

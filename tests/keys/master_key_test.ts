@@ -13,18 +13,15 @@ import {
   sharedMasterKey,
 } from "../../src/keys/master_key.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import { StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { delegate } from "../_store.ts";
+import { fallibleStore, interceptedStore } from "../_store.ts";
 
 const BYTES = Uint8Array.from({ length: 32 }, (_, index) => index + 224);
 const OPTIONS = { clock: new FakeClock(), random: () => 0 };
 
-Deno.test("parseMasterKey() decodes base64 of 32 bytes", () => {
+Deno.test("parseMasterKey() decodes base64 of 32 bytes, with whitespace around it", () => {
   assertEquals(parseMasterKey(encodeBase64(BYTES)), BYTES);
-});
-
-Deno.test("parseMasterKey() ignores surrounding whitespace", () => {
   assertEquals(parseMasterKey(` ${encodeBase64(BYTES)}\r\n`), BYTES);
 });
 
@@ -97,13 +94,10 @@ Deno.test("sharedMasterKey() returns the same secret to concurrent callers", asy
 Deno.test("sharedMasterKey() returns the secret of another process that was faster", async () => {
   const store = memoryStore();
   const others = new Uint8Array(32).fill(9);
-  const slow: Store = {
-    ...delegate(store),
-    commit: async (checks, writes) => {
-      await store.commit([], [{ key: ["master-key"], value: others }]); // between read and commit
-      return await store.commit(checks, writes);
-    },
-  };
+  const slow = interceptedStore(store, async (operation) => {
+    if (operation !== "commit") return;
+    await store.commit([], [{ key: ["master-key"], value: others }]); // between read and commit
+  });
   const clock = new FakeClock();
   const secret = sharedMasterKey(slow, { clock, random: () => 0 });
   await clock.tick(0);
@@ -112,13 +106,8 @@ Deno.test("sharedMasterKey() returns the secret of another process that was fast
 });
 
 Deno.test("sharedMasterKey() rejects if the store is unavailable", async () => {
-  const broken: Store = {
-    ...delegate(memoryStore()),
-    get: () =>
-      Promise.reject(
-        new StoreUnavailableError("Cannot use the store: a test made it fail"),
-      ),
-  };
+  const error = new StoreUnavailableError("Cannot use the store: a test");
+  const broken = fallibleStore(memoryStore(), () => true, { error });
   await assertRejects(
     () => sharedMasterKey(broken, OPTIONS),
     StoreUnavailableError,

@@ -7,7 +7,7 @@ import {
 import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
 import type { EpochKeys } from "../../src/keys/epochs.ts";
-import { integrityToken } from "../../src/keys/integrity.ts";
+import { integrityToken } from "../../src/keys/page_crypto.ts";
 import { sriHash } from "../../src/values/hash.ts";
 import {
   escapeForScript,

@@ -1,10 +1,5 @@
-import {
-  assert,
-  assertEquals,
-  assertRejects,
-  assertStrictEquals,
-} from "@std/assert";
-import { type Metrics, noMetrics } from "../../src/observe/metrics.ts";
+import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
+import { noMetrics } from "../../src/observe/metrics.ts";
 import { CircuitBreaker } from "../../src/store/circuit_breaker.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import {
@@ -13,147 +8,116 @@ import {
   StoreUnavailableError,
   type Write,
 } from "../../src/store/store.ts";
-import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { delegate } from "../_store.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate, interceptedStore } from "../_store.ts";
 
-/** A store whose operations are settled by the test; `operations` records their names. */
-class ManualStore implements Store {
-  readonly maxChecks = 7;
-  readonly operations: string[] = [];
-  readonly #pending: PromiseWithResolvers<never>[] = [];
-
-  get = () => this.#run("get");
-  getMany = () => this.#run("getMany");
-  list = () => this.#run("list");
-  commit = () => this.#run("commit");
-  watch = () => () => {};
-  close = () => void this.operations.push("close");
-
-  #run(operation: string): Promise<never> {
-    this.operations.push(operation);
-    const pending = Promise.withResolvers<never>();
-    this.#pending.push(pending);
-    return pending.promise;
-  }
-
-  /** Resolves the oldest pending operation. */
-  resolve(value?: unknown): void {
-    this.#pending.shift()?.resolve(value as never);
-  }
-
-  /** Rejects the oldest pending operation. */
-  reject(error: unknown): void {
-    this.#pending.shift()?.reject(error);
-  }
-}
-
-function breaker(
-  inner: Store,
-  clock: FakeClock,
-  metrics: Metrics = noMetrics,
-): CircuitBreaker {
-  return new CircuitBreaker(inner, { clock, metrics });
-}
-
-interface TestBreaker {
-  clock: FakeClock;
-  inner: ManualStore;
-  store: CircuitBreaker;
-  /** The calls of `onChange`: an error message, or "up". */
-  changes: string[];
-}
-
-function setUp(): TestBreaker {
-  const clock = new FakeClock();
-  const inner = new ManualStore();
-  const changes: string[] = [];
-  const store = breaker(inner, clock);
-  store.onChange = (failure) => void changes.push(failure?.message ?? "up");
-  return { clock, inner, changes, store };
-}
-
-Deno.test("CircuitBreaker accepts as many checks as the store", () => {
-  assertEquals(setUp().store.maxChecks, 7);
-});
-
-const OPEN = "Cannot use the store: it has just failed: broken";
+const BROKEN = "Cannot use the store: broken";
+const PAUSED = "Cannot use the store: it has just failed: broken";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
-/** Lets one operation fail, which opens its circuit. */
-async function failAt(
-  { inner, store }: TestBreaker,
-  kind: "get" | "commit",
-): Promise<void> {
-  const operation = kind === "get" ? store.get([]) : store.commit([], []);
-  inner.reject(new TypeError("broken"));
-  await assertRejects(
-    () => operation,
-    StoreUnavailableError,
-    "Cannot use the store: broken",
-  );
+type Kind = "read" | "write";
+
+/** A circuit breaker on a store in memory, of which a test decides what fails, and what never answers. */
+function setUp(inner: Store = memoryStore()) {
+  const clock = new FakeClock();
+  /** The operations that have reached the store. */
+  const operations: string[] = [];
+  /** The calls of `onChange`: an error message, or "up". */
+  const changes: string[] = [];
+  const measured: unknown[] = [];
+  const setup = {
+    clock,
+    operations,
+    changes,
+    measured,
+    /** What is thrown for each kind; nothing if it works. */
+    failures: new Map<Kind, unknown>(),
+    /** Operations wait for it. */
+    answer: Promise.resolve() as Promise<unknown>,
+    store: new CircuitBreaker(
+      interceptedStore(inner, async (operation) => {
+        operations.push(operation);
+        const kind = operation === "commit" ? "write" : "read";
+        await setup.answer;
+        if (setup.failures.has(kind)) throw setup.failures.get(kind);
+      }),
+      {
+        clock,
+        metrics: {
+          ...noMetrics,
+          count: (...measurement) => void measured.push(measurement),
+          record: (...measurement) => void measured.push(measurement),
+        },
+      },
+    ),
+    /** Lets one operation of a kind fail, and all later ones until it is {@linkcode mend}ed. */
+    async fail(kind: Kind, error: unknown = new TypeError("broken")) {
+      setup.failures.set(kind, error);
+      return await assertRejects(
+        () => OPERATIONS[kind](setup.store),
+        StoreUnavailableError,
+      );
+    },
+    mend: () => setup.failures.clear(),
+  };
+  setup.store.onChange = (failure) =>
+    void changes.push(failure?.message ?? "up");
+  return setup;
 }
 
-/** Resolves the probe that precedes an operation after a failure, then the operation. */
-async function resolveProbed(
-  inner: ManualStore,
-  value?: unknown,
-): Promise<void> {
-  inner.resolve();
-  await settle();
-  inner.resolve(value);
+const OPERATIONS: Record<Kind, (store: Store) => Promise<unknown>> = {
+  read: (store) => store.get(["a"]),
+  write: (store) => store.commit([], [{ key: ["a"], value: 1 }]),
+};
+
+const METHODS: Record<string, (store: Store) => Promise<unknown>> = {
+  get: (store) => store.get(["a"]),
+  getMany: (store) => store.getMany([["a"]]),
+  list: (store) => store.list(["a"]),
+  commit: (store) => store.commit([], []),
+};
+
+async function rejectsAtOnce(setup: ReturnType<typeof setUp>, kind: Kind) {
+  const before = setup.operations.length;
+  const operation = () => OPERATIONS[kind](setup.store);
+  await assertRejects(operation, StoreUnavailableError, PAUSED);
+  assertEquals(setup.operations.length, before);
 }
 
-Deno.test("CircuitBreaker forwards operations to the store", async () => {
-  const store = breaker(memoryStore(), new FakeClock());
-  const version = await store.commit([{ key: ["f", "a"], version: null }], [{
-    key: ["f", "a"],
-    value: 1,
-  }]);
-  assert(version !== undefined);
-  const entry = { key: ["f", "a"], value: 1, version };
-  assertEquals(await store.get<number>(["f", "a"]), entry);
+Deno.test("CircuitBreaker forwards operations, hints, maxChecks and close() to the store", async () => {
+  let isClosed = false;
+  const { store } = setUp({
+    ...delegate(memoryStore()),
+    maxChecks: 7,
+    close: () => void (isClosed = true),
+  });
+  const key = ["f", "a"];
+  const hinted = Promise.withResolvers<void>();
+  const stop = store.watch(key, hinted.resolve);
+  const check = { key, version: null };
+  const version = await store.commit([check], [{ key, value: 1 }]);
+  const entry = { key, value: 1, version: String(version) };
+  await hinted.promise;
+  stop();
+  assertEquals(await store.get<number>(key), entry);
+  assertEquals(await store.getMany<number>([key]), [entry]);
   assertEquals(await store.list<number>(["f"]), [entry]);
   assertEquals(await store.list(["f"], { from: "b" }), []);
-  assertEquals(
-    await store.commit([{ key: ["f", "a"], version: null }], []),
-    undefined,
-  );
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = store.watch(["f", "a"], resolve);
-  await store.commit([], [{ key: ["f", "a"] }]);
-  await promise;
-  stop();
+  assertEquals(await store.commit([check], []), undefined); // a conflict is no failure
+  assertEquals([store.isAvailable, store.maxChecks], [true, 7]);
   store.close();
-  assertStrictEquals(store.isAvailable, true);
+  assertEquals(isClosed, true);
 });
 
-Deno.test("CircuitBreaker closes the inner store", () => {
-  const { inner, store } = setUp();
-  store.close();
-  assertEquals(inner.operations, ["close"]);
-});
+// ---- failures
 
-Deno.test("CircuitBreaker cancels its timer when the store answers", async () => {
-  const { clock, inner, store } = setUp();
-  const operation = store.get([]);
-  assertEquals(clock.waiting, 1);
-  inner.resolve();
-  await operation;
-  await clock.tick(0);
-  assertEquals(clock.waiting, 0);
-});
-
-for (
-  const [name, run] of Object.entries<(store: Store) => Promise<unknown>>({
-    get: (store) => store.get([]),
-    getMany: (store) => store.getMany([]),
-    list: (store) => store.list([]),
-    commit: (store) => store.commit([], []),
-  })
-) {
-  Deno.test(`CircuitBreaker times out ${name}() after 5 s`, async () => {
-    const { clock, store, changes } = setUp();
-    const operation = assertRejects(
+for (const [name, run] of Object.entries(METHODS)) {
+  Deno.test(`CircuitBreaker times out ${name}() after 5 s, and ignores a later result`, async () => {
+    const setup = setUp();
+    const { clock, store, changes } = setup;
+    const late = Promise.withResolvers<void>();
+    setup.answer = late.promise;
+    const timedOut = assertRejects(
       () => run(store),
       StoreUnavailableError,
       TIMED_OUT,
@@ -161,308 +125,160 @@ for (
     await clock.tick(4_999);
     assertEquals([store.isAvailable, changes], [true, []]);
     await clock.tick(1);
+    await timedOut;
+    late.reject(new TypeError("late")); // an unhandled rejection would fail this test
+    await clock.tick(0);
     assertEquals([store.isAvailable, changes], [false, [TIMED_OUT]]);
-    await operation;
+    assertEquals(clock.waiting, 0);
   });
 }
 
-Deno.test("CircuitBreaker ignores results and errors after the timeout", async () => {
-  const breakers = [setUp(), setUp()];
-  for (const { clock, store } of breakers) {
-    const operation = assertRejects(
-      () => store.get([]),
-      StoreUnavailableError,
-      TIMED_OUT,
-    );
-    await clock.tick(5_000);
-    await operation;
-  }
-  breakers[0]?.inner.reject(new TypeError("late")); // an unhandled rejection would fail this test
-  breakers[1]?.inner.resolve("late");
-  for (const { clock, store, changes } of breakers) {
-    await clock.tick(0);
-    assertEquals([store.isAvailable, changes], [false, [TIMED_OUT]]);
-  }
-});
-
 Deno.test("CircuitBreaker rethrows a StoreUnavailableError and wraps any other error", async () => {
   const own = new StoreUnavailableError("Cannot commit");
-  const first = setUp();
-  const kept = first.store.get([]);
-  first.inner.reject(own);
-  assertStrictEquals(await assertRejects(() => kept), own);
-
+  assertStrictEquals(await setUp().fail("read", own), own);
   const cause = new TypeError("database or disk is full");
-  const second = setUp();
-  const wrapped = second.store.commit([], []);
-  second.inner.reject(cause);
-  const error = await assertRejects(() => wrapped, StoreUnavailableError);
-  assertEquals([error.message, error.cause], [
-    "Cannot use the store: database or disk is full",
-    cause,
-  ]);
-
-  const third = setUp();
-  const thrown = third.store.get([]);
-  third.inner.reject("just text");
-  await assertRejects(
-    () => thrown,
-    StoreUnavailableError,
-    "Cannot use the store: just text",
+  const error = await setUp().fail("write", cause);
+  assertEquals(
+    [error.message, error.cause],
+    ["Cannot use the store: database or disk is full", cause],
   );
+  const { message } = await setUp().fail("read", "just text");
+  assertEquals(message, "Cannot use the store: just text");
 });
 
 Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async () => {
-  const throwing: Store = {
-    ...memoryStore(),
-    get: () => {
+  const store = new CircuitBreaker({
+    ...delegate(memoryStore()),
+    get() {
       throw new TypeError("closed");
     },
-  };
-  const store = breaker(throwing, new FakeClock());
-  await assertRejects(
-    () => store.get([]),
-    StoreUnavailableError,
-    "Cannot use the store: closed",
-  );
+  }, { clock: new FakeClock(), metrics: noMetrics });
+  const message = "Cannot use the store: closed";
+  const read = () => store.get([]);
+  await assertRejects(read, StoreUnavailableError, message);
   assertEquals(store.isAvailable, false);
 });
 
-Deno.test("CircuitBreaker opens for 1 s after a failure", async () => {
-  const breaker = setUp();
-  await failAt(breaker, "get");
-  await breaker.clock.tick(999);
-  for (
-    const run of [() => breaker.store.get([]), () => breaker.store.list([])]
-  ) {
-    await assertRejects(run, StoreUnavailableError, OPEN);
+Deno.test("CircuitBreaker rejects at once for 1 s after a failure, although the clock is set back", async () => {
+  const setup = setUp();
+  setup.clock.jump(-3_600_000);
+  await setup.fail("read");
+  setup.mend();
+  setup.clock.jump(-3_600_000);
+  await setup.clock.tick(999);
+  await rejectsAtOnce(setup, "read");
+  await setup.clock.tick(1);
+  assertEquals(await setup.store.get(["a"]), undefined);
+  assertEquals(setup.changes, [BROKEN, "up"]);
+});
+
+Deno.test("CircuitBreaker keeps reading from a store that cannot write, and writing to one that cannot read", async () => {
+  for (const [kind, other] of [["read", "write"], ["write", "read"]] as const) {
+    const setup = setUp();
+    await setup.fail(kind);
+    await rejectsAtOnce(setup, kind);
+    await OPERATIONS[other](setup.store);
+    assertEquals(setup.store.isAvailable, false);
   }
-  assertEquals(breaker.inner.operations, ["get"]);
 });
 
-Deno.test("CircuitBreaker probes the store once after the pause and rejects other operations meanwhile", async () => {
-  const breaker = setUp();
-  const { clock, inner, store, changes } = breaker;
-  await failAt(breaker, "get");
-  await clock.tick(1_000);
-  const first = store.list([]);
-  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
-  await clock.tick(4_999);
-  await assertRejects(() => store.list([]), StoreUnavailableError, OPEN);
-  assertEquals(inner.operations, ["get", "get"]);
-  await resolveProbed(inner, []);
-  assertEquals(await first, []);
-  assertEquals(inner.operations, ["get", "get", "list"]);
-  assertEquals([store.isAvailable, changes], [true, [
-    "Cannot use the store: broken",
-    "up",
-  ]]);
-});
-
-Deno.test("CircuitBreaker closes when the probe succeeds", async () => {
-  const breaker = setUp();
-  const { clock, inner, store } = breaker;
-  await failAt(breaker, "get");
-  await clock.tick(1_000);
-  const first = store.get([]);
-  await resolveProbed(inner);
-  await first;
-  const both = [store.get([]), store.list([])];
-  inner.resolve();
-  inner.resolve([]);
-  assertEquals(await Promise.all(both), [undefined, []]);
-});
-
-Deno.test("CircuitBreaker opens for another second when the probe fails and does not report it again", async () => {
-  const breaker = setUp();
-  const { clock, inner, store, changes } = breaker;
-  await failAt(breaker, "get");
-  await clock.tick(1_000);
-  await failAt(breaker, "get");
-  await clock.tick(999);
-  await assertRejects(() => store.get([]), StoreUnavailableError, OPEN);
-  await clock.tick(1);
-  const next = store.get([]);
-  await resolveProbed(inner);
-  await next;
-  assertEquals(changes, ["Cannot use the store: broken", "up"]);
-});
-
-Deno.test("CircuitBreaker probes again after the first probe timed out", async () => {
-  const breaker = setUp();
-  const { clock, inner, store } = breaker;
-  await failAt(breaker, "get");
-  await clock.tick(1_000);
-  const first = assertRejects(
-    () => store.get([]),
-    StoreUnavailableError,
-    TIMED_OUT,
-  );
-  await clock.tick(5_000);
-  await first;
-  const open =
-    "Cannot use the store: it has just failed: no answer within 5000 ms";
-  await assertRejects(() => store.get([]), StoreUnavailableError, open);
-  await clock.tick(1_000);
-  const next = store.get([]);
-  inner.reject(new Error("late result of the first probe"));
-  await resolveProbed(inner, "result of the second operation");
-  assertEquals(await next as unknown, "result of the second operation");
-  assertEquals(store.isAvailable, true);
-});
-
-Deno.test("CircuitBreaker keeps reading from a store that cannot write", async () => {
-  const breaker = setUp();
-  const { inner, store } = breaker;
-  await failAt(breaker, "commit");
-  await assertRejects(() => store.commit([], []), StoreUnavailableError, OPEN);
-  const reading = store.get([]);
-  inner.resolve();
-  assertEquals(await reading, undefined);
-  assertEquals(store.isAvailable, false);
-});
-
-Deno.test("CircuitBreaker keeps writing to a store that cannot read", async () => {
-  const breaker = setUp();
-  const { inner, store } = breaker;
-  await failAt(breaker, "get");
-  const writing = store.commit([], []);
-  inner.resolve("1");
-  assertEquals(await writing, "1");
-  assertEquals(store.isAvailable, false);
-});
-
-Deno.test("CircuitBreaker reports a failure once, and the recovery when both reads and writes work", async () => {
-  const breaker = setUp();
-  const { clock, inner, store, changes } = breaker;
-  await failAt(breaker, "commit");
-  await failAt(breaker, "get");
-  assertEquals(changes, ["Cannot use the store: broken"]);
-  await clock.tick(1_000);
-  const reading = store.get([]);
-  await resolveProbed(inner);
-  await reading;
-  assertEquals([store.isAvailable, changes], [false, [
-    "Cannot use the store: broken",
-  ]]);
-  const writing = store.commit([], []);
-  await resolveProbed(inner, "1");
-  await writing;
-  assertEquals([store.isAvailable, changes], [true, [
-    "Cannot use the store: broken",
-    "up",
-  ]]);
-});
-
-Deno.test("CircuitBreaker knows the latest failure, and since when the store is unavailable", async () => {
-  const { clock, inner, store, changes } = setUp();
+Deno.test("CircuitBreaker reports several failures once, and knows the latest, and since when", async () => {
+  const setup = setUp();
+  const { store, changes, clock } = setup;
+  clock.pass(60_000);
   const since = clock.now();
-  for (const reason of ["shutting down", "refused"]) {
-    const read = store.get(["a"]);
-    inner.reject(new Error(reason));
-    await assertRejects(() => read);
-    await clock.tick(1_000);
-  }
-  const { at, failure } = store.state;
-  assertEquals([at, failure?.message], [
-    since,
-    "Cannot use the store: refused",
-  ]);
+  setup.failures.set("read", new Error("shutting down"));
+  const reads = Array.from({ length: 5 }, () => store.get([]));
+  await Promise.allSettled(reads);
+  await clock.tick(1_000);
+  await setup.fail("read", new Error("refused"));
+  const { at, failure, isAvailable } = store.state;
+  assertEquals([isAvailable, at], [false, since]);
+  assertEquals(failure?.message, "Cannot use the store: refused");
   assertEquals(changes, ["Cannot use the store: shutting down"]);
 });
 
-Deno.test("CircuitBreaker reports several simultaneous failures once", async () => {
-  const { inner, store, changes } = setUp();
-  const all = Array.from(
-    { length: 5 },
-    () => assertRejects(() => store.get([]), StoreUnavailableError),
-  );
-  for (let count = 0; count < 5; count++) inner.reject(new Error("broken"));
-  await Promise.all(all);
-  assertEquals(changes, ["Cannot use the store: broken"]);
-});
-
-Deno.test("CircuitBreaker does not treat a conflict as a failure", async () => {
-  const { inner, store, changes } = setUp();
-  const conflict = store.commit([], []);
-  inner.resolve(undefined);
-  assertEquals(await conflict, undefined);
-  assertEquals([store.isAvailable, changes], [true, []]);
-});
-
-Deno.test("probe() does nothing while the store is available", async () => {
-  const { inner, store } = setUp();
-  await store.probe();
-  assertEquals(inner.operations, []);
-});
-
-Deno.test("probe() detects whether reads and writes work again", async () => {
-  const breaker = setUp();
-  const { clock, inner, store, changes } = breaker;
-  await failAt(breaker, "get");
-  await failAt(breaker, "commit");
-  await store.probe(); // too early: both circuits are open
-  assertEquals([store.isAvailable, inner.operations], [false, [
-    "get",
-    "commit",
-  ]]);
-  await clock.tick(1_000);
-  const first = store.probe();
-  inner.resolve();
-  inner.reject(new TypeError("broken"));
-  await first;
-  assertEquals([store.isAvailable, changes], [false, [
-    "Cannot use the store: broken",
-  ]]);
-  await clock.tick(1_000);
-  const second = store.probe();
-  inner.resolve("1");
-  await second;
-  assertEquals([store.isAvailable, changes], [true, [
-    "Cannot use the store: broken",
-    "up",
-  ]]);
-  assertEquals(inner.operations, ["get", "commit", "get", "commit", "commit"]);
-});
-
-Deno.test("CircuitBreaker does not stay open for longer when the clock is set back", async () => {
-  const clock = new FakeClock();
-  let isBroken = true;
-  const inner = memoryStore();
-  const get: Store["get"] = (key) =>
-    isBroken ? Promise.reject(new Error("down")) : inner.get(key);
-  const store = breaker({ ...delegate(inner), get }, clock);
-  await assertRejects(() => store.get(["a"]), StoreUnavailableError);
-  isBroken = false;
-  clock.jump(-3_600_000);
-  clock.pass(1_000);
-  assertEquals(await store.get(["a"]), undefined);
-  assertEquals(store.isAvailable, true);
-});
-
 Deno.test("CircuitBreaker counts failures and records the duration of every operation by its kind", async () => {
-  const clock = new FakeClock();
-  const inner = new ManualStore();
-  const measured: unknown[] = [];
-  const metrics = {
-    ...noMetrics,
-    count: (...measurement: unknown[]) => void measured.push(measurement),
-    record: (...measurement: unknown[]) => void measured.push(measurement),
-  };
-  const store = breaker(inner, clock, metrics);
-  const read = store.get(["a"]);
-  clock.pass(250);
-  inner.resolve();
+  const setup = setUp();
+  const slow = Promise.withResolvers<void>();
+  setup.answer = slow.promise;
+  const read = setup.store.get(["a"]);
+  setup.clock.pass(250);
+  slow.resolve();
   await read;
-  const write = store.commit([], []);
-  clock.pass(500);
-  inner.reject(new TypeError("broken"));
-  await assertRejects(() => write, StoreUnavailableError);
-  assertEquals(measured, [
+  await setup.fail("write");
+  assertEquals(setup.measured, [
     ["rep.store.duration", 0.25, "read"],
     ["rep.store.errors", 1, "write"],
-    ["rep.store.duration", 0.5, "write"],
+    ["rep.store.duration", 0, "write"],
   ]);
+});
+
+// ---- recovery
+
+Deno.test("CircuitBreaker probes the store once after the pause, and rejects other operations meanwhile", async () => {
+  const setup = setUp();
+  const { clock, store, operations } = setup;
+  await setup.fail("read");
+  setup.mend();
+  await clock.tick(1_000);
+  const slow = Promise.withResolvers<void>();
+  setup.answer = slow.promise;
+  const first = store.list([]);
+  await rejectsAtOnce(setup, "read");
+  await clock.tick(4_999);
+  await rejectsAtOnce(setup, "read");
+  slow.resolve();
+  assertEquals(await first, []);
+  assertEquals(operations, ["get", "get", "list"]);
+  assertEquals(await Promise.all([store.get([]), store.list([])]), [
+    undefined,
+    [],
+  ]);
+});
+
+Deno.test("CircuitBreaker rejects for another second when the probe fails or times out, and does not report it again", async () => {
+  const setup = setUp();
+  const { clock, store, changes } = setup;
+  await setup.fail("read");
+  await clock.tick(1_000);
+  await setup.fail("read");
+  await clock.tick(999);
+  await rejectsAtOnce(setup, "read");
+  await clock.tick(1);
+  setup.answer = new Promise(() => {});
+  const read = () => store.get([]);
+  const timedOut = assertRejects(read, StoreUnavailableError, TIMED_OUT);
+  await clock.tick(5_000);
+  await timedOut;
+  setup.answer = Promise.resolve();
+  setup.mend();
+  const paused = /it has just failed: no answer within 5000 ms/;
+  const { message } = await assertRejects(read, StoreUnavailableError);
+  assertEquals(paused.test(message), true);
+  await clock.tick(1_000);
+  assertEquals(await store.get([]), undefined);
+  assertEquals(changes, [BROKEN, "up"]);
+});
+
+Deno.test("probe() does nothing while the store is available or pauses, and reports when reads and writes both work again", async () => {
+  const setup = setUp();
+  const { clock, store, changes, operations } = setup;
+  await store.probe();
+  assertEquals(operations, []);
+  await setup.fail("read");
+  await setup.fail("write");
+  await store.probe();
+  assertEquals(operations, ["get", "commit"]);
+  setup.failures.delete("read");
+  await clock.tick(1_000);
+  await store.probe();
+  assertEquals([store.isAvailable, changes], [false, [BROKEN]]);
+  setup.mend();
+  await clock.tick(1_000);
+  await store.probe();
+  assertEquals([store.isAvailable, changes], [true, [BROKEN, "up"]]);
+  assertEquals(operations, ["get", "commit", "get", "commit", "commit"]);
 });
 
 /** A memory store that is full for commits of more than `room` bytes. */
@@ -484,11 +300,8 @@ function limitedStore() {
 }
 
 Deno.test("probe() writes 60,000 bytes, since a disk that is full has room for less, and leaves nothing", async () => {
-  const clock = new FakeClock();
   const inner = limitedStore();
-  const store = breaker(inner, clock);
-  const changes: (string | undefined)[] = [];
-  store.onChange = (failure) => void changes.push(failure?.message);
+  const { clock, store, changes } = setUp(inner);
   await assertRejects(() => store.commit([], [{ key: ["a"], value: "x" }]));
   const outcomes: boolean[] = [];
   for (const room of [1_000, 59_999, 60_000]) {
@@ -498,15 +311,19 @@ Deno.test("probe() writes 60,000 bytes, since a disk that is full has room for l
     outcomes.push(store.isAvailable);
   }
   assertEquals(outcomes, [false, false, true]);
-  assertEquals(changes, ["Cannot use the store: full", undefined]);
+  assertEquals(changes, ["Cannot use the store: full", "up"]);
   assertEquals(await store.get(["probe"]), undefined);
 });
 
 Deno.test("a commit that succeeds does not end the outage that another one began meanwhile", async () => {
-  const { inner, store } = setUp();
-  const [failing, succeeding] = [store.commit([], []), store.commit([], [])];
-  inner.reject(new TypeError("broken"));
-  inner.resolve("1");
-  await assertRejects(() => failing, StoreUnavailableError);
-  assertEquals([await succeeding, store.isAvailable], ["1", false]);
+  const setup = setUp();
+  const slow = Promise.withResolvers<void>();
+  setup.answer = slow.promise;
+  const succeeding = setup.store.commit([], []);
+  setup.answer = Promise.resolve();
+  await setup.fail("write");
+  setup.mend();
+  slow.resolve();
+  assertEquals(await succeeding, "1");
+  assertEquals(setup.store.isAvailable, false);
 });

@@ -4,7 +4,7 @@ import { silentLog } from "../../src/observe/log.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openStore } from "../../src/store/open.ts";
-import type { Entry, Key, ListOptions, Store } from "../../src/store/store.ts";
+import type { Key, ListOptions, Store } from "../../src/store/store.ts";
 import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
 import { FAST, MISSING } from "../_postgres.ts";
 
@@ -179,49 +179,42 @@ contract("commit() accepts maxChecks checks", async (store) => {
   assertEquals(await write(null), undefined);
 });
 
-contract(
-  "preserves strings, numbers, objects, arrays and bytes",
-  async (store) => {
-    const values = [
-      "",
-      "text",
-      0,
-      -1.5,
-      { a: { b: "c" } },
-      [1, [2]],
-      new Uint8Array([0, 255]),
-      null,
-      false,
-    ];
-    await put(store, values.map((value, index) => [["values", index], value]));
-    assertEquals(
-      (await store.list(["values"])).map(({ value }) => value),
-      values,
-    );
-  },
-);
-
-contract(
-  "distinguishes a number in a key from the same digits as a string",
-  async (store) => {
-    await put(store, [[["a", 1], "number"], [["a", "1"], "string"]]);
-    assertEquals((await store.get(["a", 1]))?.value, "number");
-    assertEquals((await store.get(["a", "1"]))?.value, "string");
-  },
-);
+contract("preserves values of every type", async (store) => {
+  const bytes = new Uint8Array([0, 255]);
+  const values = [
+    "",
+    "ä\0",
+    0,
+    -1.5,
+    { a: { b: "c" } },
+    [1],
+    bytes,
+    null,
+    false,
+  ];
+  await put(store, values.map((value, index) => [["values", index], value]));
+  const stored = await store.list(["values"]);
+  assertEquals(stored.map(({ value }) => value), values);
+});
 
 contract(
   "separates the parts of a key whatever their content",
   async (store) => {
-    await put(store, [
-      [["a", "b,c"], 1],
-      [["a,b", "c"], 2],
-      [["a", 'b","c'], 3],
-      [["a", "b", "c"], 4],
-    ]);
+    const keys: Key[] = [
+      ["a", "b,c"],
+      ["a,b", "c"],
+      ["a", 'b","c'],
+      ["a", "b", "c"],
+      ["a", 1],
+      ["a", "1"],
+    ];
+    await put(store, keys.map((key, index) => [key, index]));
+    const entries = await Promise.all(
+      keys.map((key) => store.get<number>(key)),
+    );
+    assertEquals(entries.map((entry) => entry?.value), [...keys.keys()]);
     assertEquals(await lastParts(store, ["a,b"]), ["c"]);
     assertEquals(await lastParts(store, ["a", "b"]), ["c"]);
-    assertEquals((await store.get(["a", 'b","c']))?.value, 3);
   },
 );
 
@@ -245,103 +238,41 @@ contract(
 );
 
 contract(
-  "commit() writes if the version is the expected one",
+  "commit() writes if every check passes, and nothing otherwise",
   async (store) => {
+    const old = await put(store, [[["a"], 0], [["b"], 0], [["deleted"], 0]]);
     const version = await put(store, [[["a"], 1]]);
-    assertNotEquals(
-      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
-      undefined,
-    );
-    assertEquals((await store.get(["a"]))?.value, 2);
+    await store.commit([], [{ key: ["deleted"] }]);
+    const cases: [passes: boolean, checks: Record<string, string | null>][] = [
+      [true, { a: version }],
+      [true, { a: version, b: old, nowhere: null }],
+      [true, { deleted: null }],
+      [false, { a: old }],
+      [false, { a: null }],
+      [false, { nowhere: version }],
+      [false, { deleted: old }],
+      [false, { a: version, b: old, nowhere: version }],
+    ];
+    const kept = await store.getMany<unknown>([["a"], ["b"], ["deleted"]]);
+    for (const [passes, versions] of cases) {
+      await put(store, [[["x"], "before"], [["y"], "before"]]);
+      const checks = Object.entries(versions)
+        .map(([name, version]) => ({ key: [name], version }));
+      const writes = ["x", "y"].map((name) => ({
+        key: [name],
+        value: "after",
+      }));
+      const written = await store.commit(checks, writes);
+      const values = await Promise.all([store.get(["x"]), store.get(["y"])]);
+      const expected = passes ? "after" : "before";
+      assertEquals(
+        [versions, written !== undefined, ...values.map((it) => it?.value)],
+        [versions, passes, expected, expected],
+      );
+    }
+    assertEquals(await store.getMany([["a"], ["b"], ["deleted"]]), kept);
   },
 );
-
-contract(
-  "commit() writes nothing if the version has changed",
-  async (store) => {
-    const version = await put(store, [[["a"], 1]]);
-    await put(store, [[["a"], 2]]);
-    assertEquals(
-      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 3 }]),
-      undefined,
-    );
-    assertEquals((await store.get(["a"]))?.value, 2);
-  },
-);
-
-contract(
-  "commit() writes a key that is expected not to exist and does not",
-  async (store) => {
-    assertNotEquals(
-      await store.commit([{ key: ["a"], version: null }], [{
-        key: ["a"],
-        value: 1,
-      }]),
-      undefined,
-    );
-    assertEquals((await store.get(["a"]))?.value, 1);
-  },
-);
-
-contract(
-  "commit() writes nothing if a key exists that is expected not to",
-  async (store) => {
-    await put(store, [[["a"], 1]]);
-    assertEquals(
-      await store.commit([{ key: ["a"], version: null }], [{
-        key: ["a"],
-        value: 2,
-      }]),
-      undefined,
-    );
-    assertEquals((await store.get(["a"]))?.value, 1);
-  },
-);
-
-contract(
-  "commit() writes nothing if a version is expected of a key that does not exist",
-  async (store) => {
-    const version = await put(store, [[["other"], 1]]);
-    assertEquals(
-      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
-      undefined,
-    );
-    assertEquals(await store.get(["a"]), undefined);
-  },
-);
-
-contract(
-  "commit() writes nothing if one of several checks fails",
-  async (store) => {
-    const version = await put(store, [[["a"], 1]]);
-    const checks = [{ key: ["a"], version }, { key: ["b"], version }];
-    const writes = [{ key: ["a"], value: 2 }, { key: ["b"], value: 2 }, {
-      key: ["c"],
-      value: 2,
-    }];
-    assertEquals(await store.commit(checks, writes), undefined);
-    assertEquals(
-      await Promise.all([store.get(["a"]), store.get(["b"]), store.get(["c"])]),
-      [
-        { key: ["a"], value: 1, version } as Entry,
-        undefined,
-        undefined,
-      ],
-    );
-  },
-);
-
-contract("commit() can check a key that it does not write", async (store) => {
-  const version = await put(store, [[["checked"], 1]]);
-  assertNotEquals(
-    await store.commit([{ key: ["checked"], version }], [{
-      key: ["a"],
-      value: 1,
-    }]),
-    undefined,
-  );
-  assertEquals((await store.get(["checked"]))?.version, version);
-});
 
 contract(
   "commit() deletes a key that is written without a value",
@@ -354,36 +285,13 @@ contract(
 );
 
 contract(
-  "commit() ignores a delete of a key that does not exist",
+  "commit() ignores a delete of a key that does not exist, and applies the last of two writes to one",
   async (store) => {
-    assertNotEquals(await store.commit([], [{ key: ["a"] }]), undefined);
-    assertEquals(await store.get(["a"]), undefined);
-  },
-);
-
-contract(
-  "commit() treats a deleted key as one that does not exist",
-  async (store) => {
-    const version = await put(store, [[["a"], 1]]);
-    await store.commit([], [{ key: ["a"] }]);
-    assertEquals(
-      await store.commit([{ key: ["a"], version }], [{ key: ["a"], value: 2 }]),
-      undefined,
-    );
-    assertNotEquals(
-      await store.commit([{ key: ["a"], version: null }], [{
-        key: ["a"],
-        value: 3,
-      }]),
-      undefined,
-    );
-  },
-);
-
-contract(
-  "commit() applies the last of two writes to one key",
-  async (store) => {
-    await put(store, [[["a"], 1], [["a"], 2]]);
+    const writes = [["nowhere"], ["a"], ["a"]].map((key, index) => {
+      return index === 0 ? { key } : { key, value: index };
+    });
+    assertNotEquals(await store.commit([], writes), undefined);
+    assertEquals(await store.get(["nowhere"]), undefined);
     assertEquals((await store.get(["a"]))?.value, 2);
   },
 );
@@ -411,94 +319,64 @@ contract(
 contract(
   "list() orders entries by the last part of the key, strings before numbers",
   async (store) => {
-    const names = [
-      10,
-      "b",
-      9,
-      "",
-      "a",
-      -1,
-      "B",
-      "aa",
-      "a\0",
-      1_700_000_000_000,
-      1.5,
-    ];
-    await put(store, names.map((name) => [["f", name], 1]));
-    const sorted = [
-      "",
-      "B",
-      "a",
-      "a\0",
-      "aa",
-      "b",
-      -1,
-      1.5,
-      9,
-      10,
-      1_700_000_000_000,
-    ];
+    const strings = ["", "B", "a", "a\0", "aa", "b"];
+    const sorted = [...strings, -1, 1.5, 9, 10, 1_700_000_000_000];
+    const shuffled = [3, 9, 0, 7, 5, 1, 10, 8, 2, 6, 4];
+    await put(store, shuffled.map((index) => [["f", sorted[index] ?? ""], 1]));
     assertEquals(await lastParts(store, ["f"]), sorted);
-    assertEquals(
-      await lastParts(store, ["f"], { reverse: true }),
-      sorted.toReversed(),
-    );
+    const reversed = await lastParts(store, ["f"], { reverse: true });
+    assertEquals(reversed, sorted.toReversed());
   },
 );
 
 contract(
   "list() returns only entries directly under the prefix",
   async (store) => {
-    await put(store, [[["f"], 0], [["f", "a"], 1], [["f", "a", "deep"], 2], [[
-      "f",
-      "b",
-    ], 3], [["ff", "c"], 4]]);
+    const keys = [["f"], ["f", "a"], ["f", "a", "deep"], ["f", "b"], [
+      "ff",
+      "c",
+    ]];
+    await put(store, keys.map((key) => [key, 0]));
     assertEquals(await lastParts(store, ["f"]), ["a", "b"]);
     assertEquals(await lastParts(store, ["f"], { limit: 2 }), ["a", "b"]);
-    assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), [
-      "b",
-      "a",
-    ]);
+    const reversed = await lastParts(store, ["f"], { limit: 2, reverse: true });
+    assertEquals(reversed, ["b", "a"]);
   },
 );
 
-contract("list() starts at `from`, inclusive", async (store) => {
-  await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
-  assertEquals(await lastParts(store, ["f"], { from: 3 }), [3, 4]);
-  assertEquals(await lastParts(store, ["f"], { from: 2.5 }), [3, 4]);
-  assertEquals(await lastParts(store, ["f"], { from: 0 }), [1, 2, 3, 4]);
-  assertEquals(await lastParts(store, ["f"], { from: 5 }), []);
-});
+contract(
+  "list() starts at `from`, and ends after `limit` entries",
+  async (store) => {
+    await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
+    const cases: [options: ListOptions, names: number[]][] = [
+      [{ from: 3 }, [3, 4]],
+      [{ from: 2.5 }, [3, 4]],
+      [{ from: 0 }, [1, 2, 3, 4]],
+      [{ from: 5 }, []],
+      [{ limit: 2 }, [1, 2]],
+      [{ limit: 9 }, [1, 2, 3, 4]],
+      [{ limit: 0 }, []],
+      [{ limit: 2, reverse: true }, [4, 3]],
+      [{ from: 2, limit: 2 }, [2, 3]],
+      [{ from: 2, limit: 2, reverse: true }, [4, 3]],
+      [{ from: 4, limit: 2, reverse: true }, [4]],
+    ];
+    for (const [options, names] of cases) {
+      assertEquals([options, await lastParts(store, ["f"], options)], [
+        options,
+        names,
+      ]);
+    }
+  },
+);
 
 contract(
   "list() starts right after a name if `from` is that name and a NUL",
   async (store) => {
     await put(store, ["", "a", "a\0", "b"].map((name) => [["f", name], 1]));
-    assertEquals(await lastParts(store, ["f"], { from: "" }), [
-      "",
-      "a",
-      "a\0",
-      "b",
-    ]);
     assertEquals(await lastParts(store, ["f"], { from: "a\0" }), ["a\0", "b"]);
   },
 );
-
-contract("list() returns at most `limit` entries", async (store) => {
-  await put(store, [1, 2, 3, 4].map((name) => [["f", name], name]));
-  assertEquals(await lastParts(store, ["f"], { limit: 2 }), [1, 2]);
-  assertEquals(await lastParts(store, ["f"], { limit: 9 }), [1, 2, 3, 4]);
-  assertEquals(await lastParts(store, ["f"], { limit: 0 }), []);
-  assertEquals(await lastParts(store, ["f"], { limit: 2, reverse: true }), [
-    4,
-    3,
-  ]);
-  assertEquals(await lastParts(store, ["f"], { from: 2, limit: 2 }), [2, 3]);
-  assertEquals(
-    await lastParts(store, ["f"], { from: 2, limit: 2, reverse: true }),
-    [4, 3],
-  );
-});
 
 contract(
   "list() returns everything without a limit, across pages of a database",
@@ -528,28 +406,20 @@ contract(
   },
 );
 
-contract("watch() calls back after a commit to the key", async (store) => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  let isWritten = false;
-  const stop = store.watch(["a"], () => isWritten ? resolve() : undefined);
-  isWritten = true;
-  await put(store, [[["a"], 1]]);
-  await promise;
-  stop();
-});
-
-contract("watch() calls back after a delete", async (store) => {
-  await put(store, [[["a"], 1]]);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const stop = watchValues(
-    store,
-    ["a"],
-    (value) => value === undefined && resolve(),
-  );
-  await store.commit([], [{ key: ["a"] }]);
-  await promise;
-  await stop();
-});
+contract(
+  "watch() calls back after a commit to the key, and after a delete",
+  async (store) => {
+    for (const value of [1, undefined]) {
+      const hinted = Promise.withResolvers<void>();
+      const stop = watchValues(store, ["a"], (found) => {
+        if (found === value) hinted.resolve();
+      });
+      await store.commit([], [{ key: ["a"], value }]);
+      await hinted.promise;
+      await stop();
+    }
+  },
+);
 
 contract("watch() does not call back after it was stopped", async (store) => {
   const { promise, resolve } = Promise.withResolvers<void>();

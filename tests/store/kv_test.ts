@@ -5,47 +5,34 @@ import type { Store } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 
-/** A database with the given result for every commit. */
-function withCommit(
-  kv: Deno.Kv,
-  commit: () => Promise<Deno.KvCommitResult | Deno.KvCommitError>,
-): Deno.Kv {
-  return new Proxy(kv, {
-    get(target, name) {
-      if (name === "atomic") {
-        return () => atomicWithCommit(target.atomic(), commit);
-      }
+/** Replaces one method of an object. */
+function withMethod<T extends object>(
+  target: T,
+  replaced: string,
+  method: (...args: never[]) => unknown,
+): T {
+  return new Proxy(target, {
+    get(_, name) {
+      if (name === replaced) return method;
       const value = Reflect.get(target, name);
       return value instanceof Function ? value.bind(target) : value;
     },
   });
 }
 
-function atomicWithCommit(
-  atomic: Deno.AtomicOperation,
-  commit: () => Promise<unknown>,
-): Deno.AtomicOperation {
-  return new Proxy(atomic, {
-    get(target, name) {
-      if (name === "commit") return commit;
-      const value = Reflect.get(target, name);
-      return value instanceof Function ? value.bind(target) : value;
-    },
-  });
+/** A store whose commits are rejected with an error. */
+function failingStore(kv: Deno.Kv, error: Error): Store {
+  const commit = () => Promise.reject(error);
+  return kvStore(
+    withMethod(kv, "atomic", () => withMethod(kv.atomic(), "commit", commit)),
+  );
 }
 
 Deno.test("kvStore() treats a locked database as a conflict", async () => {
   using kv = await Deno.openKv(":memory:");
-  const store = kvStore(
-    withCommit(kv, () => Promise.reject(new TypeError("database is locked"))),
-  );
-  assertEquals(
-    await store.commit([{ key: ["a"], version: null }], [{
-      key: ["a"],
-      value: 1,
-    }]),
-    undefined,
-  );
+  const store = failingStore(kv, new TypeError("database is locked"));
+  const writes = [{ key: ["a"], value: 1 }];
+  assertEquals(await store.commit([], writes), undefined);
 });
 
 Deno.test("kvStore() rethrows any other error", async () => {
@@ -58,29 +45,10 @@ Deno.test("kvStore() rethrows any other error", async () => {
       new Deno.errors.BadResource("Bad resource ID"),
     ]
   ) {
-    const store = kvStore(withCommit(kv, () => Promise.reject(error)));
-    const thrown = await assertRejects(() =>
-      store.commit([], [{ key: ["a"], value: 1 }])
-    );
-    assertEquals(thrown, error);
+    const store = failingStore(kv, error);
+    const commit = () => store.commit([], [{ key: ["a"], value: 1 }]);
+    assertEquals(await assertRejects(commit), error);
   }
-});
-
-Deno.test("kvStore() is retried by retryConflicts() while the database is locked", async () => {
-  using kv = await Deno.openKv(":memory:");
-  let lockedAttempts = 3;
-  const store = kvStore(withCommit(kv, () => {
-    if (lockedAttempts-- > 0) {
-      return Promise.reject(new TypeError("database is locked"));
-    }
-    return kv.atomic().set(["rep", "a"], 1).commit();
-  }));
-  const options = { clock: systemClock, random: () => 0 };
-  const version = await retryConflicts(
-    () => store.commit([], [{ key: ["a"], value: 1 }]),
-    options,
-  );
-  assertEquals(await store.get(["a"]), { key: ["a"], value: 1, version });
 });
 
 Deno.test("kvStore() prefixes all keys, so that it can share a database", async () => {
@@ -88,14 +56,13 @@ Deno.test("kvStore() prefixes all keys, so that it can share a database", async 
   await kv.set(["event", 1], "of the application");
   const store = kvStore(kv);
   assertEquals(await store.get(["event", 1]), undefined);
-  await store.commit([{ key: ["event", 1], version: null }], [{
-    key: ["event", 1],
-    value: "ours",
-  }]);
-  const keys = (await Array.fromAsync(kv.list({ prefix: [] }))).map(({ key }) =>
-    key
-  );
-  assertEquals(keys, [["event", 1], ["rep", "event", 1]]);
+  await store.commit([], [{ key: ["event", 1], value: "ours" }]);
+  const entries = await Array.fromAsync(kv.list({ prefix: [] }));
+  assertEquals(entries.map(({ key }) => key), [["event", 1], [
+    "rep",
+    "event",
+    1,
+  ]]);
   assertEquals((await kv.get(["event", 1])).value, "of the application");
 });
 
@@ -136,13 +103,8 @@ Deno.test("kvStore() loses no commit of two connections to one file", async () =
 
 Deno.test("kvStore() ignores an error of a watch", async () => {
   using kv = await Deno.openKv(":memory:");
-  const broken = new Proxy(kv, {
-    get(target, name) {
-      if (name === "watch") return () => ReadableStream.from(oneThenError());
-      const value = Reflect.get(target, name);
-      return value instanceof Function ? value.bind(target) : value;
-    },
-  });
+  const watch = () => ReadableStream.from(oneThenError());
+  const broken = withMethod(kv, "watch", watch);
   const clock = new FakeClock();
   let hints = 0;
   const stop = kvStore(broken).watch(["a"], () => hints++);

@@ -1,58 +1,40 @@
 import { assertEquals } from "@std/assert";
-import { SortedEntries } from "../../src/store/memory.ts";
-import type { Entry } from "../../src/store/store.ts";
+import { memoryStore } from "../../src/store/memory.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 
-function entry(name: string | number, value: unknown = name): Entry {
-  return { key: ["prefix", name], value, version: "1" };
-}
-
-function valuesOf(entries: readonly Entry[]): unknown[] {
-  return entries.map(({ value }) => value);
-}
-
-Deno.test("SortedEntries keeps strings before numbers, both in order", () => {
-  const entries = new SortedEntries();
-  for (const name of [10, "b", 9, "a", 100, "10"]) entries.set(entry(name));
-  assertEquals(valuesOf(entries.list()), ["10", "a", "b", 9, 10, 100]);
-  assertEquals(valuesOf(entries.list({ from: 10 })), [10, 100]);
-  assertEquals(valuesOf(entries.list({ from: "aa", limit: 2 })), ["b", 9]);
-  assertEquals(valuesOf(entries.list({ reverse: true, limit: 2 })), [100, 10]);
-  assertEquals(valuesOf(entries.list({ from: 101 })), []);
-});
-
-Deno.test("SortedEntries.list() returns what a sorted array of thousands of entries contains, whatever was written", () => {
+Deno.test("memoryStore() lists what a sorted array of thousands of entries contains, whatever was written", async () => {
   const random = seededRandom(1);
-  const entries = new SortedEntries();
-  const expected = new Map<number, number>();
   const between = (max: number) => Math.floor(random() * max);
+  const store = memoryStore();
+  const expected = new Map<number, number>();
   for (let write = 0; write < 20_000; write++) {
     const name = random() < 0.3 ? 10_000 + write : between(10_000);
+    const key = ["prefix", name];
     if (random() < 0.4) {
-      entries.delete(name);
+      await store.commit([], [{ key }]);
       expected.delete(name);
     } else {
-      entries.set(entry(name, write));
+      await store.commit([], [{ key, value: write }]);
       expected.set(name, write);
     }
     if (write % 500 > 0) continue;
-    const sorted = [...expected].sort(([a], [b]) => a - b);
-    const [from, limit, reverse] = [
-      between(12_000),
-      between(2_000),
-      random() < 0.5,
-    ];
-    const selected = sorted.filter(([name]) => name >= from).map(([, value]) =>
-      value
-    );
-    const ordered = reverse ? selected.reverse() : selected;
-    assertEquals(
-      valuesOf(entries.list({ from, limit, reverse })),
-      ordered.slice(0, limit),
-    );
-    assertEquals(entries.get(from)?.value, expected.get(from));
+    const from = between(12_000);
+    const limit = between(2_000);
+    const reverse = random() < 0.5;
+    const options = { from, limit, reverse };
+    const found = await store.list<number>(["prefix"], options);
+    const selected = [...expected]
+      .filter(([name]) => name >= from)
+      .sort(([a], [b]) => reverse ? b - a : a - b)
+      .map(([, value]) => value);
+    assertEquals(found.map(({ value }) => value), selected.slice(0, limit));
   }
-  assertEquals(valuesOf(entries.list()).length, expected.size);
-  for (const name of expected.keys()) entries.delete(name);
-  assertEquals(entries.list(), []);
+  for (const name of expected.keys()) {
+    assertEquals(
+      (await store.get(["prefix", name]))?.value,
+      expected.get(name),
+    );
+    await store.commit([], [{ key: ["prefix", name] }]);
+  }
+  assertEquals(await store.list(["prefix"]), []);
 });

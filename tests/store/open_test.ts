@@ -4,7 +4,6 @@ import {
   assertRejects,
   assertStringIncludes,
 } from "@std/assert";
-import { join } from "@std/path";
 import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
@@ -47,33 +46,27 @@ Deno.test("openStore() returns a memory store for :memory: and logs nothing", as
 });
 
 Deno.test("openStore() opens a file and finds what was stored in it", async () => {
+  await using directory = await TempDirectory.make();
   const { log, lines } = captureLog();
-  const folder = await Deno.makeTempDir();
-  const path = join(folder, "kv.sqlite3");
-  try {
-    const first = await openStore(path, log);
-    await first.commit([], [{ key: ["a"], value: 1 }]);
-    first.close();
-    const second = await openStore(path, log);
-    assertEquals((await second.get(["a"]))?.value, 1);
-    second.close();
-    assertEquals(lines, []);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
+  const path = directory.at("kv.sqlite3");
+  const first = await openStore(path, log);
+  await first.commit([], [{ key: ["a"], value: 1 }]);
+  first.close();
+  const second = await openStore(path, log);
+  assertEquals((await second.get(["a"]))?.value, 1);
+  second.close();
+  assertEquals(lines, []);
 });
 
-Deno.test("openStore() rejects a file that cannot be opened and names it", async () => {
-  const folder = await Deno.makeTempDir();
-  const path = join(folder, "nowhere", "kv.sqlite3");
-  try {
-    await assertRejects(
-      () => openStore(path, captureLog().log),
-      TypeError,
-      `Cannot open the store "${path}": `,
-    );
-  } finally {
-    await Deno.remove(folder, { recursive: true });
+Deno.test("openStore() rejects a file that cannot be opened or is not a database, and names it", async () => {
+  await using directory = await TempDirectory.make({
+    "text": "This is not a database. ".repeat(200),
+  });
+  for (const name of ["text", "nowhere/kv.sqlite3"]) {
+    const path = directory.at(name);
+    const open = () => openStore(path, captureLog().log);
+    const message = `Cannot open the store "${path}": `;
+    await assertRejects(open, TypeError, message);
   }
 });
 
@@ -92,20 +85,6 @@ Deno.test("openStore() rejects a URL that names no store, instead of taking it f
       TypeError,
       "expected the path of a file (./ before",
     );
-  }
-});
-
-Deno.test("openStore() rejects a file that is not a database and names it", async () => {
-  const path = await Deno.makeTempFile();
-  try {
-    await Deno.writeTextFile(path, "This is not a database. ".repeat(200));
-    await assertRejects(
-      () => openStore(path, captureLog().log),
-      TypeError,
-      `Cannot open the store "${path}": `,
-    );
-  } finally {
-    await Deno.remove(path);
   }
 });
 

@@ -4,6 +4,10 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { interceptedStore } from "../_store.ts";
+
+const DOWN = "Cannot use the store: down";
+const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** A fake server: reachable, unreachable, denying access, or not answering. */
 class Server {
@@ -21,27 +25,20 @@ class Server {
   connect = async (): Promise<Store> => {
     this.attempts++;
     await this.#answer();
+    if (this.state === "down") throw new StoreUnavailableError(DOWN);
     if (this.state !== "up") throw new Error(this.state);
     this.open++;
     return {
-      maxChecks: this.#data.maxChecks,
-      get: (key) => this.#execute(() => this.#data.get(key)),
-      getMany: (keys) => this.#execute(() => this.#data.getMany(keys)),
-      list: (prefix, options) =>
-        this.#execute(() => this.#data.list(prefix, options)),
-      commit: (checks, writes) =>
-        this.#execute(() => this.#data.commit(checks, writes)),
-      watch: (key, hint) => this.#data.watch(key, hint),
+      ...interceptedStore(this.#data, () => this.#receive()),
       close: () => void this.open--,
     };
   };
 
-  async #execute<T>(operation: () => Promise<T>): Promise<T> {
+  async #receive(): Promise<void> {
     this.operations++;
     await this.#answer();
     if (this.state === "denying") throw new Error("401");
-    if (this.state === "down") return new Promise(() => {}); // KV Connect retries forever
-    return await operation();
+    if (this.state === "down") await new Promise(() => {}); // KV Connect retries forever
   }
 
   async #answer(): Promise<void> {
@@ -58,12 +55,8 @@ class Server {
 }
 
 function openOn(server: Server, random = 1): Promise<Store> {
-  const isTransient = (error: unknown) =>
-    error instanceof StoreUnavailableError ||
-    (error as Error).message === "down";
   return openRemoteStore({
-    open: server.connect,
-    isTransient,
+    connect: server.connect,
     maxChecks: 7,
     engine: "a test",
     log: silentLog,
@@ -71,8 +64,6 @@ function openOn(server: Server, random = 1): Promise<Store> {
     random: () => random,
   });
 }
-
-const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
 /** Lets an operation time out. */
 async function timeOut(server: Server, store: Store): Promise<void> {
@@ -121,11 +112,7 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
       () => store.commit([], []),
     ]
   ) {
-    await assertRejects(
-      run,
-      StoreUnavailableError,
-      "Cannot use the store: down",
-    );
+    await assertRejects(run, StoreUnavailableError, DOWN);
   }
   server.state = "up";
   await server.clock.tick(250);
@@ -158,7 +145,7 @@ Deno.test("a connection that times out is dropped, and nothing is sent until the
   await assertRejects(
     () => store.get(["a"]),
     StoreUnavailableError,
-    "Cannot use the store: down",
+    DOWN,
   );
   assertEquals([server.open, server.operations], [0, 1]);
   server.state = "up";
@@ -217,8 +204,7 @@ Deno.test("an operation that fails causes a reconnect, an invalid argument does 
   const reject: Store["get"] = () =>
     Promise.reject(new TypeError("Key too large"));
   const strict = await openRemoteStore({
-    open: async () => ({ ...await server.connect(), get: reject }),
-    isTransient: () => false,
+    connect: async () => ({ ...await server.connect(), get: reject }),
     maxChecks: 7,
     engine: "a test",
     log: silentLog,

@@ -6,7 +6,7 @@ import {
 import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
-import { WINDOW_MS } from "../../keys/sliding_window.ts";
+import { WINDOW_MS } from "../../keys/rate_limit.ts";
 import { EXPECTED_APP, isAppName } from "../../store/app_store.ts";
 import {
   EXPECTED_BASE_PATH,

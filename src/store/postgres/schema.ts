@@ -113,18 +113,14 @@ async function create(
       `expected a database with the encoding UTF8, got ${encoding}`,
     );
   }
+  // If one of these fails, the caller closes the connection, and the server rolls the transaction back.
   await connection.query("BEGIN");
-  try {
-    await connection.query(
-      `SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`,
-    );
-    if (await findVersion(connection, schema) === undefined) {
-      await connection.query(createSchema(schema));
-    }
-    await connection.query("COMMIT");
-  } catch (error) {
-    await connection.query("ROLLBACK").catch(() => {}); // the first error says more
-    throw error;
+  await connection.query(
+    `SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`,
+  );
+  if (await findVersion(connection, schema) === undefined) {
+    await connection.query(createSchema(schema));
   }
+  await connection.query("COMMIT");
   return await findVersion(connection, schema);
 }

@@ -59,11 +59,11 @@ import {
   type Sources,
   UNKNOWN_PROCESS,
 } from "./options.ts";
-import type { GetConfigScript } from "./pages/config_script.ts";
 import type {
   ConfigScriptCache,
+  GetConfigScript,
   PageValues,
-} from "./pages/config_script_cache.ts";
+} from "./pages/config_script.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { waitAtMost } from "./values/clock.ts";
@@ -475,7 +475,7 @@ class RunningGateway implements Gateway {
     response,
     request = ANY_REQUEST,
   ) => {
-    const { injectPage } = await import("./pages/page_response.ts");
+    const { injectPage } = await import("./pages/page.ts");
     const { log } = this.#services;
     return await injectPage(response, request, this.#configScript, log);
   };
@@ -570,7 +570,7 @@ class RunningGateway implements Gateway {
   /** A gateway without pages does not load what they need. */
   async #createConfigScripts(): Promise<ConfigScriptCache> {
     const { ConfigScriptCache } = await import(
-      "./pages/config_script_cache.ts"
+      "./pages/config_script.ts"
     );
     return new ConfigScriptCache({
       current: () => this.#pageValues(),

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   readConfigScript,
   replaceScript,
-} from "../../src/pages/replace_script.ts";
+} from "../../src/pages/insert_script.ts";
 
 const encoder = new TextEncoder();
 const SCRIPT =

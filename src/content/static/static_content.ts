@@ -1,5 +1,5 @@
-import { isCompressibleType } from "../../coding/content_coding.ts";
-import type { Compressor } from "../../coding/compressor.ts";
+import { isCompressibleType } from "../../coding/representations.ts";
+import type { Compressor } from "../../coding/representations.ts";
 import { eTag } from "@std/http/etag";
 import {
   type CodedBody,

@@ -1,4 +1,4 @@
-import { createResponse } from "../../../src/pages/page_response.ts";
+import { createResponse } from "../../../src/pages/page.ts";
 import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,

@@ -1,4 +1,4 @@
-import { Compressor } from "../../../src/coding/compressor.ts";
+import { Compressor } from "../../../src/coding/representations.ts";
 import {
   openStaticContent,
   type StaticContent,

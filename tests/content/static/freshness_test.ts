@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname, join } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { Compressor } from "../../../src/coding/compressor.ts";
+import { Compressor } from "../../../src/coding/representations.ts";
 import type { StaticContent } from "../../../src/content/static/static_content.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";

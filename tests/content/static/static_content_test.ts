@@ -519,17 +519,6 @@ for (const [headers, expected, range, body] of RANGES) {
   });
 }
 
-Deno.test("StaticContent continues a download with the same entity tag", async () => {
-  await using site = await serve({ "a.txt": "0123456789" });
-  const ifRange = await eTag("0123456789");
-  assertEquals(
-    (await outcome(
-      site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })),
-    )).body,
-    "89",
-  );
-});
-
 Deno.test("StaticContent responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {

@@ -33,7 +33,7 @@ import {
   type Handler,
   notFound,
   READ_METHODS,
-  RequestUrls,
+  readUrl,
   type RouteContext,
   Router,
 } from "./http/routes.ts";
@@ -276,7 +276,6 @@ class RunningGateway implements Gateway {
   readonly #certificate: CertificateWatch;
   readonly #health: Health;
   readonly #sessionKeys: SessionKeys;
-  readonly #urls = new RequestUrls();
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
   readonly #router: Router;
@@ -402,7 +401,6 @@ class RunningGateway implements Gateway {
       fallback: this.#contentEndpoint(),
     });
     this.#respond = createResponder({
-      urls: this.#urls,
       isTrusted,
       isAllowedHost: isAnyHost ? undefined : hostRule(settings.allowedHosts),
       warnOfProxy: createProxyWarning({ isTrusted, log }),
@@ -428,7 +426,6 @@ class RunningGateway implements Gateway {
       fallback: { handler: notFound },
     });
     this.#respondHealth = createResponder({
-      urls: this.#urls,
       isTrusted,
       isAllowedHost: undefined,
       warnOfProxy: undefined,
@@ -466,7 +463,7 @@ class RunningGateway implements Gateway {
     this.#respond(request, info, this.#router.find);
 
   readonly handle: Gateway["handle"] = async (request, info) => {
-    const path = this.#urls.read(request.url)?.path;
+    const path = readUrl(request.url)?.path;
     if (path === undefined || !this.#router.owns(path)) return undefined;
     return await this.fetch(request, info);
   };

@@ -5,7 +5,7 @@ import {
   type StaticContent,
 } from "../../../src/content/static/static_content.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { RequestUrls, type RouteContext } from "../../../src/http/routes.ts";
+import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
 import { type Log, silentLog } from "../../../src/observe/log.ts";
 import type { ConfigScript } from "../../../src/pages/config_script.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
@@ -56,7 +56,7 @@ export function openContent(
 /** Returns what the gateway knows about a request. A directory is the same for every client. */
 export function contextOf({ url }: Request): RouteContext {
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
-  return { url: new RequestUrls().read(url)!, client } as RouteContext;
+  return { url: readUrl(url)!, client } as RouteContext;
 }
 
 /** Responds to a request. */

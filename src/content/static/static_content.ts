@@ -57,6 +57,8 @@ export interface StaticContentOptions {
   readonly log: Log;
 }
 
+// The way of a request, from the disk up: names, what is at a path, what is kept of it, what is sent.
+
 // Names -----------------------------------------------------------------------
 
 /** The path of a URL, relative to the served directory. */
@@ -72,6 +74,8 @@ const MAX_PATH_BYTES = 4096;
 
 /** NAME_MAX of every common file system. */
 const MAX_NAME_BYTES = 255;
+
+const encoder = new TextEncoder();
 
 /** The only public name that begins with a dot (RFC 8615 §3). */
 const WELL_KNOWN = ".well-known";
@@ -114,7 +118,7 @@ function isAllowed(name: string): boolean {
     return false;
   }
   if (name.startsWith(".") && name !== WELL_KNOWN) return false;
-  return new TextEncoder().encode(name).length <= MAX_NAME_BYTES;
+  return encoder.encode(name).length <= MAX_NAME_BYTES;
 }
 
 /** What the health port serves: a probe of another port should fail there, and not find a page. */

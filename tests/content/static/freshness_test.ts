@@ -439,34 +439,6 @@ Deno.test("StaticContent evaluates preconditions and ranges of a compressed file
   );
 });
 
-const NOT_COMPRESSED: [
-  name: string,
-  content: string,
-  sidecar: Record<string, string>,
-  vary: string | null,
-][] = [
-  ["a.png", SCRIPT, {}, null],
-  ["a.js", "short", {}, null],
-  ["a.js", SCRIPT, { "a.js.gz": "GZ" }, "Accept-Encoding"],
-];
-
-for (const [name, content, sidecar, vary] of NOT_COMPRESSED) {
-  Deno.test(`StaticContent does not compress ${name} of ${content.length} bytes beside ${Object.keys(sidecar)}`, async () => {
-    await using site = await serve({ [name]: content, ...sidecar });
-    for (let i = 0; i < 2; i++) {
-      const { headers, body } = await site.get(`/${name}`, {
-        "accept-encoding": "br",
-      });
-      await body?.cancel();
-      await site.compressed();
-      assertEquals([headers.get("content-encoding"), headers.get("vary")], [
-        null,
-        vary,
-      ]);
-    }
-  });
-}
-
 Deno.test("StaticContent prefers .br to .zst and .gz files, and notices a new one after a second", async () => {
   await using site = await serve({ "app.js": SCRIPT, "app.js.gz": "GZ" });
   const read = async () =>

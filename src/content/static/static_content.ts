@@ -217,7 +217,7 @@ class Looks {
     const last = this.#looks.get(key);
     const now = this.#clock.monotonic();
     if (last !== undefined && now < last.until) return last.seen;
-    return await this.#looking.run(key, () => this.#lookAgain(key));
+    return await this.#looking.run(key, () => this.#lookAgain(key, last));
   }
 
   /** Looks again when the file is asked for the next time. */
@@ -246,16 +246,17 @@ class Looks {
     });
   }
 
-  async #lookAgain(key: string): Promise<Seen> {
+  async #lookAgain(key: string, last: Look | undefined): Promise<Seen> {
     const now = this.#clock.monotonic();
-    const seen = await this.#seeInTime(key);
+    const wasFile = last?.seen.kind === "file";
+    const seen = await this.#seeInTime(key, wasFile);
     this.#looks.set(key, { seen, until: now + this.#maxAgeOf(seen) });
     return seen;
   }
 
-  async #seeInTime(key: string): Promise<Seen> {
+  async #seeInTime(key: string, wasFile: boolean): Promise<Seen> {
     try {
-      return await inTime(this.#see(key), this.#clock);
+      return await inTime(this.#see(key, wasFile), this.#clock);
     } catch (error) {
       if (isPermanent(error)) return { kind: "rejected" };
       if (!isUnreadable(error)) throw error; // it may be over with the next request
@@ -275,24 +276,29 @@ class Looks {
   }
 
   /**
-   * Sees what is at a path. What is absent, or must not be served, is looked at twice: a link, such as those of a mounted
-   * ConfigMap, or the directory itself may just have been switched, and the first look have followed the old one.
+   * Sees what is at a path. It is looked at twice if a file was there and is not now, or must not be served: a link, such
+   * as those of a mounted ConfigMap, or the directory itself may just have been switched, and the first look have
+   * followed the old one.
    */
-  async #see(key: string): Promise<Seen> {
+  async #see(key: string, wasFile: boolean): Promise<Seen> {
     const seen = await this.#seeOnce(key);
     const isThere = seen.kind === "file" || seen.kind === "directory";
-    return isThere ? seen : await this.#seeOnce(key);
+    const isLost = wasFile && !isThere;
+    return isLost || seen.kind === "rejected" ? await this.#seeOnce(key) : seen;
   }
 
   async #seeOnce(key: string): Promise<Seen> {
     const directory = this.#directory;
+    let wasFound = false;
     try {
       const path = await Deno.realPath(`${directory}/${key}`);
+      wasFound = true;
       const root = await Deno.realPath(directory);
       const seen = await this.#judge(path, root, key);
       return seen.kind === "file" ? await this.#withVariants(seen) : seen;
     } catch (error) {
       if (!isAbsence(error)) throw error;
+      if (wasFound) return { kind: "rejected" }; // it was removed meanwhile
       return { kind: await isDirectory(directory) ? "absent" : "gone" };
     }
   }

@@ -36,7 +36,7 @@ import {
   type Handler,
   notFound,
   READ_METHODS,
-  RequestUrls,
+  readUrl,
   type RouteContext,
   Router,
 } from "./http/routes.ts";
@@ -61,11 +61,11 @@ import {
   type Sources,
   UNKNOWN_PROCESS,
 } from "./options.ts";
-import type { GetConfigScript } from "./pages/config_script.ts";
 import type {
   ConfigScriptCache,
+  GetConfigScript,
   PageValues,
-} from "./pages/config_script_cache.ts";
+} from "./pages/config_script.ts";
 import { storeOfApp } from "./store/app_store.ts";
 import { BackgroundTasks } from "./store/background_tasks.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
@@ -279,7 +279,6 @@ class RunningGateway implements Gateway {
   readonly #certificate: CertificateWatch;
   readonly #health: Health;
   readonly #sessionKeys: SessionKeys;
-  readonly #urls = new RequestUrls();
   readonly #respond: Responder;
   readonly #respondHealth: Responder;
   readonly #router: Router;
@@ -407,7 +406,6 @@ class RunningGateway implements Gateway {
       fallback: this.#contentEndpoint(),
     });
     this.#respond = createResponder({
-      urls: this.#urls,
       isTrusted,
       isAllowedHost: isAnyHost ? undefined : hostRule(settings.allowedHosts),
       warnOfProxy: createProxyWarning({ isTrusted, log }),
@@ -433,7 +431,6 @@ class RunningGateway implements Gateway {
       fallback: { handler: notFound },
     });
     this.#respondHealth = createResponder({
-      urls: this.#urls,
       isTrusted,
       isAllowedHost: undefined,
       warnOfProxy: undefined,
@@ -471,7 +468,7 @@ class RunningGateway implements Gateway {
     this.#respond(request, info, this.#router.find);
 
   readonly handle: Gateway["handle"] = async (request, info) => {
-    const path = this.#urls.read(request.url)?.path;
+    const path = readUrl(request.url)?.path;
     if (path === undefined || !this.#router.owns(path)) return undefined;
     return await this.fetch(request, info);
   };
@@ -480,7 +477,7 @@ class RunningGateway implements Gateway {
     response,
     request = ANY_REQUEST,
   ) => {
-    const { injectPage } = await import("./pages/page_response.ts");
+    const { injectPage } = await import("./pages/page.ts");
     const { log } = this.#services;
     return await injectPage(response, request, this.#configScript, log);
   };
@@ -574,7 +571,7 @@ class RunningGateway implements Gateway {
   /** A gateway without pages does not load what they need. */
   async #createConfigScripts(): Promise<ConfigScriptCache> {
     const { ConfigScriptCache } = await import(
-      "./pages/config_script_cache.ts"
+      "./pages/config_script.ts"
     );
     return new ConfigScriptCache({
       current: () => this.#pageValues(),

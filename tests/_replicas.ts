@@ -1,5 +1,5 @@
 import type { GatewayOptions } from "../src/options.ts";
-import type { Payload } from "../src/pages/payload.ts";
+import type { Payload } from "../src/pages/config_script.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

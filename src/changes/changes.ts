@@ -3,7 +3,7 @@ import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { GaugeValue, Metrics } from "../observe/metrics.ts";
-import type { PageValues } from "../pages/config_script_cache.ts";
+import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Store } from "../store/store.ts";

@@ -1,11 +1,11 @@
 import { eTag } from "@std/http/etag";
+import { parseList } from "../http/headers.ts";
 import {
   type Body,
   isStreamed,
   type Representation,
   type StreamedBody,
 } from "../http/send.ts";
-import { isCompressible } from "./content_coding.ts";
 
 /** The content codings in which a file may be available as a second file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
@@ -23,6 +23,154 @@ export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
 /** The name of a coding that content is compressed in here. */
 export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
 
+/** Returns whether content is encoded. Some servers send the coding `identity`, which means that it is not. */
+export function isEncoded(headers: Headers): boolean {
+  return contentCodings(headers).length > 0;
+}
+
+/** Returns the codings of content in the order in which they were applied (RFC 9110 §8.4). */
+export function contentCodings(headers: Headers): string[] {
+  const codings = parseCodings(headers.get("content-encoding"));
+  return codings.filter((coding) => coding !== "identity");
+}
+
+/** Parses a list of codings, whose names are not case-sensitive. */
+export function parseCodings(header: string | null): string[] {
+  return parseList(header?.toLowerCase() ?? null);
+}
+
+/** Below this size, a compressed file would not need fewer packets. */
+const MIN_BYTES = 1_024;
+
+const TEXT_TYPE = /^(?:text\/.+|.+\+(?:json|xml))$/;
+
+/** Types with other names that are text, and the few binary formats that are not compressed themselves. */
+const OTHER_TYPES: ReadonlySet<string> = new Set([
+  "application/javascript",
+  "application/json",
+  "application/rtf",
+  "application/vnd.ms-fontobject",
+  "application/wasm",
+  "application/xml",
+  "font/collection",
+  "font/otf",
+  "font/ttf",
+  "image/bmp",
+  "image/vnd.microsoft.icon",
+  "image/x-icon",
+]);
+
+/** Returns whether content of this type, such as `text/css; charset=UTF-8`, becomes smaller. */
+export function isCompressibleType(type: string): boolean {
+  const [essence = ""] = type.toLowerCase().split(";", 1);
+  return TEXT_TYPE.test(essence.trim()) || OTHER_TYPES.has(essence.trim());
+}
+
+/** Returns whether to compress content of this type, and size in bytes. */
+export function isCompressible(type: string, size: number): boolean {
+  return size >= MIN_BYTES && isCompressibleType(type);
+}
+
+/**
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, it is the
+ * first one.
+ *
+ * @param accepted The `Accept-Encoding` header; `null` if it is absent.
+ * @param available Names of codings, in lower case, the preferred one first.
+ * @returns `undefined` if the content is to be sent without a coding: the client has no `Accept-Encoding` header,
+ * accepts none of the available codings, or gives `identity` a higher weight.
+ */
+export function preferredCoding<T extends string>(
+  accepted: string | null,
+  available: readonly T[],
+): T | undefined {
+  if (!accepted || available.length === 0) return undefined;
+  const weights = parseWeights(accepted);
+  let preferred: T | undefined;
+  let highest = 0;
+  for (const coding of available) {
+    const weight = weights.get(coding) ?? weights.get("*") ?? 0;
+    if (weight <= highest) continue;
+    preferred = coding;
+    highest = weight;
+  }
+  return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
+}
+
+/** Returns the weight of every coding that a header lists. */
+function parseWeights(accepted: string): Map<string, number> {
+  const weights = new Map<string, number>();
+  for (const item of accepted.toLowerCase().split(",")) {
+    const [coding = "", ...parameters] = item.split(";");
+    const weight = parameters.length === 0
+      ? 1
+      : parseWeight(parameters.join(";"));
+    weights.set(coding.trim(), weight);
+  }
+  return weights;
+}
+
+/** Parses `q=0.5`. A coding whose weight is invalid is not accepted. */
+function parseWeight(parameter: string): number {
+  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
+  return Math.min(1, Number(match?.[1] ?? 0));
+}
+
+/** How many results may be waited for: with files of up to 1 MiB, they have at most 32 MiB. */
+const MAX_WAITING = 32;
+
+/** Compresses content in memory, one after the other, between requests. */
+export class Compressor {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #isClosed = false;
+
+  /** Whether so much is waiting that more should be compressed later, as when files come and go in a full cache. */
+  get isBusy(): boolean {
+    return this.#waiting >= MAX_WAITING;
+  }
+
+  /**
+   * Compresses bytes.
+   *
+   * @returns `undefined` if the result would not be smaller, or the compressor was closed.
+   */
+  async compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    this.#waiting++;
+    const result = this.#last.then(() => this.#compress(bytes, coding));
+    this.#last = result.catch(() => {}); // the caller handles the rejection
+    try {
+      return await result;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Resolves when everything is compressed. */
+  async idle(): Promise<void> {
+    while (this.#waiting > 0) await this.#last;
+  }
+
+  /** Drops what has not been compressed yet. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    if (this.#isClosed) return undefined;
+    const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` is large
+    const compressed = await encodeThoroughly(bytes, coding);
+    const isSmaller = compressed.length < bytes.length;
+    return isSmaller && !this.#isClosed ? compressed : undefined;
+  }
+}
+
 /** A resource in one content coding. */
 export interface CodedBody {
   readonly coding: RepresentationCoding;
@@ -36,23 +184,12 @@ interface SentBody extends Omit<CodedBody, "body"> {
   readonly body: Body;
 }
 
-/** What compresses a resource in memory. */
-interface BackgroundCompressor {
-  /** Whether so much is waiting that more should be compressed later. */
-  readonly isBusy: boolean;
-  /** Returns `undefined` if the result would not be smaller. */
-  compress(
-    bytes: Uint8Array<ArrayBuffer>,
-    coding: CompressorCoding,
-  ): Promise<Uint8Array<ArrayBuffer> | undefined>;
-}
-
 /** What all representations of a resource have in common. */
 interface Resource extends Pick<Representation, "isPage"> {
   readonly headers: Readonly<Record<string, string>>;
   readonly lastModified?: Date | undefined;
   /** Compresses the resource, if it is in memory and worth it. */
-  readonly compressor: BackgroundCompressor | undefined;
+  readonly compressor: Compressor | undefined;
 }
 
 /**
@@ -167,49 +304,4 @@ export function codedEtag(
   coding: RepresentationCoding,
 ): string | undefined {
   return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
-}
-
-/**
- * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, it is the
- * first one.
- *
- * @param accepted The `Accept-Encoding` header; `null` if it is absent.
- * @param available Names of codings, in lower case, the preferred one first.
- * @returns `undefined` if the content is to be sent without a coding: the client has no `Accept-Encoding` header,
- * accepts none of the available codings, or gives `identity` a higher weight.
- */
-export function preferredCoding<T extends string>(
-  accepted: string | null,
-  available: readonly T[],
-): T | undefined {
-  if (!accepted || available.length === 0) return undefined;
-  const weights = parseWeights(accepted);
-  let preferred: T | undefined;
-  let highest = 0;
-  for (const coding of available) {
-    const weight = weights.get(coding) ?? weights.get("*") ?? 0;
-    if (weight <= highest) continue;
-    preferred = coding;
-    highest = weight;
-  }
-  return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
-}
-
-/** Returns the weight of every coding that a header lists. */
-function parseWeights(accepted: string): Map<string, number> {
-  const weights = new Map<string, number>();
-  for (const item of accepted.toLowerCase().split(",")) {
-    const [coding = "", ...parameters] = item.split(";");
-    const weight = parameters.length === 0
-      ? 1
-      : parseWeight(parameters.join(";"));
-    weights.set(coding.trim(), weight);
-  }
-  return weights;
-}
-
-/** Parses `q=0.5`. A coding whose weight is invalid is not accepted. */
-function parseWeight(parameter: string): number {
-  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
-  return Math.min(1, Number(match?.[1] ?? 0));
 }

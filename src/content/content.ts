@@ -72,7 +72,7 @@ async function openDirectory(
   { clock, log }: ProxyServices,
 ): Promise<Content> {
   const { openStaticContent } = await import("./static/static_content.ts");
-  const { Compressor } = await import("../coding/compressor.ts");
+  const { Compressor } = await import("../coding/representations.ts");
   return await openStaticContent({
     directory,
     basePath: settings.basePath,

@@ -1,7 +1,7 @@
 import { eTag } from "@std/http/etag";
 import { CLIENT_BR, CLIENT_GZIP, CLIENT_JS } from "../client/bundle.ts";
 import { codedEtag, preferredCoding } from "../coding/representations.ts";
-import { ifNoneMatchFails } from "../http/preconditions.ts";
+import { ifNoneMatchFails } from "../http/send.ts";
 
 const BODIES = { identity: CLIENT_JS, br: CLIENT_BR, gzip: CLIENT_GZIP };
 

@@ -15,8 +15,8 @@ import { headResponse } from "./send.ts";
 import { methodNotAllowed, Problem, problemResponse } from "./problem.ts";
 import {
   NO_ROUTE,
+  readUrl,
   type RequestUrl,
-  type RequestUrls,
   type Route,
   type RouteContext,
 } from "./routes.ts";
@@ -29,7 +29,6 @@ export interface ConnectionInfo {
 
 /** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
-  readonly urls: RequestUrls;
   readonly isTrusted: TrustRule;
   /** The hosts that requests are served for, if not any; a {@linkcode Route} may be for any host. */
   readonly isAllowedHost: HostRule | undefined;
@@ -70,7 +69,7 @@ interface Progress {
 
 /** Creates a responder, the one place where errors become responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { urls, isTrusted, isAllowedHost, warnOfProxy } = options;
+  const { isTrusted, isAllowedHost, warnOfProxy } = options;
   const { accessLog, log, telemetry, metrics, clock } = options;
   const exhaustion = new RejectionLog({
     log,
@@ -146,7 +145,7 @@ export function createResponder(options: ResponderOptions): Responder {
   }
 
   return function respond(request, info, routeFor) {
-    const url = urls.read(request.url);
+    const url = readUrl(request.url);
     const route = url === undefined ? NO_ROUTE : routeFor(url.path);
     const routed = { request, url, route };
     const { respondAtOnce } = route;

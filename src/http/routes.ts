@@ -148,44 +148,11 @@ export function notFound(): never {
 /** The route of paths outside of the base path, and of requests whose URL is invalid. */
 export const NO_ROUTE: Route = createRoute({ handler: notFound }, "/*");
 
-/** Scheme, host, path and query, if the host has no delimiter that would belong to another part. */
-const PARTS = /^([a-z][a-z+]*:\/\/[\w.:[\]%-]+)(\/[^?#]*)(\?[!"$-~]*)?(?:#|$)/;
-
 /** A query without characters that are not allowed in a request line. */
 const QUERY = /^[^?#]*(\?[!"$-~]*)?(?:#|$)/;
 
-/**
- * Paths that normalizing leaves as they are: no character that has to be encoded, and no segment that begins with a
- * dot, encoded or not.
- */
-const PLAIN_PATH = /^(?:\/(?!\.|%2e)[\w.~%@:+,=-]*)+$/i;
-
-/**
- * Reads the URLs of requests. Parsing a URL takes longer than everything else that a short request needs, and most URLs
- * differ from the one before in path and query only.
- */
-export class RequestUrls {
-  /** The beginning of the last URL with a plain path, and its origin. */
-  #base = "";
-  #origin = "";
-
-  /** Returns `undefined` if the URL is invalid: its host is what the client sent. */
-  read(url: string): RequestUrl | undefined {
-    const [, base, path, search = ""] = PARTS.exec(url) ?? [];
-    if (base === undefined || path === undefined || !PLAIN_PATH.test(path)) {
-      return parse(url);
-    }
-    if (base !== this.#base) {
-      const parsed = parse(base);
-      if (parsed === undefined) return undefined;
-      this.#base = base;
-      this.#origin = parsed.origin;
-    }
-    return { origin: this.#origin, path, search };
-  }
-}
-
-function parse(text: string): RequestUrl | undefined {
+/** Reads the URL of a request. Returns `undefined` if it is invalid: its host is what the client sent. */
+export function readUrl(text: string): RequestUrl | undefined {
   const url = URL.parse(text);
   if (url === null) return undefined;
   const { protocol, host, pathname: path } = url;

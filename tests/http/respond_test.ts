@@ -1,10 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  createRoute,
-  notFound,
-  RequestUrls,
-  type Route,
-} from "../../src/http/routes.ts";
+import { createRoute, notFound, type Route } from "../../src/http/routes.ts";
 import { createResponder, type Responder } from "../../src/http/respond.ts";
 import { type Log, silentLog } from "../../src/observe/log.ts";
 import {
@@ -32,7 +27,6 @@ function responder(
     accessLog = false,
   } = options;
   return createResponder({
-    urls: new RequestUrls(),
     isTrusted: () => false,
     isAllowedHost: undefined,
     warnOfProxy: undefined,

@@ -1,6 +1,6 @@
 import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
 import { writeVariables } from "../../src/config/stored/stored_variables.ts";
-import type { Payload } from "../../src/pages/payload.ts";
+import type { Payload } from "../../src/pages/config_script.ts";
 import { type Beginning, Client, describe, isEqual } from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";

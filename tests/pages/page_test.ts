@@ -1,11 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { Compressor } from "../../src/coding/compressor.ts";
+import { Compressor } from "../../src/coding/representations.ts";
 import { send } from "../../src/http/send.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { HtmlFile, isFragmentRequest } from "../../src/pages/page.ts";
-import { injectPage } from "../../src/pages/page_response.ts";
+import { injectPage } from "../../src/pages/page.ts";
 import { settle } from "../../tools/fake_clock.ts";
 import { answerOf } from "../_answer.ts";
 import { captureLog } from "../_gateway.ts";

@@ -23,14 +23,12 @@ import {
 import { environmentName } from "../../config/variables/tiers.ts";
 import {
   type ConfigScript,
-  renderConfigScript,
-} from "../../pages/config_script.ts";
-import {
   makePayload,
   type Payload,
   PROTOCOL_VERSION,
-} from "../../pages/payload.ts";
-import { readConfigScript, replaceScript } from "../../pages/replace_script.ts";
+  renderConfigScript,
+} from "../../pages/config_script.ts";
+import { readConfigScript, replaceScript } from "../../pages/insert_script.ts";
 
 import { readSources } from "./manifest_commands.ts";
 import { join } from "@std/path/join";

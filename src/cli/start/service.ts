@@ -10,7 +10,6 @@ import { Problem } from "../../http/problem.ts";
 import {
   createRoute,
   createRoutes,
-  RequestUrls,
   type Routes,
   type RouteTable,
 } from "../../http/routes.ts";
@@ -319,7 +318,6 @@ class StartingResponder {
     this.#routes = createRoutes(table, options["base-path"]);
     this.#healthRoutes = createRoutes(healthTable, "");
     this.#respond = createResponder({
-      urls: new RequestUrls(),
       isTrusted: () => false,
       isAllowedHost: undefined,
       warnOfProxy: undefined,

@@ -1,8 +1,10 @@
 import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
-import { isFragmentRequest } from "../../pages/page.ts";
-import { filterAcceptEncoding } from "../../coding/decode_content.ts";
+import {
+  encodeContent,
+  filterAcceptEncoding,
+} from "../../coding/content_encoding.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
 import {
@@ -20,9 +22,10 @@ import {
 import {
   headersToOmit,
   injectPage,
+  isFragmentRequest,
   mayExpectPage,
   type ResponseContent,
-} from "../../pages/page_response.ts";
+} from "../../pages/page.ts";
 import type { Clock } from "../../values/clock.ts";
 import { Upstream } from "./upstream.ts";
 import type { UpstreamFailure } from "./upstream_failure.ts";
@@ -102,7 +105,6 @@ export class ReverseProxy {
     const page = await injectPage(response, request, getConfigScript, log);
     const wasDecoded = coding !== null && !page.headers.has("content-encoding");
     if (!wasDecoded || isFragmentRequest(headers)) return page;
-    const { encodeContent } = await import("../../coding/encode_content.ts"); // only if it is needed: `node:zlib` is large
     return encodeContent(page, { method, headers }, coding);
   }
 

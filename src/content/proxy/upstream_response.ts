@@ -1,7 +1,7 @@
 import { messageOf } from "../../observe/log.ts";
 import { parseList } from "../../http/headers.ts";
 import type { IncomingMessage } from "node:http";
-import type { ResponseContent } from "../../pages/page_response.ts";
+import type { ResponseContent } from "../../pages/page.ts";
 import { concat } from "../../values/chunks.ts";
 import type { Transfer } from "../transfers.ts";
 import { withoutHopByHop } from "./forwarded_request.ts";

@@ -1,25 +1,19 @@
-import { isCompressibleType } from "../../coding/content_coding.ts";
-import type { Compressor } from "../../coding/compressor.ts";
 import { eTag } from "@std/http/etag";
 import {
   type CodedBody,
   CODINGS,
+  type Compressor,
+  isCompressibleType,
   type RepresentationCoding,
   Representations,
 } from "../../coding/representations.ts";
-import {
-  type ByteRange,
-  isStreamed,
-  send,
-  type SendRequest,
-  type StreamedBody,
-} from "../../http/send.ts";
 import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
+import { isStreamed, send, type SendRequest } from "../../http/send.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
-import { type Clock, withDeadline } from "../../values/clock.ts";
+import type { Clock } from "../../values/clock.ts";
 import {
   globMatcher,
   isInside,
@@ -30,6 +24,40 @@ import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import { type RequestCounts, transferBody, Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
+import {
+  type FoundFile,
+  hasSettled,
+  inTime,
+  isAbsence,
+  isBeingWritten,
+  isPermanent,
+  isUnreadable,
+  readFile,
+  streamFile,
+  versionOf,
+} from "./read_file.ts";
+
+/** Options of {@linkcode openStaticContent}. */
+export interface StaticContentOptions {
+  /** The directory to serve. */
+  readonly directory: string;
+  /** The path under which it is served: empty, or such as `/app`. */
+  readonly basePath: string;
+  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
+  readonly cacheBytes: number;
+  /** Globs of the files that never change, relative to the directory: `assets/*`. */
+  readonly immutable: readonly string[];
+  /** Returns the paths of files and directories that are never served. */
+  readonly neverServed: () => Promise<readonly string[]>;
+  /** The maximum number of files that are streamed at once. */
+  readonly maxTransfers: number;
+  /** Compresses files and pages in memory. It is closed with the content. */
+  readonly compressor: Compressor;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+// The way of a request, from the disk up: names, what is at a path, what is kept of it, what is sent.
 
 // Names -----------------------------------------------------------------------
 
@@ -46,6 +74,8 @@ const MAX_PATH_BYTES = 4096;
 
 /** NAME_MAX of every common file system. */
 const MAX_NAME_BYTES = 255;
+
+const encoder = new TextEncoder();
 
 /** The only public name that begins with a dot (RFC 8615 §3). */
 const WELL_KNOWN = ".well-known";
@@ -88,7 +118,7 @@ function isAllowed(name: string): boolean {
     return false;
   }
   if (name.startsWith(".") && name !== WELL_KNOWN) return false;
-  return new TextEncoder().encode(name).length <= MAX_NAME_BYTES;
+  return encoder.encode(name).length <= MAX_NAME_BYTES;
 }
 
 /** What the health port serves: a probe of another port should fail there, and not find a page. */
@@ -124,11 +154,8 @@ export async function mediaTypeOf(name: string): Promise<string> {
 
 // Look ------------------------------------------------------------------------
 
-/** What was seen at a path. */
-type Seen = SeenFile | SeenOther;
-
 /** A file that may be served, and its compressed variants. */
-interface SeenFile {
+interface SeenFile extends FoundFile {
   readonly kind: "file";
   /** The path in the served directory, as it was requested. */
   readonly key: string;
@@ -136,15 +163,6 @@ interface SeenFile {
   readonly type: string;
   readonly coding: RepresentationCoding;
   readonly variants: readonly SeenFile[];
-  /** The real path, and that of the served directory. */
-  readonly path: string;
-  readonly root: string;
-  readonly stats: Deno.FileInfo;
-  /**
-   * When it was looked at, or a little earlier, by the clock that file systems use: the system's, in milliseconds since
-   * the Unix epoch.
-   */
-  readonly lookedAt: number;
 }
 
 /** `rejected`: it must not be served. `unreadable`: the log says why. `gone`: the served directory is not there. */
@@ -152,11 +170,8 @@ interface SeenOther {
   readonly kind: "directory" | "absent" | "rejected" | "unreadable" | "gone";
 }
 
-const DIRECTORY: Seen = { kind: "directory" };
-const ABSENT: Seen = { kind: "absent" };
-const REJECTED: Seen = { kind: "rejected" };
-const UNREADABLE: Seen = { kind: "unreadable" };
-const GONE: Seen = { kind: "gone" };
+/** What was seen at a path. */
+type Seen = SeenFile | SeenOther;
 
 interface Look {
   readonly seen: Seen;
@@ -172,41 +187,37 @@ const GONE_AGE_MS = 20;
 /** Each takes a kilobyte or two, also for a path that does not exist. */
 const MAX_LOOKS = 4_096;
 
-/** How long a look, or reading a file into memory, may take. */
-const DEADLINE_MS = 5_000;
-
 /** How often it is logged that something cannot be read. */
 const LOG_INTERVAL_MS = 60_000;
 
-/** What {@linkcode Looks} needs. */
-interface LooksOptions {
-  /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
-  readonly directory: string;
-  readonly barred: BarredFiles;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /** What is at the paths of a directory, looked at once a second at most. */
 class Looks {
-  readonly #options: LooksOptions;
+  /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
+  readonly #directory: string;
+  readonly #barred: BarredFiles;
+  readonly #clock: Clock;
+  readonly #log: Log;
   readonly #looks = new SizeBoundedCache<Look>(MAX_LOOKS);
   readonly #looking = new SharedCalls<Seen>();
-  /** What the directory itself was when something was last not found in it. */
-  #root: string | undefined;
   #isAppGone = false;
   #loggedAt = -Infinity;
 
-  constructor(options: LooksOptions) {
-    this.#options = options;
+  constructor(
+    { directory, clock, log }: StaticContentOptions,
+    barred: BarredFiles,
+  ) {
+    this.#directory = toAbsolute(directory);
+    this.#barred = barred;
+    this.#clock = clock;
+    this.#log = log;
   }
 
   /** Returns what was at a path within the last second. Requests that come in at once share one look. */
   async look(key: string): Promise<Seen> {
     const last = this.#looks.get(key);
-    const now = this.#options.clock.monotonic();
+    const now = this.#clock.monotonic();
     if (last !== undefined && now < last.until) return last.seen;
-    return await this.#looking.run(key, () => this.#lookAgain(key, last?.seen));
+    return await this.#looking.run(key, () => this.#lookAgain(key, last));
   }
 
   /** Looks again when the file is asked for the next time. */
@@ -215,7 +226,11 @@ class Looks {
     if (last !== undefined) last.until = -Infinity;
   }
 
-  /** While the app is not there, what is not found is looked for again soon: it will be back as soon as the app is. */
+  /** Whether the directory or its page is not there any more. What is absent is looked for again soon then. */
+  get isAppGone(): boolean {
+    return this.#isAppGone;
+  }
+
   set isAppGone(isGone: boolean) {
     if (isGone && !this.#isAppGone) this.#looks.clear();
     this.#isAppGone = isGone;
@@ -223,35 +238,31 @@ class Looks {
 
   /** Logs that something cannot be read, once a minute. */
   report(error: unknown, key: string): void {
-    const { clock, directory, log } = this.#options;
-    const now = clock.monotonic();
+    const now = this.#clock.monotonic();
     if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
     this.#loggedAt = now;
-    log.error("rep.static.unreadable", {
-      detail: `cannot read "${directory}/${key}": ${error}`,
+    this.#log.error("rep.static.unreadable", {
+      detail: `cannot read "${this.#directory}/${key}": ${error}`,
     });
   }
 
-  async #lookAgain(key: string, before: Seen | undefined): Promise<Seen> {
-    const now = this.#options.clock.monotonic();
-    let seen: Seen;
-    try {
-      seen = await inTime(
-        this.#see(key, before?.kind === "file"),
-        this.#options.clock,
-      );
-    } catch (error) {
-      seen = this.#explain(error, key);
-    }
+  async #lookAgain(key: string, last: Look | undefined): Promise<Seen> {
+    const now = this.#clock.monotonic();
+    const wasFile = last?.seen.kind === "file";
+    const seen = await this.#seeInTime(key, wasFile);
     this.#looks.set(key, { seen, until: now + this.#maxAgeOf(seen) });
     return seen;
   }
 
-  #explain(error: unknown, key: string): Seen {
-    if (isPermanent(error)) return REJECTED;
-    if (!isUnreadable(error)) throw error; // it may be over with the next request
-    this.report(error, key);
-    return UNREADABLE;
+  async #seeInTime(key: string, wasFile: boolean): Promise<Seen> {
+    try {
+      return await inTime(this.#see(key, wasFile), this.#clock);
+    } catch (error) {
+      if (isPermanent(error)) return { kind: "rejected" };
+      if (!isUnreadable(error)) throw error; // it may be over with the next request
+      this.report(error, key);
+      return { kind: "unreadable" };
+    }
   }
 
   /** What is not there during a deployment, or is not complete yet, will be soon. */
@@ -265,88 +276,79 @@ class Looks {
   }
 
   /**
-   * Sees what is at a path. If nothing is, it looks once more where there was something before, or if the directory has
-   * been replaced: the links of a mounted ConfigMap, or the directory itself, may just have been switched. So does it if
-   * what is there must not be served: it may lie in the directory to which a link has led until now.
+   * Sees what is at a path. It is looked at twice if a file was there and is not now, or must not be served: a link, such
+   * as those of a mounted ConfigMap, or the directory itself may just have been switched, and the first look have
+   * followed the old one.
    */
   async #see(key: string, wasFile: boolean): Promise<Seen> {
-    const { directory } = this.#options;
-    let wasThere = wasFile;
-    for (let attempt = 1;; attempt++) {
-      try {
-        const path = await Deno.realPath(`${directory}/${key}`);
-        wasThere = true;
-        const seen = await this.#inspect(path, key);
-        if (seen !== REJECTED || attempt === 2) return seen;
-        continue;
-      } catch (error) {
-        if (!isAbsence(error)) throw error;
-      }
-      const root = await identifyDirectory(directory);
-      if (root === undefined) return GONE;
-      const wasReplaced = this.#root !== undefined && root !== this.#root;
-      this.#root = root;
-      if (attempt === 2 || !(wasThere || wasReplaced)) return ABSENT;
-    }
+    const seen = await this.#seeOnce(key);
+    const isThere = seen.kind === "file" || seen.kind === "directory";
+    const isLost = wasFile && !isThere;
+    return isLost || seen.kind === "rejected" ? await this.#seeOnce(key) : seen;
   }
 
-  async #inspect(path: string, key: string): Promise<Seen> {
-    const root = await Deno.realPath(this.#options.directory);
-    const seen = await this.#judge(path, root, key);
-    if (seen.kind !== "file" || !isCompressibleType(seen.type)) return seen;
-    if (HTML.test(key)) return seen; // a page is never sent as it is
-    const variants = CODINGS.map(async ({ name, suffix }) => {
-      try {
-        const path = await Deno.realPath(`${root}/${key}${suffix}`);
-        const variant = await this.#judge(path, root, key + suffix);
-        if (variant.kind === "file") return { ...variant, coding: name };
-      } catch {
-        // The file itself can be sent.
-      }
-    });
-    const found = (await Promise.all(variants)).filter((it) =>
-      it !== undefined
-    );
-    return { ...seen, variants: found };
+  async #seeOnce(key: string): Promise<Seen> {
+    const directory = this.#directory;
+    let wasFound = false;
+    try {
+      const path = await Deno.realPath(`${directory}/${key}`);
+      wasFound = true;
+      const root = await Deno.realPath(directory);
+      const seen = await this.#judge(path, root, key);
+      return seen.kind === "file" ? await this.#withVariants(seen) : seen;
+    } catch (error) {
+      if (!isAbsence(error)) throw error;
+      if (wasFound) return { kind: "rejected" }; // it was removed meanwhile
+      return { kind: await isDirectory(directory) ? "absent" : "gone" };
+    }
   }
 
   /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
   async #judge(path: string, root: string, key: string): Promise<Seen> {
     const lookedAt = Date.now();
     const stats = await Deno.stat(path);
-    if (!isInside(path, root)) return REJECTED;
-    if (isSpelledOtherwise(path.slice(root.length), `/${key}`)) return ABSENT;
-    if (stats.isDirectory) return DIRECTORY;
-    const file = { path, stats, root, lookedAt };
-    if (!stats.isFile || await this.#options.barred.includes(file, root)) {
-      return REJECTED;
+    if (!isInside(path, root)) return { kind: "rejected" };
+    const isOtherwise = isSpelledOtherwise(path.slice(root.length), `/${key}`);
+    if (isOtherwise) return { kind: "absent" };
+    if (stats.isDirectory) return { kind: "directory" };
+    const found = { path, root, stats, lookedAt };
+    if (!stats.isFile || await this.#barred.includes(found, root)) {
+      return { kind: "rejected" };
     }
     const type = await mediaTypeOf(key);
-    return {
-      kind: "file",
-      key,
-      type,
-      coding: "identity",
-      variants: [],
-      ...file,
-    };
+    const coding = "identity";
+    return { ...found, kind: "file", key, type, coding, variants: [] };
+  }
+
+  /** Adds the compressed variants that lie beside a file. A page has none: it is never sent as it is. */
+  async #withVariants(file: SeenFile): Promise<SeenFile> {
+    const { key, root, type } = file;
+    if (!isCompressibleType(type) || HTML.test(key)) return file;
+    const found = await Promise.all(
+      CODINGS.map(async ({ name, suffix }) => {
+        const variant = await this.#seeVariant(key + suffix, root);
+        return variant === undefined ? [] : [{ ...variant, coding: name }];
+      }),
+    );
+    return { ...file, variants: found.flat() };
+  }
+
+  async #seeVariant(key: string, root: string): Promise<SeenFile | undefined> {
+    try {
+      const path = await Deno.realPath(`${root}/${key}`);
+      const variant = await this.#judge(path, root, key);
+      return variant.kind === "file" ? variant : undefined;
+    } catch {
+      return undefined; // the file itself can be sent
+    }
   }
 }
 
-/** Opening a FIFO waits for its writer, and a network file system for its server. */
-function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
-  const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
-  const createError = () => new Deno.errors.TimedOut(expected);
-  return withDeadline(work, DEADLINE_MS, clock, createError);
-}
-
-/** Returns what a directory keeps when it is moved; `undefined` if there is none at the path. */
-async function identifyDirectory(path: string): Promise<string | undefined> {
+async function isDirectory(path: string): Promise<boolean> {
   try {
-    const { isDirectory, dev, ino } = await Deno.stat(path);
-    return isDirectory ? `${dev} ${ino}` : undefined;
+    return (await Deno.stat(path)).isDirectory;
   } catch (error) {
-    if (isAbsence(error)) return undefined;
+    if (isAbsence(error)) return false;
     throw error;
   }
 }
@@ -362,63 +364,6 @@ function isSpelledOtherwise(realPath: string, path: string): boolean {
 
 function fold(path: string): string {
   return path.normalize("NFC").toLowerCase();
-}
-
-function isAbsence(error: unknown): boolean {
-  return error instanceof Deno.errors.NotFound ||
-    error instanceof Deno.errors.NotADirectory;
-}
-
-function isPermanent(error: unknown): boolean {
-  return error instanceof Deno.errors.NotCapable ||
-    error instanceof Deno.errors.FilesystemLoop ||
-    (error instanceof Error && "code" in error &&
-      error.code === "ENAMETOOLONG"); // Deno has no class for it
-}
-
-function isUnreadable(error: unknown): boolean {
-  return error instanceof Deno.errors.PermissionDenied ||
-    error instanceof Deno.errors.TimedOut;
-}
-
-// Version ---------------------------------------------------------------------
-
-/** A file as it was at one time. */
-type FileState = Pick<SeenFile, "path" | "stats" | "lookedAt">;
-
-/**
- * After this time a change has another time than the one before. Deno cuts `ctime` to whole seconds, and Linux sets it
- * with a clock that ticks every 1 to 10 ms.
- */
-const RESOLUTION_MS = 2_000;
-
-/** Returns a text that changes when a file is replaced, written to, or gets other permissions. */
-function versionOf({ path, stats }: FileState): string {
-  const { dev, ino, size, mtime, ctime } = stats;
-  return [dev, ino, size, mtime?.getTime(), ctime?.getTime(), path].join(" ");
-}
-
-function versionOfAll(seen: SeenFile): string {
-  return [seen, ...seen.variants].map(versionOf).join("\n");
-}
-
-/** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
-function hasSettled({ stats, lookedAt }: Omit<FileState, "path">): boolean {
-  return isBefore(stats.mtime, lookedAt) && isBefore(stats.ctime, lookedAt);
-}
-
-/** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
-function isBeingWritten({ stats, lookedAt }: FileState): boolean {
-  return !isBefore(stats.mtime, lookedAt) && !isBefore(stats.ctime, lookedAt);
-}
-
-function isBefore(time: Date | null, lookedAt: number): boolean {
-  return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
-}
-
-/** Returns whether two looks saw the same file. Windows has no inodes. */
-function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
-  return a.dev === b.dev && a.ino === b.ino;
 }
 
 // Read ------------------------------------------------------------------------
@@ -458,37 +403,26 @@ const ENTRY_BYTES = 2_048;
 /** The cache control of a file that never changes: one year, the longest time in common use. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
-/** How many bytes of a streamed file are in memory for each client. */
-const CHUNK_BYTES = 64 * 1024;
-
-/**
- * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the
- * time has to be lucky twice each time.
- */
-const MAX_CHECKS = 16;
-
-/** What {@linkcode Contents} needs. */
-interface ContentsOptions {
-  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
-  readonly cacheBytes: number;
-  /** Returns whether a file never changes, by its path in the directory. */
-  readonly isImmutable: (path: string) => boolean;
-  readonly compressor: Compressor;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /** The contents of files, with what is made of them, of which as many are kept as fit. */
 class Contents {
-  readonly #options: ContentsOptions;
+  readonly #options: StaticContentOptions;
+  readonly #isImmutable: (path: string) => boolean;
   readonly #files: SizeBoundedCache<KeptFile>;
   readonly #reading = new SharedCalls<KeptFile>();
+  readonly #maxKeptBytes: number;
   /** The size of the last config script: each page in memory contains one. */
   scriptBytes = 0;
 
-  constructor(options: ContentsOptions) {
+  /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
+  constructor(
+    options: StaticContentOptions,
+    isImmutable: (path: string) => boolean,
+  ) {
+    const { cacheBytes } = options;
     this.#options = options;
-    this.#files = new SizeBoundedCache(options.cacheBytes);
+    this.#isImmutable = isImmutable;
+    this.#files = new SizeBoundedCache(cacheBytes);
+    this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
   }
 
   /** Returns the content of a file: from memory, if the file is the same as when it was read. */
@@ -503,20 +437,14 @@ class Contents {
     seen: SeenFile,
     kept: KeptFile | undefined,
   ): Promise<KeptFile> {
-    if (kept?.isSettled && kept.version === versionOfAll(seen)) {
-      return this.#keep({ ...kept, seen });
-    }
-    const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
-    const reading = readWithVariants(
-      seen,
-      (file) => this.#readFile(file, maxBytes),
-    );
-    const { main, variants } = await inTime(reading, this.#options.clock);
-    const files = [main, ...variants];
-    const version = files.map(versionOf).join("\n");
+    const isSeenVersion = kept?.version === versionOf([seen, ...seen.variants]);
+    if (kept?.isSettled && isSeenVersion) return this.#keep({ ...kept, seen });
+    const reading = this.#readWithVariants(seen);
+    const files = await inTime(reading, this.#options.clock);
+    const version = versionOf(files);
     const etags = files.map(({ etag }) => etag).join();
     const isSame = kept?.version === version && kept.etags === etags;
-    const content = isSame ? kept.content : this.#contentOf(main, variants);
+    const content = isSame ? kept.content : this.#contentOf(files);
     const isSettled = files.every(hasSettled);
     return this.#keep({ seen, version, etags, isSettled, content });
   }
@@ -530,54 +458,36 @@ class Contents {
     return file;
   }
 
-  get #maxKeptBytes(): number {
-    return Math.min(MAX_KEPT_BYTES, this.#options.cacheBytes * FILE_SHARE);
+  /** Reads a file and its variants. One that must not be read is left out: the file itself can be sent. */
+  async #readWithVariants(seen: SeenFile): Promise<[ReadFile, ...ReadFile[]]> {
+    const files: [ReadFile, ...ReadFile[]] = [await this.#read(seen)];
+    for (const variant of seen.variants) {
+      try {
+        files.push(await this.#read(variant));
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+      }
+    }
+    return files;
   }
 
   /** Reads a file into memory; a large one is streamed when it is sent. */
-  async #readFile(seen: SeenFile, maxBytes: number): Promise<ReadFile> {
-    if (seen.stats.size > maxBytes) {
-      // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
-      const etag = await eTag(seen.stats, { weak: false });
-      return { ...seen, body: this.#streamOf(seen), etag };
+  async #read(seen: SeenFile): Promise<ReadFile> {
+    const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
+    if (seen.stats.size <= maxBytes) {
+      return { ...seen, ...await readFile(seen, maxBytes) };
     }
-    const { file, stats, lookedAt } = await openFile(seen);
-    using _file = file;
-    if (stats.size > maxBytes) { // the next look sees that it has to be streamed
-      throw new Deno.errors.NotFound(
-        `Cannot read "${seen.path}": it has grown meanwhile`,
-      );
-    }
-    const body = await readBytes(file, stats.size);
-    return { ...seen, stats, lookedAt, body, etag: await eTag(body) };
+    // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
+    const etag = await eTag(seen.stats, { weak: false });
+    return { ...seen, body: streamFile(seen, this.#options.clock), etag };
   }
 
-  /** Returns a body that opens the file when it is read, for each response. */
-  #streamOf(seen: SeenFile): StreamedBody {
-    const { path, stats: { size } } = seen;
-    const read = async (range: ByteRange = { start: 0, end: size }) => {
-      const opening = openFile(seen);
-      try {
-        const { file, stats } = await inTime(opening, this.#options.clock);
-        if (stats.size >= size) return streamBytes(file, path, range);
-        throw new Deno.errors.NotFound(
-          `Cannot read "${path}": it was truncated meanwhile`,
-        );
-      } catch (error) {
-        closeLater(opening);
-        throw error;
-      }
-    };
-    return { length: size, read, cancel() {} }; // nothing is open
-  }
-
-  #contentOf(file: ReadFile, variants: readonly ReadFile[]): FileContent {
+  #contentOf([file, ...variants]: [ReadFile, ...ReadFile[]]): FileContent {
     const { key, type, body, etag, stats: { size, mtime } } = file;
     const { clock, log } = this.#options;
     // What is not kept is not worth compressing.
-    const compressor = size <= this.#maxKeptBytes
-      ? this.#options.compressor
-      : undefined;
+    const isKept = size <= this.#maxKeptBytes;
+    const compressor = isKept ? this.#options.compressor : undefined;
     const headers: Record<string, string> = {
       "content-type": type,
       "x-content-type-options": "nosniff",
@@ -589,7 +499,7 @@ class Contents {
       return new HtmlFile({ body, headers: original, compressor, log });
     }
     headers["accept-ranges"] = "bytes";
-    if (this.#options.isImmutable(key)) headers["cache-control"] = IMMUTABLE;
+    if (this.#isImmutable(key)) headers["cache-control"] = IMMUTABLE;
     const lastModified = mtime === null
       ? undefined
       : new Date(Math.min(mtime.getTime(), clock.now())); // RFC 9110 §8.8.2.1
@@ -601,173 +511,7 @@ class Contents {
   }
 }
 
-/** Reads a file and its variants. One that must not be read is left out: the file itself can be sent. */
-async function readWithVariants(
-  seen: SeenFile,
-  read: (file: SeenFile) => Promise<ReadFile>,
-): Promise<{ main: ReadFile; variants: ReadFile[] }> {
-  const main = await read(seen);
-  const variants: ReadFile[] = [];
-  for (const variant of seen.variants) {
-    try {
-      variants.push(await read(variant));
-    } catch (error) {
-      if (!isUnreadable(error)) throw error;
-    }
-  }
-  return { main, variants };
-}
-
-/** A file that is open for reading, as it was then. */
-interface OpenFile {
-  readonly file: Deno.FsFile;
-  readonly stats: Deno.FileInfo;
-  readonly lookedAt: number;
-}
-
-/**
- * Opens a file, and verifies that it is the one that was looked at: between the two, the file or any of its parent
- * directories may have been replaced by a link to another place. `Deno.open` follows links.
- *
- * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
- */
-async function openFile(seen: SeenFile): Promise<OpenFile> {
-  const lookedAt = Date.now();
-  const file = await Deno.open(seen.path);
-  try {
-    const stats = await file.stat();
-    if (
-      isSameFile(stats, seen.stats) && await isStillAt(seen, stats, lookedAt)
-    ) return { file, stats, lookedAt };
-    throw new Deno.errors.NotFound(
-      `Cannot open "${seen.path}": it was replaced meanwhile`,
-    );
-  } catch (error) {
-    file.close();
-    throw error;
-  }
-}
-
-/** Closes a file, also if it is opened only after somebody has stopped waiting for that. */
-function closeLater(opening: Promise<OpenFile>): void {
-  void opening.then(({ file }) => file.close(), () => {});
-}
-
-/**
- * Returns whether an open file is at its path, and no part of the path below the root is a link. That is certain if no
- * entry of its directories has changed since it was opened. Otherwise, as in a directory to which files are being
- * written, it is next to certain.
- */
-async function isStillAt(
-  { path, root }: SeenFile,
-  stats: Deno.FileInfo,
-  openedAt: number,
-): Promise<boolean> {
-  if (!isSameFile(await Deno.lstat(path), stats)) return false;
-  if (await haveSettled(path, root, openedAt)) return true;
-  for (let check = 0; check < MAX_CHECKS; check++) {
-    if (await Deno.realPath(path) !== path) return false;
-    if (!isSameFile(await Deno.lstat(path), stats)) return false;
-  }
-  return true;
-}
-
-/**
- * Returns whether the directories of a file have not changed since it was opened. From the inside out: a directory that
- * did not change confirms what was just seen in it.
- */
-async function haveSettled(
-  path: string,
-  root: string,
-  lookedAt: number,
-): Promise<boolean> {
-  let directory = path;
-  while (directory !== root) {
-    const end = directory.lastIndexOf(SEPARATOR);
-    directory = directory.slice(0, Math.max(end, root.length));
-    const stats = await Deno.lstat(directory);
-    if (!stats.isDirectory || !hasSettled({ stats, lookedAt })) return false;
-  }
-  return true;
-}
-
-async function readBytes(
-  file: Deno.FsFile,
-  size: number,
-): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(size);
-  for (let position = 0; position < size;) {
-    const count = await file.read(bytes.subarray(position));
-    if (count === null) {
-      throw new Deno.errors.NotFound(
-        "Cannot read all of a file: it was truncated",
-      );
-    }
-    position += count;
-  }
-  return bytes;
-}
-
-/**
- * Sends exactly the bytes of a range, even if the file grows, and closes it. If it shrinks, the stream ends in an
- * error. The stream has to be read or cancelled.
- *
- * @param path Names the file in the error.
- */
-function streamBytes(
-  file: Deno.FsFile,
-  path: string,
-  { start, end }: ByteRange,
-): ReadableStream<Uint8Array<ArrayBuffer>> {
-  let position: number | undefined;
-  async function read(): Promise<Uint8Array<ArrayBuffer>> {
-    position ??= await file.seek(start, Deno.SeekMode.Start);
-    const buffer = new Uint8Array(Math.min(end - position, CHUNK_BYTES));
-    const count = await file.read(buffer);
-    if (count === null) {
-      throw new Error(`Cannot send all of "${path}": the file was truncated`);
-    }
-    position += count;
-    return buffer.subarray(0, count);
-  }
-  const close = () => file[Symbol.dispose](); // unlike close(), it can be called again: a read may end after the stream
-  return new ReadableStream<Uint8Array<ArrayBuffer>>({
-    async pull(controller) {
-      try {
-        controller.enqueue(await read());
-      } catch (error) {
-        close();
-        throw error;
-      }
-      if (position !== end) return;
-      close();
-      controller.close();
-    },
-    cancel: close,
-  }, { highWaterMark: 0 });
-}
-
 // Send -------------------------------------------------------------------------
-
-/** Options of {@linkcode openStaticContent}. */
-export interface StaticContentOptions {
-  /** The directory to serve. */
-  readonly directory: string;
-  /** The path under which it is served: empty, or such as `/app`. */
-  readonly basePath: string;
-  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
-  readonly cacheBytes: number;
-  /** Globs of the files that never change, relative to the directory: `assets/*`. */
-  readonly immutable: readonly string[];
-  /** Returns the paths of files and directories that are never served. */
-  readonly neverServed: () => Promise<readonly string[]>;
-  /** The maximum number of files that are streamed at once. */
-  readonly maxTransfers: number;
-  /** Compresses files and pages in memory. It is closed with the content. */
-  readonly compressor: Compressor;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 const INDEX = "index.html";
 
@@ -811,27 +555,17 @@ export class StaticContent {
   readonly #transfers: Transfers;
   /** Whether there has been an `index.html` since the start. */
   #hasPage = false;
-  /** Whether the directory or its page is not there any more. */
-  #isGone = false;
 
   /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
   constructor(
     options: StaticContentOptions,
     isImmutable: (path: string) => boolean,
   ) {
-    const { cacheBytes, neverServed, maxTransfers, compressor, clock, log } =
-      options;
-    const directory = toAbsolute(options.directory);
+    const { neverServed, maxTransfers, clock, log } = options;
     this.#options = options;
     this.#barred = new BarredFiles({ neverServed, clock });
-    this.#looks = new Looks({ directory, barred: this.#barred, clock, log });
-    this.#contents = new Contents({
-      cacheBytes,
-      isImmutable,
-      compressor,
-      clock,
-      log,
-    });
+    this.#looks = new Looks(options, this.#barred);
+    this.#contents = new Contents(options, isImmutable);
     this.#transfers = new Transfers({ clock, log, maxTransfers });
   }
 
@@ -915,7 +649,6 @@ export class StaticContent {
     if (page.kind === "gone" || (this.#hasPage && !isThere)) {
       throw this.#unavailable();
     }
-    this.#isGone = false;
     this.#looks.isAppGone = false;
     this.#hasPage ||= page.kind === "file";
     if (!mayBeRoute(path, headers)) return notFound();
@@ -926,12 +659,11 @@ export class StaticContent {
   /** A build that empties the directory, or two moves that exchange it, are over soon. */
   #unavailable(): Problem {
     const { directory, log } = this.#options;
-    if (!this.#isGone) {
+    if (!this.#looks.isAppGone) {
       log.error("rep.static.unavailable", {
         detail: `expected "${INDEX}" in "${directory}"`,
       });
     }
-    this.#isGone = true;
     this.#looks.isAppGone = true;
     return new Problem(503, {
       detail: "The app is not there at the moment",

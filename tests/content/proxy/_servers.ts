@@ -1,10 +1,10 @@
-import { createResponse } from "../../../src/pages/page_response.ts";
+import { createResponse } from "../../../src/pages/page.ts";
 import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,
   resolveClient,
 } from "../../../src/http/client_address.ts";
-import { RequestUrls, type RouteContext } from "../../../src/http/routes.ts";
+import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import {
   type Log,
@@ -115,7 +115,7 @@ export function serveProxy(
 
 /** What the gateway knows about a request, without a trusted proxy. */
 function contextOf(request: Request, peer: string): RouteContext {
-  const url = new RequestUrls().read(request.url)!;
+  const url = readUrl(request.url)!;
   return {
     url,
     client: resolveClient(request, {

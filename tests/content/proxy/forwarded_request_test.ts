@@ -5,7 +5,7 @@ import {
   upstreamTarget,
   withoutHopByHop,
 } from "../../../src/content/proxy/forwarded_request.ts";
-import { RequestUrls } from "../../../src/http/routes.ts";
+import { readUrl } from "../../../src/http/routes.ts";
 import { endToEndHeaders } from "../../../src/content/proxy/upstream_response.ts";
 import type { Client } from "../../../src/http/client_address.ts";
 import { systemClock } from "../../../src/values/clock.ts";
@@ -16,7 +16,7 @@ function assertTarget(
   upstream = "http://up/",
 ): void {
   assertEquals(
-    upstreamTarget(new URL(upstream), new RequestUrls().read(requestUrl)!),
+    upstreamTarget(new URL(upstream), readUrl(requestUrl)!),
     target,
   );
 }

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import {
   createResponse,
   type ResponseContent,
-} from "../../../src/pages/page_response.ts";
+} from "../../../src/pages/page.ts";
 import { upstreamResponse } from "../../../src/content/proxy/upstream_response.ts";
 import { Transfers } from "../../../src/content/transfers.ts";
 import { silentLog } from "../../../src/observe/log.ts";

@@ -1,13 +1,17 @@
-import { Compressor } from "../../../src/coding/compressor.ts";
+import { dirname, join } from "@std/path";
+import { Compressor } from "../../../src/coding/representations.ts";
 import {
   openStaticContent,
   type StaticContent,
 } from "../../../src/content/static/static_content.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { RequestUrls, type RouteContext } from "../../../src/http/routes.ts";
+import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
 import { type Log, silentLog } from "../../../src/observe/log.ts";
 import type { ConfigScript } from "../../../src/pages/config_script.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { captureLog } from "../../_gateway.ts";
+import { TempDirectory } from "../../_temp.ts";
 
 /** A config script without bytes: a page with it is the file byte for byte. */
 export const NO_SCRIPT: ConfigScript = {
@@ -52,7 +56,7 @@ export function openContent(
 /** Returns what the gateway knows about a request. A directory is the same for every client. */
 export function contextOf({ url }: Request): RouteContext {
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
-  return { url: new RequestUrls().read(url)!, client } as RouteContext;
+  return { url: readUrl(url)!, client } as RouteContext;
 }
 
 /** Responds to a request. */
@@ -77,4 +81,91 @@ export async function answerWith(
     if (error instanceof Problem) return problemResponse(error);
     throw error;
   }
+}
+
+/** When the files of a site were last modified: not just now. */
+export const MODIFIED = new Date("1994-11-06T08:49:37.500Z");
+
+/** The names of files, and what is in them. */
+export type Files = Record<string, string | Uint8Array>;
+
+/** Writes files, and the directories that they are in. */
+export async function writeFiles(
+  directory: string,
+  files: Files,
+): Promise<void> {
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(directory, name);
+    await Deno.mkdir(dirname(path), { recursive: true });
+    const bytes = typeof content === "string"
+      ? new TextEncoder().encode(content)
+      : content;
+    await Deno.writeFile(path, bytes);
+    await Deno.utime(path, MODIFIED, MODIFIED);
+  }
+}
+
+/** A served directory. It is in another one, which is removed after the test, and has a `secret.txt` beside it. */
+export interface Site extends AsyncDisposable {
+  readonly content: StaticContent;
+  /** The time of the content, which does not advance by itself. */
+  readonly clock: FakeClock;
+  /** The log, one object per line. */
+  readonly lines: Record<string, unknown>[];
+  /** A path in the served directory, or its own. */
+  at(name?: string): string;
+  /** Writes a file just now. */
+  write(name: string, text: string): Promise<void>;
+  get(path: string, headers?: HeadersInit): Promise<Response>;
+  /** The body of a response, or its status if it is a problem. */
+  read(path: string, headers?: HeadersInit): Promise<string>;
+}
+
+interface SiteOptions {
+  readonly cacheBytes?: number;
+  readonly maxTransfers?: number;
+  readonly compressor?: Compressor;
+  /** Paths relative to the directory. */
+  readonly neverServed?: readonly string[];
+}
+
+/** Serves files. */
+export async function serveSite(
+  files: Files,
+  { neverServed = [], ...options }: SiteOptions = {},
+): Promise<Site> {
+  const parent = await TempDirectory.make({ "secret.txt": "secret" });
+  const at = (name = "") => parent.at(join("site", name));
+  await Deno.mkdir(at());
+  await writeFiles(at(), files);
+  const clock = new FakeClock(Date.now());
+  const { log, lines } = captureLog();
+  const content = await openContent({
+    ...options,
+    directory: at(),
+    neverServed: () => Promise.resolve(neverServed.map(at)),
+    clock,
+    log,
+  });
+  const get = (path: string, headers: HeadersInit = {}) =>
+    answerWith(content, new Request(`http://app.example${path}`, { headers }));
+  return {
+    content,
+    clock,
+    lines,
+    at,
+    write: (name, text) => Deno.writeTextFile(at(name), text),
+    get,
+    read: (path, headers) => bodyOrStatus(get(path, headers)),
+    [Symbol.asyncDispose]: () => parent[Symbol.asyncDispose](),
+  };
+}
+
+/** Returns the body of a response, or its status if it is a problem. */
+export async function bodyOrStatus(
+  responding: Promise<Response>,
+): Promise<string> {
+  const response = await responding;
+  const text = await response.text();
+  return response.status < 400 ? text : String(response.status);
 }

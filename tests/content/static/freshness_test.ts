@@ -1,31 +1,19 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
-import { dirname, join } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { Compressor } from "../../../src/coding/compressor.ts";
-import type { StaticContent } from "../../../src/content/static/static_content.ts";
-import { FakeClock, settle } from "../../../tools/fake_clock.ts";
-import { captureLog } from "../../_gateway.ts";
-import { TempDirectory } from "../../_temp.ts";
-import { answerWith, NO_SCRIPT, openContent, respondWith } from "./_content.ts";
+import { Compressor } from "../../../src/coding/representations.ts";
+import { settle } from "../../../tools/fake_clock.ts";
+import {
+  answerWith,
+  MODIFIED,
+  NO_SCRIPT,
+  openContent,
+  respondWith,
+  serveSite,
+  type Site,
+} from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
-
-interface Site extends AsyncDisposable {
-  readonly clock: FakeClock;
-  /** Resolves when everything that was asked for is compressed. */
-  compressed(): Promise<void>;
-  /** How often something was compressed. */
-  compressions(): number;
-  readonly content: StaticContent;
-  /** A path in the served directory, or its own. It is inside another one. */
-  at(name?: string): string;
-  get(path: string, headers?: HeadersInit): Promise<Response>;
-  /** The body of a response, or its status if it is a problem. */
-  read(path: string): Promise<string>;
-  /** The log, one object per line. */
-  readonly lines: Record<string, unknown>[];
-}
 
 class CountingCompressor extends Compressor {
   count = 0;
@@ -36,51 +24,18 @@ class CountingCompressor extends Compressor {
   }
 }
 
-async function serve(
-  files: Record<string, string>,
-  cacheBytes?: number,
-): Promise<Site> {
-  const directory = await TempDirectory.make();
-  for (const [name, text] of Object.entries(files)) {
-    await Deno.mkdir(dirname(directory.at(`site/${name}`)), {
-      recursive: true,
-    });
-    await Deno.utime(
-      await directory.write(`site/${name}`, text),
-      MODIFIED,
-      MODIFIED,
-    ); // not written just now
-  }
-  await directory.write("secret.txt", "secret");
-  const [clock, compressor, { log, lines }] = [
-    new FakeClock(Date.now()),
-    new CountingCompressor(),
-    captureLog(),
-  ];
-  const options = { directory: directory.at("site"), clock, compressor, log };
-  const content = await openContent({
-    ...options,
-    ...(cacheBytes === undefined ? {} : { cacheBytes }),
-  });
-  const get = (path: string, headers: HeadersInit = {}) =>
-    answerWith(content, new Request(`http://app.example${path}`, { headers }));
+/** Serves files, and counts what is compressed. */
+async function serve(files: Record<string, string>, cacheBytes = 67_108_864) {
+  const compressor = new CountingCompressor();
   return {
-    clock,
+    ...await serveSite(files, { cacheBytes, compressor }),
+    /** Resolves when everything that was asked for is compressed. */
     async compressed() {
       await compressor.idle();
       await settle();
     },
+    /** How often something was compressed. */
     compressions: () => compressor.count,
-    content,
-    at: (name = "") => directory.at(join("site", name)),
-    get,
-    async read(path) {
-      const response = await get(path);
-      const text = await response.text();
-      return response.status < 400 ? text : String(response.status);
-    },
-    lines,
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }
 
@@ -91,8 +46,6 @@ interface Change {
   readonly change: (site: Site) => Promise<unknown>;
   readonly after: string;
 }
-
-const MODIFIED = new Date("1994-11-06T08:49:37.500Z");
 
 async function replace(from: string, to: string): Promise<void> {
   await Deno.writeTextFile(`${to}.tmp`, from);
@@ -486,34 +439,6 @@ Deno.test("StaticContent evaluates preconditions and ranges of a compressed file
   );
 });
 
-const NOT_COMPRESSED: [
-  name: string,
-  content: string,
-  sidecar: Record<string, string>,
-  vary: string | null,
-][] = [
-  ["a.png", SCRIPT, {}, null],
-  ["a.js", "short", {}, null],
-  ["a.js", SCRIPT, { "a.js.gz": "GZ" }, "Accept-Encoding"],
-];
-
-for (const [name, content, sidecar, vary] of NOT_COMPRESSED) {
-  Deno.test(`StaticContent does not compress ${name} of ${content.length} bytes beside ${Object.keys(sidecar)}`, async () => {
-    await using site = await serve({ [name]: content, ...sidecar });
-    for (let i = 0; i < 2; i++) {
-      const { headers, body } = await site.get(`/${name}`, {
-        "accept-encoding": "br",
-      });
-      await body?.cancel();
-      await site.compressed();
-      assertEquals([headers.get("content-encoding"), headers.get("vary")], [
-        null,
-        vary,
-      ]);
-    }
-  });
-}
-
 Deno.test("StaticContent prefers .br to .zst and .gz files, and notices a new one after a second", async () => {
   await using site = await serve({ "app.js": SCRIPT, "app.js.gz": "GZ" });
   const read = async () =>
@@ -659,7 +584,7 @@ Deno.test("StaticContent serves the new directory 20 ms after two moves have put
     "new.js": "new",
   });
   const paths = ["/", "/users", "/app.js", "/new.js"];
-  const readAll = () => Promise.all(paths.map(site.read));
+  const readAll = () => Promise.all(paths.map((path) => site.read(path)));
   assertEquals(await readAll(), ["old", "old", "old", "404"]);
   site.clock.pass(1_000);
   await Deno.rename(site.at(), site.at("../old"));

@@ -4,20 +4,25 @@ import { dirname, join } from "@std/path";
 import { Problem } from "../../../src/http/problem.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import type { GetConfigScript } from "../../../src/pages/config_script.ts";
-import { contextOf, NO_SCRIPT, openContent, respondWith } from "./_content.ts";
+import {
+  contextOf,
+  type Files,
+  MODIFIED,
+  NO_SCRIPT,
+  openContent,
+  respondWith,
+  writeFiles,
+} from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
 const HOST = "http://app.example";
-const MODIFIED = new Date("1994-11-06T08:49:37.500Z");
 const LAST_MODIFIED = "Sun, 06 Nov 1994 08:49:37 GMT";
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
 const PAGE = "<!doctype html><title>root</title>";
 const SCRIPT = "console.log('hello');";
 const LARGE = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
-
-type Files = Record<string, string | Uint8Array>;
 
 /** A served directory that is removed after the test. */
 interface Site extends AsyncDisposable {
@@ -35,8 +40,8 @@ async function serve(
 ): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
   const directory = join(parent, "site");
-  await write(directory, content);
-  await write(parent, {
+  await writeFiles(directory, content);
+  await writeFiles(parent, {
     "secret.txt": "secret",
     "outside/secret.txt": "secret",
     "site-old/secret.txt": "secret",
@@ -63,19 +68,6 @@ async function serve(
     },
     [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
   };
-}
-
-async function write(directory: string, files: Files): Promise<void> {
-  await Deno.mkdir(directory, { recursive: true });
-  for (const [name, content] of Object.entries(files)) {
-    const path = join(directory, name);
-    await Deno.mkdir(dirname(path), { recursive: true });
-    await Deno.writeFile(
-      path,
-      typeof content === "string" ? new TextEncoder().encode(content) : content,
-    );
-    await Deno.utime(path, MODIFIED, MODIFIED);
-  }
 }
 
 function get(path: string, headers: HeadersInit = {}): Request {
@@ -274,6 +266,7 @@ Deno.test("StaticContent finds files, indexes and, for routes of the app, the ro
   }
 });
 
+/** Which names are rejected is tested with `parseFilePath()`. */
 const NOT_SERVED = [
   "/missing.js",
   "/app.js/",
@@ -281,36 +274,17 @@ const NOT_SERVED = [
   "/assets/missing.png",
   "/users/john.doe",
   "/.well-known/",
-]
-  .concat([
-    "/.well-known/change-password",
-    "/.env",
-    "/.git/config",
-    "/.git",
-    "/assets/.htpasswd",
-    "/%2eenv",
-  ])
-  .concat([
-    "//evil.example",
-    "//docs",
-    "/docs//",
-    "/..%2fsecret.txt",
-    "/%2e%2e%2fsecret.txt",
-    "/..%5csecret.txt",
-  ])
-  .concat([
-    "/%252e%252e/secret.txt",
-    "/%252e%252e%252fsecret",
-    "/app.js%00",
-    "/app.js%00.html",
-    "/%00",
-  ])
-  .concat([
-    `/${"a".repeat(300)}`,
-    `/${"a".repeat(300)}.js`,
-    `/${"a/".repeat(3000)}`,
-    `/${"b/".repeat(2000)}x.js`,
-  ]);
+  "/.well-known/change-password",
+  "/.env",
+  "/.git",
+  "/assets/.htpasswd",
+  "//docs",
+  "/..%2fsecret.txt",
+  "/%252e%252e/secret.txt",
+  "/app.js%00",
+  `/${"a".repeat(300)}.js`,
+  `/${"b/".repeat(2000)}x.js`,
+];
 
 Deno.test("StaticContent responds with 404 for missing files and for files that must not be served", async () => {
   await using site = await serve(APP);
@@ -440,16 +414,14 @@ for (const [globs, expected] of IMMUTABLE_FILES) {
   });
 }
 
+/** Which conditions hold is tested with `failedPrecondition()`. */
 const CONDITIONS: [
   headers: (etag: string) => Record<string, string>,
   status: number,
 ][] = [
   [(etag) => ({ "if-none-match": etag }), 304],
-  [(etag) => ({ "if-none-match": `"x", W/${etag}` }), 304],
   [() => ({ "if-none-match": '"x"' }), 200],
   [() => ({ "if-modified-since": LAST_MODIFIED }), 304],
-  [() => ({ "if-modified-since": "Sun, 06 Nov 1994 08:49:36 GMT" }), 200],
-  [() => ({ "if-none-match": '"x"', "if-modified-since": LAST_MODIFIED }), 200],
   [(etag) => ({ "if-none-match": etag, "range": "bytes=0-1" }), 304],
   [(etag) => ({ "if-match": etag }), 200],
   [() => ({ "if-match": '"x"' }), 412],
@@ -508,15 +480,14 @@ Deno.test("StaticContent never sends a Last-Modified date in the future", async 
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
+/** Which ranges there are is tested with `parseByteRange()` and `ifRangeHolds()`. */
 const RANGES: [
   headers: Record<string, string>,
   status: number,
   range: string | undefined,
   body: string,
 ][] = [
-  [{ range: "bytes=0-0" }, 206, "bytes 0-0/10", "0"],
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
-  [{ range: "bytes=7-" }, 206, "bytes 7-9/10", "789"],
   [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
   [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
   [
@@ -524,12 +495,6 @@ const RANGES: [
     206,
     "bytes 2-4/10",
     "234",
-  ],
-  [
-    { range: "bytes=2-4", "if-range": "Sun, 06 Nov 1994 08:49:38 GMT" },
-    200,
-    undefined,
-    "0123456789",
   ],
   [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
 ];
@@ -553,17 +518,6 @@ for (const [headers, expected, range, body] of RANGES) {
     });
   });
 }
-
-Deno.test("StaticContent continues a download with the same entity tag", async () => {
-  await using site = await serve({ "a.txt": "0123456789" });
-  const ifRange = await eTag("0123456789");
-  assertEquals(
-    (await outcome(
-      site.respond(get("/a.txt", { "range": "bytes=8-", "if-range": ifRange })),
-    )).body,
-    "89",
-  );
-});
 
 Deno.test("StaticContent responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
@@ -744,7 +698,7 @@ Deno.test("StaticContent finds every file while a ConfigMap is swapped", async (
   }
   for (let next = 1; next <= 100; next++) {
     site.clock.pass(1_000);
-    await write(path(`..${next}`), {
+    await writeFiles(path(`..${next}`), {
       "index.html": PAGE,
       "app.js": SCRIPT,
       "app.js.br": "BR",

@@ -1,7 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../../tools/fake_clock.ts";
-import { TempDirectory } from "../../_temp.ts";
-import { answerWith, openContent } from "./_content.ts";
+import { answerWith, serveSite } from "./_content.ts";
 
 /** Larger than what is read into memory. */
 const LARGE = new Uint8Array(2 * 1024 * 1024);
@@ -11,12 +9,9 @@ function request(method = "GET", headers: HeadersInit = {}): Request {
 }
 
 Deno.test("StaticContent streams at most maxTransfers files, half of them to one client, and forgets those that ended", async () => {
-  await using directory = await TempDirectory.make();
-  await Deno.writeFile(`${directory.path}/large.bin`, LARGE);
-  const content = await openContent({
-    directory: directory.path,
-    maxTransfers: 4,
-  });
+  const options = { maxTransfers: 4 };
+  await using site = await serveSite({ "large.bin": LARGE }, options);
+  const { content } = site;
   for (let round = 0; round < 3; round++) {
     const [first, second] = [
       await answerWith(content, request()),
@@ -43,14 +38,9 @@ Deno.test("StaticContent streams at most maxTransfers files, half of them to one
 });
 
 Deno.test("StaticContent ends a file that its client does not read for a minute, and closes it", async () => {
-  await using directory = await TempDirectory.make();
-  await Deno.writeFile(`${directory.path}/large.bin`, LARGE);
-  const clock = new FakeClock(Date.now());
-  const content = await openContent({
-    directory: directory.path,
-    maxTransfers: 2,
-    clock,
-  });
+  const options = { maxTransfers: 2 };
+  await using site = await serveSite({ "large.bin": LARGE }, options);
+  const { content, clock } = site;
   const stalled = await answerWith(content, request());
   const reader = stalled.body!.getReader();
   await reader.read();

@@ -6,18 +6,19 @@ import {
 } from "@std/assert";
 import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
-import type { EpochKeys } from "../../src/keys/epochs.ts";
+import { type EpochKeys, Epochs } from "../../src/keys/epochs.ts";
 import { integrityToken } from "../../src/keys/page_crypto.ts";
-import { sriHash } from "../../src/values/hash.ts";
 import {
+  ConfigScriptCache,
   escapeForScript,
-  renderConfigScript,
-} from "../../src/pages/config_script.ts";
-import {
   makePayload,
   type Payload,
   type PayloadInput,
-} from "../../src/pages/payload.ts";
+  renderConfigScript,
+} from "../../src/pages/config_script.ts";
+import { sriHash } from "../../src/values/hash.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { captureLog } from "../_gateway.ts";
 
 const KEYS: EpochKeys = {
   kid: "1700000000",
@@ -169,4 +170,43 @@ Deno.test("escapeForScript() escapes < and all characters that are not ASCII", (
     escapeForScript('{"a":"<<\\u003c>&é😀"}'),
     '{"a":"\\u003c\\u003c\\u003c>&\\u00e9\\ud83d\\ude00"}',
   );
+});
+
+Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the master key is unavailable", async () => {
+  const clock = new FakeClock();
+  const { log, lines } = captureLog();
+  let isDown = true;
+  const masterKey = () =>
+    isDown
+      ? Promise.reject(new Error("down"))
+      : Promise.resolve(new Uint8Array(32));
+  const snapshot = {
+    public: new Map([["A", "1"]]),
+    sensitive: new Map([["S", "2"]]),
+  };
+  const cache = new ConfigScriptCache({
+    current: () => ({ values: snapshot, cursor: 0 }),
+    hotReload: false,
+    basePath: "",
+    epochs: new Epochs({
+      clock,
+      masterKey,
+      rotationMs: 600_000,
+      retentionMs: 0,
+    }),
+    clock,
+    log,
+  });
+  const hasSensitive = async () => (await cache.get()).isSecret;
+  assertEquals([await hasSensitive(), await hasSensitive()], [false, false]);
+  assertEquals(
+    lines.map(({ level, msg, detail }) => [level, msg, detail]),
+    Array(2).fill([
+      "ERROR",
+      "rep.page.without_sensitive",
+      "the master key is unavailable: down",
+    ]),
+  );
+  isDown = false;
+  assertEquals([await hasSensitive(), lines.length], [true, 2]);
 });

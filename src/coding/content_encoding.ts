@@ -1,8 +1,19 @@
-import { createBrotliDecompress, createInflateRaw } from "node:zlib";
-import { copyHeaders } from "../http/headers.ts";
+import {
+  constants,
+  createBrotliCompress,
+  createBrotliDecompress,
+  createGzip,
+  createInflateRaw,
+} from "node:zlib";
+import { copyHeaders, parseList } from "../http/headers.ts";
 import { concat } from "../values/chunks.ts";
-import { contentCodings, parseCodings } from "./content_coding.ts";
-import { transformBody } from "./transform_body.ts";
+import {
+  COMPRESSOR_CODINGS,
+  contentCodings,
+  parseCodings,
+  preferredCoding,
+} from "./representations.ts";
+import { encodingError, transformBody } from "./zlib.ts";
 
 /**
  * The supported content codings (RFC 9110 §8.4.1). There is no deflate, which servers send with and without a header, and
@@ -134,4 +145,56 @@ function decodedHeaders(encoded: Headers): Headers {
   const tag = headers.get("etag");
   if (tag?.startsWith('"')) headers.set("etag", `W/${tag}`);
   return headers;
+}
+
+/**
+ * A page is compressed for one response only: higher levels take more time than they save bytes. What has been written is
+ * flushed, so that a page that is rendered in parts arrives in parts, which `CompressionStream` cannot do.
+ */
+const STREAMED_GZIP = { level: 4, flush: constants.Z_SYNC_FLUSH };
+
+/** The level is low for the same reason; a window of 256 KiB instead of 4 MiB limits the memory for each response. */
+const STREAMED_BROTLI = {
+  flush: constants.BROTLI_OPERATION_FLUSH,
+  params: {
+    [constants.BROTLI_PARAM_QUALITY]: 3,
+    [constants.BROTLI_PARAM_LGWIN]: 18,
+  },
+};
+
+/**
+ * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
+ * coding that the client accepts, only `Vary` is added.
+ *
+ * The validators are left as they are: a decoded response has none that is strong.
+ *
+ * @param response Its body is consumed; use the returned response instead.
+ * @param original The value of its `Content-Encoding` before it was decoded.
+ */
+export function encodeContent(
+  response: Response,
+  { method, headers: accepts }: Pick<Request, "method" | "headers">,
+  original: string,
+): Response {
+  const { body, status, statusText } = response;
+  const first = original.trim().toLowerCase();
+  const coding = preferredCoding(accepts.get("accept-encoding"), [
+    ...COMPRESSOR_CODINGS.filter((coding) => coding === first),
+    ...COMPRESSOR_CODINGS,
+  ]);
+  const headers = copyHeaders(response.headers);
+  const vary = parseList(headers.get("vary")?.toLowerCase() ?? null);
+  if (!vary.includes("*") && !vary.includes("accept-encoding")) {
+    headers.append("vary", "Accept-Encoding");
+  }
+  const init = { status, statusText, headers };
+  if (coding === undefined || status === 304) return new Response(body, init);
+  headers.set("content-encoding", coding);
+  headers.delete("content-length");
+  if (body === null || method === "HEAD") return new Response(body, init);
+  const transformer = coding === "br"
+    ? createBrotliCompress(STREAMED_BROTLI)
+    : createGzip(STREAMED_GZIP);
+  const encoded = transformBody(body, transformer, encodingError);
+  return new Response(encoded, init);
 }

@@ -1,7 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { answerWith, openContent } from "./_content.ts";
+import {
+  answerWith,
+  bodyOrStatus,
+  openContent,
+  writeFiles,
+} from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -17,14 +22,11 @@ const LARGE = "inside".repeat(200_000);
 async function makeSite(): Promise<Site> {
   const parent = await Deno.realPath(await Deno.makeTempDir());
   const [root, outside] = [join(parent, "site"), join(parent, "outside")];
-  for (const directory of [root, join(root, "docs"), outside]) {
-    await Deno.mkdir(directory);
-  }
-  await Deno.writeTextFile(join(root, "docs/file.txt"), "inside");
-  await Deno.writeTextFile(join(root, "docs/large.txt"), LARGE);
-  for (const name of ["file.txt", "large.txt"]) {
-    await Deno.writeTextFile(join(outside, name), "secret");
-  }
+  await writeFiles(root, {
+    "docs/file.txt": "inside",
+    "docs/large.txt": LARGE,
+  });
+  await writeFiles(outside, { "file.txt": "secret", "large.txt": "secret" });
   return {
     root,
     outside,
@@ -211,12 +213,6 @@ async function replaceForever(
       await child.status;
     },
   };
-}
-
-async function bodyOrStatus(responding: Promise<Response>): Promise<string> {
-  const response = await responding;
-  const text = await response.text();
-  return response.status < 400 ? text : String(response.status);
 }
 
 const EXCHANGES = [

@@ -3,7 +3,7 @@ import {
   headersToOmit,
   injectPage,
   type ResponseContent,
-} from "../../src/pages/page_response.ts";
+} from "../../src/pages/page.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
 import { captureLog } from "../_gateway.ts";
 

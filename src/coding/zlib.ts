@@ -1,4 +1,26 @@
+import { constants, createBrotliCompress, createGzip } from "node:zlib";
 import type { Transform } from "node:stream";
+
+/**
+ * Encodes content that is in memory and is kept, between requests: static files and their pages. Brotli at 5 makes a
+ * script about as small as at 9. The highest level is worth its time once, when the app is built, and files that are
+ * compressed there take precedence.
+ */
+export async function encodeThoroughly(
+  bytes: Uint8Array<ArrayBuffer>,
+  coding: "br" | "gzip",
+): Promise<Uint8Array<ArrayBuffer>> {
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 5,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  };
+  const transformer = coding === "br"
+    ? createBrotliCompress({ params })
+    : createGzip({ level: 6 });
+  const body = ReadableStream.from([bytes]);
+  const encoded = transformBody(body, transformer, encodingError);
+  return await new Response(encoded).bytes();
+}
 
 /**
  * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: a chunk is read when the one
@@ -76,4 +98,9 @@ function write(transformer: Transform, slice: Uint8Array): Promise<void> {
 /** Lets other work run first: requests that have arrived, and timers. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
+}
+
+/** Says that an encoder has failed. */
+export function encodingError(error: unknown): Error {
+  return new Error(`Cannot encode the content: ${error}`, { cause: error });
 }

@@ -1,0 +1,260 @@
+import { eTag } from "@std/http/etag";
+import type { ByteRange, StreamedBody } from "../../http/send.ts";
+import { type Clock, withDeadline } from "../../values/clock.ts";
+import { SEPARATOR } from "../../values/paths.ts";
+
+/** A file as it was when it was looked at. */
+export interface FoundFile {
+  /** Its real path, and that of the served directory. */
+  readonly path: string;
+  readonly root: string;
+  readonly stats: Deno.FileInfo;
+  /**
+   * When it was looked at, or a little earlier, by the clock that file systems use: the system's, in milliseconds since
+   * the Unix epoch.
+   */
+  readonly lookedAt: number;
+}
+
+/**
+ * After this time a change has another time than the one before. Deno cuts `ctime` to whole seconds, and Linux sets it
+ * with a clock that ticks every 1 to 10 ms.
+ */
+const RESOLUTION_MS = 2_000;
+
+/** Returns whether a time of a file lies long enough before a look that a change after it has another one. */
+function isSettled(time: Date | null, lookedAt: number): boolean {
+  return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
+}
+
+/** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
+export function hasSettled(
+  { stats, lookedAt }: Pick<FoundFile, "stats" | "lookedAt">,
+): boolean {
+  return isSettled(stats.mtime, lookedAt) && isSettled(stats.ctime, lookedAt);
+}
+
+/** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
+export function isBeingWritten({ stats, lookedAt }: FoundFile): boolean {
+  return !isSettled(stats.mtime, lookedAt) && !isSettled(stats.ctime, lookedAt);
+}
+
+/** Returns a text that changes when a file or a variant is replaced, written to, or gets other permissions. */
+export function versionOf(files: readonly FoundFile[]): string {
+  const versions = files.map(({ path, stats }) => {
+    const { dev, ino, size, mtime, ctime } = stats;
+    return [dev, ino, size, mtime?.getTime(), ctime?.getTime(), path].join(" ");
+  });
+  return versions.join("\n");
+}
+
+/** How long a look, or reading a file into memory, may take. */
+const DEADLINE_MS = 5_000;
+
+/** Waits for a file, but not for ever: opening a FIFO waits for its writer, and a network file system for its server. */
+export function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
+  const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
+  const createError = () => new Deno.errors.TimedOut(expected);
+  return withDeadline(work, DEADLINE_MS, clock, createError);
+}
+
+/** Returns whether an error says that there is nothing at a path. */
+export function isAbsence(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound ||
+    error instanceof Deno.errors.NotADirectory;
+}
+
+/** Returns whether an error says that a path can never be read. */
+export function isPermanent(error: unknown): boolean {
+  return error instanceof Deno.errors.NotCapable ||
+    error instanceof Deno.errors.FilesystemLoop ||
+    (error instanceof Error && "code" in error &&
+      error.code === "ENAMETOOLONG"); // Deno has no class for it
+}
+
+/** Returns whether an error says that a file must not be read, or does not answer: an operator can mend that. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof Deno.errors.PermissionDenied ||
+    error instanceof Deno.errors.TimedOut;
+}
+
+/** A file that is open for reading, as it was then. */
+interface OpenFile {
+  readonly file: Deno.FsFile;
+  readonly stats: Deno.FileInfo;
+  readonly lookedAt: number;
+}
+
+/**
+ * Opens a file, and verifies that it is the one that was looked at: between the two, the file or any of its parent
+ * directories may have been replaced by a link to another place. `Deno.open` follows links.
+ *
+ * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
+ */
+async function openFile(found: FoundFile): Promise<OpenFile> {
+  const lookedAt = Date.now();
+  const file = await Deno.open(found.path);
+  try {
+    const stats = await file.stat();
+    const isSame = isSameFile(stats, found.stats) &&
+      await isStillAt(found, stats, lookedAt);
+    if (isSame) return { file, stats, lookedAt };
+    throw new Deno.errors.NotFound(
+      `Cannot open "${found.path}": it was replaced meanwhile`,
+    );
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/**
+ * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the
+ * time has to be lucky twice each time.
+ */
+const MAX_CHECKS = 16;
+
+/**
+ * Returns whether an open file is at its path, and no part of the path below the root is a link. That is certain if no
+ * entry of its directories has changed since it was opened. Otherwise, as in a directory to which files are being
+ * written, it is next to certain.
+ */
+async function isStillAt(
+  { path, root }: FoundFile,
+  stats: Deno.FileInfo,
+  openedAt: number,
+): Promise<boolean> {
+  if (!isSameFile(await Deno.lstat(path), stats)) return false;
+  if (await areDirectoriesSettled(path, root, openedAt)) return true;
+  for (let check = 0; check < MAX_CHECKS; check++) {
+    if (await Deno.realPath(path) !== path) return false;
+    if (!isSameFile(await Deno.lstat(path), stats)) return false;
+  }
+  return true;
+}
+
+/** From the inside out: a directory that did not change confirms what was just seen in it. */
+async function areDirectoriesSettled(
+  path: string,
+  root: string,
+  lookedAt: number,
+): Promise<boolean> {
+  let directory = path;
+  while (directory !== root) {
+    const end = directory.lastIndexOf(SEPARATOR);
+    directory = directory.slice(0, Math.max(end, root.length));
+    const stats = await Deno.lstat(directory);
+    if (!stats.isDirectory || !hasSettled({ stats, lookedAt })) return false;
+  }
+  return true;
+}
+
+/** Returns whether two looks saw the same file. Windows has no inodes. */
+function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
+  return a.dev === b.dev && a.ino === b.ino;
+}
+
+/** What was read of a file, and how the file was then. */
+export interface FileBytes extends Pick<FoundFile, "stats" | "lookedAt"> {
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly etag: string | undefined;
+}
+
+/**
+ * Reads a file into memory.
+ *
+ * @throws {Deno.errors.NotFound} If it was replaced or truncated meanwhile, or has grown beyond `maxBytes`: the next
+ * look sees what it is now.
+ */
+export async function readFile(
+  found: FoundFile,
+  maxBytes: number,
+): Promise<FileBytes> {
+  const { file, stats, lookedAt } = await openFile(found);
+  using _file = file;
+  if (stats.size > maxBytes) {
+    throw new Deno.errors.NotFound(
+      `Cannot read "${found.path}": it has grown meanwhile`,
+    );
+  }
+  const body = await readBytes(file, stats.size);
+  return { stats, lookedAt, body, etag: await eTag(body) };
+}
+
+async function readBytes(
+  file: Deno.FsFile,
+  size: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(size);
+  for (let position = 0; position < size;) {
+    const count = await file.read(bytes.subarray(position));
+    if (count === null) {
+      throw new Deno.errors.NotFound(
+        "Cannot read all of a file: it was truncated",
+      );
+    }
+    position += count;
+  }
+  return bytes;
+}
+
+/** Returns a body that opens a file when it is read, for each response. */
+export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
+  const { path, stats: { size } } = found;
+  async function read(range: ByteRange = { start: 0, end: size }) {
+    const opening = openFile(found);
+    try {
+      const { file, stats } = await inTime(opening, clock);
+      if (stats.size >= size) return streamBytes(file, path, range);
+      throw new Deno.errors.NotFound(
+        `Cannot read "${path}": it was truncated meanwhile`,
+      );
+    } catch (error) {
+      void opening.then(({ file }) => file.close(), () => {}); // also if it is opened after the deadline
+      throw error;
+    }
+  }
+  return { length: size, read, cancel() {} }; // nothing is open
+}
+
+/** How many bytes of a streamed file are in memory for each client. */
+const CHUNK_BYTES = 64 * 1024;
+
+/**
+ * Sends exactly the bytes of a range, even if the file grows, and closes it. If it shrinks, the stream ends in an
+ * error. The stream has to be read or cancelled.
+ *
+ * @param path Names the file in the error.
+ */
+function streamBytes(
+  file: Deno.FsFile,
+  path: string,
+  { start, end }: ByteRange,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let position: number | undefined;
+  async function read(): Promise<Uint8Array<ArrayBuffer>> {
+    position ??= await file.seek(start, Deno.SeekMode.Start);
+    const buffer = new Uint8Array(Math.min(end - position, CHUNK_BYTES));
+    const count = await file.read(buffer);
+    if (count === null) {
+      throw new Error(`Cannot send all of "${path}": the file was truncated`);
+    }
+    position += count;
+    return buffer.subarray(0, count);
+  }
+  const close = () => file[Symbol.dispose](); // unlike close(), it can be called again: a read may end after the stream
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      try {
+        controller.enqueue(await read());
+      } catch (error) {
+        close();
+        throw error;
+      }
+      if (position !== end) return;
+      close();
+      controller.close();
+    },
+    cancel: close,
+  }, { highWaterMark: 0 });
+}

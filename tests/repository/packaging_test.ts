@@ -458,29 +458,3 @@ Deno.test("examples/kubernetes: the Ingress and the HTTPRoute lead to the Servic
     { matches: [{ path: { type: "PathPrefix", value: "/" } }], backendRefs },
   ]);
 });
-
-Deno.test("docs/deploy.md says for every kind of packaging what was tried and what was not", async () => {
-  const text = await Deno.readTextFile("docs/deploy.md");
-  const [, table = ""] = text.split("## What was tried");
-  const rows = table.split("\n## ")[0]!.split("\n").filter((line) =>
-    line.startsWith("|")
-  ).slice(2);
-  const cells = rows.map((row) =>
-    row.split("|").slice(1, -1).map((cell) => cell.trim())
-  );
-  assertEquals(cells.filter((row) => row.length !== 3 || row.includes("")), []);
-  const names = cells.map(([name]) => name).join("\n");
-  for (
-    const name of [
-      "Dockerfile",
-      "compose.yaml",
-      "systemd",
-      "Kubernetes",
-      "workflows",
-      "binaries",
-      "Deno Deploy",
-    ]
-  ) {
-    assertEquals(names.includes(name), true, name);
-  }
-});

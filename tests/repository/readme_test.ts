@@ -2,7 +2,6 @@
 import { assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { OPTIONS } from "../../src/cli/options/option_table.ts";
-import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
 import { setUp } from "../_gateway.ts";
@@ -91,17 +90,6 @@ Deno.test("the first command in README.md serves the example, and the second one
   );
   await example.ended();
   assertEquals(payload.public.GREETING, "Hello from the gateway");
-});
-
-Deno.test("README.md names one version of Deno and one of the gateway", () => {
-  assertEquals(
-    new Set(README.match(/(?<=deno@|denoland\/deno:)[\d.]+/g)),
-    new Set(["2.9.6"]),
-  );
-  assertEquals(
-    new Set(README.match(/(?<=jsr:@rep\/gateway@)[\d.]+/g)),
-    new Set([config.version]),
-  );
 });
 
 /** Replaces what differs from run to run. */
@@ -266,72 +254,4 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
   );
   await server.logged(({ msg }) => msg === "rep.config.reloaded");
   assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
-});
-
-Deno.test("README.md states the limits of session keys and of streams", () => {
-  assertEquals([
-    /more\s+than\s+(\w+)\s+session\s+keys\s+within\s+a\s+minute/.exec(README)
-      ?.[1],
-  ], ["ten"]);
-  assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
-  assertEquals(
-    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/.exec(README)?.[1],
-    NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
-  );
-});
-
-Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {
-  await using gateway = await setUp({ REP_PUBLIC_A: "1" });
-  const names =
-    /such\s+as\s+`([\w-]+)`\s+and\s+`([\w-]+)`,\s+are\s+removed\s+from\s+HTML/
-      .exec(README)
-      ?.slice(1) ?? [];
-  const headers = {
-    "content-type": "text/html",
-    ...Object.fromEntries(names.map((name) => [name, "1"])),
-  };
-  const html = "<!doctype html><title>app</title>";
-  const inject = (init: RequestInit) =>
-    gateway.gateway.inject(
-      new Response(html, { headers }),
-      new Request("http://gateway.test/", init),
-    );
-  const page = await inject({});
-  assertEquals([names, names.filter((name) => page.headers.has(name))], [[
-    "CDN-Cache-Control",
-    "Expires",
-  ], []]);
-  assertEquals(
-    /no-cache|no-store/.test(page.headers.get("cache-control") ?? ""),
-    true,
-  );
-  assertEquals((await page.text()).includes("__rep__"), true);
-  assertEquals(
-    await (await inject({ headers: { "sec-fetch-dest": "empty" } })).text(),
-    html,
-  );
-});
-
-Deno.test("the pictures in README.md are small", async () => {
-  const pictures = [...README.matchAll(/^!\[[^\]]+\]\((docs\/[^)]+)\)$/gm)].map(
-    ([, path]) => String(path),
-  );
-  const sizes = await Promise.all(
-    pictures.map(async (path) => (await Deno.stat(path)).size),
-  );
-  assertEquals(pictures, [
-    "docs/idea.svg",
-    "docs/live-change.gif",
-    "docs/status.png",
-  ]);
-  assertEquals(sizes.map((size) => size < 600_000), [true, true, true]);
-});
-
-Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {
-  const text = await Deno.readTextFile("docs/development/architecture.md");
-  const paths = [
-    ...text.matchAll(/`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g),
-  ].map(([, path]) => String(path));
-  for (const path of paths) await Deno.stat(path);
-  assertEquals(paths.length > 20, true);
 });

@@ -20,6 +20,7 @@ import {
 } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
+import type { ViteHosts } from "./own_requests.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
 import type {
   ViteConfig,
@@ -97,11 +98,10 @@ export interface RepPlugin {
  *
  * @throws {Error} If Node.js is too old.
  */
-export function rep(
-  { manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions =
-    {},
-): RepPlugin {
+export function rep(options: RepOptions = {}): RepPlugin {
   requireRuntime();
+  const { manifest, envFile = [], types = "src/rep.d.ts", lint = true } =
+    options;
   const envFiles = [envFile].flat();
   const files = manifest === undefined ? envFiles : [...envFiles, manifest];
   let config: ViteConfig;
@@ -112,20 +112,19 @@ export function rep(
     return files.map((path) => resolve(root, path));
   }
 
+  /** Starts a gateway beside one of Vite's servers. @param pages The open pages, if the server knows them. */
   async function startGateway(
     config: ViteConfig,
-    allowedHosts: readonly string[] | true | undefined,
+    allowedHosts: ViteHosts,
     pages: ViteWebSocket | undefined,
   ): Promise<DevGateway> {
     const { root } = config;
-    return await DevGateway.start({
-      config,
+    const paths = {
       manifest: manifest === undefined ? undefined : resolve(root, manifest),
       envFiles: envFiles.map((path) => resolve(root, path)),
       types: types === false ? undefined : resolve(root, types),
-      allowedHosts,
-      pages,
-    });
+    };
+    return await DevGateway.start({ config, paths, allowedHosts, pages });
   }
 
   return {
@@ -146,11 +145,8 @@ export function rep(
     },
     async configurePreviewServer({ config, middlewares, httpServer }) {
       const { root, build, preview } = config;
-      const started = await startGateway(
-        config,
-        preview.allowedHosts,
-        undefined,
-      );
+      const hosts = preview.allowedHosts;
+      const started = await startGateway(config, hosts, undefined);
       const folders = [resolve(root, build.outDir)];
       const insert = (page: string) => started.insert(page);
       middlewares.use(denyFiles(pathsIn(root), config, folders));

@@ -1,5 +1,4 @@
 import { deriveKey, FINGERPRINT_INFO } from "../src/keys/hkdf.ts";
-import { encodeHex } from "./_hex.ts";
 
 /** The `kid` of an epoch, as pages contain it. */
 export async function kidOf(
@@ -10,5 +9,5 @@ export async function kidOf(
     salt: "",
     info: FINGERPRINT_INFO,
   });
-  return `${epoch}-${encodeHex(fingerprint).slice(0, 12)}`;
+  return `${epoch}-${fingerprint.toHex().slice(0, 12)}`;
 }

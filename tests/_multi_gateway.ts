@@ -23,7 +23,7 @@ import {
   checkVariableCommands,
   type StoreAccess,
 } from "./_variable_commands.ts";
-import { within } from "./_within.ts";
+import { within } from "./_time.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;

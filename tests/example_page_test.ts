@@ -1,8 +1,7 @@
 /** Opens the example page in a browser: `examples/page`, as `deno task start` serves it. */
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import { findViolations } from "./_axe.ts";
-import { testBrowser } from "./_browser.ts";
+import { findViolations, testBrowser } from "./_browser.ts";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -20,22 +19,14 @@ class RunningExample implements AsyncDisposable {
 
   static async start(): Promise<RunningExample> {
     const directory = await TempDirectory.make({ "app.env": ENV });
-    const files = [
-      "--manifest",
-      "examples/rep.yaml",
-      "--env-file",
-      directory.at("app.env"),
-    ];
-    const args = [
-      "--static-dir",
-      "examples/page",
-      "--allowed-hosts",
-      "127.0.0.1",
-      "--kv",
-      ":memory:",
-      ...files,
-    ];
-    return new RunningExample(directory, await startCommand(args));
+    const gateway = await startCommand([
+      "--static-dir=examples/page",
+      "--manifest=examples/rep.yaml",
+      `--env-file=${directory.at("app.env")}`,
+      "--allowed-hosts=127.0.0.1",
+      "--kv=:memory:",
+    ]);
+    return new RunningExample(directory, gateway);
   }
 
   async save(text: string): Promise<void> {
@@ -50,42 +41,6 @@ class RunningExample implements AsyncDisposable {
 
 async function isLive(page: Page): Promise<void> {
   await page.locator('#state[data-state="open"]').waitFor();
-}
-
-/** Observes what moves from the first paint on. */
-const OBSERVE_SHIFTS = `globalThis.shifts = [];
-new PerformanceObserver((list) => shifts.push(...list.getEntries().map(({ value }) => value)))
-  .observe({ type: "layout-shift", buffered: true });`;
-
-for (const width of [360, 1280]) {
-  testBrowser(
-    `the example page moves nothing while it loads and when news appears, at ${width} px`,
-    async (browser) => {
-      await using example = await RunningExample.start();
-      const page = await browser.open("about:blank", {
-        viewport: { width, height: 900 },
-      });
-      await page.addInitScript(OBSERVE_SHIFTS);
-      await page.goto(example.gateway.url);
-      await isLive(page);
-      const positions = () =>
-        page.locator("section, table, tbody tr").evaluateAll((elements) =>
-          elements.map((element) => element.getBoundingClientRect().top)
-        );
-      const before = await positions();
-      await example.save(
-        ENV.replace("https://api.example.com", "https://api.example.net"),
-      );
-      await page.locator("#news", {
-        hasText: "API_URL is now https://api.example.net",
-      }).waitFor();
-      assertEquals([await positions(), before.length > 8], [before, true]);
-      await page.evaluate(
-        "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
-      );
-      assertEquals(await page.evaluate("shifts"), []);
-    },
-  );
 }
 
 testBrowser(

@@ -12,7 +12,6 @@ import {
 } from "../../src/keys/hkdf.ts";
 import { MAX_CLOCK_SKEW_MS } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { encodeHex } from "../_hex.ts";
 import { kidOf } from "../_kid.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
@@ -200,7 +199,7 @@ Deno.test("EpochKeys.kid is URL-safe and the same throughout, with 12 hexadecima
   const fingerprint = one.kid.slice(2);
   assertEquals(/^[0-9a-f]{12}$/.test(fingerprint), true);
   for (const key of [MASTER, one.sessionKey, one.integrityKey]) {
-    assertEquals(encodeHex(key).includes(fingerprint), false);
+    assertEquals(key.toHex().includes(fingerprint), false);
   }
 });
 
@@ -235,7 +234,7 @@ Deno.test("Epochs.keys() returns different keys for each epoch, none of them the
     other.integrityKey,
     MASTER,
   ];
-  assertEquals(new Set(all.map(encodeHex)).size, 5);
+  assertEquals(new Set(all.map((key) => key.toHex())).size, 5);
 });
 
 Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {

@@ -1,5 +1,5 @@
 /** Every benchmark runs, at sizes that show nothing but that. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { hasLoopbackOnly } from "../../bench/_go_gateway.ts";
 import { goalsOf } from "../../bench/_goals.ts";
 import { HTTP_WORK } from "../../bench/http.ts";
@@ -117,15 +117,4 @@ Deno.test("parseWrk() reads the rate and the failed requests, and rejects socket
   assertEquals(parseWrk(failures), { ...parsed, failed: 31_169 });
   const errors = "  Socket errors: connect 0, read 5, write 0, timeout 0\n";
   assertEquals(parseWrk(output(errors)), undefined);
-});
-
-Deno.test("runBenchmarks() rejects an unknown benchmark, and an unknown size", async () => {
-  const cases = {
-    "fan_out": 'Cannot run "fan_out": expected one of health, static_page',
-    "engines --change 2": "Cannot use --change: expected --keys",
-    "engines --changes two": 'Cannot read --changes: expected a number, got "',
-  };
-  for (const [benchmark, message] of Object.entries(cases)) {
-    await assertRejects(() => run(benchmark), RangeError, message);
-  }
 });

@@ -21,11 +21,6 @@ interface Rule {
   };
 }
 
-interface AlertTest {
-  readonly alertname: string;
-  readonly exp_alerts?: readonly unknown[];
-}
-
 const FOLDER = "examples/prometheus";
 
 async function readYaml<T>(name: string): Promise<T> {
@@ -62,22 +57,6 @@ Deno.test("docs/operations.md says what to do about every alert, and each alert 
     [...new Set(RULES.map((rule) => rule.annotations.runbook_url))],
     ["docs/operations.md#alerts"],
   );
-});
-
-Deno.test("every alert is tested as it fires, and as it does not", async () => {
-  const { tests } = await readYaml<
-    { tests: { alert_rule_test: AlertTest[] }[] }
-  >("rules_test.yaml");
-  const all = tests.flatMap(({ alert_rule_test }) => alert_rule_test);
-  const namesOf = (fires: boolean) =>
-    [
-      ...new Set(
-        all.filter((it) => (it.exp_alerts !== undefined) === fires).map((it) =>
-          it.alertname
-        ),
-      ),
-    ].toSorted();
-  assertEquals([namesOf(true), namesOf(false)], [NAMES, NAMES]);
 });
 
 /** Ends with an error, and what promtool says, unless it accepts its input. */

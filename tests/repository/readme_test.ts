@@ -4,7 +4,6 @@ import config from "../../deno.json" with { type: "json" };
 import { OPTIONS } from "../../src/cli/options/option_table.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
-import { setUp } from "../_gateway.ts";
 import { readSse } from "../_sse.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -136,36 +135,6 @@ Deno.test("the console session in README.md is what the example answers", async 
   const session = codeAfter("Or look at the bytes:").split(/^\$ .*\n/m).slice(1)
     .map((output) => output.trimEnd());
   assertEquals(session.map(withoutVariables), outputs.map(withoutVariables));
-});
-
-/** Requests session keys one after the other, and returns the statuses and the first rejection in the log. */
-async function requestKeys(
-  count: number,
-  headers: HeadersInit,
-): Promise<[number[], unknown]> {
-  await using gateway = await setUp({ REP_SENSITIVE_S: "secret" });
-  const asked = Array.from(
-    { length: count },
-    () => gateway.ask("/rep/session-key", { headers }),
-  );
-  const statuses = (await Promise.all(asked)).map(({ status }) => status);
-  return [
-    statuses,
-    gateway.lines.find(({ msg }) => /rejected|rate_limited/.test(String(msg)))
-      ?.msg,
-  ];
-}
-
-Deno.test("the eleventh key and a foreign origin are rejected, and the log says why, as README.md states", async () => {
-  const [, origin = ""] = /-H 'Origin: (\S+)'/.exec(README) ?? [];
-  assertEquals(await requestKeys(1, { origin }), [
-    [403],
-    "rep.session_key.rejected",
-  ]);
-  assertEquals(await requestKeys(11, {}), [
-    [...Array(10).fill(200), 429],
-    "rep.session_key.rate_limited",
-  ]);
 });
 
 Deno.test("the quick start with Deno in README.md serves a build, and notices a change of the file", async () => {

@@ -77,12 +77,6 @@ checkGateway(
 );
 
 checkGateway(
-  "there is no stream without hot reload",
-  {},
-  async ({ statusOf }) => equal(await statusOf("/rep/changes"), 404),
-);
-
-checkGateway(
   "a client that has too many streams gets one that ends at once",
   { hotReload: true, maxStreamsPerClient: 1 },
   async ({ openStream }) => {
@@ -139,19 +133,6 @@ checkGateway(
   },
 );
 
-const NUMBER = manifestOf("N", "type: number, default: '3'");
-
-checkGateway(
-  "a manifest has defaults, and what they are not is a mistake",
-  { manifest: NUMBER, variables: {} },
-  async ({ configuration }) => {
-    equal((await configuration()).payload.public, { N: "3" });
-    const options = { manifest: NUMBER, variables: { REP_PUBLIC_N: "x" } };
-    const message = await messageOfRejection(createGateway(options));
-    equal(message.includes("REP_PUBLIC_N"), true);
-  },
-);
-
 const PATTERN = { manifest: manifestOf("A", "pattern: '[a-z]+'") };
 const HANDED_IN = { ...PATTERN, loadPatternLibrary: () => import("re2js") };
 
@@ -177,20 +158,3 @@ for (const { library, options, missing } of LIBRARIES) {
     missing,
   );
 }
-
-check("strict mode rejects what looks like a secret", async () => {
-  const variables = { REP_PUBLIC_KEY: `AKIA${"IOSFODNN7EXAMPLE"}` };
-  const rejection = createGateway({ variables, strict: true });
-  equal((await messageOfRejection(rejection)).includes("KEY"), true);
-});
-
-check("a commit to the memory store fails if a check does", async () => {
-  const store = memoryStore();
-  const isNew = [{ key: ["a"], version: null }];
-  const version = await store.commit(isNew, [{ key: ["a"], value: 1 }]);
-  equal(typeof version, "string");
-  const second = await store.commit(isNew, [{ key: ["a"], value: 2 }]);
-  equal(second === undefined, true);
-  equal((await store.get(["a"]))?.value, 1);
-  store.close();
-});

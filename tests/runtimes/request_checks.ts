@@ -53,23 +53,6 @@ checkGateway(
 );
 
 checkGateway(
-  "hosts that are not allowed get 421",
-  { allowedHosts: ["elsewhere.example"] },
-  async ({ requestKey }) => equal((await requestKey()).status, 421),
-);
-
-checkGateway(
-  "a base path is part of every path",
-  { basePath: "/app", hotReload: true },
-  async ({ statusOf, configuration }) => {
-    equal(await statusOf("/app/rep/health"), 200);
-    equal(await statusOf("/rep/health"), 404);
-    const { hot_reload } = (await configuration()).payload._meta;
-    equal(hot_reload.startsWith("/app/rep/changes?"), true);
-  },
-);
-
-checkGateway(
   "the client is served in the coding that a browser accepts",
   {},
   async ({ ask }) => {
@@ -136,12 +119,6 @@ checkGateway(
     const headers = { origin: OTHER, "access-control-request-method": "GET" };
     equal(await statusOf(KEY_PATH, { method: "OPTIONS", headers }), 204);
   },
-);
-
-checkGateway(
-  "there are no keys without SENSITIVE variables",
-  { variables: { REP_PUBLIC_A: "1" } },
-  async ({ requestKey }) => equal((await requestKey()).status, 404),
 );
 
 checkGateway(

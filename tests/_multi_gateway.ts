@@ -144,6 +144,12 @@ class Clients implements AsyncDisposable {
   }
 }
 
+/** Waits for one more heartbeat. */
+async function nextHeartbeat(client: Client): Promise<void> {
+  const before = heartbeatsOf(client);
+  await client.until(() => heartbeatsOf(client) > before);
+}
+
 /** Returns the status in the health report. */
 export async function statusOf({ url }: RunningCommand): Promise<string> {
   const response = await within(fetch(`${url}/rep/health`));
@@ -386,9 +392,7 @@ async function surviveOutage(
   await setup.publish("meanwhile", third);
   await logged([third], "rep.config.not_published");
   assertEquals(await requestKeys(second, 6), [200, 200, 200, 200, 429, 429]);
-  const heartbeats = clients.all.map(heartbeatsOf);
-  const longest = Math.max(...heartbeats);
-  await clients.until((client) => heartbeatsOf(client) > longest);
+  await Promise.all(clients.all.map(nextHeartbeat));
   await outageEnd;
   assertEquals(clients.all.map(valuesOf), Array(3).fill(["before"]));
 

@@ -13,7 +13,7 @@ interface DevGatewayOptions {
   readonly paths: ProjectPaths;
   readonly allowedHosts: ViteHosts;
   /** The connection to the open pages, whose overlay shows what is wrong; the preview server has none. */
-  readonly pages: ViteWebSocket | undefined;
+  readonly pages?: ViteWebSocket;
 }
 
 /** A gateway in Vite's process, with the files that it reads, and what is wrong with them. */
@@ -44,7 +44,7 @@ export class DevGateway {
     const started = new DevGateway(options);
     options.pages?.on("connection", () => started.#showMistake());
     await started.#load();
-    const { read } = started.#files;
+    const { read } = options.paths;
     started.#watcher = await watchFiles(read, () => started.#loadAgain());
     return started;
   }

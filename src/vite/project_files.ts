@@ -1,5 +1,5 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { relative } from "node:path";
+import { relative, resolve } from "node:path";
 import {
   readEnvFiles,
   readEnvironment,
@@ -11,13 +11,43 @@ import { classify, type Environment } from "../config/variables/tiers.ts";
 import { messageOf } from "../observe/log.ts";
 import type { ViteConfig } from "./vite.ts";
 
-/** The absolute paths of what the plugin reads and writes. */
+/** Options of {@linkcode rep}. Paths are relative to the root of the project. */
+export interface RepOptions {
+  /** The manifest, such as `.rep.yaml`. @default {none} */
+  manifest?: string;
+  /** The env file, or several of them, of which the last takes precedence. @default {none} */
+  envFile?: string | readonly string[];
+  /** Where the types of the variables are written, if there is a manifest; `false` writes none. @default {"src/rep.d.ts"} */
+  types?: string | false;
+  /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
+  lint?: boolean;
+}
+
+/** The absolute paths of a project's files. */
 export interface ProjectPaths {
   readonly manifest: string | undefined;
   /** The last one takes precedence. */
   readonly envFiles: readonly string[];
   /** Where the types are written. */
   readonly types: string | undefined;
+  /** All that the plugin reads. */
+  readonly read: readonly string[];
+}
+
+/** Returns the paths that a user has set, below the root of the project. */
+export function resolvePaths(
+  options: RepOptions,
+  root: string,
+): ProjectPaths {
+  const { envFile = [], types = "src/rep.d.ts" } = options;
+  const envFiles = [envFile].flat().map((path) => resolve(root, path));
+  const manifest = options.manifest && resolve(root, options.manifest);
+  return {
+    manifest,
+    envFiles,
+    types: types === false ? undefined : resolve(root, types),
+    read: manifest ? [...envFiles, manifest] : envFiles,
+  };
 }
 
 /** The variables and the manifest of a project, as last read. */
@@ -32,12 +62,6 @@ export class ProjectFiles {
   constructor(paths: ProjectPaths, config: ViteConfig) {
     this.#paths = paths;
     this.#config = config;
-  }
-
-  /** All files that are read. */
-  get read(): readonly string[] {
-    const { manifest, envFiles } = this.#paths;
-    return manifest === undefined ? envFiles : [...envFiles, manifest];
   }
 
   get manifest(): Manifest | undefined {

@@ -102,7 +102,6 @@ class Project implements AsyncDisposable {
   async startVite(config: Partial<ViteConfig> = {}, pages = 1) {
     const plugin = this.plugin(OPTIONS, config);
     await plugin.configureServer({
-      config: this.config(config),
       middlewares: { use: (handler) => this.handlers.push(handler) },
       ws: {
         clients: { size: pages },
@@ -123,7 +122,6 @@ class Project implements AsyncDisposable {
   async startPreview(config: Partial<ViteConfig>): Promise<Disposable> {
     let close = () => {};
     await this.plugin(OPTIONS, config).configurePreviewServer({
-      config: this.config(config),
       middlewares: { use: (handler) => this.handlers.push(handler) },
       httpServer: { on: (_, listener) => close = listener },
     });

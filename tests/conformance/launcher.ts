@@ -1,6 +1,6 @@
 import { join } from "@std/path";
 import { TempDirectory } from "../_temp.ts";
-import { expect } from "./nonconformance.ts";
+import { expect } from "./check.ts";
 import { Subject, TIMEOUT_MS } from "./subject.ts";
 
 /** The gateway that is asked. */

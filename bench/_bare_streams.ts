@@ -13,13 +13,18 @@ export class BareStreams {
 
   /** Responds to a request with a stream. */
   open(): Response {
+    const controllers = this.#controllers;
+    const opening = this.#opening;
     let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
     const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-      start: (own) => {
-        this.#controllers.add(controller = own);
-        own.enqueue(this.#opening);
+      start(own) {
+        controller = own;
+        controllers.add(own);
+        own.enqueue(opening);
       },
-      cancel: () => void this.#controllers.delete(controller),
+      cancel() {
+        controllers.delete(controller);
+      },
     });
     return new Response(stream, { headers: HEADERS });
   }

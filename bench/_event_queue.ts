@@ -4,25 +4,23 @@ export class EventQueue {
 
   /** @param at Milliseconds since the start of the simulation. */
   add(at: number, run: (at: number) => void): void {
-    const heap = this.#heap;
-    let index = heap.push({ at, run }) - 1;
-    for (
-      let parent;
-      index > 0 && this.#at(parent = (index - 1) >> 1) > this.#at(index);
-      index = parent
-    ) {
+    let index = this.#heap.push({ at, run }) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (this.#at(parent) <= this.#at(index)) return;
       this.#swap(index, parent);
+      index = parent;
     }
   }
 
   /** Runs all events, including those that are added meanwhile. */
   run(): void {
-    for (let next; (next = this.#takeFirst()) !== undefined;) next.run(next.at);
+    this.runUntil(Infinity);
   }
 
   /** Runs the events until a time, including those that are added meanwhile. */
   runUntil(end: number): void {
-    while (this.#at(0) <= end) {
+    while (this.#heap.length > 0 && this.#at(0) <= end) {
       const next = this.#takeFirst();
       next?.run(next.at);
     }
@@ -34,10 +32,10 @@ export class EventQueue {
     const last = heap.pop();
     if (last === undefined || heap.length === 0) return last;
     heap[0] = last;
-    for (let index = 0;;) {
-      const child = this.#at(2 * index + 2) < this.#at(2 * index + 1)
-        ? 2 * index + 2
-        : 2 * index + 1;
+    let index = 0;
+    for (;;) {
+      const [left, right] = [2 * index + 1, 2 * index + 2];
+      const child = this.#at(right) < this.#at(left) ? right : left;
       if (this.#at(child) >= this.#at(index)) return first;
       this.#swap(index, child);
       index = child;

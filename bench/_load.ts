@@ -1,5 +1,4 @@
 import { findProgram } from "../tools/find_program.ts";
-import { clientAddress } from "./_client_address.ts";
 
 /** A load of HTTP requests. */
 export interface LoadOptions {
@@ -88,4 +87,9 @@ async function fetchLoad(options: LoadOptions): Promise<Load> {
   }
   await Promise.all(Array.from({ length: connections }, send));
   return { perSecond: requests / passedS(), requests, failed };
+}
+
+/** Returns the address of a client by its number: those of 10.0.0.0/8 are private (RFC 6890). */
+export function clientAddress(client: number): string {
+  return `10.${client >> 16 & 255}.${client >> 8 & 255}.${client & 255}`;
 }

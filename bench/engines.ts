@@ -10,7 +10,7 @@
 import { createGateway, type Gateway } from "../src/gateway.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
-import { clientAddress } from "./_client_address.ts";
+import { clientAddress } from "./_load.ts";
 import { type Engine, withEngines } from "./_engines.ts";
 import { EventReader } from "./_event_reader.ts";
 import { type Figure, figure, type Report } from "./_report.ts";

@@ -11,7 +11,7 @@
 import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
 import type { Key, Store } from "../src/store/store.ts";
-import { clientAddress } from "./_client_address.ts";
+import { clientAddress } from "./_load.ts";
 import { type Engine, withEngines } from "./_engines.ts";
 import { readUsage } from "./_process_usage.ts";
 import { type Figure, figure, type Report } from "./_report.ts";

@@ -1,3 +1,4 @@
+import axe from "axe-core";
 import {
   type Browser,
   type BrowserContext,
@@ -86,4 +87,15 @@ class TestPages implements TestBrowser, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const context of this.#contexts) await context.close();
   }
+}
+
+/** Returns what axe finds in a page: the rule, and the elements. */
+export async function findViolations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate("axe.run()") as {
+    violations: { id: string; nodes: { html: string }[] }[];
+  };
+  return violations.map(({ id, nodes }) =>
+    `${id}: ${nodes.map(({ html }) => html).join(" ")}`
+  );
 }

@@ -3,6 +3,7 @@
  * only this is replaced: ports, so that tests can run side by side; paths, which lead to a temporary directory; the
  * published module, by the checkout, and its cache; the addresses of networks that are not there, by 127.0.0.1.
  */
+import { delay } from "@std/async/delay";
 import { findFreePort } from "../tools/free_port.ts";
 import { registryFlags } from "../tools/std.ts";
 import { RunningCommand } from "./_command.ts";
@@ -37,17 +38,12 @@ interface Start {
 async function startHere(
   { words, env: { DENO_DIR: _cache, ...env }, replacements }: Start,
 ): Promise<RunningCommand> {
-  const here = JSON.parse(
-    replaceAll(JSON.stringify({ words, env }), replacements),
-  ) as Pick<Start, "words" | "env">;
-  const module = here.words.findIndex((word) =>
-    word.startsWith("jsr:@rep/gateway@")
-  );
-  const [run, flags, options] = [
-    here.words[1]!,
-    here.words.slice(2, module),
-    here.words.slice(module + 1),
-  ];
+  const text = replaceAll(JSON.stringify({ words, env }), replacements);
+  const here: Pick<Start, "words" | "env"> = JSON.parse(text);
+  const isModule = (word: string) => word.startsWith("jsr:@rep/gateway@");
+  const [, run = "", ...rest] = here.words;
+  const flags = rest.slice(0, rest.findIndex(isModule));
+  const options = rest.slice(flags.length + 1);
   const args = [run, ...await registryFlags(), ...flags, "main.ts", ...options];
   return await RunningCommand.start(
     { args, env: here.env },
@@ -55,40 +51,50 @@ async function startHere(
   );
 }
 
-/** A gateway as one of the files deploys it. */
-export interface Deployment extends AsyncDisposable {
-  /** The ports in this test, by those that the files promise to a proxy on the same machine. */
-  readonly ports: ReadonlyMap<number, number>;
-  /** The process that was started last. */
-  readonly process: RunningCommand;
-  /** Changes the PUBLIC variable THEME as the files mean it to be done. */
-  setTheme(value: string): Promise<void>;
-  /** Starts the gateway, again after it has ended. */
-  start(): Promise<void>;
-}
-
-/** What one of the files deploys. */
+/** How one of the files deploys a gateway. */
 interface DeploymentOptions {
-  ports: ReadonlyMap<number, number>;
-  start: () => Promise<RunningCommand>;
-  setTheme: (value: string, process: RunningCommand) => Promise<void>;
+  readonly ports: ReadonlyMap<number, number>;
+  readonly start: () => Promise<RunningCommand>;
+  readonly setTheme: (value: string, process: RunningCommand) => Promise<void>;
 }
 
-async function deploy(
-  { ports, start, setTheme }: DeploymentOptions,
-): Promise<Deployment> {
-  let process = await start();
-  return {
-    ports,
-    get process() {
-      return process;
-    },
-    setTheme: (value) => setTheme(value, process),
-    async start() {
-      process = await start();
-    },
-    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
-  };
+/** A gateway as one of the files deploys it. */
+export class Deployment implements AsyncDisposable {
+  readonly #options: DeploymentOptions;
+  #process: RunningCommand;
+
+  private constructor(options: DeploymentOptions, process: RunningCommand) {
+    this.#options = options;
+    this.#process = process;
+  }
+
+  static async start(options: DeploymentOptions): Promise<Deployment> {
+    return new Deployment(options, await options.start());
+  }
+
+  /** The ports in this test, by those that the files promise to a proxy on the same machine. */
+  get ports(): ReadonlyMap<number, number> {
+    return this.#options.ports;
+  }
+
+  /** The process that was started last. */
+  get process(): RunningCommand {
+    return this.#process;
+  }
+
+  /** Changes the PUBLIC variable THEME as the files mean it to be done. */
+  async setTheme(value: string): Promise<void> {
+    await this.#options.setTheme(value, this.#process);
+  }
+
+  /** Starts the gateway again after it has ended. */
+  async restart(): Promise<void> {
+    this.#process = await this.#options.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#process[Symbol.asyncDispose]();
+  }
 }
 
 /** The directories that `docs/deploy.md` has an administrator make for the unit. */
@@ -120,23 +126,20 @@ export async function deployUnit(
     [`"--health-port","8081"`, `"--health-port","${healthPort}"`],
   ];
   const words = [...unitSettings("ExecStart")[0]!.split(/\s+/), ...options];
-  const env = Object.fromEntries(
-    unitSettings("Environment").map((
-      line,
-    ) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
-  );
-  const [, reloadSignal] = /^\/bin\/kill -(\w+) \$MAINPID$/.exec(
-    unitSettings("ExecReload")[0] ?? "",
-  ) ?? [];
-  return await deploy({
+  const env: Record<string, string> = {};
+  for (const line of unitSettings("Environment")) {
+    const [name = "", ...value] = line.split("=");
+    env[name] = value.join("=");
+  }
+  const [reload = ""] = unitSettings("ExecReload");
+  const [, reloadSignal] = /^\/bin\/kill -(\w+) \$MAINPID$/.exec(reload) ?? [];
+  return await Deployment.start({
     ports: new Map([[8080, port], [8081, healthPort]]),
     async start() {
       for (const credential of unitSettings("LoadCredential")) {
-        const [name, path] = credential.split(":") as [string, string];
-        await Deno.copyFile(
-          replaceAll(path, [etc]),
-          directory.at(`credentials/${name}`),
-        );
+        const [name, path = ""] = credential.split(":");
+        const copy = directory.at(`credentials/${name}`);
+        await Deno.copyFile(replaceAll(path, [etc]), copy);
       }
       return await startHere({ words, env, replacements });
     },
@@ -192,44 +195,42 @@ export async function deployCompose(
 ): Promise<Deployment> {
   const { services: { gateway }, secrets } = await readCompose();
   const inside = new Map([[8080, findFreePort()], [8081, findFreePort()]]);
-  const image = await imageStart(inside.get(8080)!);
-  const mounts = gateway.volumes.map((volume): Replacement => {
+  const ports = new Map<number, number>();
+  for (const published of gateway.ports) {
+    const [, outside, port] = published.split(":").map(Number);
+    ports.set(outside!, inside.get(port!)!);
+  }
+  const replacements: Replacement[] = [];
+  for (const volume of gateway.volumes) {
     const [source = "", target = ""] = volume.split(":");
-    return [target, directory.at(source)];
-  });
-  const replacements: Replacement[] = [
-    ...mounts,
-    ...Object.entries(secrets).map((
-      [name, { file }],
-    ): Replacement => [`/run/secrets/${name}`, directory.at(file)]),
+    replacements.push([target, directory.at(source)]);
+  }
+  for (const [name, { file }] of Object.entries(secrets)) {
+    replacements.push([`/run/secrets/${name}`, directory.at(file)]);
+  }
+  replacements.push(
     ["/app/dist", directory.at("dist")],
     [`"8081"`, `"${inside.get(8081)}"`],
     ["172.16.0.0/12", "127.0.0.1"],
-  ];
-  return await deploy({
-    ports: new Map(gateway.ports.map((published) => {
-      const [, outside, port] = published.split(":").map(Number);
-      return [outside!, inside.get(port!)!];
-    })),
-    start: () =>
-      startHere({
-        words: [...image.words, ...gateway.command],
-        env: { ...image.env, ...gateway.environment },
-        replacements,
-      }),
+  );
+  const image = await imageStart(inside.get(8080)!);
+  const words = [...image.words, ...gateway.command];
+  const env = { ...image.env, ...gateway.environment };
+  return await Deployment.start({
+    ports,
+    start: () => startHere({ words, env, replacements }),
     setTheme: (value) => setComposeTheme(directory, value),
   });
 }
 
 /** Runs the health check of `examples/docker` as Docker does, and returns whether the container is healthy. */
 export async function isHealthy({ ports }: Deployment): Promise<boolean> {
-  const { services: { gateway: { healthcheck: { test: [, , ...words] } } } } =
-    await readCompose();
-  const args = words.map((word) =>
-    word.replace("127.0.0.1:8081", `127.0.0.1:${ports.get(8081)}`)
-  );
-  return (await new Deno.Command(Deno.execPath(), { args, stderr: "null" })
-    .output()).success;
+  const { services } = await readCompose();
+  const [, , ...words] = services.gateway.healthcheck.test;
+  const here = `127.0.0.1:${ports.get(8081)}`;
+  const args = words.map((word) => word.replace("127.0.0.1:8081", here));
+  const check = new Deno.Command(Deno.execPath(), { args, stderr: "null" });
+  return (await check.output()).success;
 }
 
 /** The directories that Kubernetes mounts into the pods. */
@@ -243,31 +244,29 @@ export class Volumes implements AsyncDisposable {
 
   private constructor(objects: readonly KubernetesObject[]) {
     this.#objects = objects;
-    const { spec: { template, replicas } } = ofKind(objects, "Deployment")[0]!;
-    [this.pod, this.replicas] = [template.spec, replicas];
+    const [deployment] = ofKind(objects, "Deployment");
+    this.pod = deployment!.spec.template.spec;
+    this.replicas = deployment!.spec.replicas;
   }
 
   static async mount(): Promise<Volumes> {
     const volumes = new Volumes(await kubernetesObjects());
-    for (
-      const { name, projected: { sources: [source] } } of volumes.pod.volumes
-    ) {
-      const directory = volumes.#directories.use(await TempDirectory.make());
-      await directory.mount(
-        `${volumes.#version}`,
-        volumes.#files(Object.values(source!)[0]!.name),
-      );
-      volumes.#byName.set(name, directory);
+    for (const { name, projected } of volumes.pod.volumes) {
+      const [source = {}] = projected.sources;
+      const [object] = Object.values(source);
+      const directory = await volumes.#add(name);
+      await directory.mount("1", volumes.#files(object!.name));
     }
-    for (const [name, file] of [["data", ""], ["dist", PAGE]] as const) {
-      volumes.#byName.set(
-        name,
-        volumes.#directories.use(
-          await TempDirectory.make({ "index.html": file }),
-        ),
-      );
-    }
+    await volumes.#add("data");
+    const dist = await volumes.#add("dist");
+    await dist.write("index.html", PAGE);
     return volumes;
+  }
+
+  async #add(name: string): Promise<TempDirectory> {
+    const directory = this.#directories.use(await TempDirectory.make());
+    this.#byName.set(name, directory);
+    return directory;
   }
 
   /** Updates the ConfigMap. */
@@ -280,17 +279,20 @@ export class Volumes implements AsyncDisposable {
 
   /** What is replaced in the files of a pod whose health port is this one. */
   replacements(healthPort: number): Replacement[] {
+    const replacements: Replacement[] = [];
     const [{ volumeMounts }] = this.pod.containers;
-    return [
-      ...volumeMounts.map((
-        { name, mountPath },
-      ): Replacement => [mountPath, this.#byName.get(name)!.path]),
+    for (const { name, mountPath } of volumeMounts) {
+      replacements.push([mountPath, this.#byName.get(name)!.path]);
+    }
+    const data = this.#byName.get("data")!;
+    replacements.push(
       ["/app/dist", this.#byName.get("dist")!.path],
-      ["/data", this.#byName.get("data")!.path],
-      ["http://denokv:4512", this.#byName.get("data")!.at("kv.sqlite3")],
+      ["/data", data.path],
+      ["http://denokv:4512", data.at("kv.sqlite3")],
       ["8081", `${healthPort}`],
       ["10.0.0.0/8", "127.0.0.1"],
-    ];
+    );
+    return replacements;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -298,16 +300,15 @@ export class Volumes implements AsyncDisposable {
   }
 
   #files(object: string): Record<string, string> {
-    const { data, stringData } = this.#objects.find(({ metadata }) =>
-      metadata.name === object
-    )!;
+    const isObject = ({ metadata }: KubernetesObject) =>
+      metadata.name === object;
+    const { data, stringData } = this.#objects.find(isObject)!;
+    const files = { ...data, ...stringData };
     const placeholder = "REPLACE-WITH-THE-OUTPUT-OF-openssl-rand-base64-32";
-    const files = Object.entries({ ...data, ...stringData });
-    return Object.fromEntries(
-      files.map((
-        [name, text],
-      ) => [name, text === placeholder ? MASTER_KEY : text]),
-    );
+    for (const [name, text] of Object.entries(files)) {
+      if (text === placeholder) files[name] = MASTER_KEY;
+    }
+    return files;
   }
 }
 
@@ -332,11 +333,9 @@ export class Pod implements AsyncDisposable {
     volumes: Volumes,
     onChange: () => void,
   ) {
-    [this.process, this.ports, this.#spec] = [
-      process,
-      ports,
-      volumes.pod.containers[0],
-    ];
+    this.process = process;
+    this.ports = ports;
+    this.#spec = volumes.pod.containers[0];
     const { readinessProbe, livenessProbe } = this.#spec;
     this.#probing = [
       this.#repeat(readinessProbe, (isReady) => {
@@ -353,22 +352,15 @@ export class Pod implements AsyncDisposable {
 
   /** Starts a pod; `onChange` is called when it becomes ready, and when it is no longer. */
   static async start(volumes: Volumes, onChange: () => void): Promise<Pod> {
-    const [{ args, env: variables, ports: [http, health] }] =
-      volumes.pod.containers;
-    const ports = new Map([[http!.name, findFreePort()], [
-      health!.name,
-      findFreePort(),
-    ]]);
-    const { words, env } = await imageStart(ports.get(http!.name)!);
+    const [container] = volumes.pod.containers;
+    const ports = new Map<string, number>();
+    for (const { name } of container.ports) ports.set(name, findFreePort());
+    const { words, env } = await imageStart(ports.get("http")!);
+    for (const { name, value } of container.env) env[name] = value;
     const process = await startHere({
-      words: [...words, ...args],
-      env: {
-        ...env,
-        ...Object.fromEntries(
-          variables.map(({ name, value }) => [name, value]),
-        ),
-      },
-      replacements: volumes.replacements(ports.get(health!.name)!),
+      words: [...words, ...container.args],
+      env,
+      replacements: volumes.replacements(ports.get("health")!),
     });
     const pod = new Pod(process, ports, volumes, onChange);
     if (!await pod.probe(pod.#spec.startupProbe)) {
@@ -389,11 +381,9 @@ export class Pod implements AsyncDisposable {
 
   /** Whether it still accepts connections. */
   async isListening(): Promise<boolean> {
+    const port = this.ports.get("http")!;
     try {
-      (await Deno.connect({
-        hostname: "127.0.0.1",
-        port: this.ports.get("http")!,
-      })).close();
+      using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
       return true;
     } catch {
       return false;
@@ -401,13 +391,12 @@ export class Pod implements AsyncDisposable {
   }
 
   /** Asks a probe once. */
-  async probe({ httpGet: { path, port } }: Probe): Promise<boolean> {
+  async probe({ httpGet }: Probe): Promise<boolean> {
     const { signal } = this.#stopped;
+    const port = this.ports.get(httpGet.port);
+    const url = `http://127.0.0.1:${port}${httpGet.path}`;
     try {
-      const response = await fetch(
-        `http://127.0.0.1:${this.ports.get(port)}${path}`,
-        { signal },
-      );
+      const response = await fetch(url, { signal });
       await response.body?.cancel();
       return response.ok;
     } catch {
@@ -427,17 +416,8 @@ export class Pod implements AsyncDisposable {
       const isOk = await this.probe(probe);
       failures = isOk ? 0 : failures + 1;
       if (isOk || failures === probe.failureThreshold) report(isOk);
-      await this.#pause(probe.periodSeconds * 1_000);
+      const { signal } = this.#stopped;
+      await delay(probe.periodSeconds * 1_000, { signal }).catch(() => {});
     }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#stopped.signal.addEventListener("abort", () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
   }
 }

@@ -1,18 +1,20 @@
 /** The shipped files for containers, systemd and Kubernetes, parsed. */
 import { parse, parseAll } from "@std/yaml/parse";
 
-/** Returns the arguments of each instruction of this name; a line that ends with a backslash goes on. */
+/** Returns what follows a prefix in each line that begins with it; a line that ends with a backslash goes on. */
+function linesAfter(prefix: string, text: string): string[] {
+  const lines = text.replace(/\\\n\s*/g, "").split("\n");
+  const found = lines.filter((line) => line.startsWith(prefix));
+  return found.map((line) => line.slice(prefix.length));
+}
+
+/** Returns the arguments of each instruction of this name. */
 export async function instructions(
   path: string,
   name: string,
 ): Promise<string[]> {
-  const text = (await Deno.readTextFile(path)).replace(/^#.*\n/gm, "").replace(
-    /\\\n\s*/g,
-    "",
-  );
-  return text.split("\n").filter((line) => line.startsWith(`${name} `)).map((
-    line,
-  ) => line.slice(name.length + 1));
+  const text = await Deno.readTextFile(path);
+  return linesAfter(`${name} `, text.replace(/^#.*\n/gm, ""));
 }
 
 /** Returns an instruction that occurs once and has the form of a JSON array. */
@@ -30,22 +32,21 @@ export async function execForm(path: string, name: string): Promise<string[]> {
 export async function imageEnvironment(
   path: string,
 ): Promise<Record<string, string>> {
-  const assignments = (await instructions(path, "ENV")).flatMap((line) =>
-    line.trim().split(/\s+/)
-  );
-  return Object.fromEntries(
-    assignments.map((assignment) => assignment.split("=") as [string, string]),
-  );
+  const environment: Record<string, string> = {};
+  for (const line of await instructions(path, "ENV")) {
+    for (const assignment of line.trim().split(/\s+/)) {
+      const [name = "", value = ""] = assignment.split("=");
+      environment[name] = value;
+    }
+  }
+  return environment;
 }
 
 const UNIT = await Deno.readTextFile("examples/systemd/rep-gateway.service");
 
 /** Returns the values of a setting of the unit. */
 export function unitSettings(name: string): string[] {
-  const lines = UNIT.replace(/\\\n\s*/g, "").split("\n");
-  return lines.filter((line) => line.startsWith(`${name}=`)).map((line) =>
-    line.slice(name.length + 1)
-  );
+  return linesAfter(`${name}=`, UNIT);
 }
 
 /** The parts of a Compose file that are used. */
@@ -69,9 +70,8 @@ export interface Compose {
 
 /** Reads `examples/docker/compose.yaml`. */
 export async function readCompose(): Promise<Compose> {
-  return parse(
-    await Deno.readTextFile("examples/docker/compose.yaml"),
-  ) as Compose;
+  const text = await Deno.readTextFile("examples/docker/compose.yaml");
+  return parse(text) as Compose;
 }
 
 /** The parts of Kubernetes objects that are used. */
@@ -124,16 +124,15 @@ export interface Probe {
 
 /** Reads the objects of a file in `examples/kubernetes`. */
 export async function readObjects(name: string): Promise<KubernetesObject[]> {
-  return parseAll(
-    await Deno.readTextFile(`examples/kubernetes/${name}.yaml`),
-  ) as KubernetesObject[];
+  const text = await Deno.readTextFile(`examples/kubernetes/${name}.yaml`);
+  return parseAll(text) as KubernetesObject[];
 }
 
 /** Reads the objects that make up the gateway with its store. */
 export async function kubernetesObjects(): Promise<KubernetesObject[]> {
-  return (await Promise.all(
-    ["config", "secrets", "gateway", "denokv"].map(readObjects),
-  )).flat();
+  const names = ["config", "secrets", "gateway", "denokv"];
+  const objects = await Promise.all(names.map(readObjects));
+  return objects.flat();
 }
 
 /** Returns the objects of a kind. */

@@ -1,4 +1,4 @@
-export { within } from "./_within.ts"; // tests/content/proxy imports it from here
+export { within } from "./_time.ts"; // tests/content/proxy imports it from here
 
 /** Counts the requests that a client sends over one connection. */
 export interface RequestCounter {

@@ -1,5 +1,5 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
-import { within } from "./_within.ts";
+import { within } from "./_time.ts";
 
 /** A message as a client sees it. */
 export interface Message {

@@ -1,6 +1,6 @@
 import type { RunningCommand } from "./_command.ts";
 import { type Message, readSse, type SseReader } from "./_sse.ts";
-import { within } from "./_within.ts";
+import { within } from "./_time.ts";
 
 /** Opens the stream of a gateway, and reads its opening bytes: from here on nothing is missed. */
 export async function openStream(

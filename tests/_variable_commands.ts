@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { commandArgs, runCommand } from "./_command.ts";
-import { within } from "./_within.ts";
+import { within } from "./_time.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 
 /** What a process needs to open a store. */

@@ -277,24 +277,6 @@ testBrowser(
   },
 );
 
-testBrowser(
-  "a page closes its stream on pagehide, and on pageshow receives the missed changes",
-  async (browser) => {
-    await using gate = await serve({ REP_PUBLIC_A: "1" });
-    const page = await ready(await browser.open(gate.url));
-    await listenOn(page);
-    const stateAfter = (type: string) =>
-      page.evaluate((type) => {
-        dispatchEvent(new Event(type));
-        return globalThis.rep.status().state;
-      }, type);
-    assertEquals(await stateAfter("pagehide"), "closed");
-    await gate.set({ REP_PUBLIC_A: "2" });
-    assertEquals(await stateAfter("pageshow"), "connecting");
-    assertEquals(await seenBy(page, 1), [["A", "2"]]);
-  },
-);
-
 /**
  * Makes a page believe that its tab is shown or hidden. Browsers that Playwright controls show every tab, and npm's
  * Chromium, a headless shell, does so in any case.

@@ -169,7 +169,7 @@ async function testRestart(
   }
   await proxy.printed(down);
   assertEquals(await statusOf(app.fetch("/")), status);
-  await deployment.start();
+  await deployment.restart();
   await proxy.printed(up);
   await testPage(app, "sepia");
 }

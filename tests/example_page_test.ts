@@ -1,98 +1,30 @@
 /** Opens the example page in a browser: `examples/page`, as `deno task start` serves it. */
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
-import { findViolations } from "./_axe.ts";
-import { testBrowser } from "./_browser.ts";
+import { findViolations, testBrowser } from "./_browser.ts";
 import { type RunningCommand, startCommand } from "./_command.ts";
-import { TempDirectory } from "./_temp.ts";
 
 const ENV = await Deno.readTextFile("examples/example.env");
 
-/** The example on a copy of its env file. */
-class RunningExample implements AsyncDisposable {
-  readonly #directory: TempDirectory;
-  readonly gateway: RunningCommand;
-
-  constructor(directory: TempDirectory, gateway: RunningCommand) {
-    this.#directory = directory;
-    this.gateway = gateway;
-  }
-
-  static async start(): Promise<RunningExample> {
-    const directory = await TempDirectory.make({ "app.env": ENV });
-    const files = [
-      "--manifest",
-      "examples/rep.yaml",
-      "--env-file",
-      directory.at("app.env"),
-    ];
-    const args = [
-      "--static-dir",
-      "examples/page",
-      "--allowed-hosts",
-      "127.0.0.1",
-      "--kv",
-      ":memory:",
-      ...files,
-    ];
-    return new RunningExample(directory, await startCommand(args));
-  }
-
-  async save(text: string): Promise<void> {
-    await Deno.writeTextFile(this.#directory.at("app.env"), text);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.gateway[Symbol.asyncDispose]();
-    await this.#directory[Symbol.asyncDispose]();
-  }
+function startExample(): Promise<RunningCommand> {
+  return startCommand([
+    "--static-dir=examples/page",
+    "--manifest=examples/rep.yaml",
+    "--env-file=examples/example.env",
+    "--allowed-hosts=127.0.0.1",
+    "--kv=:memory:",
+  ]);
 }
 
 async function isLive(page: Page): Promise<void> {
   await page.locator('#state[data-state="open"]').waitFor();
 }
 
-/** Observes what moves from the first paint on. */
-const OBSERVE_SHIFTS = `globalThis.shifts = [];
-new PerformanceObserver((list) => shifts.push(...list.getEntries().map(({ value }) => value)))
-  .observe({ type: "layout-shift", buffered: true });`;
-
-for (const width of [360, 1280]) {
-  testBrowser(
-    `the example page moves nothing while it loads and when news appears, at ${width} px`,
-    async (browser) => {
-      await using example = await RunningExample.start();
-      const page = await browser.open("about:blank", {
-        viewport: { width, height: 900 },
-      });
-      await page.addInitScript(OBSERVE_SHIFTS);
-      await page.goto(example.gateway.url);
-      await isLive(page);
-      const positions = () =>
-        page.locator("section, table, tbody tr").evaluateAll((elements) =>
-          elements.map((element) => element.getBoundingClientRect().top)
-        );
-      const before = await positions();
-      await example.save(
-        ENV.replace("https://api.example.com", "https://api.example.net"),
-      );
-      await page.locator("#news", {
-        hasText: "API_URL is now https://api.example.net",
-      }).waitFor();
-      assertEquals([await positions(), before.length > 8], [before, true]);
-      await page.evaluate(
-        "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))",
-      );
-      assertEquals(await page.evaluate("shifts"), []);
-    },
-  );
-}
-
 testBrowser(
   "the example page shows PUBLIC values, a SENSITIVE one on demand, and that a SERVER one is absent",
   async (browser) => {
-    await using example = await RunningExample.start();
-    const page = await browser.open(example.gateway.url);
+    await using example = await startExample();
+    const page = await browser.open(example.url);
     await isLive(page);
     assertEquals(await page.locator("tbody tr").allInnerTexts(), [
       "API_URL\thttps://api.example.com",
@@ -116,36 +48,12 @@ testBrowser(
   },
 );
 
-testBrowser(
-  "what the example page proposes to do next works",
-  async (browser) => {
-    await using example = await RunningExample.start();
-    const page = await browser.open(example.gateway.url);
-    const links = await page.locator("main a").evaluateAll((elements) =>
-      elements.map((a) => a.getAttribute("href"))
-    );
-    const statuses: number[] = [];
-    for (const link of links) {
-      const response = await fetch(new URL(link ?? "", example.gateway.url));
-      statuses.push(response.status);
-      await response.body?.cancel();
-    }
-    assertEquals(statuses, [200, 200]);
-    const line = await page.locator("li code", { hasText: "=" }).innerText();
-    await example.save(`${ENV}\n${line}\n`);
-    await example.gateway.logged(({ msg, issues }) =>
-      msg === "rep.config.rejected" &&
-      JSON.stringify(issues).includes("LOG_LEVEL")
-    );
-  },
-);
-
 for (const colorScheme of ["light", "dark"] as const) {
   testBrowser(
     `axe finds nothing in the example page, ${colorScheme}`,
     async (browser) => {
-      await using example = await RunningExample.start();
-      const page = await browser.open(example.gateway.url, { colorScheme });
+      await using example = await startExample();
+      const page = await browser.open(example.url, { colorScheme });
       await isLive(page);
       await page.getByRole("button", { name: "Decrypt" }).click();
       await page.locator("#secret", { hasText: "example" }).waitFor();

@@ -167,7 +167,6 @@ async function viteOutputOf(value: string): Promise<string> {
   });
   plugin.configResolved(config);
   await plugin.configureServer({
-    config,
     middlewares: { use() {} },
     ws: { clients: { size: 1 }, send: (it) => void said.push(it), on() {} },
   });

@@ -2,8 +2,8 @@
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
-import { findViolations } from "./_axe.ts";
-import { testBrowser } from "./_browser.ts";
+
+import { findViolations, testBrowser } from "./_browser.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 
 interface ServedStatus extends TestGateway {

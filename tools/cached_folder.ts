@@ -2,7 +2,7 @@ import { join } from "@std/path";
 import { homedir } from "node:os";
 
 /** Returns the folder in which the tools keep what they download: XDG Base Directory Specification. */
-export function userCache(): string {
+function userCache(): string {
   return join(
     Deno.env.get("XDG_CACHE_HOME") || join(homedir(), ".cache"),
     "rep-gateway",
@@ -16,10 +16,10 @@ export function userCache(): string {
  * @param fill Writes the contents into an empty folder beside it, which is removed if that fails.
  */
 export async function cachedFolder(
-  cache: string,
   name: string,
   fill: (folder: string) => Promise<void>,
 ): Promise<string> {
+  const cache = userCache();
   const folder = join(cache, name);
   if (!await exists(folder)) await fillOnce(folder, cache, fill);
   return folder;

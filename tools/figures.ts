@@ -83,7 +83,7 @@ function roundUp(value: number, step: number): number {
 }
 
 /** Returns a text with a figure in its place. @throws {TypeError} If the text has no such place. */
-export function withFigure(
+function withFigure(
   text: string,
   place: RegExp,
   figure: string,

@@ -11,30 +11,25 @@ export interface NoBrowser {
  * installed browser is never looked for: tests would then depend on the machine, since the one from npm, a headless
  * shell, can do less.
  *
- * @param unpack Installs the browser from npm.
  * @throws {Error} If `CHROME_PATH` names no file.
  */
-export async function findBrowser(
-  path: string | undefined = Deno.env.get("CHROME_PATH"),
-  unpack: () => Promise<Browser> = unpackChromium,
-): Promise<Browser | NoBrowser> {
-  if (!path) return await npmBrowser(unpack);
+export async function findBrowser(): Promise<Browser | NoBrowser> {
+  const path = Deno.env.get("CHROME_PATH");
+  if (!path) return await npmBrowser();
   if (await isFile(path)) return { path, env: {} };
   throw new Error(
     `Cannot use CHROME_PATH: expected the path of a browser, got "${path}"`,
   );
 }
 
-async function npmBrowser(
-  unpack: () => Promise<Browser>,
-): Promise<Browser | NoBrowser> {
+async function npmBrowser(): Promise<Browser | NoBrowser> {
   const { os, arch } = Deno.build;
   if (os !== "linux" || arch !== "x86_64") {
     const reason = "no CHROME_PATH; the Chromium on npm is for Linux on x64";
     return { reason };
   }
   try {
-    return await unpack();
+    return await unpackChromium();
   } catch (error) {
     const message = error instanceof Error ? error.message : error;
     return { reason: `no CHROME_PATH; ${message}` };

@@ -1,24 +1,10 @@
 import { join } from "@std/path";
 import { encodeBase64 } from "@std/encoding/base64";
-import { cachedFolder, userCache } from "./cached_folder.ts";
+import { cachedFolder } from "./cached_folder.ts";
 
 /** Why the packages are not installed. */
 export interface NotInstalled {
   readonly reason: string;
-}
-
-/** What {@linkcode installNpmPackages} depends on. */
-export interface InstallOptions {
-  /** Where the folder is created. */
-  cache?: string;
-  /** Runs `npm install` in a folder; replaced in tests. */
-  install?: (folder: string) => Promise<InstallOutcome>;
-}
-
-/** How `npm install` ended. */
-export interface InstallOutcome {
-  readonly success: boolean;
-  readonly stderr: string;
 }
 
 /** What npm reports for a registry that cannot be reached. */
@@ -53,18 +39,14 @@ const INSTALL_ARGS = [
  */
 export async function installNpmPackages(
   projects: ReadonlyMap<string, string>,
-  { cache = userCache(), install = runNpm }: InstallOptions = {},
 ): Promise<string | NotInstalled> {
+  async function install(folder: string): Promise<void> {
+    await writeProjects(folder, projects);
+    const { success, stderr } = await runNpm(folder);
+    if (!success) throw new InstallError(stderr);
+  }
   try {
-    return await cachedFolder(
-      cache,
-      `npm-${await digest(projects)}`,
-      async (folder) => {
-        await writeProjects(folder, projects);
-        const { success, stderr } = await install(folder);
-        if (!success) throw new InstallError(stderr);
-      },
-    );
+    return await cachedFolder(`npm-${await digest(projects)}`, install);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) {
       return { reason: "npm is not installed" };
@@ -100,7 +82,7 @@ async function writeProjects(
   }
 }
 
-async function runNpm(folder: string): Promise<InstallOutcome> {
+async function runNpm(folder: string): Promise<NpmOutcome> {
   const probe = await npm(PROBE_ARGS, folder);
   return NETWORK_ERROR.test(probe.stderr)
     ? probe
@@ -108,8 +90,10 @@ async function runNpm(folder: string): Promise<InstallOutcome> {
 }
 
 /** How a run of npm ended, and what it printed. */
-export interface NpmOutcome extends InstallOutcome {
+export interface NpmOutcome {
+  readonly success: boolean;
   readonly stdout: string;
+  readonly stderr: string;
 }
 
 /**

@@ -14,7 +14,7 @@ const TABLE =
   /(<!-- deno-fmt-ignore-start -->\n\n)[^]*?(\n\n<!-- deno-fmt-ignore-end -->)/;
 
 /** Returns the table of options in Markdown. */
-export function optionTable(): string {
+function optionTable(): string {
   const rows = OPTION_NAMES.map((name) => {
     const option: Option<unknown> = OPTIONS[name];
     const codes = [

@@ -53,7 +53,7 @@ export function withVersion(text: string, version: string): string {
 }
 
 /** Returns the changelog with what is unreleased as a version. @param date The day, as `2026-01-31`. */
-export function withRelease(
+function withRelease(
   changelog: string,
   version: string,
   date: string,
@@ -65,7 +65,7 @@ export function withRelease(
 }
 
 /** Returns what the changelog says about a version; `undefined` if it does not mention it. */
-export function releaseNotes(
+function releaseNotes(
   changelog: string,
   version: string,
 ): string | undefined {
@@ -107,7 +107,7 @@ export function compileArgs(
 }
 
 /** Returns what has to be mended before a tag can be released. */
-export async function releaseProblems(tag: string): Promise<string[]> {
+async function releaseProblems(tag: string): Promise<string[]> {
   const version = tag.replace(/^v/, "");
   if (!VERSION.test(version)) {
     return [`Cannot release ${tag}: expected a tag such as v1.2.3`];

@@ -1,5 +1,5 @@
 import { join } from "@std/path";
-import { cachedFolder, userCache } from "./cached_folder.ts";
+import { cachedFolder } from "./cached_folder.ts";
 
 /** A browser of the Chromium family. */
 export interface Browser {
@@ -32,15 +32,10 @@ const ARGS = [
  * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs use again. It needs
  * neither root nor system libraries; it is the headless shell, which has no back/forward cache.
  *
- * @param cache The folder of all versions.
- * @param extract Writes the browser's files into a folder; replaced in tests.
  * @throws {Error} If the package cannot be downloaded, or its browser does not run on this machine.
  */
-export async function unpackChromium(
-  cache: string = userCache(),
-  extract = extractChromium,
-): Promise<Browser> {
-  const folder = await cachedFolder(cache, `chromium-${VERSION}`, extract);
+export async function unpackChromium(): Promise<Browser> {
+  const folder = await cachedFolder(`chromium-${VERSION}`, extractChromium);
   return browserIn(folder);
 }
 

@@ -10,7 +10,7 @@
 export const MAX_WORDS = 24_000;
 
 /** Returns the number of words in a text of Markdown, code included; table bars, bullets and dashes are no words. */
-export function countWords(text: string): number {
+function countWords(text: string): number {
   return text.split(/\s+/).filter((part) =>
     /[\p{Letter}\p{Number}]/u.test(part)
   ).length;

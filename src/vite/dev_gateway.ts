@@ -1,89 +1,59 @@
-import { type Manifest, parseManifest } from "../config/variables/manifest.ts";
-import { readFile, writeFile } from "node:fs/promises";
-import { relative } from "node:path";
 import { RE2JS } from "re2js";
-import type { Environment } from "../config/variables/tiers.ts";
-import {
-  readEnvFiles,
-  readEnvironment,
-} from "../config/files/read_environment.ts";
-import { generateTypes } from "../config/variables/generate_types.ts";
-import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import { watchFiles } from "../config/mod.ts";
 import { createGateway, type Gateway } from "../gateway.ts";
-import { internalHostRule } from "../http/allowed_hosts.ts";
-import {
-  type NodeHandler,
-  type NodeRequest,
-  type NodeResponse,
-  toNodeHandler,
-} from "../http/node_handler.ts";
-import { createLog, type Log, messageOf, silentLog } from "../observe/log.ts";
+import { type NodeHandler, toNodeHandler } from "../http/node_handler.ts";
+import { createLog, type Log } from "../observe/log.ts";
+import { ownRequests, type ViteHosts } from "./own_requests.ts";
+import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
 import type { ViteConfig, ViteLogger, ViteWebSocket } from "./vite.ts";
 
-/** Options of {@linkcode DevGateway.start}. Paths are absolute. */
+/** Options of {@linkcode DevGateway.start}. */
 interface DevGatewayOptions {
   readonly config: ViteConfig;
-  readonly manifest: string | undefined;
-  readonly envFiles: readonly string[];
-  /** Where the types are written. */
-  readonly types: string | undefined;
-  readonly allowedHosts: readonly string[] | true | undefined;
-  /** The connection to the open pages, whose overlay shows what is wrong. */
-  readonly pages: ViteWebSocket | undefined;
+  readonly paths: ProjectPaths;
+  readonly allowedHosts: ViteHosts;
+  /** The connection to the open pages, whose overlay shows what is wrong; the preview server has none. */
+  readonly pages?: ViteWebSocket;
 }
 
 /** A gateway in Vite's process, with the files that it reads, and what is wrong with them. */
 export class DevGateway {
-  readonly #options: DevGatewayOptions;
-  readonly #isAllowedHost: (host: string) => boolean;
+  readonly #config: ViteConfig;
+  readonly #allowedHosts: ViteHosts;
+  readonly #pages: ViteWebSocket | undefined;
+  readonly #files: ProjectFiles;
   #watcher: Disposable | undefined;
+  /** Missing until the files are valid for the first time. */
   #gateway: Gateway | undefined;
-  /** As last read. */
-  #manifest: Manifest | undefined;
   #handle: NodeHandler | undefined;
-  /** Where each variable is set. */
-  #places: ReadonlyMap<string, string> = new Map();
-  /** The SENSITIVE variables as text: as last read, and as open pages may have them. */
-  #sensitiveRead = "";
-  #sensitiveServed = "";
   #mistake: string | undefined;
+  /** The SENSITIVE variables as open pages may have them. */
+  #servedSensitive = "";
   #loading: Promise<void> = Promise.resolve();
 
   private constructor(options: DevGatewayOptions) {
-    this.#options = options;
-    this.#isAllowedHost = viteHostRule(options.allowedHosts);
+    const { config, paths, allowedHosts, pages } = options;
+    this.#config = config;
+    this.#allowedHosts = allowedHosts;
+    this.#pages = pages;
+    this.#files = new ProjectFiles(paths, config);
   }
 
   /** Starts a gateway. If its files have a mistake, it reports that, and starts when they are corrected. */
   static async start(options: DevGatewayOptions): Promise<DevGateway> {
-    const { manifest, envFiles, pages } = options;
     const started = new DevGateway(options);
-    pages?.on("connection", () => started.#showMistake());
+    options.pages?.on("connection", () => started.#showMistake());
     await started.#load();
-    const paths = manifest === undefined ? envFiles : [...envFiles, manifest];
-    started.#watcher = await watchFiles(paths, () => started.#loadAgain());
+    const { read } = options.paths;
+    started.#watcher = await watchFiles(read, () => started.#loadAgain());
     return started;
   }
 
   /** Answers requests for the gateway's own paths. */
   readonly handler: NodeHandler = (request, response, next) => {
-    if (this.#handle === undefined || !this.#isOwn(request)) return next?.();
-    forbidOtherOrigins(response);
-    if (this.#isAllowedHost(hostOf(request))) {
-      return this.#handle(request, response, next);
-    }
-    response.writeHead(421, {});
-    response.end();
+    if (this.#handle === undefined) return next?.();
+    this.#handle(request, response, next);
   };
-
-  #isOwn({ url = "" }: NodeRequest): boolean {
-    return url.startsWith(`${this.#basePath()}/rep/`);
-  }
-
-  #basePath(): string {
-    return this.#options.config.base.replace(/\/$/, "");
-  }
 
   /** Inserts the configuration into a page. */
   async insert(html: string): Promise<string> {
@@ -108,99 +78,54 @@ export class DevGateway {
   /** Starts the gateway, or reloads it, and says what is wrong with its files. */
   async #load(): Promise<void> {
     const isStart = this.#gateway === undefined;
-    const wasInvalid = this.#mistake !== undefined;
     try {
-      this.#manifest = await this.#readManifest();
-      await this.#writeTypes();
-      if (isStart) await this.#start();
+      await this.#files.readManifest();
+      if (isStart) await this.#startGateway();
       else await this.#gateway?.reload();
     } catch (error) {
       this.#report(error);
       return;
     }
-    const isReplaced = this.#sensitiveRead !== this.#sensitiveServed;
-    this.#sensitiveServed = this.#sensitiveRead;
+    const wasInvalid = this.#mistake !== undefined;
     if (wasInvalid) this.#reportValid();
+    const isReplaced = this.#files.sensitive !== this.#servedSensitive;
+    this.#servedSensitive = this.#files.sensitive;
     // Open pages have no configuration yet, or SENSITIVE values that no stream replaces.
     const isOutdated = isStart ? wasInvalid : isReplaced;
-    const { pages } = this.#options;
-    if (isOutdated) pages?.send({ type: "full-reload" });
-    else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
+    if (isOutdated) this.#pages?.send({ type: "full-reload" });
+    else if (wasInvalid) this.#pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
 
-  async #start(): Promise<void> {
-    const { config } = this.#options;
-    const basePath = this.#basePath();
+  async #startGateway(): Promise<void> {
+    const { base, logger } = this.#config;
+    const basePath = base.replace(/\/$/, "");
     this.#gateway = await createGateway({
-      variables: () => this.#readVariables(),
-      manifest: () => this.#manifest,
+      variables: () => this.#files.readVariables(),
+      manifest: () => this.#files.manifest,
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       hotReload: true,
       basePath: basePath.startsWith("/") ? basePath : "",
-      log: viteLog(config.logger),
+      log: viteLog(logger),
     });
-    this.#handle = toNodeHandler(this.#gateway);
-  }
-
-  async #readVariables(): Promise<Environment> {
-    const { variables, places } = await readVariables(this.#options.envFiles);
-    this.#places = places;
-    const classified = classify(variables).variables;
-    const sensitive = classified.filter(({ tier }) => tier === "sensitive");
-    this.#sensitiveRead = JSON.stringify(sensitive);
-    return variables;
-  }
-
-  async #readManifest(): Promise<Manifest | undefined> {
-    const { manifest: path, config } = this.#options;
-    if (path === undefined) return undefined;
-    const text = await readManifestFile(path);
-    return parseManifest(text, { path: relative(config.root, path) });
-  }
-
-  /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
-  async #writeTypes(): Promise<void> {
-    const { types, config } = this.#options;
-    const manifest = this.#manifest;
-    if (manifest === undefined || types === undefined) return;
-    if (manifest.issues.length > 0) {
-      throw new ConfigurationError(manifest.issues);
-    }
-    const text = generateTypes(manifest.variables);
-    const written = await readFile(types, "utf8").catch(() => undefined);
-    if (text === written) return;
-    await writeFile(types, text);
-    const name = relative(config.root, types);
-    config.logger.info(`[rep] wrote ${name}`, { timestamp: true });
+    const handle = toNodeHandler(this.#gateway);
+    this.#handle = ownRequests(handle, basePath, this.#allowedHosts);
   }
 
   #report(error: unknown): void {
-    const issues = error instanceof ConfigurationError
-      ? error.issues
-      : [messageOf(error)];
-    const located = issues.map((issue) => this.#locate(issue));
-    this.#mistake = located.join("\n");
+    this.#mistake = this.#files.describe(error);
     const rest = this.#gateway === undefined
       ? "pages have no configuration"
       : "the last valid configuration stays";
-    const { logger } = this.#options.config;
-    logger.error(
+    this.#config.logger.error(
       `[rep] ${this.#mistake}\n[rep] ${rest} until that is corrected`,
       { timestamp: true },
     );
     this.#showMistake();
   }
 
-  /** Says where the variable is set that an issue is about. */
-  #locate(issue: string): string {
-    const [, name = ""] = /^Cannot use (REP_\w+)/.exec(issue) ?? [];
-    const place = this.#places.get(name);
-    return place === undefined ? issue : `${place}: ${issue}`;
-  }
-
   /** Vite would keep an error for the next page if none is open, but so does this class. */
   #showMistake(): void {
-    const { pages } = this.#options;
+    const pages = this.#pages;
     if (this.#mistake === undefined || !pages?.clients.size) return;
     // A page whose first update finds an overlay is reloaded, so that has to be an update before the overlay.
     pages.send({ type: "update", updates: [] });
@@ -210,91 +135,8 @@ export class DevGateway {
 
   #reportValid(): void {
     this.#mistake = undefined;
-    const { logger } = this.#options.config;
     const message = "[rep] the configuration is valid again";
-    logger.info(message, { timestamp: true });
-  }
-}
-
-/**
- * Returns Vite's own rule for the `Host` header, which Vite applies only after its plugins: this computer, IP addresses,
- * and `allowedHosts`, in which a leading dot stands for a domain with its subdomains.
- *
- * @param allowedHosts Vite's option; `true` allows any host.
- */
-function viteHostRule(
-  allowedHosts: readonly string[] | true | undefined = [],
-): (host: string) => boolean {
-  if (allowedHosts === true) return () => true;
-  const patterns = ["*.localhost"];
-  for (const host of allowedHosts) {
-    if (host.startsWith(".")) patterns.push(host.slice(1), `*${host}`);
-    else patterns.push(host);
-  }
-  const isAllowed = internalHostRule(patterns);
-  return (host) => {
-    const origin = `http://${host}`;
-    return URL.canParse(origin) && isAllowed(origin);
-  };
-}
-
-/** Vite permits other origins on this computer to read what it serves. */
-function forbidOtherOrigins(
-  response: NodeResponse & { removeHeader?(name: string): void },
-): void {
-  for (const name of ["access-control-allow-origin", "vary"]) {
-    response.removeHeader?.(name);
-  }
-}
-
-function hostOf({ headers }: NodeRequest): string {
-  return String(headers[":authority"] ?? headers["host"] ?? "");
-}
-
-/** Variables, and where each of them is set. */
-interface LocatedVariables {
-  readonly variables: Environment;
-  /** The path and the line; nothing for a variable of the process's environment. */
-  readonly places: ReadonlyMap<string, string>;
-}
-
-/**
- * Reads the variables of env files, of which the last takes precedence; the environment of the process takes precedence
- * over all of them.
- *
- * @throws {ConfigurationError} If a file cannot be read or is invalid: with its path and the line of each issue.
- */
-async function readVariables(
-  paths: readonly string[],
-): Promise<LocatedVariables> {
-  const files = await readEnvFiles(paths).catch(rejectWithLinks);
-  const variables: Record<string, string> = {};
-  const places = new Map<string, string>();
-  for (const [index, file] of files.entries()) {
-    Object.assign(variables, file.variables);
-    for (const [name, line] of file.lines) {
-      places.set(name, `${paths[index]}:${line}`);
-    }
-  }
-  const environment = readEnvironment();
-  Object.assign(variables, environment);
-  for (const name of Object.keys(environment)) places.delete(name);
-  return { variables, places };
-}
-
-/** Terminals and editors open `path:line` at a click if it is not within quotes. */
-function rejectWithLinks(error: unknown): never {
-  if (!(error instanceof ConfigurationError)) throw error;
-  const issues = error.issues.map((issue) => issue.replace(/^"(.*?)":/, "$1:"));
-  throw new ConfigurationError(issues, { cause: error });
-}
-
-async function readManifestFile(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if ((error as { code?: string }).code !== "ENOENT") throw error;
-    throw new Error(`${path}: expected the manifest, or no option "manifest"`);
+    this.#config.logger.info(message, { timestamp: true });
   }
 }
 
@@ -304,20 +146,24 @@ async function readManifestFile(path: string): Promise<string> {
  * log, which `createLog()` would write at any level.
  */
 function viteLog(logger: ViteLogger): Log {
-  function write(line: string): void {
-    const [, level, message] = /^\S+ (\S+) +(.*)$/s.exec(line) ?? [];
-    const text = `[rep] ${message}`;
-    if (level === "ERROR") logger.error(text, { timestamp: true });
-    else logger.warn(text, { timestamp: true });
-  }
-  const log = createLog({ format: "text", level: "warn", write });
+  const warnings = textLog((line) => logger.warn(line, { timestamp: true }));
+  const errors = textLog((line) => logger.error(line, { timestamp: true }));
   return {
-    ...silentLog,
+    debug() {},
+    info() {},
     warn(event, fields) {
-      if (event !== "rep.start.warning") log.warn(event, fields);
+      if (event !== "rep.start.warning") warnings.warn(event, fields);
     },
     error(event, fields) {
-      if (event !== "rep.config.rejected") log.error(event, fields);
+      if (event !== "rep.config.rejected") errors.error(event, fields);
     },
   };
+}
+
+/** Writes events without the time and the level, which Vite adds itself. */
+function textLog(print: (line: string) => void): Log {
+  function write(line: string): void {
+    print(`[rep] ${line.replace(/^\S+ \S+ +/, "")}`);
+  }
+  return createLog({ format: "text", level: "warn", write });
 }

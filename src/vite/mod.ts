@@ -21,13 +21,17 @@ import {
 import { DevGateway } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
+import {
+  type ProjectPaths,
+  type RepOptions,
+  resolvePaths,
+} from "./project_files.ts";
 import type {
   ViteConfig,
   ViteDevServer,
   ViteOutput,
   VitePreviewServer,
   ViteUserConfig,
-  ViteWebSocket,
 } from "./vite.ts";
 
 export type {
@@ -41,24 +45,13 @@ export type {
   ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
+export type { RepOptions } from "./project_files.ts";
 export type {
   NodeHandler,
   NodeNext,
   NodeRequest,
   NodeResponse,
 } from "../http/node_handler.ts";
-
-/** Options of {@linkcode rep}. Paths are relative to the root of the project. */
-export interface RepOptions {
-  /** The manifest, such as `.rep.yaml`. @default {none} */
-  manifest?: string;
-  /** The env file, or several of them, of which the last takes precedence. @default {none} */
-  envFile?: string | readonly string[];
-  /** Where the types of the variables are written, if there is a manifest; `false` writes none. @default {"src/rep.d.ts"} */
-  types?: string | false;
-  /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
-  lint?: boolean;
-}
 
 /** A plugin, in the shape that Vite expects. */
 export interface RepPlugin {
@@ -97,63 +90,36 @@ export interface RepPlugin {
  *
  * @throws {Error} If Node.js is too old.
  */
-export function rep(
-  { manifest, envFile = [], types = "src/rep.d.ts", lint = true }: RepOptions =
-    {},
-): RepPlugin {
+export function rep(options: RepOptions = {}): RepPlugin {
   requireRuntime();
-  const envFiles = [envFile].flat();
-  const files = manifest === undefined ? envFiles : [...envFiles, manifest];
+  const { lint = true } = options;
   let config: ViteConfig;
+  let paths: ProjectPaths;
   let gateway: DevGateway | undefined;
-
-  /** Returns the absolute paths of all files that the plugin reads. */
-  function pathsIn(root: string): string[] {
-    return files.map((path) => resolve(root, path));
-  }
-
-  async function startGateway(
-    config: ViteConfig,
-    allowedHosts: readonly string[] | true | undefined,
-    pages: ViteWebSocket | undefined,
-  ): Promise<DevGateway> {
-    const { root } = config;
-    return await DevGateway.start({
-      config,
-      manifest: manifest === undefined ? undefined : resolve(root, manifest),
-      envFiles: envFiles.map((path) => resolve(root, path)),
-      types: types === false ? undefined : resolve(root, types),
-      allowedHosts,
-      pages,
-    });
-  }
 
   return {
     name: "rep",
     config({ root = "", server }) {
-      const deny = denialsOf(pathsIn(resolve(root)), server?.fs?.deny);
-      return { server: { fs: { deny } } };
+      const { read } = resolvePaths(options, resolve(root));
+      return { server: { fs: { deny: denialsOf(read, server?.fs?.deny) } } };
     },
     configResolved(resolved) {
       config = resolved;
+      paths = resolvePaths(options, config.root);
     },
-    async configureServer({ config, middlewares, ws }) {
-      const { root, publicDir, server } = config;
-      gateway = await startGateway(config, server.allowedHosts, ws);
-      const folders = [root, publicDir];
-      middlewares.use(denyFiles(pathsIn(root), config, folders));
+    async configureServer({ middlewares, ws: pages }) {
+      const { root, publicDir } = config;
+      const { allowedHosts } = config.server;
+      gateway = await DevGateway.start({ config, paths, allowedHosts, pages });
+      middlewares.use(denyFiles(paths.read, config, [root, publicDir]));
       middlewares.use(gateway.handler);
     },
-    async configurePreviewServer({ config, middlewares, httpServer }) {
-      const { root, build, preview } = config;
-      const started = await startGateway(
-        config,
-        preview.allowedHosts,
-        undefined,
-      );
-      const folders = [resolve(root, build.outDir)];
+    async configurePreviewServer({ middlewares, httpServer }) {
+      const folder = resolve(config.root, config.build.outDir);
+      const { allowedHosts } = config.preview;
+      const started = await DevGateway.start({ config, paths, allowedHosts });
       const insert = (page: string) => started.insert(page);
-      middlewares.use(denyFiles(pathsIn(root), config, folders));
+      middlewares.use(denyFiles(paths.read, config, [folder]));
       middlewares.use(started.handler);
       middlewares.use(insertIntoBuiltPages(config, insert));
       httpServer.on("close", () => void started.close());
@@ -165,18 +131,17 @@ export function rep(
     },
     async buildStart() {
       if (config.command !== "build" || !lint) return;
-      await rejectPublicFiles(pathsIn(config.root), config);
+      await rejectPublicFiles(paths.read, config);
     },
     load: {
       order: "pre",
-      handler: (id) => rejectModule(id, pathsIn(config.root), config),
+      handler: (id) => rejectModule(id, paths.read, config),
     },
     generateBundle: {
       order: "post",
       async handler(_options, bundle) {
         if (!lint) return;
-        const paths = envFiles.map((path) => resolve(config.root, path));
-        await rejectSecrets(Object.values(bundle), paths);
+        await rejectSecrets(Object.values(bundle), paths.envFiles);
       },
     },
     async closeBundle() {

@@ -86,8 +86,6 @@ export interface ViteWebSocket {
 
 /** The development server. */
 export interface ViteDevServer {
-  /** Its configuration. */
-  readonly config: ViteConfig;
   /** Its handlers. */
   readonly middlewares: ViteMiddlewares;
   /** The connection to the open pages. */
@@ -96,8 +94,6 @@ export interface ViteDevServer {
 
 /** The preview server. */
 export interface VitePreviewServer {
-  /** Its configuration. */
-  readonly config: ViteConfig;
   /** Its handlers. */
   readonly middlewares: ViteMiddlewares;
   /** The server that listens. */

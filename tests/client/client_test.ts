@@ -1,10 +1,16 @@
+/**
+ * The client of a page, as it is bundled for pages without a bundler. The page, and everything else that a browser has,
+ * is an argument of `createClient()`: its double records what the client does, and a test says what happens to it.
+ */
 import {
   assert,
   assertEquals,
+  assertLessOrEqual,
   assertNotStrictEquals,
   assertRejects,
   assertStrictEquals,
 } from "@std/assert";
+import { encodeBase64 } from "@std/encoding/base64";
 import { CLIENT_BR, CLIENT_GZIP, CLIENT_JS } from "../../src/client/bundle.ts";
 import { type Client, createClient } from "../../src/client/client.ts";
 import {
@@ -23,14 +29,17 @@ const META = {
   hot_reload: "/rep/changes?last_event_id=100",
   ttl: 0,
 };
-const PAYLOAD = {
-  public: { API_URL: "https://api.example.com", EMPTY: "", FLAGS: "a,b" },
-  _meta: META,
-};
-/** The size limits of the client as it is sent: that of REP-RFC-0001 §5.1 for Brotli, which every browser accepts. */
-const MAX_BROTLI_BYTES = 2_048;
-const MAX_GZIP_BYTES = 2_250;
+const VALUES = { API_URL: "https://api.example.com", EMPTY: "", FLAGS: "a,b" };
+const PAYLOAD = { public: VALUES, _meta: META };
 
+/** Returns the text of a page whose metadata differ in these fields; `undefined` leaves one out. */
+function textWith(
+  meta: Partial<Record<keyof typeof META, string | undefined>>,
+) {
+  return JSON.stringify({ ...PAYLOAD, _meta: { ...META, ...meta } });
+}
+
+/** A stream of changes, to which a test says what the browser and the gateway do. */
 class FakeEventSource {
   readyState = 0;
   onopen: (() => void) | null = null;
@@ -41,6 +50,11 @@ class FakeEventSource {
   >();
 
   constructor(readonly url: string) {}
+
+  /** The part of the URL in which the cursor is. */
+  get search(): string {
+    return new URL(this.url).search;
+  }
 
   addEventListener(
     type: string,
@@ -58,66 +72,74 @@ class FakeEventSource {
     this.onopen?.();
   }
 
-  fail(readyState: number) {
-    this.readyState = readyState;
+  /** The browser reconnects by itself. */
+  reconnect() {
+    this.readyState = 0;
     this.onerror?.();
   }
 
-  send(
-    type: "update" | "delete",
-    data: Record<string, string>,
-    lastEventId: string,
-  ) {
-    const event = new MessageEvent(`rep:config:${type}`, {
+  /** The browser gives up, as after any status but 200. */
+  fail() {
+    this.readyState = 2;
+    this.onerror?.();
+  }
+
+  update(key: string, value: string, lastEventId: string) {
+    this.#send("update", { key, tier: "public", value }, lastEventId);
+  }
+
+  delete(key: string, lastEventId: string, value?: string) {
+    this.#send("delete", { key, tier: "public", value }, lastEventId);
+  }
+
+  #send(kind: string, data: object, lastEventId: string) {
+    const type = `rep:config:${kind}`;
+    const event = new MessageEvent(type, {
       data: JSON.stringify(data),
       lastEventId,
     });
-    this.#listeners.get(event.type)?.(event);
+    this.#listeners.get(type)?.(event);
   }
 }
 
+/** What is special about the page of a test. */
 interface FakePage {
-  /** The text of the element with the payload; `undefined` for a page without it. */
+  /** The text of the element with the payload; `undefined` for a page without it. @default {that of PAYLOAD} */
   text?: string | undefined;
   integrity?: string | null;
-  /** Responds to requests for a session key. */
+  /** Responds to requests for a session key. @default {there is no network} */
   respond?: () => Promise<Response>;
-  crypto?: Browser["crypto"];
+  /** Whether the page has come over plain HTTP, and so has no `crypto.subtle`. */
+  isInsecure?: boolean;
   random?: () => number;
   /** Whether the page starts hidden. */
   hidden?: boolean;
 }
 
-/** Web Crypto, and a function that waits until all hashes are computed and the client has seen them. */
-function recordDigests({ subtle }: Browser["crypto"]) {
+/** `crypto.subtle`, and a function that waits until all hashes are computed and the client has seen them. */
+function recordDigests() {
+  const { subtle } = crypto;
   const digests: Promise<ArrayBuffer>[] = [];
   const digest: SubtleCrypto["digest"] = (algorithm, data) => {
-    const hash = crypto.subtle.digest(algorithm, data);
+    const hash = subtle.digest(algorithm, data);
     digests.push(hash);
     return hash;
   };
-  const importKey = crypto.subtle.importKey.bind(
-    crypto.subtle,
-  ) as SubtleCrypto["importKey"];
-  const decrypt: SubtleCrypto["decrypt"] = (...args) =>
-    crypto.subtle.decrypt(...args);
-  const hashed = async () => {
-    await Promise.all(digests);
-    await new Promise((resolve) => setTimeout(resolve)); // after the promise reactions of the client
-  };
   return {
-    crypto: subtle ? { subtle: { decrypt, digest, importKey } } : {},
-    hashed,
+    subtle: {
+      decrypt: subtle.decrypt.bind(subtle),
+      importKey: subtle.importKey.bind(subtle) as SubtleCrypto["importKey"],
+      digest,
+    },
+    async hashed() {
+      await Promise.all(digests);
+      await macrotask(); // after the promise reactions of the client
+    },
   };
 }
 
 /** Creates a page and its client, and records the effects of the client. */
 function open(page: FakePage = {}) {
-  const {
-    respond = () => Promise.reject(new TypeError("no network")),
-    crypto: ownCrypto = crypto,
-  } = page;
-  const { integrity = null, random = () => 0.5, hidden = false } = page;
   const text = "text" in page ? page.text : JSON.stringify(PAYLOAD);
   const sources: FakeEventSource[] = [];
   const requests: string[] = [];
@@ -127,41 +149,41 @@ function open(page: FakePage = {}) {
   const listeners = new Map<string, () => void>();
   const element = {
     textContent: text ?? null,
-    getAttribute: (name: string) =>
-      name === "data-rep-integrity" ? integrity : null,
+    getAttribute(name: string) {
+      return name === "data-rep-integrity" ? page.integrity ?? null : null;
+    },
   };
-  const { crypto: recorded, hashed } = recordDigests(ownCrypto);
   const document = {
-    hidden,
-    getElementById: (id: string) =>
-      id === "__rep__" && text !== undefined ? element : null,
-  };
-  const environment: Browser = {
-    document,
-    EventSource: class extends FakeEventSource {
-      constructor(url: string) {
-        super(resolve(url));
-        sources.push(this);
-      }
+    hidden: page.hidden ?? false,
+    getElementById(id: string) {
+      return id === "__rep__" && text !== undefined ? element : null;
     },
-    crypto: recorded,
-    console: { warn: (message) => warnings.push(message) },
-    Math: { random },
-    reportError: (error) => errors.push(error),
-    location: { origin: "https://app.example.com" },
-    fetch(url) {
-      requests.push(resolve(url));
-      return respond();
-    },
-    addEventListener: (type, listener) => listeners.set(type, listener),
-    setTimeout: (callback, ms) => timers.push({ callback, ms }),
   };
-  const client = createClient(environment);
-  const dispatch = (type: PageEvent) => listeners.get(type)?.();
-  const setHidden = (hidden: boolean) => {
-    document.hidden = hidden;
-    dispatch("visibilitychange");
-  };
+  class EventSource extends FakeEventSource {
+    constructor(url: string) {
+      super(resolve(url));
+      sources.push(this);
+    }
+  }
+  const { subtle, hashed } = recordDigests();
+  const noNetwork = () => Promise.reject(new TypeError("no network"));
+  const client = createClient(
+    {
+      document,
+      EventSource,
+      crypto: page.isInsecure ? {} : { subtle },
+      console: { warn: (message) => warnings.push(message) },
+      Math: { random: page.random ?? (() => 0.5) },
+      reportError: (error) => errors.push(error),
+      location: { origin: "https://app.example.com" },
+      fetch(url) {
+        requests.push(resolve(url));
+        return (page.respond ?? noNetwork)();
+      },
+      addEventListener: (type, listener) => listeners.set(type, listener),
+      setTimeout: (callback, ms) => timers.push({ callback, ms }),
+    } satisfies Browser,
+  );
   return {
     client,
     sources,
@@ -169,10 +191,33 @@ function open(page: FakePage = {}) {
     warnings,
     errors,
     timers,
-    dispatch,
-    setHidden,
     hashed,
+    dispatch(type: PageEvent) {
+      listeners.get(type)?.();
+    },
+    setHidden(hidden: boolean) {
+      document.hidden = hidden;
+      listeners.get("visibilitychange")?.();
+    },
+    /** Runs all timers that the client has set. */
+    runTimers() {
+      for (const { callback } of timers) callback();
+    },
+    /** Waits until the client sets a timer, and runs it. */
+    async runNextTimer() {
+      while (timers.length === 0) await macrotask();
+      timers[0]?.callback();
+    },
   };
+}
+
+/** Opens a page with a subscriber, and so with a stream. */
+function subscribe(page: FakePage = {}) {
+  const opened = open(page);
+  const changes: (string | undefined)[][] = [];
+  const stop = opened.client.onAnyChange((...change) => changes.push(change));
+  const [source] = opened.sources;
+  return { ...opened, source: source!, changes, stop };
 }
 
 /** Resolves a URL as browsers do, in a page with a `<base>` element that names another origin. */
@@ -180,15 +225,8 @@ function resolve(url: string): string {
   return new URL(url, "https://evil.example/base/").href;
 }
 
-/** Subscribes to all changes and records them. */
-function recordChanges({ onAnyChange }: Client) {
-  const changes: (string | undefined)[][] = [];
-  const stop = onAnyChange((...change) => changes.push(change));
-  return { changes, stop };
-}
-
-function toBase64(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes));
+function macrotask(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
 }
 
 /** Encrypts like the gateway, and returns the text of the page and the responder of the session key endpoint. */
@@ -201,35 +239,56 @@ async function encrypt(
   const key = await crypto.subtle.importKey("raw", rawKey, "AES-GCM", false, [
     "encrypt",
   ]);
-  const encoder = new TextEncoder();
-  const algorithm = {
-    name: "AES-GCM",
-    iv,
-    additionalData: encoder.encode(additionalText),
-  };
+  const additionalData = new TextEncoder().encode(additionalText);
   const ciphertext = await crypto.subtle.encrypt(
-    algorithm,
+    { name: "AES-GCM", iv, additionalData },
     key,
-    encoder.encode(JSON.stringify(sensitive)),
+    new TextEncoder().encode(JSON.stringify(sensitive)),
   );
-  const blob = toBase64(new Uint8Array([...iv, ...new Uint8Array(ciphertext)]));
+  const blob = new Uint8Array([...iv, ...new Uint8Array(ciphertext)]);
   const sessionKey = {
-    key: toBase64(rawKey),
+    key: encodeBase64(rawKey),
     expires_at: "2026-02-18T14:30:30.000Z",
   };
   return {
-    text: JSON.stringify({ ...PAYLOAD, sensitive: blob }),
+    text: JSON.stringify({ ...PAYLOAD, sensitive: encodeBase64(blob) }),
     respond: () => Promise.resolve(Response.json(sessionKey)),
   };
 }
 
-async function computeIntegrity(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest(
-    "SHA-256",
-    new TextEncoder().encode(text),
-  );
-  return `sha256-${toBase64(new Uint8Array(digest))}`;
+/** Responds with a status, as often as it is asked. */
+function respondWith(status: number, headers: HeadersInit = {}) {
+  return () => Promise.resolve(new Response(null, { status, headers }));
 }
+
+/** Responds once with each of these, in this order. */
+function inTurns(...responders: (() => Promise<Response>)[]) {
+  return () =>
+    responders.shift()?.() ?? Promise.reject(new Error("one request too many"));
+}
+
+async function rejectionOf({ client }: { client: Client }, name: string) {
+  return await assertRejects(() => client.getSecure(name), REPError);
+}
+
+async function integrityOf(text: string): Promise<string> {
+  const bytes = new TextEncoder().encode(text);
+  const digest = await crypto.subtle.digest("SHA-256", bytes);
+  return `sha256-${encodeBase64(digest)}`;
+}
+
+async function assertUnavailable(client: Client) {
+  assertEquals(client.get("API_URL"), undefined);
+  assertEquals(client.get("API_URL", "default"), "default");
+  assertEquals({ ...client.getAll() }, {});
+  assertEquals(client.verify(), false);
+  assertEquals(client.meta(), null);
+  assertEquals(client.status(), { state: "closed", lastEventId: null });
+  const { message } = await rejectionOf({ client }, "TOKEN");
+  assertEquals(message, 'Cannot find "TOKEN" among the SENSITIVE variables');
+}
+
+// The page.
 
 Deno.test("createClient() makes no network requests", async () => {
   const { client, sources, requests } = open(await encrypt({ TOKEN: "t" }));
@@ -239,7 +298,28 @@ Deno.test("createClient() makes no network requests", async () => {
   client.meta();
   client.status();
   client.onStatus(() => {});
-  assertEquals({ sources, requests }, { sources: [], requests: [] });
+  assertEquals([sources, requests], [[], []]);
+});
+
+Deno.test("createClient() returns an unavailable client for a page without a payload", async () => {
+  const page = open({ text: undefined });
+  await assertUnavailable(page.client);
+  page.client.onChange("API_URL", () => {})();
+  assertEquals([page.errors, page.requests, page.sources], [[], [], []]);
+  assertEquals(page.warnings, ["[REP] Hot reload is not available"]);
+});
+
+Deno.test("createClient() reports a malformed payload and ignores it", async () => {
+  const withoutMeta = JSON.stringify({ public: {} });
+  const withoutPublic = JSON.stringify({ _meta: META });
+  const withoutUrl = textWith({ hot_reload: "https://[" });
+  const malformed = [withoutMeta, withoutPublic, withoutUrl];
+  for (const text of ["", "{", "null", "3", ...malformed]) {
+    const { client, errors } = open({ text });
+    await assertUnavailable(client);
+    const message = "REPError: Cannot read the page's configuration";
+    assertEquals(errors.map(String), [message], text);
+  }
 });
 
 Deno.test("get() returns the value, else the default, else undefined", () => {
@@ -253,27 +333,20 @@ Deno.test("get() returns the value, else the default, else undefined", () => {
 
 Deno.test("get() and getAll() do not find properties that all objects have", () => {
   const { get, getAll } = open().client;
-  for (
-    const name of ["toString", "constructor", "hasOwnProperty", "__proto__"]
-  ) {
+  const inherited = ["toString", "constructor", "hasOwnProperty", "__proto__"];
+  for (const name of inherited) {
     assertEquals([get(name), getAll()[name]], [undefined, undefined], name);
   }
 });
 
 Deno.test("get() accepts __proto__ as a name", () => {
-  const text = `{"public":{"__proto__":"own","A":"1"},"_meta":${
-    JSON.stringify(META)
-  }}`;
-  const { client: { get, getAll, onAnyChange }, sources } = open({ text });
-  assertEquals(get("__proto__"), "own");
-  onAnyChange(() => {});
-  sources[0]?.send("update", {
-    key: "__proto__",
-    tier: "public",
-    value: "changed",
-  }, "101");
-  sources[0]?.send("update", { key: "B", tier: "public", value: "2" }, "102");
-  assertEquals(Object.entries(getAll()), [
+  const meta = JSON.stringify(META);
+  const text = `{"public":{"__proto__":"own","A":"1"},"_meta":${meta}}`;
+  const { client, source } = subscribe({ text });
+  assertEquals(client.get("__proto__"), "own");
+  source.update("__proto__", "changed", "101");
+  source.update("B", "2", "102");
+  assertEquals(Object.entries(client.getAll()), [
     ["__proto__", "changed"],
     ["A", "1"],
     ["B", "2"],
@@ -281,313 +354,174 @@ Deno.test("get() accepts __proto__ as a name", () => {
 });
 
 Deno.test("getAll() returns a frozen object, which a change replaces", () => {
-  const { client: { getAll, onAnyChange }, sources } = open();
+  const { client: { getAll }, source } = subscribe();
   const before = getAll();
-  assertEquals({ ...before }, { ...PAYLOAD.public } as Record<string, string>);
   assert(Object.isFrozen(before));
   assertStrictEquals(getAll(), before);
-  onAnyChange(() => {});
-  sources[0]?.send(
-    "update",
-    { key: "FLAGS", tier: "public", value: "c" },
-    "101",
-  );
+  source.update("FLAGS", "c", "101");
   assertNotStrictEquals(getAll(), before);
-  assertEquals({ ...before }, { ...PAYLOAD.public } as Record<string, string>);
-  assertEquals({ ...getAll() }, { ...PAYLOAD.public, FLAGS: "c" });
+  assertEquals({ ...before }, VALUES);
+  assertEquals({ ...getAll() }, { ...VALUES, FLAGS: "c" });
   assert(Object.isFrozen(getAll()));
 });
 
 Deno.test("meta() describes the current configuration", async () => {
-  const { client, sources } = open(await encrypt({ TOKEN: "t" }));
+  const { client, source } = subscribe(await encrypt({ TOKEN: "t" }));
   const meta = {
     version: "0.1.0",
-    injectedAt: new Date("2026-02-18T14:30:00.000Z"),
+    injectedAt: new Date(META.injected_at),
     integrityValid: true,
     publicCount: 3,
     sensitiveAvailable: true,
     hotReloadAvailable: true,
   };
   assertEquals(client.meta(), meta);
-  client.onAnyChange(() => {});
-  sources[0]?.send("delete", { key: "FLAGS", tier: "public" }, "101");
+  source.delete("FLAGS", "101");
   assertEquals(client.meta(), { ...meta, publicCount: 2 });
 });
 
 Deno.test("meta() reports missing features of a page", () => {
-  const { hot_reload: _, key_endpoint: __, ...rest } = META;
   const { client } = open({
-    text: JSON.stringify({ public: {}, _meta: rest }),
+    text: textWith({ hot_reload: undefined, key_endpoint: undefined }),
   });
-  assertEquals(client.meta(), {
-    version: "0.1.0",
-    injectedAt: new Date("2026-02-18T14:30:00.000Z"),
-    integrityValid: true,
-    publicCount: 0,
-    sensitiveAvailable: false,
-    hotReloadAvailable: false,
-  });
-});
-
-async function assertUnavailable(client: Client) {
-  assertEquals(client.get("API_URL"), undefined);
-  assertEquals(client.get("API_URL", "default"), "default");
-  assertEquals({ ...client.getAll() }, {});
-  assertEquals(client.verify(), false);
-  assertEquals(client.meta(), null);
-  assertEquals(client.status(), { state: "closed", lastEventId: null });
-  await assertRejects(
-    () => client.getSecure("TOKEN"),
-    REPError,
-    'Cannot find "TOKEN"',
-  );
-}
-
-Deno.test("createClient() returns an unavailable client for a page without a payload", async () => {
-  const { client, errors, requests, sources, warnings } = open({
-    text: undefined,
-  });
-  await assertUnavailable(client);
-  client.onChange("API_URL", () => {})();
-  assertEquals({ errors, requests, sources }, {
-    errors: [],
-    requests: [],
-    sources: [],
-  });
-  assertEquals(warnings, ["[REP] Hot reload is not available"]);
-});
-
-Deno.test("createClient() reports a malformed payload and ignores it", async () => {
-  const withoutMeta = JSON.stringify({ public: {} });
-  const withoutPublic = JSON.stringify({ _meta: META });
-  const withoutUrl = JSON.stringify({
-    public: {},
-    _meta: { ...META, hot_reload: "https://[" },
-  });
-  for (
-    const text of ["", "{", "null", "3", withoutMeta, withoutPublic, withoutUrl]
-  ) {
-    const { client, errors } = open({ text });
-    await assertUnavailable(client);
-    assertEquals(errors.map(String), [
-      "REPError: Cannot read the page's configuration",
-    ], text);
-  }
+  const { sensitiveAvailable, hotReloadAvailable } = client.meta() ?? {};
+  assertEquals([sensitiveAvailable, hotReloadAvailable], [false, false]);
 });
 
 Deno.test("verify() returns true if the hash of the text is correct", async () => {
   const text = JSON.stringify({ ...PAYLOAD, public: { NAME: "Zoë \\u003c" } });
-  const { client, errors, hashed } = open({
-    text,
-    integrity: await computeIntegrity(text),
-  });
-  assertEquals(client.verify(), true);
-  await hashed();
-  assertEquals([client.verify(), client.meta()?.integrityValid, errors], [
-    true,
-    true,
-    [],
-  ]);
+  const page = open({ text, integrity: await integrityOf(text) });
+  assertEquals(page.client.verify(), true); // before the hash is computed
+  await page.hashed();
+  assertEquals(page.client.verify(), true);
+  assertEquals(page.client.meta()?.integrityValid, true);
+  assertEquals(page.errors, []);
 });
 
 Deno.test("verify() returns false if the hash of the text is incorrect, which is reported", async () => {
   const text = JSON.stringify(PAYLOAD);
-  for (
-    const integrity of [
-      await computeIntegrity(`${text} `),
-      "sha256-",
-      "md5-abc",
-    ]
-  ) {
-    const { client, errors, hashed } = open({ text, integrity });
-    await hashed();
-    assertEquals([client.verify(), client.meta()?.integrityValid], [
-      false,
-      false,
-    ]);
-    assertEquals(errors.map(String), [
+  const ofOtherText = await integrityOf(`${text} `);
+  for (const integrity of [ofOtherText, "sha256-", "md5-abc"]) {
+    const page = open({ text, integrity });
+    await page.hashed();
+    assertEquals(page.client.verify(), false);
+    assertEquals(page.client.meta()?.integrityValid, false);
+    assertEquals(page.errors.map(String), [
       "REPError: Cannot use the page's configuration: its integrity check failed",
     ]);
   }
 });
 
 Deno.test("verify() returns true over plain HTTP", async () => {
-  const { client, errors, hashed } = open({ integrity: "sha256-", crypto: {} });
-  await hashed();
-  assertEquals([client.verify(), errors], [true, []]);
+  const page = open({ integrity: "sha256-", isInsecure: true });
+  await page.hashed();
+  assertEquals([page.client.verify(), page.errors], [true, []]);
 });
 
+// SENSITIVE variables.
+
 Deno.test("getSecure() decrypts the values of the gateway", async () => {
-  const { client, requests } = open(
-    await encrypt({ TOKEN: "s3cret Zoë", EMPTY: "" }),
-  );
+  const values = { TOKEN: "s3cret Zoë", EMPTY: "" };
+  const { client, requests } = open(await encrypt(values));
   assertEquals(await client.getSecure("TOKEN"), "s3cret Zoë");
   assertEquals(await client.getSecure("EMPTY"), "");
   assertEquals(requests, ["https://app.example.com/rep/session-key?kid=7"]);
 });
 
 Deno.test("getSecure() makes one request for all callers", async () => {
-  const { client, requests } = open(await encrypt({ A: "1", B: "2" }));
-  const { getSecure } = client;
-  assertEquals(
-    await Promise.all([getSecure("A"), getSecure("B"), getSecure("A")]),
-    ["1", "2", "1"],
-  );
-  assertEquals(requests.length, 1);
+  const page = open(await encrypt({ A: "1", B: "2" }));
+  const { getSecure } = page.client;
+  const values = [getSecure("A"), getSecure("B"), getSecure("A")];
+  assertEquals(await Promise.all(values), ["1", "2", "1"]);
+  assertEquals(page.requests.length, 1);
 });
 
-Deno.test("getSecure() rejects for a name that is not set", async () => {
-  const { client: { getSecure } } = open(await encrypt({ A: "1" }));
+Deno.test("getSecure() rejects for a name that is not set, and requests no key if nothing is encrypted", async () => {
+  const encrypted = open(await encrypt({ A: "1" }));
+  const plain = open();
   for (const name of ["MISSING", "toString", "__proto__", "API_URL"]) {
-    const error = await assertRejects(() => getSecure(name), REPError);
-    assertEquals(
-      error.message,
-      `Cannot find "${name}" among the SENSITIVE variables`,
-    );
+    const message = `Cannot find "${name}" among the SENSITIVE variables`;
+    assertEquals((await rejectionOf(encrypted, name)).message, message);
+    assertEquals((await rejectionOf(plain, name)).message, message);
   }
-  assertEquals(await getSecure("A"), "1");
-});
-
-Deno.test("getSecure() requests no key if nothing is encrypted", async () => {
-  const { client, requests } = open();
-  for (const name of ["A", "toString"]) {
-    const error = await assertRejects(() => client.getSecure(name), REPError);
-    assertEquals(
-      error.message,
-      `Cannot find "${name}" among the SENSITIVE variables`,
-    );
-  }
-  assertEquals(requests, []);
+  assertEquals(await encrypted.client.getSecure("A"), "1");
+  assertEquals(plain.requests, []);
 });
 
 Deno.test("getSecure() rejects with the status of the rejected key", async () => {
   const { text } = await encrypt({ A: "1" });
-  const messages = { 403: "403", 410: "410, reload the page", 503: "503" };
-  for (const [status, ending] of Object.entries(messages)) {
-    const respond = () =>
-      Promise.resolve(new Response(null, { status: Number(status) }));
-    const error = await assertRejects(
-      () => open({ text, respond }).client.getSecure("A"),
-      REPError,
-    );
-    assertEquals(error.message, `Cannot get the session key: ${ending}`);
+  const endings = { 403: "403", 410: "410, reload the page", 503: "503" };
+  for (const [status, ending] of Object.entries(endings)) {
+    const page = open({ text, respond: respondWith(Number(status)) });
+    const { message } = await rejectionOf(page, "A");
+    assertEquals(message, `Cannot get the session key: ${ending}`);
   }
 });
 
-/** Responds with 429 and then with a key, and runs the client's timer as soon as it is set. */
-async function waitForKey(retryAfter: Record<string, string>) {
-  const { text, respond } = await encrypt({ A: "1" });
-  const answers = [
-    () =>
-      Promise.resolve(new Response(null, { status: 429, headers: retryAfter })),
-    respond,
-  ];
-  const page = open({
-    text,
-    respond: () =>
-      answers.shift()?.() ?? Promise.reject(new Error("a third request")),
-  });
-  const value = page.client.getSecure("A");
-  while (page.timers.length === 0) {
-    await new Promise((resolve) => setTimeout(resolve));
-  }
-  page.timers[0]?.callback();
-  return {
-    value: await value,
-    pauseMs: page.timers.map(({ ms }) => ms),
-    warnings: page.warnings,
-  };
-}
-
 Deno.test("getSecure() waits once as long as a 429 says, at most a minute, and says so", async () => {
-  for (
-    const [retryAfter, seconds] of [["17", 17], ["3600", 60], [
-      "Sun, 06 Nov 1994 08:49:37 GMT",
-      0,
-    ]] as const
-  ) {
-    const { value, pauseMs, warnings } = await waitForKey({
-      "retry-after": retryAfter,
-    });
-    const expected = `[REP] Waiting ${
-      Math.ceil(seconds + 2.5)
-    } s for a session key`;
-    assertEquals([value, pauseMs, warnings], ["1", [(seconds + 2.5) * 1_000], [
-      expected,
-    ]]); // the random part: 0.5 × 5 s
+  const secondsByHeader = {
+    "17": 17,
+    "3600": 60,
+    "Sun, 06 Nov 1994 08:49:37 GMT": 0, // the gateway sends no date
+  };
+  for (const [header, seconds] of Object.entries(secondsByHeader)) {
+    const { text, respond } = await encrypt({ A: "1" });
+    const rejected = respondWith(429, { "retry-after": header });
+    const page = open({ text, respond: inTurns(rejected, respond) });
+    const value = page.client.getSecure("A");
+    await page.runNextTimer();
+    assertEquals(await value, "1");
+    const pause = seconds + 2.5; // the random part: 0.5 × 5 s
+    assertEquals(page.timers.map(({ ms }) => ms), [pause * 1_000]);
+    const warning = `[REP] Waiting ${Math.ceil(pause)} s for a session key`;
+    assertEquals(page.warnings, [warning]);
   }
 });
 
 Deno.test("getSecure() rejects if the second request is too early as well", async () => {
   const { text } = await encrypt({ A: "1" });
-  const { client, timers, requests } = open({
-    text,
-    respond: () => Promise.resolve(new Response(null, { status: 429 })),
-  });
-  const rejection = assertRejects(
-    () => client.getSecure("A"),
-    REPError,
-    "Cannot get the session key: 429",
-  );
-  while (timers.length === 0) {
-    await new Promise((resolve) => setTimeout(resolve));
-  }
-  timers[0]?.callback();
-  await rejection;
-  assertEquals(requests.length, 2);
+  const page = open({ text, respond: respondWith(429) });
+  const rejection = rejectionOf(page, "A");
+  await page.runNextTimer();
+  assertEquals((await rejection).message, "Cannot get the session key: 429");
+  assertEquals(page.requests.length, 2);
 });
 
 Deno.test("getSecure() tries again after a failure", async () => {
   const { text, respond } = await encrypt({ A: "1" });
-  const responders = [
-    () => Promise.resolve(new Response(null, { status: 503 })),
-    respond,
-  ];
-  const { client: { getSecure }, requests } = open({
-    text,
-    respond: () => responders.shift()!(),
-  });
-  const failed = await Promise.allSettled([getSecure("A"), getSecure("A")]);
-  assertEquals(failed.map(({ status }) => status), ["rejected", "rejected"]);
-  assertEquals(await getSecure("A"), "1");
-  assertEquals(requests.length, 2);
+  const page = open({ text, respond: inTurns(respondWith(503), respond) });
+  await Promise.all([rejectionOf(page, "A"), rejectionOf(page, "A")]);
+  assertEquals(await page.client.getSecure("A"), "1");
+  assertEquals(page.requests.length, 2);
 });
 
 Deno.test("getSecure() rejects with the cause of a failure", async () => {
-  const { respond } = await encrypt({ A: "1" });
-  const { text: otherKey } = await encrypt({ A: "1" });
-  const otherIntegrity = await encrypt({ A: "1" }, "hmac-sha256:other");
-  const cases = [
-    { page: { text: otherKey, respond }, cause: "OperationError" },
-    { page: otherIntegrity, cause: "OperationError" },
-    { page: { text: otherKey }, cause: "TypeError" },
-    {
-      page: {
-        text: otherKey,
-        respond: () => Promise.resolve(new Response("<html>")),
-      },
-      cause: "SyntaxError",
-    },
+  const { text, respond } = await encrypt({ A: "1" });
+  const { respond: withOtherKey } = await encrypt({ A: "1" });
+  const withOtherToken = await encrypt({ A: "1" }, "hmac-sha256:other");
+  const withHtml = () => Promise.resolve(new Response("<html>"));
+  const cases: [page: FakePage, cause: string][] = [
+    [{ text, respond: withOtherKey }, "OperationError"],
+    [withOtherToken, "OperationError"],
+    [{ text }, "TypeError"],
+    [{ text, respond: withHtml }, "SyntaxError"],
   ];
-  for (const { page, cause } of cases) {
-    const error = await assertRejects(
-      () => open(page).client.getSecure("A"),
-      REPError,
-    );
+  assertEquals(await open({ text, respond }).client.getSecure("A"), "1");
+  for (const [page, cause] of cases) {
+    const error = await rejectionOf(open(page), "A");
     assertEquals(error.message, "Cannot decrypt the SENSITIVE variables");
     assertEquals((error.cause as Error).name, cause);
   }
 });
 
 Deno.test("getSecure() rejects outside a secure context without requesting a key", async () => {
-  const { client, requests } = open({
-    ...await encrypt({ A: "1" }),
-    crypto: {},
-  });
-  const error = await assertRejects(() => client.getSecure("A"), REPError);
-  assertEquals(error.message, "Cannot decrypt without HTTPS or localhost");
-  assertEquals(requests, []);
+  const page = open({ ...await encrypt({ A: "1" }), isInsecure: true });
+  const { message } = await rejectionOf(page, "A");
+  assertEquals(message, "Cannot decrypt without HTTPS or localhost");
+  assertEquals(page.requests, []);
 });
+
+// Changes.
 
 Deno.test("onChange() opens one stream for all subscribers, at the cursor of the page", () => {
   const { client, sources } = open();
@@ -600,51 +534,32 @@ Deno.test("onChange() opens one stream for all subscribers, at the cursor of the
 });
 
 Deno.test("onChange() is called for its variable, onAnyChange() for all of them", () => {
-  const { client, sources } = open();
-  const { changes } = recordChanges(client);
+  const { client, source, changes } = subscribe();
   const flags: (string | undefined)[][] = [];
   client.onChange("FLAGS", (...change) => flags.push(change));
-  sources[0]?.send(
-    "update",
-    { key: "FLAGS", tier: "public", value: "c" },
-    "101",
-  );
-  sources[0]?.send("update", { key: "NEW", tier: "public", value: "n" }, "102");
-  sources[0]?.send("delete", { key: "FLAGS", tier: "public" }, "103");
-  assertEquals(changes, [["FLAGS", "c", "a,b"], ["NEW", "n", undefined], [
-    "FLAGS",
-    undefined,
-    "c",
-  ]]);
+  source.update("FLAGS", "c", "101");
+  source.update("NEW", "n", "102");
+  source.delete("FLAGS", "103");
+  assertEquals(changes, [
+    ["FLAGS", "c", "a,b"],
+    ["NEW", "n", undefined],
+    ["FLAGS", undefined, "c"],
+  ]);
   assertEquals(flags, [["c", "a,b"], [undefined, "c"]]);
-  assertEquals({ ...client.getAll() }, {
-    API_URL: "https://api.example.com",
-    EMPTY: "",
-    NEW: "n",
-  });
-  assertEquals(client.get("FLAGS", "default"), "default");
+  const { FLAGS: _, ...others } = VALUES;
+  assertEquals({ ...client.getAll() }, { ...others, NEW: "n" });
 });
 
 Deno.test("onAnyChange() is not called for values that do not change", () => {
-  const { client, sources } = open();
-  const { changes } = recordChanges(client);
-  sources[0]?.send(
-    "update",
-    { key: "FLAGS", tier: "public", value: "a,b" },
-    "101",
-  );
-  sources[0]?.send("delete", { key: "toString", tier: "public" }, "102");
+  const { source, changes } = subscribe();
+  source.update("FLAGS", "a,b", "101");
+  source.delete("toString", "102");
   assertEquals(changes, []);
 });
 
 Deno.test("onAnyChange() ignores the value of a delete event", () => {
-  const { client, sources } = open();
-  const { changes } = recordChanges(client);
-  sources[0]?.send(
-    "delete",
-    { key: "FLAGS", tier: "public", value: "" },
-    "101",
-  );
+  const { source, changes } = subscribe();
+  source.delete("FLAGS", "101", "");
   assertEquals(changes, [["FLAGS", undefined, "a,b"]]);
 });
 
@@ -653,28 +568,23 @@ Deno.test("onAnyChange() reports an error of a callback and calls the others", (
   client.onAnyChange(() => {
     throw new Error("mine");
   });
-  const { changes } = recordChanges(client);
-  sources[0]?.send(
-    "update",
-    { key: "FLAGS", tier: "public", value: "c" },
-    "101",
-  );
-  assertEquals(changes, [["FLAGS", "c", "a,b"]]);
-  assertEquals(errors.map(String), ["Error: mine"]);
+  const keys: string[] = [];
+  client.onAnyChange((key) => keys.push(key));
+  sources[0]?.update("FLAGS", "c", "101");
+  assertEquals([keys, errors.map(String)], [["FLAGS"], ["Error: mine"]]);
   assertEquals(client.status().lastEventId, "101");
 });
 
 Deno.test("onAnyChange() calls a callback once per subscription", () => {
   const { client, sources } = open();
-  const values: (string | undefined)[] = [];
-  const callback = (_: string, value: string | undefined) =>
-    void values.push(value);
+  const values: unknown[] = [];
+  const callback = (_: string, value?: string) => void values.push(value);
   const stopFirst = client.onAnyChange(callback);
   client.onAnyChange(callback);
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
+  sources[0]?.update("A", "1", "101");
   stopFirst();
   stopFirst();
-  sources[0]?.send("update", { key: "A", tier: "public", value: "2" }, "102");
+  sources[0]?.update("A", "2", "102");
   assertEquals(values, ["1", "1", "2"]);
 });
 
@@ -683,66 +593,54 @@ Deno.test("onChange() closes the stream with the last subscription, and reopens 
   const stopFirst = client.onChange("A", () => {});
   const stopSecond = client.onChange("B", () => {});
   sources[0]?.succeed();
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
+  sources[0]?.update("A", "1", "101");
   stopFirst();
-  assertEquals(sources.map(({ readyState }) => readyState), [1]);
+  assertEquals(sources[0]?.readyState, 1);
   stopSecond();
-  assertEquals(sources.map(({ readyState }) => readyState), [2]);
+  assertEquals(sources[0]?.readyState, 2);
   stopSecond();
   client.onChange("A", () => {});
-  assertEquals(sources.map(({ url }) => new URL(url).search), [
+  assertEquals(sources.map(({ search }) => search), [
     "?last_event_id=100",
     "?last_event_id=101",
   ]);
 });
 
 Deno.test("onChange() warns without hot reload, and opens no stream", () => {
-  const { hot_reload: _, ...rest } = META;
-  const { client, sources, warnings } = open({
-    text: JSON.stringify({ ...PAYLOAD, _meta: rest }),
-  });
-  client.onChange("A", () => {})();
-  client.onAnyChange(() => {})();
-  assertEquals(sources, []);
-  assertEquals(warnings, [
-    "[REP] Hot reload is not available",
-    "[REP] Hot reload is not available",
-  ]);
+  const page = open({ text: textWith({ hot_reload: undefined }) });
+  page.client.onChange("A", () => {})();
+  page.client.onAnyChange(() => {})();
+  assertEquals(page.sources, []);
+  const warning = "[REP] Hot reload is not available";
+  assertEquals(page.warnings, [warning, warning]);
 });
 
 Deno.test("onChange() works with a gateway whose pages contain no cursor", () => {
-  const text = JSON.stringify({
-    ...PAYLOAD,
-    _meta: { ...META, hot_reload: "/rep/changes?site=a" },
-  });
-  const { client, sources, dispatch } = open({ text });
-  client.onChange("A", () => {});
+  const text = textWith({ hot_reload: "/rep/changes?site=a" });
+  const { client, sources, dispatch } = subscribe({ text });
   assertEquals(client.status().lastEventId, null);
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "");
+  sources[0]?.update("A", "1", "");
   dispatch("online");
-  sources[1]?.send("update", { key: "A", tier: "public", value: "2" }, "101");
+  sources[1]?.update("A", "2", "101");
   dispatch("online");
-  const searches = sources.map(({ url }) => new URL(url).search);
+  const searches = sources.map(({ search }) => search);
   assertEquals(searches, ["?site=a", "?site=a", "?site=a&last_event_id=101"]);
 });
 
+// The stream.
+
 Deno.test("the stream is not reopened while the browser reconnects", () => {
-  const { client, sources, timers } = open();
-  client.onChange("A", () => {});
-  sources[0]?.fail(0);
-  assertEquals([sources.length, timers, client.status().state], [
-    1,
-    [],
-    "connecting",
-  ]);
+  const { client, source, sources, timers } = subscribe();
+  source.reconnect();
+  assertEquals([sources.length, timers], [1, []]);
+  assertEquals(client.status().state, "connecting");
 });
 
 /** Returns the pauses of a stream that never opens. */
 function pausesMs(random: () => number): number[] {
-  const { client, sources, timers } = open({ random });
-  client.onChange("A", () => {});
+  const { sources, timers } = subscribe({ random });
   for (let attempt = 0; attempt < 7; attempt++) {
-    sources.at(-1)?.fail(2);
+    sources.at(-1)?.fail();
     timers.at(-1)?.callback();
   }
   assertEquals(sources.length, 8);
@@ -750,135 +648,102 @@ function pausesMs(random: () => number): number[] {
 }
 
 Deno.test("the stream is reopened with exponential backoff and jitter when the browser does not reconnect", () => {
-  assertEquals(pausesMs(() => 0), [
-    500,
-    1_000,
-    2_000,
-    4_000,
-    8_000,
-    15_000,
-    15_000,
-  ]);
-  assertEquals(pausesMs(() => 1), [
-    1_000,
-    2_000,
-    4_000,
-    8_000,
-    16_000,
-    30_000,
-    30_000,
-  ]);
+  const longest = [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
+  assertEquals(pausesMs(() => 1), longest);
+  assertEquals(pausesMs(() => 0), longest.map((ms) => ms / 2));
 });
 
 Deno.test("the backoff is reset once the stream is open", () => {
-  const { client, sources, timers } = open();
-  client.onChange("A", () => {});
-  sources[0]?.fail(2);
+  const { sources, timers } = subscribe();
+  sources[0]?.fail();
   timers[0]?.callback();
   sources[1]?.succeed();
-  sources[1]?.fail(2);
+  sources[1]?.fail();
   assertEquals(timers.map(({ ms }) => ms), [750, 750]);
 });
 
 Deno.test("the stream resumes at the last id when it is reopened", () => {
-  const { client, sources, timers } = open();
-  client.onChange("A", () => {});
-  sources[0]?.send("delete", { key: "FLAGS", tier: "public" }, "105");
-  sources[0]?.fail(2);
+  const { sources, timers } = subscribe();
+  sources[0]?.delete("FLAGS", "105");
+  sources[0]?.fail();
   timers[0]?.callback();
-  assertEquals(
-    sources[1]?.url,
-    "https://app.example.com/rep/changes?last_event_id=105",
-  );
+  assertEquals(sources[1]?.search, "?last_event_id=105");
 });
 
 Deno.test("the stream is not reopened by an outdated timer", () => {
-  const { client, sources, timers, dispatch } = open();
-  const stop = client.onChange("A", () => {});
-  sources[0]?.fail(2);
+  const { sources, timers, dispatch, stop } = subscribe();
+  sources[0]?.fail();
   dispatch("online");
   timers[0]?.callback();
   assertEquals(sources.length, 2);
-  sources[1]?.fail(2);
+  sources[1]?.fail();
   stop();
   timers[1]?.callback();
   assertEquals(sources.length, 2);
 });
 
 Deno.test("the stream is reopened at once when the network is back", () => {
-  const { client, sources, dispatch } = open();
-  client.onChange("A", () => {});
-  sources[0]?.succeed();
+  const { source, sources, dispatch } = subscribe();
+  source.succeed();
   dispatch("online");
   assertEquals(sources.map(({ readyState }) => readyState), [2, 0]);
 });
 
 Deno.test("the stream is closed for the back/forward cache and resumed after it", () => {
-  const { client, sources, dispatch } = open();
-  client.onChange("A", () => {});
+  const { client, source, sources, dispatch } = subscribe();
   dispatch("pageshow"); // fired for a new page, too
-  sources[0]?.succeed();
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
+  source.succeed();
+  source.update("A", "1", "101");
   dispatch("pagehide");
-  assertEquals([sources[0]?.readyState, client.status().state], [2, "closed"]);
+  assertEquals([source.readyState, client.status().state], [2, "closed"]);
   dispatch("pageshow");
-  assertEquals(sources.map(({ url }) => new URL(url).search), [
+  assertEquals(sources.map(({ search }) => search), [
     "?last_event_id=100",
     "?last_event_id=101",
   ]);
 });
 
 Deno.test("the stream is closed 1.5 s after the page is hidden, and resumed when it is shown", () => {
-  const { client, sources, timers, setHidden } = open();
-  client.onChange("A", () => {});
-  sources[0]?.succeed();
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
+  const { client, source, sources, timers, setHidden } = subscribe();
+  source.succeed();
+  source.update("A", "1", "101");
   setHidden(true);
-  assertEquals([sources[0]?.readyState, timers.map(({ ms }) => ms)], [1, [
-    1_500,
-  ]]);
+  assertEquals([source.readyState, timers[0]?.ms], [1, 1_500]);
   timers[0]?.callback();
-  assertEquals([sources[0]?.readyState, client.status()], [2, {
-    state: "closed",
-    lastEventId: "101",
-  }]);
+  assertEquals(source.readyState, 2);
+  assertEquals(client.status(), { state: "closed", lastEventId: "101" });
   setHidden(false);
   timers[1]?.callback();
-  assertEquals(sources.map(({ url }) => new URL(url).search), [
+  assertEquals(sources.map(({ search }) => search), [
     "?last_event_id=100",
     "?last_event_id=101",
   ]);
 });
 
 Deno.test("the stream stays open if the page is shown again at once", () => {
-  const { client, sources, timers, setHidden } = open();
-  client.onChange("A", () => {});
+  const { sources, setHidden, runTimers } = subscribe();
   setHidden(true);
   setHidden(false);
-  timers.forEach(({ callback }) => callback());
+  runTimers();
   assertEquals(sources.map(({ readyState }) => readyState), [0]);
 });
 
 Deno.test("a page that starts hidden opens its stream when it is shown", () => {
-  const { client, sources, timers, dispatch, setHidden } = open({
-    hidden: true,
-  });
-  client.onChange("A", () => {});
-  dispatch("pageshow");
-  dispatch("online");
-  assertEquals(sources, []);
-  setHidden(false);
-  timers.forEach(({ callback }) => callback());
-  assertEquals(sources.length, 1);
+  const page = subscribe({ hidden: true });
+  page.dispatch("pageshow");
+  page.dispatch("online");
+  assertEquals(page.sources, []);
+  page.setHidden(false);
+  page.runTimers();
+  assertEquals(page.sources.length, 1);
 });
 
 Deno.test("listenInBackground() keeps the stream of a hidden page open", () => {
-  const { client, sources, timers, setHidden } = open({ hidden: true });
-  client.onChange("A", () => {});
-  client.listenInBackground();
-  setHidden(true);
-  timers.forEach(({ callback }) => callback());
-  assertEquals(sources.map(({ readyState }) => readyState), [0]);
+  const page = subscribe({ hidden: true });
+  page.client.listenInBackground();
+  page.setHidden(true);
+  page.runTimers();
+  assertEquals(page.sources.map(({ readyState }) => readyState), [0]);
 });
 
 Deno.test("the stream is not opened by events of the page without subscribers", () => {
@@ -894,34 +759,36 @@ Deno.test("the stream is not opened by events of the page without subscribers", 
 Deno.test("onStatus() is called with the state of the stream until the subscription ends", () => {
   const { client, sources, timers } = open();
   const statuses: string[] = [];
-  const stop = client.onStatus(({ state, lastEventId }) =>
-    statuses.push(`${state} ${lastEventId}`)
-  );
+  const stop = client.onStatus(({ state, lastEventId }) => {
+    statuses.push(`${state} ${lastEventId}`);
+  });
   const unsubscribe = client.onChange("A", () => {});
   sources[0]?.succeed();
-  sources[0]?.send("update", { key: "A", tier: "public", value: "1" }, "101");
-  sources[0]?.fail(2);
+  sources[0]?.update("A", "1", "101");
+  sources[0]?.fail();
   timers[0]?.callback();
   sources[1]?.succeed();
   unsubscribe();
   stop();
   client.onChange("A", () => {});
-  const expected = [
+  assertEquals(statuses, [
     "connecting 100",
     "open 100",
     "open 101",
-    "connecting 101",
-    "connecting 101",
+    "connecting 101", // the pause
+    "connecting 101", // the second attempt
     "open 101",
-  ];
-  assertEquals(statuses, [...expected, "closed 101"]);
+    "closed 101",
+  ]);
 });
+
+// The module, and its bundle.
 
 Deno.test("mod.ts exports the interface of REP's SDK, individually and as one object", () => {
   const { REPError: error, default: byDefault, rep, ...functions } = published;
   assertStrictEquals(byDefault, rep);
   assertStrictEquals(error, REPError);
-  const names = [
+  assertEquals(Object.keys(functions).sort(), [
     "get",
     "getAll",
     "getSecure",
@@ -932,8 +799,7 @@ Deno.test("mod.ts exports the interface of REP's SDK, individually and as one ob
     "onStatus",
     "status",
     "verify",
-  ];
-  assertEquals(Object.keys(functions).sort(), names);
+  ]);
   assertEquals({ ...functions }, { ...rep });
 });
 
@@ -942,36 +808,33 @@ Deno.test("mod.ts exports an unavailable client outside a page", async () => {
 });
 
 Deno.test("CLIENT_JS is the current output of bundle_client.ts", async () => {
-  const hint =
-    "src/client was changed: run `deno run -A tools/bundle_client.ts`";
+  const hint = "run `deno run -A tools/bundle_client.ts`";
   assertEquals(CLIENT_JS, await bundleClient(), hint);
 });
 
 Deno.test("CLIENT_JS is a module with the exports of mod.ts and without imports", async () => {
-  const module = await import(
-    `data:text/javascript,${encodeURIComponent(CLIENT_JS)}`
-  );
+  const url = `data:text/javascript,${encodeURIComponent(CLIENT_JS)}`;
+  const module = await import(url);
   assertEquals(Object.keys(module).sort(), Object.keys(published).sort());
 });
 
+/** The size limits of the client as it is sent: that of REP-RFC-0001 §5.1 for Brotli, which every browser accepts. */
+const MAX_BROTLI_BYTES = 2_048;
+const MAX_GZIP_BYTES = 2_250;
+
 Deno.test("CLIENT_BR and CLIENT_GZIP are CLIENT_JS, within the size limits", async () => {
-  assert(
-    CLIENT_BR.length <= MAX_BROTLI_BYTES,
-    `Brotli has ${CLIENT_BR.length} bytes`,
-  );
-  assert(
-    CLIENT_GZIP.length <= MAX_GZIP_BYTES,
-    `gzip has ${CLIENT_GZIP.length} bytes`,
-  );
-  for (
-    const [bytes, format] of [[CLIENT_BR, "brotli"], [
-      CLIENT_GZIP,
-      "gzip",
-    ]] as const
-  ) {
-    const stream = new Blob([bytes]).stream().pipeThrough(
-      new DecompressionStream(format),
-    );
-    assertEquals(await new Response(stream).text(), CLIENT_JS);
-  }
+  assertEquals(await decompress(CLIENT_BR, "brotli"), CLIENT_JS);
+  assertEquals(await decompress(CLIENT_GZIP, "gzip"), CLIENT_JS);
+  assertLessOrEqual(CLIENT_BR.length, MAX_BROTLI_BYTES);
+  assertLessOrEqual(CLIENT_GZIP.length, MAX_GZIP_BYTES);
 });
+
+async function decompress(
+  bytes: Uint8Array<ArrayBuffer>,
+  format: CompressionFormat,
+): Promise<string> {
+  const decompressed = new Blob([bytes]).stream().pipeThrough(
+    new DecompressionStream(format),
+  );
+  return await new Response(decompressed).text();
+}

@@ -1,8 +1,13 @@
 import { deadline } from "@std/async/deadline";
 import type { SseReader } from "../_sse.ts";
-import { type Check, STANDARD } from "./check.ts";
+import {
+  type Check,
+  expect,
+  expectEqual,
+  Nonconformance,
+  STANDARD,
+} from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
-import { expect, expectEqual, Nonconformance } from "./nonconformance.ts";
 
 /** How long a change may take, which the gateway finds by polling each second. */
 const TIMEOUT_MS = 15_000;

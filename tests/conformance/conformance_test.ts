@@ -1,10 +1,10 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { findFreePort } from "../../tools/free_port.ts";
 import { stdFlags } from "../../tools/std.ts";
 import { ask, CHECKS, type Finding } from "./checks.ts";
 import { VISIBLE_CLAUSES } from "./clauses.ts";
 import { departs, readDocument } from "./document.ts";
-import { format, readRequest } from "./main.ts";
+import { format } from "./main.ts";
 
 /** Windows has no SIGHUP, with which checks reload. */
 const ignore = Deno.build.os === "windows";
@@ -73,46 +73,5 @@ Deno.test("there is one check for each clause that can be seen from outside", ()
   assertEquals(
     CHECKS.map(({ id }) => String(id)).sort(),
     Object.keys(VISIBLE_CLAUSES).sort(),
-  );
-});
-
-Deno.test("readRequest() reads the command after --, and where it listens", () => {
-  const { target, checks } = readRequest([
-    "--",
-    "--url",
-    "http://127.0.0.1:80/",
-    "--only",
-    "4.5",
-    "--",
-    "gate",
-    "--x",
-  ]);
-  assertEquals(target, {
-    command: ["gate", "--x"],
-    url: "http://127.0.0.1",
-    healthUrl: undefined,
-  });
-  assertEquals(checks.map(({ id }) => id), ["4.5"]);
-});
-
-Deno.test("readRequest() rejects a request without a command or URL, and unknown checks", () => {
-  assertThrows(
-    () => readRequest(["--url", "http://127.0.0.1:80"]),
-    TypeError,
-    "expected --url",
-  );
-  assertThrows(() => readRequest(["--", "gate"]), TypeError, "expected --url");
-  const unknown = [
-    "--url",
-    "http://127.0.0.1:80",
-    "--only",
-    "4.5,4.99",
-    "--",
-    "gate",
-  ];
-  assertThrows(
-    () => readRequest(unknown),
-    TypeError,
-    "expected ids of checks, got 4.5,4.99",
   );
 });

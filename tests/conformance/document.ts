@@ -1,4 +1,4 @@
-import { rowsAfter } from "../_named_test.ts";
+import { rowsAfter } from "../_markdown.ts";
 
 /** What docs/conformance.md says of a clause. */
 interface Row {
@@ -29,20 +29,17 @@ export interface ConformanceDocument {
 /** Reads docs/conformance.md. */
 export async function readDocument(): Promise<ConformanceDocument> {
   const text = await Deno.readTextFile("docs/conformance.md");
-  const visible = rowsAfter("Seen from outside", text);
-  const hidden = rowsAfter("Seen by our tests only", text);
-  return {
-    text,
-    visible: visible.map((
-      [id = "", clause = "", here = "", goGateway = ""],
-    ) => ({ id, clause, here, goGateway })),
-    hidden: hidden.map(([id = "", clause = "", here = "", test = ""]) => ({
-      id,
-      clause,
-      here,
-      test,
-    })),
-  };
+  const visible: VisibleRow[] = [];
+  for (const row of rowsAfter("Seen from outside", text)) {
+    const [id = "", clause = "", here = "", goGateway = ""] = row;
+    visible.push({ id, clause, here, goGateway });
+  }
+  const hidden: HiddenRow[] = [];
+  for (const row of rowsAfter("Seen by our tests only", text)) {
+    const [id = "", clause = "", here = "", test = ""] = row;
+    hidden.push({ id, clause, here, test });
+  }
+  return { text, visible, hidden };
 }
 
 /** Whether a row says that this gateway departs from its clause. */

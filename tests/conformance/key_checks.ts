@@ -1,7 +1,14 @@
 import { decodeBase64 } from "@std/encoding/base64";
-import { type Check, PUBLIC, SENSITIVE, SERVER, STANDARD } from "./check.ts";
+import {
+  type Check,
+  expect,
+  expectEqual,
+  PUBLIC,
+  SENSITIVE,
+  SERVER,
+  STANDARD,
+} from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
-import { expect, expectEqual } from "./nonconformance.ts";
 
 const PATH = "/rep/session-key";
 const ALLOWED = "https://app.example";

@@ -1,6 +1,6 @@
 import { join } from "@std/path";
 import { TempDirectory } from "../_temp.ts";
-import { expect } from "./nonconformance.ts";
+import { expect } from "./check.ts";
 import { Subject, TIMEOUT_MS } from "./subject.ts";
 
 /** The gateway that is asked. */
@@ -118,23 +118,23 @@ export class Launcher implements AsyncDisposable {
     return new Subject({ command: args, env, url, timeoutMs });
   }
 
+  /** Returns the variables that set the options. */
   #options({ envFile, manifest, options }: Setup): Record<string, string> {
     const directory = this.#directory!;
-    const all = {
+    const all: Record<string, string> = {
       "mode": "embedded",
       "static-dir": directory.at("site"),
       "port": new URL(this.target.url).port,
-      ...(envFile === undefined ? {} : { "env-file": directory.at("app.env") }),
-      ...(manifest === undefined
-        ? {}
-        : { "manifest": directory.at("rep.yaml") }),
-      ...options,
     };
-    return Object.fromEntries(
-      Object.entries(all).map((
-        [name, value],
-      ) => [variableOf(name), value.replaceAll("{dir}", directory.path)]),
-    );
+    if (envFile !== undefined) all["env-file"] = directory.at("app.env");
+    if (manifest !== undefined) all["manifest"] = directory.at("rep.yaml");
+    Object.assign(all, options);
+    const variables: Record<string, string> = {};
+    for (const [name, value] of Object.entries(all)) {
+      const text = value.replaceAll("{dir}", directory.path);
+      variables[variableOf(name)] = text;
+    }
+    return variables;
   }
 }
 

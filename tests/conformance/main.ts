@@ -16,7 +16,7 @@ const USAGE =
   "expected --url http://127.0.0.1:PORT [--health-url URL] [--only ID,…] -- COMMAND …";
 
 /** @throws {TypeError} If something is missing, or no check has one of the ids. */
-export function readRequest(args: readonly string[]): Request {
+function readRequest(args: readonly string[]): Request {
   const own = args[0] === "--" ? args.slice(1) : args; // deno task passes it on
   const flags = parseArgs([...own], {
     "--": true,

@@ -1,5 +1,5 @@
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
-import { expect, Nonconformance } from "./nonconformance.ts";
+import { expect, Nonconformance } from "./check.ts";
 
 /** What §8.1 calls the payload. Nothing about it is certain before it is checked. */
 export interface Payload {

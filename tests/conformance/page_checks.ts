@@ -1,6 +1,12 @@
-import { type Check, PUBLIC, SENSITIVE, STANDARD } from "./check.ts";
+import {
+  type Check,
+  expect,
+  expectEqual,
+  PUBLIC,
+  SENSITIVE,
+  STANDARD,
+} from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
-import { expect, expectEqual } from "./nonconformance.ts";
 import { decrypt, isInserted, NONCE_BYTES, sriHash } from "./page.ts";
 import type { Subject } from "./subject.ts";
 

@@ -2,7 +2,7 @@ import { deadline } from "@std/async/deadline";
 import { delay } from "@std/async/delay";
 import { TextLineStream } from "../../tools/text_lines.ts";
 import { readSse, type SseReader } from "../_sse.ts";
-import { expect } from "./nonconformance.ts";
+import { expect } from "./check.ts";
 import { type Page, parsePage } from "./page.ts";
 
 /** What a request may have besides its path. */

@@ -1,6 +1,8 @@
 import {
   type Check,
   ENV_FILE,
+  expect,
+  expectEqual,
   IGNORED,
   PUBLIC,
   SENSITIVE,
@@ -8,7 +10,6 @@ import {
   STANDARD,
 } from "./check.ts";
 import type { Launcher, Setup } from "./launcher.ts";
-import { expect, expectEqual } from "./nonconformance.ts";
 import type { Subject } from "./subject.ts";
 
 /** 20 different characters, with which no real token has a valid checksum. */

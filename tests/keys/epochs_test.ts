@@ -7,7 +7,6 @@ import {
 } from "../../src/keys/epochs.ts";
 import { MAX_CLOCK_SKEW_MS } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { encodeHex } from "../_hex.ts";
 import { kidOf } from "../_kid.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
@@ -179,11 +178,11 @@ Deno.test("Epochs.keys() derives both keys from the master key and the kid", asy
   const { kid, sessionKey, integrityKey } = await epochsAt(START).keys(EPOCH);
   assertEquals(kid, KID);
   assertEquals(
-    encodeHex(sessionKey), // rep-blob-encryption-v1
+    sessionKey.toHex(), // rep-blob-encryption-v1
     "cc5ad221f91f3654b9862a2773b3af320ef2dd12f63da68d37277c9a7aec3bbc",
   );
   assertEquals(
-    encodeHex(integrityKey), // rep-integrity-v1
+    integrityKey.toHex(), // rep-integrity-v1
     "3d18fc0340e111df8e54189f64b2bdedec9cb42e986d881551c91f121445b326",
   );
 });
@@ -201,7 +200,7 @@ Deno.test("Epochs.keys() returns different keys for each epoch, none of them the
     other.integrityKey,
     MASTER,
   ];
-  assertEquals(new Set(all.map(encodeHex)).size, 5);
+  assertEquals(new Set(all.map((key) => key.toHex())).size, 5);
 });
 
 Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {

@@ -8,8 +8,7 @@ import {
 import type { Environment } from "../../src/config/variables/tiers.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { seededRandom } from "../../tools/seeded_random.ts";
-import { SeededChoices } from "../_seeded_choices.ts";
+import { SeededChoices, seededRandom } from "../../tools/seeded_random.ts";
 import type { Network } from "./_event_source.ts";
 import type { Process } from "./_process.ts";
 import { Settling } from "./_settling.ts";

@@ -1,172 +1,118 @@
 import { assertEquals } from "@std/assert";
-import { dirname, fromFileUrl, relative, toFileUrl } from "@std/path";
+import { dirname, join } from "@std/path";
 import config from "../../deno.json" with { type: "json" };
-import { OPTION_NAMES } from "../../src/cli/options/option_table.ts";
-import { modulesIn } from "./_modules.ts";
+import { readModules } from "./_sources.ts";
 
-const ROOT = new URL("../../", import.meta.url);
+const IMPORT =
+  /^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm;
 
-/** Returns the paths of the project's own modules that a module imports. */
-async function importsOf(path: string): Promise<string[]> {
-  const text = await Deno.readTextFile(new URL(path, ROOT));
-  const specifiers = [
-    ...text.matchAll(
-      /^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm,
-    ),
-  ];
-  const base = toFileUrl(fromFileUrl(new URL(path, ROOT)));
-  return specifiers.map(([, fixed, dynamic]) =>
-    relative(
-      fromFileUrl(ROOT),
-      fromFileUrl(new URL(fixed ?? dynamic ?? "", base)),
-    )
-  );
+/** What imports what, by path. */
+type Graph = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** Returns every module under a folder, with the project's own modules that it imports. */
+async function importGraph(folder: string): Promise<Graph> {
+  const graph = new Map<string, Set<string>>();
+  for (const [path, text] of await readModules(folder)) {
+    const imports = new Set<string>();
+    for (const [, fixed, dynamic] of text.matchAll(IMPORT)) {
+      imports.add(join(dirname(path), fixed ?? dynamic ?? ""));
+    }
+    graph.set(path, imports);
+  }
+  return graph;
 }
 
-/** Returns every module with its imports. */
-async function importGraph(folder: string): Promise<Map<string, string[]>> {
-  const paths = await modulesIn(folder);
-  return new Map(
-    await Promise.all(
-      paths.map(async (path) => [path, await importsOf(path)] as const),
-    ),
-  );
-}
-
-/** Returns the folder of a module below `src/`; a module directly in `src/` is its own node. */
-function nodeOf(path: string): string {
-  const folder = dirname(path).split("/")[1];
-  return folder ?? path;
+/** Joins all modules that have one name, without what they import from each other. */
+function grouped(graph: Graph, nameOf: (path: string) => string): Graph {
+  const groups = new Map<string, Set<string>>();
+  for (const [path, imports] of graph) {
+    const name = nameOf(path);
+    const others = groups.get(name) ?? new Set();
+    for (const target of imports) others.add(nameOf(target));
+    others.delete(name);
+    groups.set(name, others);
+  }
+  return groups;
 }
 
 /** Returns paths from a node back to itself, if there are any. */
-function cyclesIn(edges: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+function cyclesIn(graph: Graph): string[] {
   const cycles: string[] = [];
   const visited = new Set<string>();
-  const visit = (node: string, path: readonly string[]) => {
+  function visit(node: string, path: readonly string[]): void {
     if (path.includes(node)) {
-      return void cycles.push(
-        [...path.slice(path.indexOf(node)), node].join(" -> "),
-      );
+      const cycle = [...path.slice(path.indexOf(node)), node];
+      cycles.push(cycle.join(" -> "));
+      return;
     }
     if (visited.has(node)) return;
-    for (const next of edges.get(node) ?? []) visit(next, [...path, node]);
+    for (const next of graph.get(node) ?? []) visit(next, [...path, node]);
     visited.add(node);
-  };
-  for (const node of edges.keys()) visit(node, []);
+  }
+  for (const node of graph.keys()) visit(node, []);
   return cycles;
 }
 
-/** Returns which rooms (folders of `src/`, and modules directly in it) import modules of which others. */
-async function roomGraph(): Promise<Map<string, Set<string>>> {
-  const edges = new Map<string, Set<string>>();
-  for (const [path, imports] of await importGraph("src")) {
-    const targets = edges.get(nodeOf(path)) ?? new Set();
-    const others = imports.filter((it) => it.startsWith("src/")).map(nodeOf)
-      .filter((it) => it !== nodeOf(path));
-    edges.set(nodeOf(path), targets.union(new Set(others)));
+/** Returns the modules that import one whose path begins so. */
+function importersOf(prefix: string, graph: Graph): string[] {
+  const importers: string[] = [];
+  for (const [path, imports] of graph) {
+    const isImporter = [...imports].some((it) => it.startsWith(prefix));
+    if (isImporter) importers.push(path);
   }
-  return edges;
+  return importers;
 }
 
-Deno.test("no two folders of src/ import each other, directly or through others", async () => {
-  const edges = await roomGraph();
-  assertEquals(edges.size > 15, true);
-  assertEquals(cyclesIn(edges), []);
+/** Returns the paths of the modules of `src/` whose text matches. */
+async function modulesWith(pattern: RegExp): Promise<string[]> {
+  const modules = [...await readModules("src")];
+  const found = modules.filter(([, text]) => pattern.test(text));
+  return found.map(([path]) => path);
+}
+
+const SOURCES = await importGraph("src");
+
+Deno.test("no two modules of src/ import each other, directly or through others", () => {
+  assertEquals(importersOf("src/values/", SOURCES).length > 10, true);
+  assertEquals(cyclesIn(SOURCES), []);
 });
 
-Deno.test("no two subfolders of src/config/ import each other, directly or through others", async () => {
-  const edges = new Map<string, Set<string>>();
-  for (const [path, imports] of await importGraph("src/config")) {
-    const own: string = dirname(path);
-    const folders: string[] = imports.map(dirname);
-    const targets = folders.filter((folder) =>
-      folder.startsWith("src/config/") && folder !== own
-    );
-    edges.set(own, new Set(targets).union(edges.get(own) ?? new Set()));
-  }
-  assertEquals([...edges.keys()].sort(), [
-    "src/config",
-    "src/config/files",
-    "src/config/stored",
-    "src/config/variables",
-  ]);
-  assertEquals(cyclesIn(edges), []);
+Deno.test("no two folders of src/ import each other, directly or through others", () => {
+  // A module directly in src/ is a node of its own.
+  const roomOf = (path: string) => path.split("/").slice(0, 2).join("/");
+  assertEquals(cyclesIn(grouped(SOURCES, roomOf)), []);
 });
 
-Deno.test("no two modules of src/ import each other, directly or through others", async () => {
-  const edges = new Map(
-    [...await importGraph("src")].map((
-      [path, imports],
-    ) => [path, new Set(imports)]),
-  );
-  assertEquals(cyclesIn(edges), []);
+Deno.test("no two subfolders of src/config/ import each other, directly or through others", () => {
+  assertEquals(cyclesIn(grouped(SOURCES, configFolderOf)), []);
 });
 
-Deno.test("no library module imports the command line", async () => {
-  const library = [...await importGraph("src")].filter(([path]) =>
-    !path.startsWith("src/cli/")
-  );
-  assertEquals(
-    library.filter(([, imports]) =>
-      imports.some((it) => it.startsWith("src/cli/"))
-    ),
-    [],
-  );
-});
+function configFolderOf(path: string): string {
+  return path.startsWith("src/config/") ? dirname(path) : path;
+}
 
-/** A string of TypeScript; what precedes one in a comment is matched with the comment. */
-const STRINGS =
-  /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|\/\/.*|\/\*[^]*?\*\//g;
-
-/** A flag beside the option of the module that it sets, so that users of either know what is meant. */
-const NAMES_BOTH = /\(--[a-z-]+; in the module, [a-zA-Z]+\)/g;
-
-Deno.test("no library module names a flag of the command in a string without the option of the module", async () => {
-  const flag = new RegExp(`--(?:${OPTION_NAMES.join("|")})(?![-\\w])`);
-  const paths = (await modulesIn("src")).filter((path) =>
-    !path.startsWith("src/cli/")
-  );
-  const found = await Promise.all(paths.map(async (path) => {
-    const [...strings] =
-      (await Deno.readTextFile(new URL(path, ROOT))).match(STRINGS) ?? [];
-    const texts = strings.map((text) => text.replaceAll(NAMES_BOTH, ""));
-    return texts.filter((text) => !text.startsWith("/") && flag.test(text))
-      .map((text) => `${path}: ${text}`);
-  }));
-  assertEquals(found.flat(), []);
+Deno.test("no library module imports the command line", () => {
+  const importers = importersOf("src/cli/", SOURCES);
+  assertEquals(importers.filter((path) => !path.startsWith("src/cli/")), []);
 });
 
 Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => {
-  const modules = [
-    ...await importGraph("src"),
-    ...await importGraph("bench"),
-    ...await importGraph("tools"),
-  ];
-  assertEquals(
-    modules.filter(([, imports]) =>
-      imports.some((it) => it.startsWith("tests/"))
-    ),
-    [],
-  );
+  for (const folder of ["src", "bench", "tools"]) {
+    assertEquals(importersOf("tests/", await importGraph(folder)), []);
+  }
 });
 
 Deno.test("deno.json lists npm packages in scopes only: deno task downloads what imports lists before any task", () => {
   const packages: string[] = Object.values(config.imports);
-  assertEquals(
-    packages.filter((specifier) => specifier.startsWith("npm:")),
-    [],
-  );
+  assertEquals(packages.filter((it) => it.startsWith("npm:")), []);
 });
 
 Deno.test("no source names an npm package in an import: Deno would download it for every gateway", async () => {
-  const paths = await modulesIn("src");
-  const texts = await Promise.all(
-    paths.map((path) => Deno.readTextFile(new URL(path, ROOT))),
-  );
   const imported = /^(?!import type ).*(?:\bfrom|\bimport|\bimport\()\s*"npm:/m; // types are not downloaded
-  assertEquals(
-    paths.filter((_, index) => imported.test(texts[index] ?? "")),
-    [],
-  );
+  assertEquals(await modulesWith(imported), []);
+});
+
+Deno.test("nothing in src/ starts a process", async () => {
+  const starts = /Deno\.Command|child_process|Deno\.run\b/;
+  assertEquals(await modulesWith(starts), []);
 });

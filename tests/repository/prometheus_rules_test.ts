@@ -8,6 +8,7 @@ import {
   INSTRUMENTS,
 } from "../../src/observe/instruments.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
+import { rowsAfter } from "../_markdown.ts";
 import { findProgram } from "../../tools/find_program.ts";
 
 interface Rule {
@@ -18,11 +19,6 @@ interface Rule {
     readonly summary: string;
     readonly runbook_url: string;
   };
-}
-
-interface AlertTest {
-  readonly alertname: string;
-  readonly exp_alerts?: readonly unknown[];
 }
 
 const FOLDER = "examples/prometheus";
@@ -53,44 +49,14 @@ Deno.test("every alert queries series that exist, with a severity and a summary"
 });
 
 Deno.test("docs/operations.md says what to do about every alert, and each alert links to it", async () => {
-  const [, section = ""] = (await Deno.readTextFile("docs/operations.md"))
-    .split("\n## Alerts\n");
-  const rows = (section.split("\n## ")[0] ?? "").split("\n").filter((line) =>
-    line.startsWith("| `")
-  );
-  const cells = rows.map((row) =>
-    row.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim())
-  );
-  assertEquals(
-    cells.map(([name = ""]) => name.replaceAll("`", "")).toSorted(),
-    NAMES,
-  );
-  assertEquals(
-    cells.filter(([, when, action = ""]) =>
-      when === "" || !/^[A-Z].*\.$/.test(action)
-    ),
-    [],
-  );
+  const operations = await Deno.readTextFile("docs/operations.md");
+  const rows = rowsAfter("Alerts", operations);
+  const names = rows.map(([name = ""]) => name.replaceAll("`", ""));
+  assertEquals(names.toSorted(), NAMES);
   assertEquals(
     [...new Set(RULES.map((rule) => rule.annotations.runbook_url))],
     ["docs/operations.md#alerts"],
   );
-});
-
-Deno.test("every alert is tested as it fires, and as it does not", async () => {
-  const { tests } = await readYaml<
-    { tests: { alert_rule_test: AlertTest[] }[] }
-  >("rules_test.yaml");
-  const all = tests.flatMap(({ alert_rule_test }) => alert_rule_test);
-  const namesOf = (fires: boolean) =>
-    [
-      ...new Set(
-        all.filter((it) => (it.exp_alerts !== undefined) === fires).map((it) =>
-          it.alertname
-        ),
-      ),
-    ].toSorted();
-  assertEquals([namesOf(true), namesOf(false)], [NAMES, NAMES]);
 });
 
 /** Ends with an error, and what promtool says, unless it accepts its input. */

@@ -2,10 +2,8 @@
 import { assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { OPTIONS } from "../../src/cli/options/option_table.ts";
-import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
-import { setUp } from "../_gateway.ts";
 import { readSse } from "../_sse.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -93,17 +91,6 @@ Deno.test("the first command in README.md serves the example, and the second one
   assertEquals(payload.public.GREETING, "Hello from the gateway");
 });
 
-Deno.test("README.md names one version of Deno and one of the gateway", () => {
-  assertEquals(
-    new Set(README.match(/(?<=deno@|denoland\/deno:)[\d.]+/g)),
-    new Set(["2.9.6"]),
-  );
-  assertEquals(
-    new Set(README.match(/(?<=jsr:@rep\/gateway@)[\d.]+/g)),
-    new Set([config.version]),
-  );
-});
-
 /** Replaces what differs from run to run. */
 function withoutVariables(transcript: string): string {
   return transcript
@@ -148,36 +135,6 @@ Deno.test("the console session in README.md is what the example answers", async 
   const session = codeAfter("Or look at the bytes:").split(/^\$ .*\n/m).slice(1)
     .map((output) => output.trimEnd());
   assertEquals(session.map(withoutVariables), outputs.map(withoutVariables));
-});
-
-/** Requests session keys one after the other, and returns the statuses and the first rejection in the log. */
-async function requestKeys(
-  count: number,
-  headers: HeadersInit,
-): Promise<[number[], unknown]> {
-  await using gateway = await setUp({ REP_SENSITIVE_S: "secret" });
-  const asked = Array.from(
-    { length: count },
-    () => gateway.ask("/rep/session-key", { headers }),
-  );
-  const statuses = (await Promise.all(asked)).map(({ status }) => status);
-  return [
-    statuses,
-    gateway.lines.find(({ msg }) => /rejected|rate_limited/.test(String(msg)))
-      ?.msg,
-  ];
-}
-
-Deno.test("the eleventh key and a foreign origin are rejected, and the log says why, as README.md states", async () => {
-  const [, origin = ""] = /-H 'Origin: (\S+)'/.exec(README) ?? [];
-  assertEquals(await requestKeys(1, { origin }), [
-    [403],
-    "rep.session_key.rejected",
-  ]);
-  assertEquals(await requestKeys(11, {}), [
-    [...Array(10).fill(200), 429],
-    "rep.session_key.rate_limited",
-  ]);
 });
 
 Deno.test("the quick start with Deno in README.md serves a build, and notices a change of the file", async () => {
@@ -266,72 +223,4 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
   );
   await server.logged(({ msg }) => msg === "rep.config.reloaded");
   assertEquals((await payloadAt(server.url)).public, { THEME: "light" });
-});
-
-Deno.test("README.md states the limits of session keys and of streams", () => {
-  assertEquals([
-    /more\s+than\s+(\w+)\s+session\s+keys\s+within\s+a\s+minute/.exec(README)
-      ?.[1],
-  ], ["ten"]);
-  assertEquals(NUMBER_OPTIONS.sessionKeyMaxRate.default, 10);
-  assertEquals(
-    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/.exec(README)?.[1],
-    NUMBER_OPTIONS.maxStreams.default.toLocaleString("en"),
-  );
-});
-
-Deno.test("a fragment has no configuration, and a page none of the caching headers that README.md names", async () => {
-  await using gateway = await setUp({ REP_PUBLIC_A: "1" });
-  const names =
-    /such\s+as\s+`([\w-]+)`\s+and\s+`([\w-]+)`,\s+are\s+removed\s+from\s+HTML/
-      .exec(README)
-      ?.slice(1) ?? [];
-  const headers = {
-    "content-type": "text/html",
-    ...Object.fromEntries(names.map((name) => [name, "1"])),
-  };
-  const html = "<!doctype html><title>app</title>";
-  const inject = (init: RequestInit) =>
-    gateway.gateway.inject(
-      new Response(html, { headers }),
-      new Request("http://gateway.test/", init),
-    );
-  const page = await inject({});
-  assertEquals([names, names.filter((name) => page.headers.has(name))], [[
-    "CDN-Cache-Control",
-    "Expires",
-  ], []]);
-  assertEquals(
-    /no-cache|no-store/.test(page.headers.get("cache-control") ?? ""),
-    true,
-  );
-  assertEquals((await page.text()).includes("__rep__"), true);
-  assertEquals(
-    await (await inject({ headers: { "sec-fetch-dest": "empty" } })).text(),
-    html,
-  );
-});
-
-Deno.test("the pictures in README.md are small", async () => {
-  const pictures = [...README.matchAll(/^!\[[^\]]+\]\((docs\/[^)]+)\)$/gm)].map(
-    ([, path]) => String(path),
-  );
-  const sizes = await Promise.all(
-    pictures.map(async (path) => (await Deno.stat(path)).size),
-  );
-  assertEquals(pictures, [
-    "docs/idea.svg",
-    "docs/live-change.gif",
-    "docs/status.png",
-  ]);
-  assertEquals(sizes.map((size) => size < 600_000), [true, true, true]);
-});
-
-Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {
-  const text = await Deno.readTextFile("docs/development/architecture.md");
-  const paths = [
-    ...text.matchAll(/`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g),
-  ].map(([, path]) => String(path));
-  for (const path of paths) await Deno.stat(path);
-  assertEquals(paths.length > 20, true);
 });

@@ -1,7 +1,7 @@
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Store, Write } from "../../src/store/store.ts";
-import { SeededChoices } from "../_seeded_choices.ts";
+import { SeededChoices } from "../../tools/seeded_random.ts";
 import { VirtualTime } from "../_virtual_time.ts";
 import type { Process } from "./_process.ts";
 

@@ -18,16 +18,27 @@ export const VARIABLES = { REP_PUBLIC_TITLE: "</script>", ...HIDDEN };
 const PAGE =
   "<!doctype html><html><head><title>x</title></head><body>&amp;</body></html>";
 
+/** What a browser sends from a page of the gateway's own origin. */
+const SAME_ORIGIN = { headers: { "sec-fetch-site": "same-origin" } };
+
 /** A gateway whose variables a check sets. */
 export interface Subject {
   readonly gateway: Gateway;
   readonly lines: Record<string, unknown>[];
   /** Sends a request from an address. */
   ask(path: string, init?: RequestInit, hostname?: string): Promise<Response>;
+  /** Sends a request, and returns its status. */
+  statusOf(path: string, init?: RequestInit): Promise<number>;
+  /** Requests a session key from a page of the gateway's own origin. */
+  requestKey(path?: string, hostname?: string): Promise<Response>;
+  /** Opens a stream of changes. */
+  openStream(path?: string, init?: RequestInit): Promise<StreamReader>;
   /** Replaces the variables that are not {@linkcode HIDDEN}, and reloads. */
   set(variables: Record<string, string>): Promise<void>;
   /** Returns a page with the configuration. */
   page(headers?: HeadersInit, init?: ResponseInit): Promise<Response>;
+  /** Returns what such a page contains. */
+  configuration(): Promise<Configuration>;
 }
 
 /** Calls a function with a gateway, and closes it. */
@@ -36,38 +47,58 @@ export async function withGateway(
   use: (subject: Subject) => Promise<void>,
 ): Promise<void> {
   const lines: Record<string, unknown>[] = [];
+  const write = (line: string) => void lines.push(JSON.parse(line));
   let variables: Record<string, string> = VARIABLES;
   const gateway = await createGateway({
     variables: () => variables,
-    log: createLog({
-      write: (line: string) => void lines.push(JSON.parse(line)),
-    }),
+    log: createLog({ write }),
     store: memoryStore(),
     ...options,
   });
-  try {
-    await use({
-      gateway,
-      lines,
-      ask: async (path, init = {}, hostname = "192.0.2.1") =>
-        await gateway.fetch(new Request(ORIGIN + path, init), {
-          remoteAddr: { transport: "tcp", hostname },
-        }),
-      async set(replaced) {
-        variables = { ...HIDDEN, ...replaced };
-        await gateway.reload();
-      },
-      async page(headers = {}, init = {}) {
-        const response = new Response(PAGE, {
-          headers: { "content-type": "text/html" },
-          ...init,
-        });
-        return await gateway.inject(
-          response,
-          new Request(`${ORIGIN}/`, { headers }),
-        );
-      },
+
+  async function ask(
+    path: string,
+    init: RequestInit = {},
+    hostname = "192.0.2.1",
+  ): Promise<Response> {
+    const remoteAddr = { transport: "tcp", hostname } as const;
+    return await gateway.fetch(new Request(ORIGIN + path, init), {
+      remoteAddr,
     });
+  }
+
+  async function page(
+    headers: HeadersInit = {},
+    init: ResponseInit = { headers: { "content-type": "text/html" } },
+  ): Promise<Response> {
+    const request = new Request(`${ORIGIN}/`, { headers });
+    return await gateway.inject(new Response(PAGE, init), request);
+  }
+
+  const subject: Subject = {
+    gateway,
+    lines,
+    ask,
+    page,
+    async statusOf(path, init) {
+      return (await ask(path, init)).status;
+    },
+    requestKey(path = "/rep/session-key", hostname) {
+      return ask(path, SAME_ORIGIN, hostname);
+    },
+    async openStream(path = "/rep/changes", init) {
+      return new StreamReader(await ask(path, init));
+    },
+    async set(replaced) {
+      variables = { ...HIDDEN, ...replaced };
+      await gateway.reload();
+    },
+    async configuration() {
+      return await readConfiguration(await page());
+    },
+  };
+  try {
+    await use(subject);
   } finally {
     await gateway.close();
   }
@@ -90,8 +121,7 @@ export interface Configuration {
   };
 }
 
-/** Reads what a page contains. */
-export async function readConfiguration(
+async function readConfiguration(
   page: Response,
 ): Promise<Configuration> {
   const html = await page.text();
@@ -135,13 +165,7 @@ export class StreamReader {
     const decoder = new TextDecoder();
     while (!pattern.test(this.#text)) {
       const { value, done } = await this.#reader.read();
-      if (done) {
-        throw new Error(
-          `expected ${pattern}, and the stream ended with ${
-            JSON.stringify(this.#text)
-          }`,
-        );
-      }
+      if (done) throw new Error(`expected ${pattern}, got ${this.#text}`);
       this.#text += decoder.decode(value);
     }
     return this.#text;
@@ -157,6 +181,12 @@ export class StreamReader {
         return { type, data: JSON.parse(data), id: Number(id) };
       },
     );
+  }
+
+  /** Returns the values of the first events. */
+  async values(count: number): Promise<unknown[]> {
+    const events = await this.events(count);
+    return events.map(({ data }) => data.value);
   }
 
   /** Reads to the end of the stream. */

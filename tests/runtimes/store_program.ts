@@ -5,13 +5,7 @@
 import { openKv } from "@deno/kv";
 import { createLog, kvStore, openStore, type Store } from "@rep/gateway";
 import process from "node:process";
-import {
-  decrypt,
-  readConfiguration,
-  StreamReader,
-  VARIABLES,
-  withGateway,
-} from "./fixtures.ts";
+import { decrypt, withGateway } from "./fixtures.ts";
 
 const [path = ":memory:"] = process.argv.slice(2);
 const lines: string[] = [];
@@ -25,42 +19,28 @@ async function open(): Promise<Store> {
 
 const first = await open();
 const second = path === ":memory:" ? first : await open(); // each connection to memory has its own
-const sameOrigin = { headers: { "sec-fetch-site": "same-origin" } };
+const options = { hotReload: true, sessionKeyMaxRate: 2 };
 await withGateway(
-  { store: first, hotReload: true, sessionKeyMaxRate: 2 },
-  ({ ask, page, set }) =>
-    withGateway(
-      { store: second, hotReload: true, sessionKeyMaxRate: 2 },
-      async ({ ask: askSecond }) => {
-        const stream = new StreamReader(await askSecond("/rep/changes"));
-        await stream.until(/^id: /m);
-        await set({ ...VARIABLES, REP_PUBLIC_TITLE: "B" });
-        const [event] = await stream.events(1);
-        await stream.close();
-        const configuration = await readConfiguration(await page());
-        const answer = await askSecond(
-          configuration.payload._meta.key_endpoint,
-          sameOrigin,
-        );
-        const decrypted = await decrypt(
-          configuration,
-          (await answer.json()).key,
-        );
-        const statuses = [
-          (await ask("/rep/session-key", sameOrigin)).status,
-          (await ask("/rep/session-key", sameOrigin)).status,
-        ];
-        // deno-lint-ignore no-console -- its result
-        console.log(
-          JSON.stringify({
-            change: event?.data.value,
-            decrypted,
-            statuses,
-            lines,
-          }),
-        );
-      },
-    ),
+  { ...options, store: first },
+  (one) =>
+    withGateway({ ...options, store: second }, async (other) => {
+      const stream = await other.openStream();
+      await stream.until(/^id: /m);
+      await one.set({ REP_PUBLIC_TITLE: "B" });
+      const [change] = await stream.values(1);
+      await stream.close();
+      const page = await one.configuration();
+      const answer = await other.requestKey(page.payload._meta.key_endpoint);
+      const { key } = await answer.json();
+      const decrypted = await decrypt(page, key);
+      const statuses = [
+        (await one.requestKey()).status,
+        (await one.requestKey()).status,
+      ];
+      const result = { change, decrypted, statuses, lines };
+      // deno-lint-ignore no-console -- its result
+      console.log(JSON.stringify(result));
+    }),
 );
 for (const store of new Set([first, second])) store.close();
 // A watch of an embedded database keeps the process, whoever opens it (@deno/kv 0.14).

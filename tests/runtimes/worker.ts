@@ -1,5 +1,6 @@
 /** Runs the checks of workers in one Durable Object, since a gateway with its streams lives longer than a request. */
-import { SUITE } from "./suite.ts";
+import { type Result, resultOf } from "./check.ts";
+import { WORKER_SUITE } from "./suite.ts";
 
 interface Environment {
   readonly CHECKS: {
@@ -11,17 +12,8 @@ interface Environment {
 /** The Durable Object. */
 export class Checks {
   async fetch(): Promise<Response> {
-    const results: { name: string; error: string | null }[] = [];
-    for (const { name, run, notInWorkers } of SUITE) {
-      if (notInWorkers !== undefined) continue;
-      results.push({
-        name,
-        error: await run().then(
-          () => null,
-          (error: Error) => error.stack ?? String(error),
-        ),
-      });
-    }
+    const results: Result[] = [];
+    for (const check of WORKER_SUITE) results.push(await resultOf(check));
     return Response.json(results);
   }
 }

@@ -3,7 +3,7 @@ import { EnvSource } from "../../../src/cli/sources/variable_sources.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { WatchedClock } from "../../_watched_clock.ts";
+import { WatchedClock } from "../../_time.ts";
 
 /** A source at paths, of which the first read is done. */
 async function openSource(...paths: string[]) {

@@ -11,7 +11,7 @@ import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { WatchedClock } from "../../_watched_clock.ts";
+import { WatchedClock } from "../../_time.ts";
 
 function options(some: Partial<SourceOptions>): SourceOptions {
   return {

@@ -11,7 +11,7 @@ import {
 } from "../../../src/cli/sources/triggers.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { WatchedClock } from "../../_watched_clock.ts";
+import { WatchedClock } from "../../_time.ts";
 
 function optionsOf(args: readonly string[]): StartOptions {
   return readOptions({

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { watchPaths } from "../../../src/config/files/watch_paths.ts";
 import { denoFileSystem } from "../../../src/values/local_files.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { WatchedClock } from "../../_watched_clock.ts";
+import { WatchedClock } from "../../_time.ts";
 
 const LOOK_MS = 500;
 const SETTLE_MS = 100;

@@ -1,6 +1,0 @@
-/** Encodes bytes in hexadecimal, as the test vectors of the RFCs are written. */
-export function encodeHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(
-    "",
-  );
-}

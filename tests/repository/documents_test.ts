@@ -1,0 +1,136 @@
+/** Compares the pages, and the files that they quote, with the code. `operations_test.ts` does so for operators' pages. */
+import { assertEquals } from "@std/assert";
+import { MAX_PUBLIC_BYTES } from "../../src/config/variables/snapshot.ts";
+import { NUMBER_OPTIONS } from "../../src/options.ts";
+import { readFigures } from "../../tools/figures.ts";
+import { withOptionTable } from "../../tools/option_table.ts";
+import { PAGES, withResults } from "../../tools/performance.ts";
+import { readResults } from "../../bench/_results.ts";
+import { runCommand } from "../_command.ts";
+import { rowsAfter } from "../_markdown.ts";
+import { HIDDEN_CLAUSES, VISIBLE_CLAUSES } from "../conformance/clauses.ts";
+import { departs, readDocument } from "../conformance/document.ts";
+
+const conformance = await readDocument();
+
+Deno.test("docs/conformance.md has a row for each clause", () => {
+  const clausesOf = (rows: readonly { id: string; clause: string }[]) =>
+    Object.fromEntries(rows.map(({ id, clause }) => [id, clause]));
+  assertEquals(clausesOf(conformance.visible), { ...VISIBLE_CLAUSES });
+  assertEquals(clausesOf(conformance.hidden), { ...HIDDEN_CLAUSES });
+});
+
+Deno.test("docs/conformance.md counts its rows", () => {
+  const { text, visible } = conformance;
+  const conforming = visible.filter((row) => !departs(row));
+  const ofGoGateway = visible.filter(({ goGateway }) => goGateway === "yes");
+  const sentence =
+    /Of (\d+)\s+checks, it passes (\d+), and\s+REP's own in\s+Go (\d+)/;
+  const [, ...counts] = sentence.exec(text) ?? [];
+  assertEquals(counts.map(Number), [
+    visible.length,
+    conforming.length,
+    ofGoGateway.length,
+  ]);
+});
+
+Deno.test("docs/conformance.md and docs/security.md name tests that exist", async () => {
+  const text = await Deno.readTextFile("docs/security.md");
+  const threats = rowsAfter("Threats", text).map(([, , test = ""]) => test);
+  const clauses = conformance.hidden.map(({ test }) => test);
+  const missing: string[] = [];
+  for (const cell of [...threats, ...clauses]) {
+    if (!await namesTest(cell)) missing.push(cell);
+  }
+  assertEquals(missing, []);
+  assertEquals(threats.length > 30, true);
+});
+
+/** Whether a test exists that a cell names by its file and its name. */
+async function namesTest(cell: string): Promise<boolean> {
+  const [, path, name = ""] =
+    /^`(tests\/[\w/]+_test\.ts)`: "([^"]+)"$/.exec(cell) ?? [];
+  if (path === undefined) return false;
+  const definition = new RegExp(
+    `(?:\\b(?:Deno\\.test|testBrowser)\\(\\s*|\\bname:\\s*)"${
+      RegExp.escape(name)
+    }",`,
+  );
+  return definition.test(await Deno.readTextFile(path));
+}
+
+Deno.test("docs/reference.md contains the option table that the code generates", async () => {
+  const reference = await Deno.readTextFile("docs/reference.md");
+  const hint = "run: deno run -A tools/option_table.ts";
+  assertEquals(withOptionTable(reference), reference, hint);
+});
+
+Deno.test("the pages about performance contain the tables that bench/results.json yields", async () => {
+  const results = await readResults();
+  const hint = "run: deno run $(deno run -A tools/std.ts) -A " +
+    "tools/performance.ts";
+  for (const page of PAGES) {
+    const document = await Deno.readTextFile(page);
+    assertEquals(withResults(document, results), document, hint);
+  }
+});
+
+Deno.test("every page states the figures of their sources", async () => {
+  const hint = "run: deno run $(deno run -A tools/std.ts) -A tools/figures.ts";
+  for (const { text, places } of await readFigures()) {
+    for (const [path, place] of places) {
+      const [stated] = place.exec(await Deno.readTextFile(path)) ?? [];
+      assertEquals(stated?.replace(/\s+/, " "), text, `${path}; ${hint}`); // a line may be broken there
+    }
+  }
+});
+
+/** What pages say of limits, and what the code has. */
+const LIMITS: readonly (readonly [string, RegExp, number])[] = [
+  ["docs/variables.md", /may have up to ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
+  [
+    "README.md",
+    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/,
+    NUMBER_OPTIONS.maxStreams.default,
+  ],
+];
+
+Deno.test("docs/variables.md and README.md state the limits that the code has", async () => {
+  for (const [page, statement, limit] of LIMITS) {
+    const [, stated] = statement.exec(await Deno.readTextFile(page)) ?? [];
+    assertEquals(stated, limit.toLocaleString("en"), page);
+  }
+});
+
+Deno.test("docs/development/architecture.md names only files and folders that exist", async () => {
+  const text = await Deno.readTextFile("docs/development/architecture.md");
+  const paths = text.matchAll(
+    /`((?:src|tests|bench|tools|docs|examples)\/[\w./]*)`/g,
+  );
+  for (const [, path = ""] of paths) await Deno.stat(path);
+});
+
+/** The examples whose code a guide shows. */
+const QUOTES = {
+  "docs/vite.md": ["vite-react/vite.config.ts", "vite-react/app.env"],
+  "docs/hono.md": ["hono/configuration.ts"],
+};
+
+Deno.test("the guides contain the code of the examples", async () => {
+  for (const [guide, paths] of Object.entries(QUOTES)) {
+    const text = await Deno.readTextFile(guide);
+    for (const path of paths) {
+      const code = await Deno.readTextFile(`examples/${path}`);
+      assertEquals(text.includes(code), true, path);
+    }
+  }
+});
+
+for (const name of ["service-worker", "vite-react", "vite-vue"]) {
+  Deno.test(`examples/${name}/src/rep.d.ts has the types of its manifest`, async () => {
+    const manifest = `examples/${name}/.rep.yaml`;
+    const { stdout } = await runCommand(["typegen", "--manifest", manifest]);
+    const types = await Deno.readTextFile(`examples/${name}/src/rep.d.ts`);
+    assertEquals(types, stdout);
+  });
+}

@@ -1,0 +1,91 @@
+/** Pages, and the keys that decrypt them. */
+import { check, checkGateway, equal } from "./check.ts";
+import { decrypt, isUnchanged, VARIABLES, withGateway } from "./fixtures.ts";
+
+checkGateway(
+  "inject() adds the configuration, and changes nothing else",
+  {},
+  async ({ configuration }) => {
+    const { rest, payload } = await configuration();
+    equal(isUnchanged(rest), true);
+    equal(payload.public, { TITLE: "</script>" });
+  },
+);
+
+checkGateway(
+  "a page contains neither SERVER values nor readable SENSITIVE ones",
+  {},
+  async ({ page }) => {
+    const html = await (await page()).text();
+    equal(html.includes(VARIABLES.REP_SERVER_SECRET), false);
+    equal(html.includes(VARIABLES.REP_SENSITIVE_TOKEN), false);
+  },
+);
+
+checkGateway(
+  "the integrity of a page is the SHA-256 of the text that a browser sees",
+  {},
+  async ({ configuration }) => {
+    const { text, integrity } = await configuration();
+    const bytes = new TextEncoder().encode(text);
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    equal(integrity, `sha256-${btoa(String.fromCharCode(...hash))}`);
+    equal(text.includes("<"), false);
+  },
+);
+
+checkGateway(
+  "the key that a page names decrypts its SENSITIVE values",
+  {},
+  async ({ requestKey, configuration }) => {
+    const page = await configuration();
+    const response = await requestKey(page.payload._meta.key_endpoint);
+    const { key } = await response.json();
+    equal(await decrypt(page, key), { TOKEN: "t0ken" });
+  },
+);
+
+check(
+  "gateways with one master key decrypt each other's pages, and those with another one do not",
+  async () => {
+    const options = { masterKey: new Uint8Array(32).fill(7) };
+    await withGateway(options, async ({ configuration }) => {
+      const page = await configuration();
+      const endpoint = page.payload._meta.key_endpoint;
+      await withGateway(options, async ({ requestKey }) => {
+        const { key } = await (await requestKey(endpoint)).json();
+        equal(await decrypt(page, key), { TOKEN: "t0ken" });
+      });
+      await withGateway({}, async ({ requestKey }) => {
+        equal((await requestKey(endpoint)).status, 410);
+      });
+    });
+  },
+);
+
+checkGateway(
+  "inject() leaves what is no page as it is",
+  {},
+  async ({ gateway }) => {
+    const response = Response.json({ html: "<head></head>" });
+    equal(await gateway.inject(response) === response, true);
+  },
+);
+
+// Without SENSITIVE variables, with which a page is not stored.
+let title = "A";
+
+checkGateway(
+  "a page that has not changed is 304, and a changed one is not",
+  { variables: () => ({ REP_PUBLIC_TITLE: title }) },
+  async ({ gateway, page }) => {
+    // A page of an application that has a version.
+    const versioned = { headers: { "content-type": "text/html", etag: '"1"' } };
+    const etag = (await page({}, versioned)).headers.get("etag") ?? "none";
+    const conditional = { "if-none-match": etag };
+    equal((await page(conditional, versioned)).status, 304);
+    title = "B";
+    await gateway.reload();
+    equal((await page(conditional, versioned)).status, 200);
+  },
+);

@@ -14,13 +14,10 @@ import {
 } from "../../config/variables/tiers.ts";
 import { scanForSecrets } from "../../config/variables/guardrails.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
-import {
-  type CommandIo,
-  printTable,
-  terminalJson,
-  writeFile,
-} from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_table.ts";
+import { printTable, terminalJson } from "./terminal_text.ts";
+import { writeFile } from "./write_file.ts";
 import {
   DEFAULT_MANIFEST,
   findDefaultManifest,

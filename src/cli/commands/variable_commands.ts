@@ -24,14 +24,14 @@ import { sleep } from "../../values/clock.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/named_files.ts";
 import { storeOfGateway } from "../options/read_start.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_table.ts";
 import {
-  type CommandIo,
   escapeInvisible,
   printTable,
   terminalJson,
   truncate,
-} from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+} from "./terminal_text.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -39,10 +39,10 @@ const OPEN_TIMEOUT_MS = 10_000;
 /** How often a watch looks for new writes. */
 const POLL_MS = 1_000;
 
-/** The commands that use the store. */
-export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
-
-async function set(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function set(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest && await readManifest(line.manifest);
   const warnings = await validateAssignments(values, {
@@ -54,7 +54,10 @@ async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   for (const warning of warnings) io.printError(warning);
 }
 
-async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function unset(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const names = new Set(line.args.map(publicName));
   const writes = await write(
     new Map([...names].map((name) => [name, undefined])),
@@ -65,7 +68,10 @@ async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
 
-async function list(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function list(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
   if (variables.length === 0) {
@@ -77,7 +83,10 @@ async function list(line: CommandArguments, io: CommandIo): Promise<void> {
   printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
 }
 
-async function history(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function history(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const writes = await withStore(
     line,
     io,
@@ -92,7 +101,10 @@ async function history(line: CommandArguments, io: CommandIo): Promise<void> {
   );
 }
 
-async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function watch(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const onChange = (failure?: Error) =>
     io.printError(failure?.message ?? "The store is available again");
   const run = async (store: Store) => {

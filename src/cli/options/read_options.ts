@@ -4,15 +4,13 @@ import type { ManifestSettings } from "../../config/variables/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { redactUrl } from "../../values/urls.ts";
-import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
+import { COMMAND_NAMES, withoutDashes } from "../commands/command_table.ts";
+import type { Option, OptionTable, OptionValues } from "./option_kinds.ts";
 import {
   environmentVariable,
-  type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,
-  type OptionTable,
-  type OptionValues,
   OTHER_OPTIONS,
   type StartOptions,
 } from "./option_table.ts";

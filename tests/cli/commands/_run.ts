@@ -1,5 +1,5 @@
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
-import type { CommandName } from "../../../src/cli/commands/command_names.ts";
+import type { CommandName } from "../../../src/cli/commands/command_table.ts";
 import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";

@@ -3,7 +3,7 @@ import {
   type CommandIo,
   openPersistentStore,
 } from "../../../src/cli/commands/command_io.ts";
-import { commandIn } from "../../../src/cli/commands/command_names.ts";
+import { commandIn } from "../../../src/cli/commands/command_table.ts";
 import { listVariables } from "../../../src/config/stored/stored_variables.ts";
 import { storeOfPort } from "../../../src/store/app_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";

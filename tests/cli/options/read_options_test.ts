@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import type { Option } from "../../../src/cli/options/option_kinds.ts";
 import {
-  type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,

@@ -2,9 +2,10 @@ import { MAX_HISTORY } from "../../config/stored/stored_variables.ts";
 import {
   app,
   integer,
+  optionalInteger,
   type OptionValues,
   paths,
-  port,
+  PORT,
   text,
   toggle,
 } from "../options/option_kinds.ts";
@@ -16,7 +17,10 @@ export const COMMAND_OPTIONS = {
     "Database of the gateway; by default Deno's own for this program",
   ),
   "app": app("Name of the app, if the gateway has one"),
-  "port": port("Port of the gateway, if it has neither --kv nor --app"),
+  "port": integer(
+    PORT,
+    "Port of the gateway, if it has neither --kv nor --app",
+  ),
   "manifest": text("FILE", "Manifest; .rep.yaml by default, except for set"),
   "env-file": paths("PATH", "Env file; of several, the later takes precedence"),
   "strict": toggle("Fail if PUBLIC values look like secrets"),
@@ -26,10 +30,10 @@ export const COMMAND_OPTIONS = {
   "pattern": paths("GLOB", "Check these files only"),
   "exclude": paths("GLOB,…", "Skip these files"),
   "json": toggle("Print JSON"),
-  "if-id": integer(
+  "if-id": optionalInteger(
     { min: 0, max: Number.MAX_SAFE_INTEGER },
-    "Write only if the variable has this id; 0: does not exist",
     "ID",
+    "Write only if the variable has this id; 0: does not exist",
   ),
   "force": toggle("Set values that look like secrets"),
   "limit": integer(

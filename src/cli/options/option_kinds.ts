@@ -39,16 +39,26 @@ const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
 /** A switch: `--name` alone turns it on. */
 export function toggle(help: string): Option<boolean> {
-  const expected = "true or false";
-  return { help, type: "boolean", default: false, expected, parse };
-
-  function parse(text: string): boolean | undefined {
-    if (TRUE.includes(text)) return true;
-    return FALSE.includes(text) ? false : undefined;
-  }
+  return {
+    help,
+    type: "boolean",
+    default: false,
+    expected: "true or false",
+    parse: parseBoolean,
+  };
 }
 
-/** An option whose value is a text, without a default. */
+function parseBoolean(text: string): boolean | undefined {
+  if (TRUE.includes(text)) return true;
+  return FALSE.includes(text) ? false : undefined;
+}
+
+/**
+ * An option whose value is a text, without a default.
+ *
+ * @param expected Description of a valid text.
+ * @param parse Returns `undefined` for an invalid one.
+ */
 export function textual<T>(
   value: string,
   expected: string,
@@ -60,66 +70,72 @@ export function textual<T>(
 
 /** Any text that is not empty. */
 export function text(value: string, help: string): Option<string | undefined> {
-  const parse = (input: string) =>
-    input === "" || input.includes("\0") ? undefined : input;
-  return textual(value, "a non-empty value", parse, help);
+  return textual(value, "a non-empty value", parseText, help);
+}
+
+function parseText(input: string): string | undefined {
+  return input === "" || input.includes("\0") ? undefined : input;
+}
+
+/** An app's name. */
+export function app(help: string): Option<string | undefined> {
+  const parse = (name: string) => isAppName(name) ? name : undefined;
+  return textual("NAME", EXPECTED_APP, parse, help);
 }
 
 /** One of some words. */
-export function choice<const T extends string, const D extends T | undefined>(
+export function choice<const T extends string>(
   values: readonly T[],
-  defaultValue: D,
   help: string,
-): Option<T | D> {
+): Option<T | undefined> {
   const parse = (text: string) => values.find((value) => value === text);
   const expected = `one of ${values.join(", ")}`;
-  const option = textual<T>(values.join("|"), expected, parse, help);
-  return { ...option, default: defaultValue } as Option<T | D>;
+  return textual(values.join("|"), expected, parse, help);
 }
 
 export function duration(range: NumberOption, help: string): Option<number> {
-  const { min, max, step } = range;
-  const steps = step ? ` in steps of ${formatDuration(step)}` : "";
-  const [from, to] = [formatDuration(min), formatDuration(max)];
-  const example = formatDuration(range.default);
-  const expected =
-    `a duration from ${from} to ${to}${steps}, such as ${example}`;
+  const expected = expectedOf("a duration", range, formatDuration);
   const parse = (text: string) => inRange(parseDuration(text), range);
   const option = textual("DURATION", expected, parse, help);
   return withDefault(range.default, option);
 }
 
 export function byteSize(range: NumberOption, help: string): Option<number> {
-  const [from, to] = [formatByteSize(range.min), formatByteSize(range.max)];
-  const example = formatByteSize(range.default);
-  const expected = `a size from ${from} to ${to}, such as ${example}`;
+  const expected = expectedOf("a size", range, formatByteSize);
   const parse = (text: string) => inRange(parseByteSize(text), range);
   const option = textual("SIZE", expected, parse, help);
   return withDefault(range.default, option);
 }
 
-/** An integer. */
-export function integer(range: NumberOption, help: string): Option<number>;
+function expectedOf(
+  what: string,
+  { min, max, step, default: example }: NumberOption,
+  format: (amount: number) => string,
+): string {
+  const steps = step === undefined ? "" : ` in steps of ${format(step)}`;
+  const range = `from ${format(min)} to ${format(max)}${steps}`;
+  return `${what} ${range}, such as ${format(example)}`;
+}
+
+/** The range and the default of a port. */
+export const PORT = { min: 0, max: 65_535, default: 8080 };
+
+export function integer(range: NumberOption, help: string): Option<number> {
+  return withDefault(range.default, optionalInteger(range, "N", help));
+}
+
 /** An integer without a default. */
-export function integer(
+export function optionalInteger(
   range: NumberRange,
+  value: string,
   help: string,
-  value?: string,
-): Option<number | undefined>;
-export function integer(
-  range: NumberRange & { readonly default?: number },
-  help: string,
-  value = "N",
 ): Option<number | undefined> {
-  return {
-    help,
-    type: "number",
-    default: range.default,
-    value,
-    expected: `an integer from ${range.min} to ${range.max}`,
-    parse: (text) =>
-      /^\d{1,16}$/.test(text) ? inRange(Number(text), range) : undefined,
-  };
+  const expected = `an integer from ${range.min} to ${range.max}`;
+  return { help, type: "number", default: undefined, value, expected, parse };
+
+  function parse(text: string): number | undefined {
+    return /^\d{1,16}$/.test(text) ? inRange(Number(text), range) : undefined;
+  }
 }
 
 function inRange(
@@ -155,8 +171,7 @@ export function list(
 
 /** A list of paths or globs. */
 export function paths(value: string, help: string): Option<readonly string[]> {
-  const parsePath = (path: string) => path.includes("\0") ? undefined : path;
-  return list(value, "paths", parsePath, help);
+  return list(value, "paths", parseText, help);
 }
 
 /** The same list, which may be empty: where an empty one is the most restrictive. */
@@ -169,7 +184,7 @@ export function orEmpty(
 }
 
 /** The same option, in upper or lower case. */
-export function ignoringCase<const T>(option: Option<T>): Option<T> {
+export function ignoringCase<T>(option: Option<T>): Option<T> {
   return { ...option, parse: (text) => option.parse(text.toLowerCase()) };
 }
 
@@ -182,22 +197,6 @@ export function withDefault<T>(
 }
 
 /** The same option, which can be set in a manifest as well. */
-export function inManifest<const T>(
-  name: string,
-  option: Option<T>,
-): Option<T> {
+export function inManifest<T>(name: string, option: Option<T>): Option<T> {
   return { ...option, manifest: name };
-}
-
-export const PORTS = { min: 0, max: 65_535 };
-
-/** The gateway's port. */
-export function port(help: string): Option<number> {
-  return integer({ min: PORTS.min, max: PORTS.max, default: 8080 }, help);
-}
-
-/** An app's name. */
-export function app(help: string): Option<string | undefined> {
-  const parse = (name: string) => isAppName(name) ? name : undefined;
-  return textual("NAME", EXPECTED_APP, parse, help);
 }

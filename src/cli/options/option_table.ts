@@ -18,11 +18,11 @@ import {
   inManifest,
   integer,
   list,
+  optionalInteger,
   type OptionValues,
   orEmpty,
   paths,
-  port,
-  PORTS,
+  PORT,
   text,
   textual,
   toggle,
@@ -69,7 +69,6 @@ export const GROUPS = {
   "Content": {
     "mode": choice(
       ["embedded", "proxy"],
-      undefined,
       "Serve --static-dir or --upstream; by default the one that is set",
     ),
     "base-path": withDefault(
@@ -142,10 +141,12 @@ export const GROUPS = {
     ),
     "hot-reload-mode": inManifest(
       "hot_reload_mode",
-      choice(
-        ["signal", "file_watch", "poll"],
+      withDefault(
         "signal",
-        "What triggers a reload; SIGHUP always does",
+        choice(
+          ["signal", "file_watch", "poll"],
+          "What triggers a reload; SIGHUP always does",
+        ),
       ),
     ),
     "watch-path": text(
@@ -163,8 +164,9 @@ export const GROUPS = {
       NUMBER_OPTIONS.maxStreams,
       "Maximum number of open streams; each takes 64 KiB",
     ),
-    "max-streams-per-client": integer(
+    "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,
+      "N",
       "Maximum per client address; by default half of --max-streams",
     ),
     "max-stream-age": duration(
@@ -206,10 +208,11 @@ export const GROUPS = {
     ),
   },
   "Network": {
-    "port": port("Port to listen on; 0 picks a free port"),
+    "port": integer(PORT, "Port to listen on; 0 picks a free port"),
     "hostname": withDefault("0.0.0.0", text("HOST", "Address to listen on")),
-    "health-port": integer(
-      PORTS,
+    "health-port": optionalInteger(
+      PORT,
+      "N",
       "Port for health, probes, metrics and /status; 0 means none",
     ),
     "allowed-hosts": list(
@@ -239,12 +242,17 @@ export const GROUPS = {
   },
   "Log": {
     "access-log": toggle("Log every request"),
-    "log-format": ignoringCase(choice(["json", "text"], "json", "Log format")),
-    "log-level": ignoringCase(choice(
-      ["debug", "info", "warn", "error"],
+    "log-format": withDefault(
+      "json",
+      ignoringCase(choice(["json", "text"], "Log format")),
+    ),
+    "log-level": withDefault(
       "info",
-      "Minimum level to log; issued session keys are always logged",
-    )),
+      ignoringCase(choice(
+        ["debug", "info", "warn", "error"],
+        "Minimum level to log; issued session keys are always logged",
+      )),
+    ),
   },
 };
 

@@ -1,13 +1,40 @@
+// deno-lint-ignore-file no-console -- a function under test replaces console.warn
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
 import {
   isTextLog,
+  logRuntimeWarnings,
   startErrorMessage,
 } from "../../../src/cli/start/start_log.ts";
 import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/values/option_error.ts";
 import { runCommand } from "../../_command.ts";
+import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
+
+Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {
+  const { warn } = console;
+  const { log, lines } = captureLog();
+  try {
+    logRuntimeWarnings(log);
+    console.warn("Deno.serve:", "deprecated");
+    console.warn(
+      "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
+    );
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(
+    lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.runtime.warning",
+        detail: "Deno.serve: deprecated",
+      },
+    ],
+  );
+});
 
 /** Returns the fields of `rep.start.failed` for a manifest with these variables. */
 async function startErrorOf(

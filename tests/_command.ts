@@ -62,9 +62,10 @@ export function runServe(
   ], env);
 }
 
-async function runDeno(
+/** Runs Deno to its end. */
+export async function runDeno(
   args: string[],
-  env: Record<string, string>,
+  env: Record<string, string> = {},
 ): Promise<CommandOutcome> {
   const options = {
     args,

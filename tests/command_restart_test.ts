@@ -115,8 +115,7 @@ Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the pro
       "--hot-reload",
       "--kv",
       ":memory:",
-      "--drain",
-      "2s",
+      "--drain=2s",
     ]);
     const streams = await Promise.all(
       Array.from({ length: 4 }, () => openStream(command)),
@@ -150,7 +149,7 @@ Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the pro
 });
 
 Deno.test("file_watch and poll see a change of the env file without being told", async () => {
-  for (const mode of [["file_watch"], ["poll", "--poll-interval", "1s"]]) {
+  for (const mode of [["file_watch"], ["poll", "--poll-interval=1s"]]) {
     await using directory = await TempDirectory.make();
     const env = directory.at("app.env");
     await Deno.writeTextFile(env, "REP_PUBLIC_A=1\n");
@@ -158,8 +157,7 @@ Deno.test("file_watch and poll see a change of the env file without being told",
       "--hot-reload",
       "--env-file",
       env,
-      "--kv",
-      ":memory:",
+      "--kv=:memory:",
       "--hot-reload-mode",
       ...mode,
     ];
@@ -182,8 +180,7 @@ Deno.test({
     });
     const path = directory.at("app.env");
     await using command = await startCommand([
-      "--kv",
-      ":memory:",
+      "--kv=:memory:",
       "--hot-reload",
       "--env-file",
       path,
@@ -213,8 +210,7 @@ Deno.test("--health-port serves the report there and only there, and nothing els
   await using command = await startCommand([
     "--health-port",
     String(findFreePort()),
-    "--kv",
-    ":memory:",
+    "--kv=:memory:",
   ]);
   const { url } = await command.logged(({ msg, serves }) =>
     msg === "rep.listening" && serves === "health"

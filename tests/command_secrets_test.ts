@@ -105,8 +105,7 @@ Deno.test("values of SENSITIVE and SERVER variables are in no answer, no event, 
     manifest,
     "--kv",
     kv,
-    "--log-level",
-    "debug",
+    "--log-level=debug",
   ].map(
     String,
   );

@@ -70,8 +70,7 @@ function startProxy(
   return startCommand([
     "--upstream",
     upstream.url,
-    "--kv",
-    ":memory:",
+    "--kv=:memory:",
     ...flags,
   ]);
 }
@@ -129,7 +128,7 @@ Deno.test("SIGTERM lets an upload over HTTP/1.1 finish, whose body is still bein
 
 Deno.test("SIGTERM cuts off an upload that does not finish within --drain, and logs it", async () => {
   await using upstream = serveUploads();
-  await using command = await startProxy(upstream, "--drain", "300ms");
+  await using command = await startProxy(upstream, "--drain=300ms");
   using upload = await startUpload(await connect(command));
   await upstream.begun;
   const start = performance.now();
@@ -141,7 +140,7 @@ Deno.test("SIGTERM cuts off an upload that does not finish within --drain, and l
 
 Deno.test("SIGTERM ends a proxied request that does not finish within --drain", async () => {
   await using upstream = startUpstream();
-  await using command = await startProxy(upstream, "--drain", "300ms");
+  await using command = await startProxy(upstream, "--drain=300ms");
   upstream.begin();
   const response = await fetch(`${command.url}/slow`);
   const start = performance.now();
@@ -156,7 +155,7 @@ Deno.test("SIGTERM ends a proxied request that does not finish within --drain", 
 
 Deno.test("SIGTERM leaves a proxied WebSocket open for as long as --drain", async () => {
   await using upstream = startUpstream();
-  await using command = await startProxy(upstream, "--drain", "700ms");
+  await using command = await startProxy(upstream, "--drain=700ms");
   const socket = new WebSocket(command.url.replace("http", "ws"));
   const messages: unknown[] = [];
   const closed = new Promise<CloseEvent>((resolve) =>
@@ -178,8 +177,7 @@ Deno.test("SIGTERM leaves a proxied WebSocket open for as long as --drain", asyn
 
 Deno.test("--stop-delay serves everything while health answers 503 stopping", async () => {
   await using command = await startCommand([
-    "--stop-delay",
-    "800ms",
+    "--stop-delay=800ms",
     "--hot-reload",
     "--kv",
     ":memory:",
@@ -205,10 +203,8 @@ Deno.test("--stop-delay serves everything while health answers 503 stopping", as
 
 Deno.test("a second signal exits at once, with code 1", async () => {
   await using command = await startCommand([
-    "--stop-delay",
-    "1m",
-    "--kv",
-    ":memory:",
+    "--stop-delay=1m",
+    "--kv=:memory:",
   ]);
   command.signal("SIGTERM");
   await stopping(command);
@@ -233,8 +229,7 @@ for (const target of ["app.env", "."]) {
         directory.at(target),
         "--env-file",
         directory.at("app.env"),
-        "--kv",
-        ":memory:",
+        "--kv=:memory:",
       ]);
       for (const name of ["pipe", "REP_PUBLIC_PIPE"]) {
         const args = [directory.at(name)];

@@ -47,8 +47,7 @@ async function startLiveReplica(): Promise<LiveReplica> {
     port: new URL(live.url).port,
     startOther: (...flags) =>
       runCommand([
-        "--hostname",
-        "127.0.0.1",
+        "--hostname=127.0.0.1",
         ...kv,
         "--env-file",
         directory.at("other.env"),
@@ -91,7 +90,7 @@ const FAILURES: readonly [
   ],
   [
     "a health port that is in use",
-    ({ port }) => ["--port", "0", "--health-port", port],
+    ({ port }) => ["--port=0", "--health-port", port],
     1,
     ({ port }) =>
       `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
@@ -101,10 +100,8 @@ const FAILURES: readonly [
     (
       { directory },
     ) => [
-      "--port",
-      "0",
-      "--hot-reload-mode",
-      "file_watch",
+      "--port=0",
+      "--hot-reload-mode=file_watch",
       "--watch-path",
       directory.at("missing"),
     ],
@@ -161,10 +158,8 @@ Deno.test({
 
 Deno.test("rep.listening names the path under which everything is served", async () => {
   await using command = await startCommand([
-    "--kv",
-    ":memory:",
-    "--base-path",
-    "/app",
+    "--kv=:memory:",
+    "--base-path=/app",
   ]);
   assertEquals(
     (await (await fetch(`${command.url}/rep/health`)).json()).status,
@@ -196,7 +191,7 @@ Deno.test("deno serve rejects options that only the command can follow", async (
       [`REP_GATEWAY_${name}`]: value,
       ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}),
     };
-    const { code, stderr } = await runServe(["--port", "0"], env);
+    const { code, stderr } = await runServe(["--port=0"], env);
     const flag = `--${name.toLowerCase().replace("_", "-")}`;
     assertEquals(
       [code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)],
@@ -344,10 +339,8 @@ Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to
   }, respond);
   const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
   const args = [
-    "--hostname",
-    "127.0.0.1",
-    "--port",
-    "0",
+    "--hostname=127.0.0.1",
+    "--port=0",
     "--kv",
     `http://127.0.0.1:${store.addr.port}`,
   ];

@@ -33,8 +33,7 @@ async function startTlsCommand(
   const sources = [
     "--env-file",
     directory.at("app.env"),
-    "--kv",
-    ":memory:",
+    "--kv=:memory:",
     "--hot-reload",
   ];
   const command = await startCommand(
@@ -113,7 +112,7 @@ Deno.test("a renewed certificate waits for uploads over HTTP/1.1", async () => {
 
 Deno.test("a renewed certificate waits for uploads no longer than --drain, and logs what it cuts off", async () => {
   await using upstream = serveUploads();
-  const flags = ["--upstream", upstream.url, "--drain", "300ms"];
+  const flags = ["--upstream", upstream.url, "--drain=300ms"];
   await using tls = await startTlsCommand(flags);
   using _upload = await startUpload(await connect(tls));
   await upstream.begun;
@@ -128,7 +127,7 @@ Deno.test("a renewed certificate waits for uploads no longer than --drain, and l
 });
 
 Deno.test("file_watch notices a renewed certificate", async () => {
-  await using tls = await startTlsCommand(["--hot-reload-mode", "file_watch"]);
+  await using tls = await startTlsCommand(["--hot-reload-mode=file_watch"]);
   await renew(tls);
   await tls.command.logged(isReloaded);
   assertEquals(await statusOf(tls), "healthy");

@@ -115,13 +115,13 @@ Deno.test("lint checks the files that --pattern selects and --exclude does not",
     "assets/e.js",
     "b.txt",
   ]);
-  assertEquals(await linted("--pattern", "**/*.{js,bin}"), [
+  assertEquals(await linted("--pattern=**/*.{js,bin}"), [
     "a.js",
     "assets/d.min.js",
     "assets/e.js",
     "c.bin",
   ]);
-  assertEquals(await linted("--exclude", "*.min.js, *.txt"), [
+  assertEquals(await linted("--exclude=*.min.js, *.txt"), [
     "a.js",
     "assets/e.js",
   ]);
@@ -129,7 +129,7 @@ Deno.test("lint checks the files that --pattern selects and --exclude does not",
     "a.js",
     "assets/e.js",
   ]);
-  assertEquals(await linted("--exclude", "assets/**"), ["a.js", "b.txt"]);
+  assertEquals(await linted("--exclude=assets/**"), ["a.js", "b.txt"]);
 });
 
 Deno.test({

@@ -213,7 +213,7 @@ Deno.test("validate warns of values that look like secrets without printing them
 
 Deno.test("validate exits with 2 for an invalid command line", async () => {
   for (
-    const args of [["validate", "x"], ["validate", "--kv", "x"], [
+    const args of [["validate", "x"], ["validate", "--kv=x"], [
       "validate",
       "--env-file=",
     ]]

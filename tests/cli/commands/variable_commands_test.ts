@@ -150,7 +150,7 @@ Deno.test("history prints the newest writes first, up to --limit", async () => {
     `${AT}  ${START}  set    A     1`,
   ];
   assertEquals(await run("history"), done(rows));
-  assertEquals(await run("history", "--limit", "2"), done(rows.slice(0, 3)));
+  assertEquals(await run("history", "--limit=2"), done(rows.slice(0, 3)));
 });
 
 Deno.test("--if-id writes if the id matches, or else exits with 1 and reports the current id", async () => {
@@ -338,8 +338,8 @@ Deno.test("--kv selects the store; REP_GATEWAY_KV does if the flag is not set, u
   };
   const inEnvironment = (kv: string) =>
     setUp({ openStore, environment: { REP_GATEWAY_KV: kv } });
-  await setUp({ openStore }).run("list", "--kv", "a.db");
-  await inEnvironment("b.db").run("list", "--kv", "a.db");
+  await setUp({ openStore }).run("list", "--kv=a.db");
+  await inEnvironment("b.db").run("list", "--kv=a.db");
   await inEnvironment("b.db").run("set", "A=1");
   await inEnvironment("").run("history");
   await setUp({ openStore }).run("unset", "A");
@@ -354,7 +354,7 @@ Deno.test("every command rejects :memory:, which no gateway could read", async (
   );
   for (const line of ["set A=1", "unset A", "list", "history", "watch"]) {
     const words = line.split(" ");
-    assertEquals(await run(...words, "--kv", ":memory:"), rejected);
+    assertEquals(await run(...words, "--kv=:memory:"), rejected);
   }
 });
 
@@ -483,7 +483,7 @@ Deno.test("the commands say which flag Deno KV needs", async () => {
     unnamed.stderr,
     `Cannot keep variables in memory, where no gateway would see them: ${missing}.`,
   );
-  const named = ["main.ts", "list", "--kv", "kv.sqlite3"];
+  const named = ["main.ts", "list", "--kv=kv.sqlite3"];
   const { stderr } = await runDeno([...run, imports, ...named]);
   assertEquals(stderr, `Cannot open the store "kv.sqlite3": ${missing}\n`);
 });
@@ -492,12 +492,12 @@ Deno.test("the commands find the variables of an app, and without --kv those of 
   const { run } = setUp();
   const places = [
     [],
-    ["--port", "3000"],
-    ["--port", "0"],
-    ["--app", "shop"],
-    ["--kv", "kv.sqlite3"],
-    ["--kv", "kv.sqlite3", "--app", "blog"],
-    ["--app", "blog"],
+    ["--port=3000"],
+    ["--port=0"],
+    ["--app=shop"],
+    ["--kv=kv.sqlite3"],
+    ["--kv=kv.sqlite3", "--app=blog"],
+    ["--app=blog"],
   ];
   for (const [index, place] of places.entries()) {
     await run("set", `A=${index}`, ...place);
@@ -525,5 +525,5 @@ Deno.test("history prints 20 writes by default", async () => {
   const { run } = setUp();
   await run("set", ...Array.from({ length: 25 }, (_, index) => `A${index}=`));
   assertEquals((await run("history")).out.length, 1 + 20);
-  assertEquals((await run("history", "--limit", "1000")).out.length, 1 + 25);
+  assertEquals((await run("history", "--limit=1000")).out.length, 1 + 25);
 });

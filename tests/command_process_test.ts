@@ -2,52 +2,18 @@ import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
+import { type CommandOutcome, runDeno } from "./_command.ts";
 
-const RUN = ["run", ...await stdFlags(), "--quiet"];
+const FLAGS = await stdFlags();
 
-interface Outcome {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-/** Runs the command to its end, with these permissions and with nothing else in its environment. */
-async function run(
+/** Runs the command to its end, with these permissions only. */
+function run(
   args: string[],
   permissions: string[] = [],
   env: Record<string, string> = {},
-): Promise<Outcome> {
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [...RUN, ...permissions, "main.ts", ...args],
-    cwd: new URL("..", import.meta.url),
-    clearEnv: true,
-    env: { ...ofDeno(), NO_COLOR: "1", ...env },
-    stdin: "null",
-  });
-  const { code, stdout, stderr } = await command.output();
-  const decoder = new TextDecoder();
-  return {
-    code,
-    stdout: decoder.decode(stdout),
-    stderr: decoder.decode(stderr),
-  };
-}
-
-/** Where Deno keeps what it has downloaded. */
-function ofDeno(): Record<string, string> {
-  const names = [
-    "PATH",
-    "HOME",
-    "DENO_DIR",
-    "XDG_CACHE_HOME",
-    "NPM_CONFIG_REGISTRY",
-    "JSR_URL",
-    "NO_PROXY",
-  ];
-  return Object.fromEntries(names.flatMap((name) => {
-    const value = Deno.env.get(name);
-    return value === undefined ? [] : [[name, value]];
-  }));
+): Promise<CommandOutcome> {
+  const flags = ["--quiet", ...FLAGS, ...permissions];
+  return runDeno(["run", ...flags, "main.ts", ...args], env);
 }
 
 Deno.test("the command prints its version, without any permission", async () => {

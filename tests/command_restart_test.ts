@@ -3,7 +3,6 @@ import { type RunningCommand, startCommand } from "./_command.ts";
 import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
-import { findFreePort } from "../tools/free_port.ts";
 
 function valuesOf(messages: readonly Message[]): unknown[] {
   return messages.map(({ data }) => data.value ?? `no ${data.key}`);
@@ -204,23 +203,4 @@ Deno.test({
     command.signal("SIGTERM");
     assertEquals(await command.ended(), 0);
   },
-});
-
-Deno.test("--health-port serves the report there and only there, and nothing else", async () => {
-  await using command = await startCommand([
-    "--health-port",
-    String(findFreePort()),
-    "--kv=:memory:",
-  ]);
-  const { url } = await command.logged(({ msg, serves }) =>
-    msg === "rep.listening" && serves === "health"
-  );
-  const ask = async (where: string) => {
-    const response = await fetch(where);
-    await response.body?.cancel();
-    return response.status;
-  };
-  assertEquals(await ask(`${url}rep/health`), 200);
-  assertEquals(await ask(`${url}rep/session-key`), 404);
-  assertEquals(await ask(`${command.url}/rep/health`), 404);
 });

@@ -478,14 +478,26 @@ Deno.test("parseCommandLine() rejects a list without a value", () => {
   }
 });
 
-Deno.test("readOptions() rejects a directory together with an upstream", () => {
-  const expected = "expected one of them, or --mode to select one";
-  const message = messageOf(() =>
-    optionsOf(["--static-dir=dist", "--upstream=up.example"])
-  );
+Deno.test("readOptions() selects the directory or the upstream by --mode", () => {
+  const both = ["--static-dir=dist", "--upstream=up.example"];
+  const select = (...args: string[]) => {
+    const { "static-dir": directory, upstream } = optionsOf(args);
+    return [directory, upstream?.href];
+  };
+  assertEquals(select(), [undefined, undefined]);
+  assertEquals(select("--mode=embedded"), [
+    "/usr/share/nginx/html",
+    undefined,
+  ]);
+  assertEquals(select("--mode=proxy"), [undefined, "http://localhost/"]);
+  assertEquals(select(...both, "--mode=embedded"), ["dist", undefined]);
+  assertEquals(select(...both, "--mode=proxy"), [
+    undefined,
+    "http://up.example/",
+  ]);
   assertEquals(
-    message,
-    `Cannot serve both --static-dir and --upstream: ${expected}`,
+    messageOf(() => optionsOf(both)),
+    "Cannot serve both --static-dir and --upstream: expected one of them, or --mode to select one",
   );
 });
 

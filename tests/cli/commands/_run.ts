@@ -11,6 +11,16 @@ export interface Outcome {
   err: string[];
 }
 
+/** What a command returns that succeeds. */
+export function done(out: string[], err: string[] = []): Outcome {
+  return { code: 0, out, err };
+}
+
+/** What a command returns that found an issue, was rejected, or could not use the store. */
+export function failed(...err: string[]): Outcome {
+  return { code: 1, out: [], err };
+}
+
 /** When the commands run, unless they are given another clock. */
 export const START = Date.UTC(2026, 10, 21, 12);
 

@@ -11,7 +11,7 @@ import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { delegate, fallibleStore } from "../../_store.ts";
 import { runDeno } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { type Outcome, runWith } from "./_run.ts";
+import { done, failed, type Outcome, runWith } from "./_run.ts";
 
 const START = 1_700_000_000_000;
 const AT = "2023-11-14T22:13:20.000Z";
@@ -47,16 +47,6 @@ function setUp(
       ) => [name, value]),
     );
   return { store, clock, run, values };
-}
-
-/** What a command returns that succeeds. */
-function done(out: string[], err: string[] = []): Outcome {
-  return { code: 0, out, err };
-}
-
-/** What a command returns that is rejected, or that finds the store unavailable. */
-function failed(...err: string[]): Outcome {
-  return { code: 1, out: [], err };
 }
 
 Deno.test("set writes variables with or without the prefix, and prints their ids", async () => {

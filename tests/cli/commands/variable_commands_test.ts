@@ -395,16 +395,18 @@ async function startWatch(
   }, store);
   const running = run("watch", ...args);
   await settle();
-  return { out, err, clock, stop, running };
+  /** Waits until it looks again. */
+  const looked = () => clock.tick(1_000);
+  return { out, err, clock, looked, stop, running };
 }
 
 Deno.test("watch prints every new write on a line, until it is stopped", async () => {
   const { store, run } = setUp();
   await run("set", "BEFORE=1");
-  const { out, err, stop, running } = await startWatch(store);
+  const { out, err, looked, stop, running } = await startWatch(store);
   await run("set", "A=1\n\x1b[31m", `B=${"long ".repeat(20)}`);
   await run("unset", "A");
-  await settle();
+  await looked();
   assertEquals(out, [
     `${AT}  ${START + 1}  set    A=1\\n\\u{1b}[31m`,
     `${AT}  ${START + 2}  set    B=long long long long long long…`,
@@ -418,10 +420,10 @@ Deno.test("watch prints every new write on a line, until it is stopped", async (
 
 Deno.test("watch --json prints one object per line", async () => {
   const { store, run } = setUp();
-  const { out, stop, running } = await startWatch(store, ["--json"]);
+  const { out, looked, stop, running } = await startWatch(store, ["--json"]);
   await run("set", "A=1\n2");
   await run("unset", "A");
-  await settle();
+  await looked();
   assertEquals(out, [
     `{"name":"A","value":"1\\n2","id":${START},"written_at":"${AT}"}`,
     `{"name":"A","value":null,"id":${START + 1},"written_at":"${AT}"}`,
@@ -454,12 +456,13 @@ Deno.test("watch reports when the store becomes unavailable and available again,
 
 Deno.test("watch exits with 0 if its output is closed", async () => {
   const { store, run } = setUp();
-  const { running } = await startWatch(store, [], {
+  const { looked, running } = await startWatch(store, [], {
     print() {
       throw new Deno.errors.BrokenPipe("Broken pipe");
     },
   });
   await run("set", "A=1");
+  await looked();
   assertEquals((await running).code, 0);
 });
 

@@ -13,6 +13,7 @@ import { memoryStore } from "../src/store/memory.ts";
 import { rep } from "../src/vite/mod.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
 import { readStart } from "../src/cli/options/read_start.ts";
+import { runCommand } from "./_command.ts";
 import { setUp } from "./_gateway.ts";
 import { snapshotInput } from "./_snapshot.ts";
 import { askStatus, readStatus } from "./_status.ts";
@@ -296,6 +297,33 @@ Deno.test("what looks like a secret is not quoted: patterns", async () => {
     assertEquals(messages.filter((it) => it.includes(core)), [], kind);
     assertEquals(messages.includes(""), false, kind);
   }
+});
+
+Deno.test("a start that fails quotes no secret, neither in the log nor on standard error", async () => {
+  const entries = Object.values(SECRETS).map(({ text }, index) =>
+    [`V${index}`, text] as const
+  );
+  const variables = Object.fromEntries(
+    entries.map(([name]) => [name, { tier: "public", type: "number" }]),
+  );
+  const manifest = JSON.stringify({ version: "0.1.0", variables });
+  const lines = entries.map(([name, text]) =>
+    `REP_PUBLIC_${name}=${quoted(text)}\n`
+  );
+  await using directory = await TempDirectory.make({
+    "app.env": lines.join(""),
+    "rep.yaml": manifest,
+  });
+  const { code, stdout, stderr } = await runCommand([
+    "--strict",
+    "--env-file",
+    directory.at("app.env"),
+    "--manifest",
+    directory.at("rep.yaml"),
+  ]);
+  const quotedCores = Object.values(SECRETS).map(({ core }) => core)
+    .filter((core) => (stdout + stderr).includes(core));
+  assertEquals({ code, quotedCores }, { code: 1, quotedCores: [] });
 });
 
 Deno.test("a message quotes other PUBLIC values, and says of a secret that it looks like one", async () => {

@@ -32,19 +32,20 @@ Deno.test("the command prints its help, without any permission", async () => {
   });
 });
 
-/** Runs a command that cannot start. The last line of its log has the same message as standard error. */
+/** Runs a command that cannot start. The last line of its log has the same message as standard error; of several, a list. */
 async function fail(
   ...args: Parameters<typeof run>
 ): Promise<{ code: number; stderr: string }> {
   const { code, stdout, stderr } = await run(...args);
-  const { level, msg, detail, issues = [detail] } = JSON.parse(
-    stdout.trim().split("\n").at(-1) ?? "",
-  );
-  assertEquals([level, msg, `${issues.join("\n")}\n`], [
-    "ERROR",
-    "rep.start.failed",
-    stderr,
-  ]);
+  const last = stdout.trim().split("\n").at(-1) ?? "";
+  const { level, msg, detail, issues } = JSON.parse(last);
+  assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
+  const messages: string[] = issues ?? [detail];
+  assertEquals(`${messages.join("\n")}\n`, stderr);
+  if (issues !== undefined) {
+    const count = `it has ${messages.length} issues`;
+    assertEquals(detail, `Cannot use the configuration: ${count}`);
+  }
   return { code, stderr };
 }
 

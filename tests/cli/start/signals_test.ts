@@ -53,27 +53,6 @@ Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the er
   assertEquals((await process.child.status).code, 1);
 });
 
-Deno.test("onSignals() exits with code 1 at a second stop signal", async () => {
-  await using process = await bareProcess(
-    `
-    import { onSignals } from "src/cli/start/signals.ts";
-    const stop = () => {
-      Deno.kill(Deno.pid, "SIGINT");
-      return new Promise(() => {});
-    };
-    onSignals({ log, reload() {}, stop });
-    setInterval(() => {}, 1_000);
-    Deno.kill(Deno.pid, "SIGTERM");
-  `,
-    { flags: ["--allow-run"] },
-  );
-  assertEquals(
-    (await Array.fromAsync(process.lines)).map((line) => (line as string[])[0]),
-    ["rep.stopping"],
-  );
-  assertEquals((await process.child.status).code, 1);
-});
-
 Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
   await using process = await bareProcess(`
     import { logUncaughtErrors } from "src/cli/start/signals.ts";

@@ -70,18 +70,24 @@ export class StartingResponder {
     request: Request,
     info?: ConnectionInfo,
   ): Response | Promise<Response> {
-    const waiting = createRoute({
-      handler: async () => await (await this.#gateway()).fetch(request, info),
-    }, "/*");
-    const find = (path: string) => this.#routes.get(path) ?? waiting;
-    return this.#respond(request, undefined, find);
+    const respond = (gateway: Gateway) => gateway.fetch(request, info);
+    return this.#fetch(request, this.#routes, respond);
   }
 
   fetchHealth(request: Request): Response | Promise<Response> {
-    const waiting = createRoute({
-      handler: async () => await (await this.#gateway()).fetchHealth(request),
-    }, "/*");
-    const find = (path: string) => this.#healthRoutes.get(path) ?? waiting;
+    const respond = (gateway: Gateway) => gateway.fetchHealth(request);
+    return this.#fetch(request, this.#healthRoutes, respond);
+  }
+
+  /** @param respond What responds to a request that has waited. */
+  #fetch(
+    request: Request,
+    routes: Routes,
+    respond: (gateway: Gateway) => Response | Promise<Response>,
+  ): Response | Promise<Response> {
+    const handler = async () => await respond(await this.#gateway());
+    const waiting = createRoute({ handler }, "/*");
+    const find = (path: string) => routes.get(path) ?? waiting;
     return this.#respond(request, undefined, find);
   }
 

@@ -62,9 +62,10 @@ export function runServe(
   ], env);
 }
 
-async function runDeno(
+/** Runs Deno to its end. */
+export async function runDeno(
   args: string[],
-  env: Record<string, string>,
+  env: Record<string, string> = {},
 ): Promise<CommandOutcome> {
   const options = {
     args,
@@ -97,9 +98,8 @@ export async function startCommand(
   env: Record<string, string> = {},
   permissions?: readonly string[],
 ): Promise<RunningCommand> {
-  const port = args.includes("--port")
-    ? []
-    : ["--port", String(findFreePort())]; // it may be started again on it
+  const hasPort = args.some((arg) => /^--port\b/.test(arg));
+  const port = hasPort ? [] : ["--port", String(findFreePort())]; // it may be started again on it
   const all = commandArgs(
     ["--hostname", "127.0.0.1", ...port, ...args],
     permissions,

@@ -1,7 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { commandArgs, runCommand } from "./_command.ts";
-import { within } from "./_time.ts";
-import { TextLineStream } from "../tools/text_lines.ts";
+import { commandArgs, runCommand, RunningCommand } from "./_command.ts";
 
 /** What a process needs to open a store. */
 export interface StoreAccess {
@@ -12,34 +10,28 @@ export interface StoreAccess {
 
 /** Checks `set`, `unset`, `list`, `history` and `watch` on an empty store, as processes of their own. */
 export async function checkVariableCommands(
-  access: StoreAccess,
+  { kv, env }: StoreAccess,
 ): Promise<void> {
-  const run = async (...args: string[]) => {
-    const { code, stdout, stderr } = await within(
-      runCommand([...args, "--kv", access.kv], { ...access.env }),
-    );
-    return { code, stdout, stderr };
-  };
+  const run = (...args: string[]) =>
+    runCommand([...args, "--kv", kv], { ...env });
   const writes = async (...args: string[]): Promise<Write[]> =>
     JSON.parse((await run(...args, "--json")).stdout);
 
-  await using watch = await startWatch(access);
-  const [first, second] = await writes("set", "A=1", "B=\u{1f600} \\");
-  assertEquals([first?.name, second?.name, second?.value], [
-    "A",
-    "B",
-    "\u{1f600} \\",
-  ]);
-  assertEquals(toValues(await writes("list")), [["A", "1"], [
-    "B",
-    "\u{1f600} \\",
-  ]]);
-
-  assertEquals(
-    toValues(await writes("set", "A=2", "--if-id", String(first?.id))),
-    [["A", "2"]],
+  const args = commandArgs(["watch", "--json", "--kv", kv]);
+  const isWatching = (line: string) =>
+    line === "Watching the variables in the store" ? line : undefined;
+  await using watch = await RunningCommand.start(
+    { args, env: { ...env } },
+    isWatching,
   );
-  const conflict = await run("set", "A=0", "--if-id", String(first?.id));
+  const odd = "\u{1f600} \\";
+  const [first, second] = await writes("set", "A=1", `B=${odd}`);
+  assertEquals([first?.name, second?.name, second?.value], ["A", "B", odd]);
+  assertEquals(toValues(await writes("list")), [["A", "1"], ["B", odd]]);
+
+  const ifFirst = ["--if-id", String(first?.id)];
+  assertEquals(toValues(await writes("set", "A=2", ...ifFirst)), [["A", "2"]]);
+  const conflict = await run("set", "A=0", ...ifFirst);
   assertEquals([conflict.code, conflict.stdout], [1, ""]);
   assertMatch(
     conflict.stderr,
@@ -50,17 +42,22 @@ export async function checkVariableCommands(
   assertEquals(toValues(await writes("set", "A=3")), [["A", "3"]]);
   const expected = [
     ["A", "1"],
-    ["B", "\u{1f600} \\"],
+    ["B", odd],
     ["A", "2"],
     ["B", null],
     ["A", "3"],
   ];
-  assertEquals(toValues(await writes("history")), expected.toReversed());
+  const newestFirst = expected.toReversed();
+  assertEquals(toValues(await writes("history")), newestFirst);
   assertEquals(
     toValues(await writes("history", "--limit", "2")),
-    expected.toReversed().slice(0, 2),
+    newestFirst.slice(0, 2),
   );
-  assertEquals(toValues(await within(watch.take(expected.length))), expected);
+  await watch.printed('"value":"3"');
+  const lines = watch.output.filter((line) => line.startsWith("{"));
+  assertEquals(toValues(lines.map((line) => JSON.parse(line))), expected);
+  watch.signal("SIGINT");
+  assertEquals(await watch.ended(), 0);
 }
 
 interface Write {
@@ -71,44 +68,4 @@ interface Write {
 
 function toValues(writes: readonly Write[]): (string | null)[][] {
   return writes.map(({ name, value }) => [name, value]);
-}
-
-/** Starts `watch`, and waits until it watches. */
-async function startWatch({ kv, env }: StoreAccess) {
-  const args = commandArgs(["watch", "--json", "--kv", kv]);
-  const options = {
-    args,
-    env: { NO_COLOR: "1", ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  } as const;
-  const child = new Deno.Command(Deno.execPath(), options).spawn();
-  const lines = linesOf(child.stdout);
-  const messages = linesOf(child.stderr);
-  assertEquals(
-    (await within(messages.next())).value,
-    "Watching the variables in the store",
-  );
-  return {
-    async take(count: number): Promise<Write[]> {
-      const writes: Write[] = [];
-      while (writes.length < count) {
-        writes.push(JSON.parse(String((await lines.next()).value)));
-      }
-      return writes;
-    },
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGINT");
-      await Promise.all([child.status, lines.return?.(), messages.return?.()]);
-    },
-  };
-}
-
-function linesOf(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-): AsyncIterableIterator<string> {
-  return stream.pipeThrough(new TextDecoderStream()).pipeThrough(
-    new TextLineStream(),
-  )[Symbol.asyncIterator]();
 }

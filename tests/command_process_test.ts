@@ -2,52 +2,18 @@ import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
+import { type CommandOutcome, runDeno } from "./_command.ts";
 
-const RUN = ["run", ...await stdFlags(), "--quiet"];
+const FLAGS = await stdFlags();
 
-interface Outcome {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-/** Runs the command to its end, with these permissions and with nothing else in its environment. */
-async function run(
+/** Runs the command to its end, with these permissions only. */
+function run(
   args: string[],
   permissions: string[] = [],
   env: Record<string, string> = {},
-): Promise<Outcome> {
-  const command = new Deno.Command(Deno.execPath(), {
-    args: [...RUN, ...permissions, "main.ts", ...args],
-    cwd: new URL("..", import.meta.url),
-    clearEnv: true,
-    env: { ...ofDeno(), NO_COLOR: "1", ...env },
-    stdin: "null",
-  });
-  const { code, stdout, stderr } = await command.output();
-  const decoder = new TextDecoder();
-  return {
-    code,
-    stdout: decoder.decode(stdout),
-    stderr: decoder.decode(stderr),
-  };
-}
-
-/** Where Deno keeps what it has downloaded. */
-function ofDeno(): Record<string, string> {
-  const names = [
-    "PATH",
-    "HOME",
-    "DENO_DIR",
-    "XDG_CACHE_HOME",
-    "NPM_CONFIG_REGISTRY",
-    "JSR_URL",
-    "NO_PROXY",
-  ];
-  return Object.fromEntries(names.flatMap((name) => {
-    const value = Deno.env.get(name);
-    return value === undefined ? [] : [[name, value]];
-  }));
+): Promise<CommandOutcome> {
+  const flags = ["--quiet", ...FLAGS, ...permissions];
+  return runDeno(["run", ...flags, "main.ts", ...args], env);
 }
 
 Deno.test("the command prints its version, without any permission", async () => {
@@ -66,19 +32,20 @@ Deno.test("the command prints its help, without any permission", async () => {
   });
 });
 
-/** Runs a command that cannot start. The last line of its log has the same message as standard error. */
+/** Runs a command that cannot start. The last line of its log has the same message as standard error; of several, a list. */
 async function fail(
   ...args: Parameters<typeof run>
 ): Promise<{ code: number; stderr: string }> {
   const { code, stdout, stderr } = await run(...args);
-  const { level, msg, detail, issues = [detail] } = JSON.parse(
-    stdout.trim().split("\n").at(-1) ?? "",
-  );
-  assertEquals([level, msg, `${issues.join("\n")}\n`], [
-    "ERROR",
-    "rep.start.failed",
-    stderr,
-  ]);
+  const last = stdout.trim().split("\n").at(-1) ?? "";
+  const { level, msg, detail, issues } = JSON.parse(last);
+  assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
+  const messages: string[] = issues ?? [detail];
+  assertEquals(`${messages.join("\n")}\n`, stderr);
+  if (issues !== undefined) {
+    const count = `it has ${messages.length} issues`;
+    assertEquals(detail, `Cannot use the configuration: ${count}`);
+  }
   return { code, stderr };
 }
 

@@ -1,12 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
 import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
-import {
-  parseCommandLine,
-  readOptions,
-} from "../src/cli/options/read_options.ts";
 import { parseEnvFile } from "../src/config/files/read_environment.ts";
 import { buildSnapshot } from "../src/config/variables/snapshot.ts";
+import { optionsOf } from "./cli/_options.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 import { snapshotInput } from "./_snapshot.ts";
@@ -59,20 +56,13 @@ for (
     const args = Object.entries(GO_FLAGS).map(([name, value]) =>
       `${toFlag}${name}=${value}`
     );
-    const fromFlags = readOptions({
-      flags: parseCommandLine(args).flags,
-      environment: {},
-      manifest: {},
-    });
+    const fromFlags = optionsOf(args);
     const variables = Object.entries(GO_FLAGS).map(([name, value]) => [
       `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`,
       value,
     ]);
     const environment = Object.fromEntries(variables);
-    assertEquals(
-      readOptions({ flags: new Map(), environment, manifest: {} }),
-      fromFlags,
-    );
+    assertEquals(optionsOf([], { environment }), fromFlags);
   });
 }
 

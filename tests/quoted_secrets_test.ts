@@ -246,7 +246,7 @@ const WAYS: Readonly<Record<string, (text: string) => Promise<string>>> = {
   "unset of an invalid name": (text) =>
     storeOutputOf(["unset", `${text} x`], "1"),
   "a conflict with a stored value": (text) =>
-    storeOutputOf(["set", "A=2", "--if-id", "1"], text),
+    storeOutputOf(["set", "A=2", "--if-id=1"], text),
   "a command with a word too many": (text) => outputOf(["list", text]),
   "lint": async (text) => {
     await using build = await TempDirectory.make({ "a.js": `"${text}"` });

@@ -73,7 +73,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
   ["pages", /src\/pages\//],
   [
     "commands and --help",
-    /src\/cli\/(commands\/(?!command_names)|options\/help)/,
+    /src\/cli\/(commands\/(?!command_table)|options\/help)/,
   ],
   ["the file watcher", /cli\/sources\/triggers|config\/files\/watch_paths/],
   ["the status page", /src\/endpoints\/status\//],

@@ -1,5 +1,5 @@
 /** What a gateway does, and does not do, between its first line and `rep.listening`: real processes, real ports. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import {
   commandArgs,
   type CommandOutcome,
@@ -47,8 +47,7 @@ async function startLiveReplica(): Promise<LiveReplica> {
     port: new URL(live.url).port,
     startOther: (...flags) =>
       runCommand([
-        "--hostname",
-        "127.0.0.1",
+        "--hostname=127.0.0.1",
         ...kv,
         "--env-file",
         directory.at("other.env"),
@@ -75,70 +74,59 @@ async function publishedValues(
   return values;
 }
 
-/** What makes a start fail, the exit code, and what the message names. */
-const FAILURES: readonly [
-  what: string,
-  flags: (replica: LiveReplica) => string[] | Promise<string[]>,
-  code: number,
-  message: (replica: LiveReplica) => string,
-][] = [
-  [
-    "a port that is in use",
-    ({ port }) => ["--port", port],
-    1,
-    ({ port }) =>
-      `Cannot listen on 127.0.0.1:${port}: another process listens there already; expected another --port`,
-  ],
-  [
-    "a health port that is in use",
-    ({ port }) => ["--port", "0", "--health-port", port],
-    1,
-    ({ port }) =>
-      `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
-  ],
-  [
-    "a trigger that cannot be set up",
-    (
-      { directory },
-    ) => [
-      "--port",
-      "0",
-      "--hot-reload-mode",
-      "file_watch",
-      "--watch-path",
-      directory.at("missing"),
-    ],
-    2,
-    ({ directory }) => `Cannot watch ${directory.at("missing")}`,
-  ],
-];
-
-/** Returns what the last line of the log says about the start. */
-function startErrorIn(stdout: string): string {
-  const { level, msg, detail } = JSON.parse(
-    stdout.trim().split("\n").at(-1) ?? "",
-  );
-  assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
-  return detail;
+/** A start that fails: its flags, the exit code, and how the message begins. */
+interface Failure {
+  readonly flags: readonly string[];
+  readonly code: number;
+  readonly message: string;
 }
 
-for (const [what, flags, code, message] of FAILURES) {
+/** What makes a start beside a live gateway fail. */
+const FAILURES: Readonly<Record<string, (replica: LiveReplica) => Failure>> = {
+  "a port that is in use": ({ port }) => ({
+    flags: ["--port", port],
+    code: 1,
+    message:
+      `Cannot listen on 127.0.0.1:${port}: another process listens there already; expected another --port`,
+  }),
+  "a health port that is in use": ({ port }) => ({
+    flags: ["--port=0", "--health-port", port],
+    code: 1,
+    message:
+      `Cannot listen on 127.0.0.1:${port}: another process listens there already`,
+  }),
+  "a trigger that cannot be set up": ({ directory }) => {
+    const missing = directory.at("missing");
+    const watch = ["--hot-reload-mode=file_watch", "--watch-path", missing];
+    return {
+      flags: ["--port=0", ...watch],
+      code: 2,
+      message: `Cannot watch ${missing}`,
+    };
+  },
+};
+
+for (const [what, failureOf] of Object.entries(FAILURES)) {
   Deno.test(`a start that fails because of ${what} publishes nothing, and its message says why`, async () => {
     await using replica = await startLiveReplica();
-    const outcome = await replica.startOther(...await flags(replica));
+    const { flags, code, message } = failureOf(replica);
+    const outcome = await replica.startOther(...flags);
     assertEquals(outcome.code, code, outcome.stderr);
-    assertStringIncludes(outcome.stderr, message(replica));
-    assertStringIncludes(startErrorIn(outcome.stdout), message(replica));
+    assertStringIncludes(outcome.stderr, message);
+    const last = outcome.stdout.trim().split("\n").at(-1) ?? "";
+    const { level, msg, detail } = JSON.parse(last);
+    assertEquals([level, msg], ["ERROR", "rep.start.failed"]);
+    assertStringIncludes(detail, message);
     assertEquals(await publishedValues(replica), ["live", "end"]);
-    const { status } = await (await fetch(`${replica.live.url}/rep/health`))
-      .json();
-    assertEquals(status, "healthy");
-    assert(
-      !replica.live.output.some((line) =>
-        line.includes("rep.rollout.superseded")
-      ),
-    );
+    assertEquals(await statusOf(replica.live), "healthy");
+    const output = replica.live.output.join("\n");
+    assertEquals(output.includes("rep.rollout.superseded"), false);
   });
+}
+
+/** The status in the health report of a gateway. */
+async function statusOf({ url }: RunningCommand): Promise<string> {
+  return (await (await fetch(`${url}/rep/health`)).json()).status;
 }
 
 Deno.test({
@@ -160,16 +148,9 @@ Deno.test({
 });
 
 Deno.test("rep.listening names the path under which everything is served", async () => {
-  await using command = await startCommand([
-    "--kv",
-    ":memory:",
-    "--base-path",
-    "/app",
-  ]);
-  assertEquals(
-    (await (await fetch(`${command.url}/rep/health`)).json()).status,
-    "healthy",
-  );
+  const flags = ["--kv=:memory:", "--base-path=/app"];
+  await using command = await startCommand(flags);
+  assertEquals(await statusOf(command), "healthy");
 });
 
 Deno.test("deno serve publishes nothing if its port is in use", async () => {
@@ -187,22 +168,20 @@ Deno.test("deno serve publishes nothing if its port is in use", async () => {
 });
 
 Deno.test("deno serve rejects options that only the command can follow", async () => {
-  const options = [
-    ...[["TLS_CERT", "a.pem"], ["HEALTH_PORT", "9000"], ["STOP_DELAY", "5s"]],
-    ...[["PORT", "8080"], ["HOSTNAME", "127.0.0.1"]],
-  ] as [string, string][];
-  for (const [name, value] of options) {
-    const env = {
-      [`REP_GATEWAY_${name}`]: value,
-      ...(name === "TLS_CERT" ? { REP_GATEWAY_TLS_KEY: "b.pem" } : {}),
-    };
-    const { code, stderr } = await runServe(["--port", "0"], env);
+  const options: Record<string, string> = {
+    TLS_CERT: "a.pem",
+    HEALTH_PORT: "9000",
+    STOP_DELAY: "5s",
+    PORT: "8080",
+    HOSTNAME: "127.0.0.1",
+  };
+  for (const [name, value] of Object.entries(options)) {
+    const env: Record<string, string> = { [`REP_GATEWAY_${name}`]: value };
+    if (name === "TLS_CERT") env.REP_GATEWAY_TLS_KEY = "b.pem";
+    const { code, stderr } = await runServe(["--port=0"], env);
     const flag = `--${name.toLowerCase().replace("_", "-")}`;
-    assertEquals(
-      [code, stderr.startsWith(`Cannot use ${flag} with deno serve: `)],
-      [2, true],
-      stderr,
-    );
+    assertEquals(code, 2, stderr);
+    assertStringIncludes(stderr, `Cannot use ${flag} with deno serve: `);
   }
 });
 
@@ -211,16 +190,10 @@ Deno.test("deno serve --parallel rejects a store in memory, which its threads co
     REP_GATEWAY_KV: ":memory:",
     DENO_JOBS: "3",
   });
-  assertEquals(
-    [code, stderr.includes("Cannot use deno serve --parallel in memory: ")],
-    [2, true],
-    stderr,
-  );
+  assertEquals(code, 2, stderr);
+  assertStringIncludes(stderr, "Cannot use deno serve --parallel in memory: ");
   await using single = await startServe([], { REP_GATEWAY_KV: ":memory:" });
-  assertEquals(
-    (await (await fetch(`${single.url}/rep/health`)).json()).status,
-    "healthy",
-  );
+  assertEquals(await statusOf(single), "healthy");
   single.signal("SIGTERM");
   assertEquals(await single.ended(), 0);
 });
@@ -292,8 +265,7 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
   const script = await waiting;
   await script.body?.cancel();
   assertEquals(script.status, 200);
-  const { status } = await (await fetch(`${command.url}/rep/health`)).json();
-  assertEquals(status, "degraded");
+  assertEquals(await statusOf(command), "degraded");
 });
 
 Deno.test("while a gateway starts, its health port is live but not ready; then it has metrics", async () => {
@@ -343,14 +315,8 @@ Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to
     onListen() {},
   }, respond);
   const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
-  const args = [
-    "--hostname",
-    "127.0.0.1",
-    "--port",
-    "0",
-    "--kv",
-    `http://127.0.0.1:${store.addr.port}`,
-  ];
+  const kv = `http://127.0.0.1:${store.addr.port}`;
+  const args = ["--hostname=127.0.0.1", "--port=0", "--kv", kv];
   const { code } = await runCommand(args, env);
   assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);
 });

@@ -1,8 +1,8 @@
 /** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
 import { defaultOf, flagOf } from "../src/cli/options/help.ts";
+import type { Option } from "../src/cli/options/option_kinds.ts";
 import {
   environmentVariable,
-  type Option,
   OPTION_NAMES,
   OPTIONS,
 } from "../src/cli/options/option_table.ts";

@@ -4,7 +4,7 @@ import {
   commandIn,
   type CommandName,
   withoutDashes,
-} from "./commands/command_names.ts";
+} from "./commands/command_table.ts";
 import { readStart } from "./options/read_start.ts";
 import {
   exitWithStartError,

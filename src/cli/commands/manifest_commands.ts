@@ -14,13 +14,10 @@ import {
 } from "../../config/variables/tiers.ts";
 import { scanForSecrets } from "../../config/variables/guardrails.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
-import {
-  type CommandIo,
-  printTable,
-  terminalJson,
-  writeFile,
-} from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_table.ts";
+import { printTable, terminalJson } from "./terminal_text.ts";
+import { writeFile } from "./write_file.ts";
 import {
   DEFAULT_MANIFEST,
   findDefaultManifest,
@@ -150,41 +147,32 @@ function describe(
     return { name, tier, source, value: null, hidden: tier };
   }
   return looksSecret
-    ? { name, tier, source, value: null, hidden: LOOKS_SECRET }
+    ? { name, tier, source, value: null, hidden: "looks like a secret" }
     : { name, tier, source, value };
 }
-
-const LOOKS_SECRET = "looks like a secret";
 
 function printReport(
   { issues, warnings, variables }: Report,
   io: CommandIo,
 ): void {
-  const rows = variables.map((variable) => {
-    const { name, tier, source, value, hidden } = variable;
-    return [
-      name,
-      tier,
-      source ?? "(not set)",
-      hidden === undefined ? value ?? "" : `(${describeHidden(variable)})`,
-    ];
-  });
-  if (rows.length > 0) {
-    printTable([["NAME", "TIER", "SOURCE", "VALUE"], ...rows], 3, io);
+  const rows = [["NAME", "TIER", "SOURCE", "VALUE"]];
+  for (const variable of variables) {
+    const { name, tier, source } = variable;
+    rows.push([name, tier, source ?? "(not set)", shownValue(variable)]);
   }
+  if (rows.length > 1) printTable(rows, 3, io);
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const count = issues.length;
-  const noun = count === 1 ? "issue" : "issues";
-  io.printError(
-    count === 0
-      ? `Valid: ${variables.length} variables`
-      : `Invalid: ${count} ${noun}`,
-  );
+  const noun = issues.length === 1 ? "issue" : "issues";
+  const result = issues.length === 0
+    ? `Valid: ${variables.length} variables`
+    : `Invalid: ${issues.length} ${noun}`;
+  io.printError(result);
 }
 
-function describeHidden({ hidden, tier }: EffectiveVariable): string {
-  return hidden === tier ? "hidden" : `hidden: ${hidden}`;
+function shownValue({ value, hidden, tier }: EffectiveVariable): string {
+  if (hidden === undefined) return value ?? "";
+  return hidden === tier ? "(hidden)" : `(hidden: ${hidden})`;
 }
 
 /** Prints TypeScript types for the variables in the manifest, or writes them to a file. */

@@ -1,26 +1,36 @@
+import { formatValue } from "../../config/variables/quote.ts";
+import type { Environment } from "../../config/variables/tiers.ts";
 import { messageOf } from "../../observe/log.ts";
+import { formatRows, HELP_ROW, optionRows, wrap } from "../options/help.ts";
+import type { Option, OptionTable } from "../options/option_kinds.ts";
+import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
+import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
+import type { CommandIo } from "./command_io.ts";
 import {
-  formatRows,
-  HELP_ROW,
-  type HelpRow,
-  optionRows,
-  wrap,
-} from "../options/help.ts";
-import { UsageError } from "../options/read_options.ts";
-import { inject, lint } from "./build_commands.ts";
-import type { CommandIo, Run } from "./command_io.ts";
-import { optionsOf, parseCommandArguments } from "./command_line.ts";
-import { type CommandName, COMMANDS } from "./command_names.ts";
+  COMMAND_NAMES,
+  COMMAND_OPTIONS,
+  type CommandArguments,
+  type CommandName,
+  COMMANDS,
+} from "./command_table.ts";
+import { inject } from "./inject.ts";
+import { lint } from "./lint.ts";
 import { typegen, validate } from "./manifest_commands.ts";
-import { VARIABLE_COMMANDS } from "./variable_commands.ts";
+import { history, list, set, unset, watch } from "./variable_commands.ts";
 
-/** What runs each command. It may return an exit code other than 0. */
+/** Runs a command. It may return an exit code other than 0. */
+type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
+
 const RUN: Readonly<Record<CommandName, Run>> = {
-  ...VARIABLE_COMMANDS,
-  typegen,
-  inject,
   validate,
+  typegen,
   lint,
+  inject,
+  set,
+  unset,
+  list,
+  history,
+  watch,
 };
 
 /**
@@ -36,7 +46,7 @@ export async function runCommand(
   io: CommandIo,
 ): Promise<number> {
   try {
-    const line = parseCommandArguments(command, args, io.environment);
+    const line = parseArguments(command, args, io.environment);
     if (line !== undefined) return await RUN[command](line, io) ?? 0;
     io.print(commandHelp(command));
     return 0;
@@ -47,57 +57,95 @@ export async function runCommand(
   }
 }
 
-const STORE_NOTES: readonly string[] = [
-  "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
-  "REP_GATEWAY_KV, REP_GATEWAY_APP, REP_GATEWAY_PORT and REP_GATEWAY_MANIFEST are used if the flags are not set.",
-  exitCodes("it is rejected, in conflict, or the store is unavailable"),
-];
+/** Other names of flags, as REP's own command-line tool has them. */
+const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 
-/** Remarks on the commands. */
-const NOTES: Readonly<Record<CommandName, readonly string[]>> = {
-  validate: [
-    "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
-    "that look like secrets, are not printed.",
-    exitCodes("there is an issue"),
-  ],
-  typegen: [
-    "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
-    exitCodes("the manifest is invalid"),
-  ],
-  lint: [
-    "Without DIR, checks dist. Values that look like secrets are not printed.",
-    exitCodes("there is a finding"),
-  ],
-  inject: [
-    "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. Pages load " +
-    'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
-    exitCodes("the configuration is invalid, or there is no page"),
-  ],
-  set: STORE_NOTES,
-  unset: STORE_NOTES,
-  list: STORE_NOTES,
-  history: STORE_NOTES,
-  watch: STORE_NOTES,
-};
+/** The options that are also read from the environment. For `strict`, a command also looks into the manifest. */
+const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file"];
 
-function exitCodes(failure: string): string {
-  return `Exit codes: 0 success; 1 if ${failure}; 2 invalid usage.`;
+/**
+ * Parses what follows a command.
+ *
+ * @returns `undefined` for `--help`.
+ * @throws {UsageError} If it is invalid.
+ */
+function parseArguments(
+  command: CommandName,
+  args: readonly string[],
+  environment: Environment,
+): CommandArguments | undefined {
+  const table = { ...COMMAND_OPTIONS, help: OTHER_OPTIONS.help };
+  const { flags, words } = parseFlags(args, table, ALIASES);
+  for (const flag of flags.keys()) {
+    const isValid = flag === "help" || hasOption(command, flag);
+    if (!isValid) rejectOption(command, flag);
+  }
+  if (flags.has("help")) return undefined;
+  const own: Record<string, string> = {}; // variables of other options may be invalid
+  for (const name of FROM_ENVIRONMENT) {
+    const variable = environmentVariable(name);
+    if (hasOption(command, name)) own[variable] = environment[variable] ?? "";
+  }
+  const sources = { flags, environment: own, manifest: {} };
+  const values = readValues(COMMAND_OPTIONS, sources);
+  const line = { ...values, command, args: [...words, ...values.dir] };
+  checkArgs(line);
+  return line;
+}
+
+function hasOption(command: CommandName, option: string): boolean {
+  return COMMANDS[command].options.some((name) => name === option);
+}
+
+function rejectOption(command: CommandName, flag: string): never {
+  const commands = COMMAND_NAMES.filter((name) => hasOption(name, flag));
+  const names = commands.join(", ").replace(/, ([^,]*)$/, " and $1");
+  throw new UsageError(
+    `Cannot ${command} with --${flag}: it is an option of ${names}`,
+  );
+}
+
+function checkArgs(line: CommandArguments): void {
+  const { command, args } = line;
+  const expected = COMMANDS[command].args;
+  if (expected === "" && args.length > 0) {
+    const got = formatValue(args[0]);
+    throw new UsageError(
+      `Cannot ${command} ${got}: expected options only; see --help`,
+    );
+  }
+  const needsArgs = expected !== "" && !expected.startsWith("[");
+  if (needsArgs && args.length === 0 && line["config-js"] === undefined) {
+    throw new UsageError(`Cannot ${command}: expected ${expected}; see --help`);
+  }
+  if (line["if-id"] !== undefined && args.length > 1) {
+    throw new UsageError(
+      `Cannot ${command} with --if-id: expected one variable, got ${args.length}`,
+    );
+  }
 }
 
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
-  const { args, help } = COMMANDS[command];
-  const needsStore = Object.hasOwn(VARIABLE_COMMANDS, command);
-  const flags = needsStore ? "-A --unstable-kv" : "-A";
+  const { args, help, notes, fails } = COMMANDS[command];
+  const flags = hasOption(command, "kv") ? "-A --unstable-kv" : "-A";
   const words = [command, args, "[OPTION ...]"].filter((word) => word !== "");
-  const rows: HelpRow[] = [...optionRows(optionsOf(command)), HELP_ROW];
+  const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
   return [
     `${help}.`,
     "",
     `Usage: deno run ${flags} jsr:@rep/gateway ${words.join(" ")}`,
     "",
-    ...formatRows(rows),
+    ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",
-    ...NOTES[command].flatMap((note) => wrap(note)),
+    ...[...notes, exitCodes].flatMap((note) => wrap(note)),
   ].join("\n");
+}
+
+/** Returns the options of a command, in the order of their table. */
+function optionsOf(command: CommandName): OptionTable {
+  const options = Object.entries<Option<unknown>>(COMMAND_OPTIONS);
+  return Object.fromEntries(
+    options.filter(([name]) => hasOption(command, name)),
+  );
 }

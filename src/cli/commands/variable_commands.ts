@@ -9,7 +9,6 @@ import {
   readHistory,
   readWrites,
   type StoredWrite,
-  VARIABLES_HEAD_KEY,
   writeVariables,
 } from "../../config/stored/stored_variables.ts";
 import { noMetrics } from "../../observe/metrics.ts";
@@ -24,14 +23,14 @@ import { sleep } from "../../values/clock.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_table.ts";
 import {
-  type CommandIo,
   escapeInvisible,
   printTable,
   terminalJson,
   truncate,
-} from "./command_io.ts";
-import type { CommandArguments } from "./command_line.ts";
+} from "./terminal_text.ts";
 
 /** Timeout for opening a database: a server may accept the connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -39,10 +38,10 @@ const OPEN_TIMEOUT_MS = 10_000;
 /** How often a watch looks for new writes. */
 const POLL_MS = 1_000;
 
-/** The commands that use the store. */
-export const VARIABLE_COMMANDS = { set, unset, list, history, watch };
-
-async function set(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function set(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest && await readManifest(line.manifest);
   const warnings = await validateAssignments(values, {
@@ -54,77 +53,89 @@ async function set(line: CommandArguments, io: CommandIo): Promise<void> {
   for (const warning of warnings) io.printError(warning);
 }
 
-async function unset(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function unset(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const names = new Set(line.args.map(publicName));
-  const writes = await write(
-    new Map([...names].map((name) => [name, undefined])),
-    line,
-    io,
-  );
+  const values = new Map([...names].map((name) => [name, undefined]));
+  const writes = await write(values, line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
 }
 
-async function list(line: CommandArguments, io: CommandIo): Promise<void> {
+export async function list(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
   if (variables.length === 0) {
     return io.printError("There are no variables in the store");
   }
-  const rows = variables.map((
-    { name, value, id, at },
-  ) => [name, value, String(id), timeOf(at)]);
-  printTable([["NAME", "VALUE", "ID", "WRITTEN"], ...rows], 1, io);
+  const rows = [["NAME", "VALUE", "ID", "WRITTEN"]];
+  for (const { name, value, id, at } of variables) {
+    rows.push([name, value, String(id), timeOf(at)]);
+  }
+  printTable(rows, 1, io);
 }
 
-async function history(line: CommandArguments, io: CommandIo): Promise<void> {
-  const writes = await withStore(
-    line,
-    io,
-    (store) => readHistory(store, line.limit),
-  );
+export async function history(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const read = (store: Store) => readHistory(store, line.limit);
+  const writes = await withStore(line, io, read);
   if (line.json) return printJson(writes, io);
   if (writes.length === 0) return io.printError("There are no writes yet");
-  printTable(
-    [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"], ...writes.map(toHistoryRow)],
-    4,
-    io,
-  );
+  const rows = [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"]];
+  for (const write of writes) {
+    const { name, value = "", id, at } = write;
+    rows.push([timeOf(at), String(id), kindOf(write), name, value]);
+  }
+  printTable(rows, 4, io);
 }
 
-async function watch(line: CommandArguments, io: CommandIo): Promise<void> {
-  const onChange = (failure?: Error) =>
+export async function watch(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const report = (failure?: Error) =>
     io.printError(failure?.message ?? "The store is available again");
-  const run = async (store: Store) => {
-    const stop = new AbortController();
-    void io.stopped().then(() => stop.abort());
-    let last = await newestWrite(store);
-    const printNew = async () => {
-      for (const write of await readWrites(store, last)) {
-        io.print(
-          line.json
-            ? terminalJson(toJson(write))
-            : truncate(toLine(write), io.columns),
-        );
-        last = write.id;
-      }
-    };
-    io.printError("Watching the variables in the store");
-    let pause = new AbortController();
-    store.watch(VARIABLES_HEAD_KEY, () => pause.abort()); // ends when the store is closed
-    while (!stop.signal.aborted) {
-      pause = new AbortController(); // first, so that a hint meanwhile ends the pause
-      await printNew().catch(ignoreUnavailable);
-      await sleep(POLL_MS, io.clock, {
-        signal: AbortSignal.any([stop.signal, pause.signal]),
-      });
-    }
-  };
-  await withStore(line, io, run, onChange);
+  await withStore(line, io, (store) => printWrites(store, line, io), report);
 }
 
-function ignoreUnavailable(error: unknown): void {
-  if (!(error instanceof StoreUnavailableError)) throw error; // the outage has been printed
+/** Prints every new write, until the user stops it. */
+async function printWrites(
+  store: Store,
+  { json }: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const stop = new AbortController();
+  void io.stopped().then(() => stop.abort());
+  let last = await newestWrite(store);
+  io.printError("Watching the variables in the store");
+  while (!stop.signal.aborted) {
+    for (const write of await readNewWrites(store, last)) {
+      const text = json ? terminalJson(toJson(write)) : toLine(write);
+      io.print(json ? text : truncate(text, io.columns));
+      last = write.id;
+    }
+    await sleep(POLL_MS, io.clock, { signal: stop.signal });
+  }
+}
+
+/** An outage has been printed when it began. */
+async function readNewWrites(
+  store: Store,
+  last: number,
+): Promise<StoredWrite[]> {
+  try {
+    return await readWrites(store, last);
+  } catch (error) {
+    if (error instanceof StoreUnavailableError) return [];
+    throw error;
+  }
 }
 
 async function write(
@@ -132,29 +143,24 @@ async function write(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<StoredWrite[]> {
-  const { clock, random } = io;
+  const options = {
+    clock: io.clock,
+    random: io.random,
+    ifId: line["if-id"],
+  };
   const writes = await withStore(line, io, async (store) => {
     try {
-      return await writeVariables(store, values, {
-        clock,
-        random,
-        ifId: line["if-id"],
-      });
-    } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error;
-      throw new StoreUnavailableError(
-        `${error.message}; it may have been written; see history`,
-        { cause: error },
-      );
+      return await writeVariables(store, values, options);
+    } catch (cause) {
+      if (!(cause instanceof StoreUnavailableError)) throw cause;
+      const message = `${cause.message}; it may have been written; see history`;
+      throw new StoreUnavailableError(message, { cause });
     }
   });
   if (line.json) printJson(writes, io);
   else if (writes.length > 0) {
-    printTable(
-      [["NAME", "ID"], ...writes.map(({ name, id }) => [name, String(id)])],
-      0,
-      io,
-    );
+    const rows = writes.map(({ name, id }) => [name, String(id)]);
+    printTable([["NAME", "ID"], ...rows], 0, io);
   }
   return writes;
 }
@@ -200,11 +206,6 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
 
 function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
   print(terminalJson(writes.map(toJson), 2));
-}
-
-function toHistoryRow(write: StoredWrite): string[] {
-  const { name, value = "", id, at } = write;
-  return [timeOf(at), String(id), kindOf(write), name, value];
 }
 
 function toJson({ name, value, id, at }: StoredWrite) {

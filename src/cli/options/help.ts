@@ -1,12 +1,11 @@
 import { formatByteSize, formatDuration } from "../../values/units.ts";
 import { redactUrl } from "../../values/urls.ts";
-import { COMMAND_NAMES, COMMANDS } from "../commands/command_names.ts";
+import { COMMAND_NAMES, COMMANDS } from "../commands/command_table.ts";
+import type { Option, OptionTable } from "./option_kinds.ts";
 import {
   environmentVariable,
   GROUPS,
-  type Option,
   OPTIONS,
-  type OptionTable,
   OTHER_OPTIONS,
 } from "./option_table.ts";
 

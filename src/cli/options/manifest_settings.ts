@@ -8,7 +8,8 @@ import {
 } from "../../config/variables/manifest.ts";
 import { formatValue } from "../../config/variables/quote.ts";
 import { redactUrl } from "../../values/urls.ts";
-import { type Option, OPTIONS } from "./option_table.ts";
+import type { Option } from "./option_kinds.ts";
+import { OPTIONS } from "./option_table.ts";
 
 /** Parses the manifest at a path, including its `settings`, which are options of the command. */
 export function parseCommandManifest(

@@ -1,19 +1,16 @@
-import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
 import { formatValue, formatWord } from "../../config/variables/quote.ts";
 import type { ManifestSettings } from "../../config/variables/manifest.ts";
 import { didYouMean } from "../../values/did_you_mean.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { redactUrl } from "../../values/urls.ts";
-import { COMMAND_NAMES, withoutDashes } from "../commands/command_names.ts";
+import { COMMAND_NAMES, withoutDashes } from "../commands/command_table.ts";
+import type { Option, OptionTable, OptionValues } from "./option_kinds.ts";
 import {
   environmentVariable,
-  type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,
-  type OptionTable,
-  type OptionValues,
   OTHER_OPTIONS,
   type StartOptions,
 } from "./option_table.ts";
@@ -35,11 +32,6 @@ interface ParsedFlags {
   readonly flags: OptionSources["flags"];
   readonly words: readonly string[];
 }
-
-/** Options by name, as far as a command line depends on them. */
-type FlagTable = Readonly<
-  Record<string, Pick<Option<unknown>, "type" | "expected">>
->;
 
 /**
  * Parses the command line of the gateway.
@@ -84,107 +76,93 @@ function rejectWord(word: string): never {
 }
 
 /**
- * Parses the flags of a command line. A switch has the text `true` or `false`, and a list the texts of all its flags.
+ * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`; with one dash as
+ * well, as Go accepts them. A switch has the text `true` or `false`, and a list the texts of all its flags.
  *
  * @param aliases Other names of flags.
  * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
  */
 export function parseFlags(
   args: readonly string[],
-  table: FlagTable,
+  table: OptionTable,
   aliases: Readonly<Record<string, string>>,
 ): ParsedFlags {
-  const names = Object.keys(table);
-  const { _: words, ...values } = parseArgs(normalize(args, table, aliases), {
-    string: ["_", ...names],
-    collect: names,
-    unknown: (arg: string, key?: string) =>
-      key === undefined || rejectFlag(arg, names), // other words are in `_`
-  });
   const flags = new Map<string, string>();
-  for (const [name, option] of Object.entries(table)) {
-    const texts = values[name] ?? [];
-    if (texts.length > 0) flags.set(name, combine(name, option.type, texts));
-  }
-  return { flags, words: words.map(String) };
-}
-
-/** Returns the value of a flag that may have been repeated. */
-function combine(
-  name: string,
-  type: Option<unknown>["type"],
-  values: readonly string[],
-): string {
-  if (type === "list") return values.join(",");
-  if (type !== "boolean" && values.length > 1) {
-    throw new UsageError(`Cannot use --${name} twice: expected one value`);
-  }
-  return values.at(-1) ?? ""; // the last one is usual for a pair such as --strict and --no-strict
-}
-
-/** Writes every flag as `--name=value`, since `parseArgs` does not accept a next argument that begins with a dash. */
-function normalize(
-  args: readonly string[],
-  table: FlagTable,
-  aliases: Readonly<Record<string, string>>,
-): string[] {
-  const normalized: string[] = [];
-  const words = args.map((arg) => withTwoDashes(arg, table, aliases));
-  for (let index = 0; index < words.length; index++) {
-    const word = words[index] ?? "";
-    const next = words[index + 1];
-    if (word === "--") return [...normalized, ...args.slice(index)];
-    const option = optionOf(word, table);
-    if (option === undefined) {
-      normalized.push(checkNegation(word, table));
-    } else if (option.type === "boolean") {
-      normalized.push(`${word}=true`);
-    } else if (next !== undefined && !next.startsWith("--")) {
-      normalized.push(`${word}=${next}`);
-      index++;
-    } else if (option.type === "list") { // it may be empty, so nothing would be accepted
-      throw new UsageError(
-        `Cannot read ${word}: expected ${option.expected}, got nothing`,
-      );
-    } else {
-      normalized.push(word);
+  const words: string[] = [];
+  const end = args.includes("--") ? args.indexOf("--") : args.length;
+  for (let index = 0; index < end; index++) {
+    const arg = args[index] ?? "";
+    const flag = parseFlag(arg, table, aliases) ?? parseNegation(arg, table);
+    if (flag === undefined) {
+      const isUnknown = arg.startsWith("-") && arg !== "-";
+      if (isUnknown) rejectFlag(arg, Object.keys(table));
+      words.push(arg);
+      continue;
     }
+    if (flag.text === undefined && index + 1 < end) {
+      const next = args[index + 1] ?? "";
+      const isFlag = next.startsWith("--") ||
+        parseFlag(next, table, aliases) !== undefined;
+      if (!isFlag) {
+        flag.text = next;
+        index++;
+      }
+    }
+    flags.set(flag.name, combine(flag, flags.get(flag.name)));
   }
-  return normalized;
+  return { flags, words: [...words, ...args.slice(end + 1)] };
 }
 
-/** Go accepts flags with one dash as well; these are often written so for REP's Go gateway. */
-function withTwoDashes(
+/** A flag of a command line. */
+interface Flag {
+  readonly name: string;
+  readonly option: Option<unknown>;
+  /** What follows it; `undefined` as long as nothing does. */
+  text: string | undefined;
+}
+
+/** Returns `undefined` for what is no flag of the table. */
+function parseFlag(
   arg: string,
-  table: FlagTable,
+  table: OptionTable,
   aliases: Readonly<Record<string, string>>,
-): string {
-  const [, word = "", value = ""] = /^--?([a-z][a-z-]*)(=.*)?$/s.exec(arg) ??
-    [];
+): Flag | undefined {
+  const [, word = "", text] = /^--?([a-z][a-z-]*)(?:=(.*))?$/s.exec(arg) ?? [];
   const name = aliases[word] ?? word;
-  return Object.hasOwn(table, name) ? `--${name}${value}` : arg;
+  const option = Object.hasOwn(table, name) ? table[name] : undefined;
+  if (option === undefined) return undefined;
+  const isSwitch = option.type === "boolean";
+  return { name, option, text: isSwitch ? text ?? "true" : text };
 }
 
-/** Returns the option whose flag a word is. */
-function optionOf(
-  word: string,
-  table: FlagTable,
-): FlagTable[string] | undefined {
-  const name = word.replace(/^--/, "");
-  return name !== word && Object.hasOwn(table, name) ? table[name] : undefined;
-}
-
-/** Writes `--no-name` as `--name=false`. */
-function checkNegation(word: string, table: FlagTable): string {
-  const [, name = "", value] = /^--no-([a-z-]+)(=.*)?$/s.exec(word) ?? [];
-  if (name === "") return word;
-  if (!Object.hasOwn(table, name) || table[name]?.type !== "boolean") {
-    return rejectFlag(word, Object.keys(table));
-  }
-  if (value === undefined) return `--${name}=false`;
+/** Parses `--no-name` as `--name=false`. */
+function parseNegation(arg: string, table: OptionTable): Flag | undefined {
+  const [, name = "", value] = /^--no-([a-z-]+)(=.*)?$/s.exec(arg) ?? [];
+  const option = Object.hasOwn(table, name) ? table[name] : undefined;
+  if (option?.type !== "boolean") return undefined;
+  if (value === undefined) return { name, option, text: "false" };
   throw new UsageError(
     `Cannot use --no-${name} with a value: expected --${name} or --no-${name}`,
   );
+}
+
+/** Returns the text of a flag that may have been before. */
+function combine(
+  { name, option, text }: Flag,
+  before: string | undefined,
+): string {
+  if (option.type === "list") {
+    if (text === undefined) { // an empty text may be valid, so that nothing would be accepted
+      throw new UsageError(
+        `Cannot read --${name}: expected ${option.expected}, got nothing`,
+      );
+    }
+    return before === undefined ? text : `${before},${text}`;
+  }
+  if (option.type !== "boolean" && before !== undefined) {
+    throw new UsageError(`Cannot use --${name} twice: expected one value`);
+  }
+  return text ?? ""; // the last one is usual for a pair such as --strict and --no-strict
 }
 
 function rejectFlag(arg: string, names: readonly string[]): never {

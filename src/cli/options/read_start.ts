@@ -51,18 +51,36 @@ export async function readStart(
     : (await readManifest(path)).settings;
   const options = readOptions({ flags, environment, manifest });
   await loadKvToken();
-  const drain = onDeploy
-    ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS)
-    : options.drain;
+  const warnings = environmentWarnings(environment);
+
+  // Probes on the public port would get the app's page, or whatever the upstream says, with 200.
+  const { port, "health-port": healthPort } = options;
+  if (healthPort === port) {
+    warnings.push(
+      `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
+    );
+  }
+  // As in REP's Go gateway, a health port that is 0 or equals the port is not a port of its own.
+  const isSeparate = healthPort !== 0 && healthPort !== port;
+
+  const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
+  const drain = Math.min(options.drain, maxDrain);
+  if (drain < options.drain && options.drain !== OPTIONS.drain.default) { // the default was not requested
+    warnings.push(
+      `--drain is limited to ${
+        drain / 1_000
+      } s: Deno Deploy ends the process 5 s after SIGINT`,
+    );
+  }
   return {
     isSet: (name) => isSet(name, { flags, environment, manifest }),
-    options: { ...options, "health-port": separatePort(options), drain },
+    options: {
+      ...options,
+      "health-port": isSeparate ? healthPort : undefined,
+      drain,
+    },
     masterKey: await readMasterKey(environment),
-    warnings: [
-      ...environmentWarnings(environment),
-      ...portWarnings(options),
-      ...drainWarnings(options.drain, drain),
-    ],
+    warnings,
   };
 }
 
@@ -91,32 +109,6 @@ async function readMasterKey(
       cause: error,
     });
   }
-}
-
-/** A health port that is 0 or equals the port is not a port of its own, as in REP's Go gateway. */
-function separatePort(
-  { port, "health-port": healthPort }: StartOptions,
-): number | undefined {
-  return healthPort === 0 || healthPort === port ? undefined : healthPort;
-}
-
-/** Probes on the public port would get the app's page, or whatever the upstream says, with 200. */
-function portWarnings(
-  { port, "health-port": healthPort }: StartOptions,
-): string[] {
-  if (healthPort !== port) return [];
-  return [
-    `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
-  ];
-}
-
-function drainWarnings(requested: number, drain: number): string[] {
-  if (requested === drain || requested === OPTIONS.drain.default) return []; // the default was not requested
-  return [
-    `--drain is limited to ${
-      drain / 1_000
-    } s: Deno Deploy ends the process 5 s after SIGINT`,
-  ];
 }
 
 /** The options that say where in which database a gateway keeps what it stores. */

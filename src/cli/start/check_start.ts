@@ -83,67 +83,50 @@ export function startWarnings(
   options: StartOptions,
   context: StartContext,
 ): string[] {
-  return [
-    ...contentWarnings(options),
-    ...cacheWarnings(options),
-    ...storeWarnings(context),
-    ...manifestWarnings(options, context),
-    ...reloadWarnings(options, context),
-  ];
-}
-
-function contentWarnings(
-  { "static-dir": staticDir, upstream }: StartOptions,
-): string[] {
-  if (staticDir !== undefined || upstream !== undefined) return [];
-  return [
-    "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
-  ];
-}
-
-/** A number without a unit is meant in MiB, as in the configuration of most servers. */
-function cacheWarnings({ "static-cache": bytes }: StartOptions): string[] {
-  if (bytes === 0 || bytes >= MIN_CACHE_BYTES) return [];
-  return [
-    `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
-  ];
-}
-
-/** With `--hot-reload`, the pages of both would have the values of the one that was started last. */
-function storeWarnings({ sharesDefaultDatabase }: StartContext): string[] {
-  if (!sharesDefaultDatabase) return [];
-  return [
-    "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
-  ];
-}
-
-/** As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do. */
-function manifestWarnings(
-  { manifest }: StartOptions,
-  { defaultManifest }: StartContext,
-): string[] {
-  if (manifest !== undefined || defaultManifest === undefined) return [];
-  return [
-    `the manifest in this directory is not used: expected --manifest ${defaultManifest}`,
-  ];
+  const { "static-dir": staticDir, upstream, "static-cache": bytes } = options;
+  const warnings: string[] = [];
+  if (staticDir === undefined && upstream === undefined) {
+    warnings.push(
+      "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
+    );
+  }
+  // A number without a unit is meant in MiB, as in the configuration of most servers.
+  if (bytes > 0 && bytes < MIN_CACHE_BYTES) {
+    warnings.push(
+      `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
+    );
+  }
+  // With --hot-reload, the pages of both would have the values of the one that was started last.
+  if (context.sharesDefaultDatabase) {
+    warnings.push(
+      "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
+    );
+  }
+  // As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do.
+  if (options.manifest === undefined && context.defaultManifest !== undefined) {
+    warnings.push(
+      `the manifest in this directory is not used: expected --manifest ${context.defaultManifest}`,
+    );
+  }
+  if (options["hot-reload"]) warnings.push(...reloadWarnings(options, context));
+  return warnings;
 }
 
 function reloadWarnings(
   options: StartOptions,
   { isStoreShared, isModeSet }: StartContext,
 ): string[] {
-  const { "hot-reload": hotReload, "hot-reload-mode": mode, manifest } =
-    options;
-  if (!hotReload) return [];
-  const hasFiles = resolveEnvPaths(options).paths.length > 0 ||
-    manifest !== undefined;
+  const envPaths = resolveEnvPaths(options).paths;
+  const hasFiles = envPaths.length > 0 || options.manifest !== undefined;
   if (!hasFiles && !isStoreShared) {
     return [
       "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +
       "outside; expected --env-file with --hot-reload-mode file_watch, or a persistent --kv",
     ];
   }
-  if (!hasFiles || mode !== "signal" || isModeSet) return [];
+  if (!hasFiles || options["hot-reload-mode"] !== "signal" || isModeSet) {
+    return [];
+  }
   return [
     "nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
   ];
@@ -156,13 +139,16 @@ function reloadWarnings(
 export async function ownFiles(options: StartOptions): Promise<string[]> {
   const { kv, manifest, "static-dir": staticDir } = options;
   if (staticDir === undefined) return [];
-  const envPaths = await Promise.all(
-    resolveEnvPaths(options).paths.map((path) => envFiles(path, staticDir)),
-  );
-  const fixed = [manifest, ...tlsPaths(options), ...secretPaths()].filter((
-    path,
-  ) => path !== undefined);
-  return [...envPaths.flat(), ...await storeFiles(kv), ...fixed];
+  const paths: string[] = [];
+  for (const path of resolveEnvPaths(options).paths) {
+    paths.push(...await envFiles(path, staticDir));
+  }
+  if (kv !== undefined && kv !== ":memory:") {
+    const { storeFiles } = await import("../../store/open_named.ts");
+    paths.push(...await storeFiles(kv));
+  }
+  if (manifest !== undefined) paths.push(manifest);
+  return [...paths, ...tlsPaths(options), ...secretPaths()];
 }
 
 /** A directory is excluded with everything in it; one that contains the app, only with the files that are read. */
@@ -182,10 +168,4 @@ async function contains(path: string, staticDir: string): Promise<boolean> {
     Deno.realPath(staticDir),
   ]);
   return `${inner}/`.startsWith(`${outer}/`);
-}
-
-async function storeFiles(kv: string | undefined): Promise<string[]> {
-  if (kv === undefined || kv === ":memory:") return [];
-  const { storeFiles } = await import("../../store/open_named.ts");
-  return await storeFiles(kv);
 }

@@ -1,29 +1,8 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
-import {
-  createHealthEndpoint,
-  createReadyEndpoint,
-  LIVE_ENDPOINT,
-  startingHealth,
-} from "../../endpoints/health.ts";
 import { createGatewayIn, type Gateway } from "../../gateway.ts";
-import { Problem } from "../../http/problem.ts";
-import {
-  createRoute,
-  createRoutes,
-  type Routes,
-  type RouteTable,
-} from "../../http/routes.ts";
-import {
-  type ConnectionInfo,
-  createResponder,
-  type Responder,
-} from "../../http/respond.ts";
+import type { ConnectionInfo } from "../../http/respond.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
-import {
-  noMetrics,
-  noTelemetry,
-  type Telemetry,
-} from "../../observe/metrics.ts";
+import type { Telemetry } from "../../observe/metrics.ts";
 import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";
@@ -45,6 +24,7 @@ import {
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
 import { logUncaughtErrors } from "./signals.ts";
+import { StartingResponder } from "./starting_responder.ts";
 
 /** What a {@linkcode Service} is given to work with. */
 interface ServiceOptions {
@@ -52,9 +32,6 @@ interface ServiceOptions {
   readonly telemetry: Telemetry | undefined;
   readonly clock: Clock;
 }
-
-/** Responds to a request by a gateway that is ready. */
-type Respond = (gateway: Gateway) => Response | Promise<Response>;
 
 /** How long the last bytes of a response may take to leave after the drain. */
 const FLUSH_MS = 1_000;
@@ -84,11 +61,12 @@ export class Service {
     this.#log = options.log;
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
-    this.#starting = new StartingResponder(
-      start.options,
-      this.#ready.promise,
-      options,
-    );
+    this.#starting = new StartingResponder({
+      options: start.options,
+      ready: this.#ready.promise,
+      clock: options.clock,
+      log: options.log,
+    });
     this.#ready.promise.catch(() => {}); // start() throws the same error
   }
 
@@ -159,20 +137,14 @@ export class Service {
     request: Request,
     info?: ConnectionInfo,
   ): Response | Promise<Response> => {
-    if (this.#gateway !== undefined) return this.#gateway.fetch(request, info);
-    return this.#starting.fetch(
-      request,
-      (gateway) => gateway.fetch(request, info),
-    );
+    const responder = this.#gateway ?? this.#starting;
+    return responder.fetch(request, info);
   };
 
   /** Responds to requests for health, probes and metrics only. */
   readonly fetchHealth = (request: Request): Response | Promise<Response> => {
-    if (this.#gateway !== undefined) return this.#gateway.fetchHealth(request);
-    return this.#starting.fetchHealth(
-      request,
-      (gateway) => gateway.fetchHealth(request),
-    );
+    const responder = this.#gateway ?? this.#starting;
+    return responder.fetchHealth(request);
   };
 
   /**
@@ -239,7 +211,10 @@ export class Service {
     const sources = createSources(options, { clock, log });
     const process: ProcessInfo = {
       sourceOf: sources.sourceOf,
-      shownOptions: () => showOptions(options),
+      shownOptions: async () => {
+        const { formatOptions } = await import("../options/help.ts"); // a plain start does not need it
+        return formatOptions(options);
+      },
       failure,
       certificateNotAfter: () => listener?.certificateNotAfter,
     };
@@ -290,81 +265,6 @@ export class Service {
       this.#healthListener?.shutdown(),
     ]);
   }
-}
-
-/** Responds before the gateway is ready: health at once, with 503 `starting`; other requests wait. */
-class StartingResponder {
-  readonly #ready: Promise<Gateway>;
-  readonly #routes: Routes;
-  readonly #healthRoutes: Routes;
-  readonly #respond: Responder;
-
-  constructor(
-    options: StartOptions,
-    ready: Promise<Gateway>,
-    { clock, log }: ServiceOptions,
-  ) {
-    const starting = startingHealth(clock);
-    const health = createHealthEndpoint(starting);
-    const table: RouteTable = options["health-port"] === undefined
-      ? { "/rep/health": health }
-      : {};
-    const healthTable: RouteTable = {
-      "/rep/health": health,
-      "/livez": LIVE_ENDPOINT,
-      "/readyz": createReadyEndpoint(starting),
-    };
-    this.#ready = ready;
-    this.#routes = createRoutes(table, options["base-path"]);
-    this.#healthRoutes = createRoutes(healthTable, "");
-    this.#respond = createResponder({
-      isTrusted: () => false,
-      isAllowedHost: undefined,
-      warnOfProxy: undefined,
-      accessLog: false,
-      log,
-      telemetry: noTelemetry,
-      metrics: noMetrics,
-      clock,
-    });
-  }
-
-  /** @param respond What responds to a request that has waited. */
-  fetch(request: Request, respond: Respond): Response | Promise<Response> {
-    return this.#fetch(request, this.#routes, respond);
-  }
-
-  fetchHealth(
-    request: Request,
-    respond: Respond,
-  ): Response | Promise<Response> {
-    return this.#fetch(request, this.#healthRoutes, respond);
-  }
-
-  #fetch(
-    request: Request,
-    routes: Routes,
-    respond: Respond,
-  ): Response | Promise<Response> {
-    const handler = () => this.#respondWhenReady(respond);
-    const other = createRoute({ handler }, "/*");
-    const find = (path: string) => routes.get(path) ?? other;
-    return this.#respond(request, undefined, find);
-  }
-
-  async #respondWhenReady(respond: Respond): Promise<Response> {
-    const gateway = await this.#ready.catch(() => undefined); // start() reports the error
-    if (gateway !== undefined) return await respond(gateway);
-    throw new Problem(503, { detail: "The gateway could not start" });
-  }
-}
-
-/** Returns the options in effect, for the status page, which is all that needs their descriptions while it runs. */
-async function showOptions(
-  options: StartOptions,
-): Promise<Record<string, string>> {
-  const { formatOptions } = await import("../options/help.ts");
-  return formatOptions(options);
 }
 
 /** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */

@@ -14,8 +14,6 @@ interface SignalActions {
    * @default {Deno.exit}
    */
   exit?: (code: number) => void;
-  /** Listens to a signal. @default {Deno.addSignalListener} */
-  listen?: (signal: Deno.Signal, listener: () => void) => void;
 }
 
 /** Windows has neither SIGTERM nor SIGHUP. */
@@ -30,8 +28,7 @@ export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
  * exits at once, with code 1. A signal that the platform does not have is logged.
  */
 export function onSignals(
-  { reload, stop, log, exit = Deno.exit, listen = Deno.addSignalListener }:
-    SignalActions,
+  { reload, stop, log, exit = Deno.exit }: SignalActions,
 ): void {
   let isStopping = false;
 
@@ -51,7 +48,7 @@ export function onSignals(
 
   function on(signal: Deno.Signal, listener: () => void): void {
     try {
-      listen(signal, listener);
+      Deno.addSignalListener(signal, listener);
     } catch (error) {
       log.warn("rep.signal.missing", {
         signal,

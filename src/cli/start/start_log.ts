@@ -1,5 +1,4 @@
 import { createLog, type Log, messageOf } from "../../observe/log.ts";
-import { parseArgs } from "@std/cli/parse-args";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
@@ -101,8 +100,9 @@ export function isTextLog(
   args: readonly string[],
   environment: Environment,
 ): boolean {
-  const words = args.map((arg) => arg.replace(/^-(?=log-format)/, "--")); // as Go accepts it
-  const { "log-format": flag } = parseArgs(words, { string: ["log-format"] });
-  return (flag ?? environment[environmentVariable("log-format")])
-    ?.toLowerCase() === "text";
+  const words = args.join(" ");
+  const flags = [...words.matchAll(/(?<!\S)--?log-format[= ](\S+)/g)];
+  const format = flags.at(-1)?.[1] ??
+    environment[environmentVariable("log-format")];
+  return format?.toLowerCase() === "text";
 }

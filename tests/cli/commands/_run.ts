@@ -1,5 +1,5 @@
 import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
-import type { CommandName } from "../../../src/cli/commands/command_names.ts";
+import type { CommandName } from "../../../src/cli/commands/command_table.ts";
 import { runCommand } from "../../../src/cli/commands/run_command.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -9,6 +9,16 @@ export interface Outcome {
   code: number;
   out: string[];
   err: string[];
+}
+
+/** What a command returns that succeeds. */
+export function done(out: string[], err: string[] = []): Outcome {
+  return { code: 0, out, err };
+}
+
+/** What a command returns that found an issue, was rejected, or could not use the store. */
+export function failed(...err: string[]): Outcome {
+  return { code: 1, out: [], err };
 }
 
 /** When the commands run, unless they are given another clock. */

@@ -1,17 +1,23 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { sriHash } from "../../../src/values/hash.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { run, START } from "./_run.ts";
+import { failed, run, START } from "./_run.ts";
 
 const PAGE =
   "<!doctype html><html><head><title>App</title></head><body></body></html>";
 const ELEMENT =
   /<script id="__rep__" type="application\/json" data-rep-version="0.1.0" data-rep-integrity="([^"]*)">([^<]*)<\/script>/;
 
-function payloadIn(html: string) {
+const AFTER = PAGE.replace("</head>", "|</head>");
+
+/** What is in the element of a page: its payload, and the page with a bar in its place. */
+async function readInjected(path: string) {
+  const html = await Deno.readTextFile(path);
   const [, integrity, text = ""] = ELEMENT.exec(html) ?? [];
-  return { integrity, text, payload: JSON.parse(text) };
+  const payload = JSON.parse(text);
+  return { integrity, text, payload, rest: html.replace(ELEMENT, "|") };
 }
 
 Deno.test("inject writes PUBLIC values into the pages of a build, and nothing else", async () => {
@@ -25,54 +31,39 @@ Deno.test("inject writes PUBLIC values into the pages of a build, and nothing el
     REP_SENSITIVE_S: "s3cret",
     REP_SERVER_X: "s3cret",
   };
+  const [page, notFound] = [build.at("index.html"), build.at("404.htm")];
   assertEquals(await run(["inject", build.path], environment), {
     code: 0,
-    out: [
-      `${build.at("404.htm")}: injected`,
-      `${build.at("index.html")}: injected`,
-    ],
+    out: [`${notFound}: injected`, `${page}: injected`],
     err: [
       "Warning: SENSITIVE variables are left out: only a gateway issues the keys to read them",
     ],
   });
-  const html = await Deno.readTextFile(build.at("index.html"));
-  const { integrity, text, payload } = payloadIn(html);
-  assertEquals(integrity, await sriHash(text));
+  const { integrity, text, payload, rest } = await readInjected(page);
+  assertEquals([integrity, rest], [await sriHash(text), AFTER]);
   const { integrity: token, ...meta } = payload._meta;
   assertEquals([payload.public, meta], [
     { A: "</script>" },
     { version: "0.1.0", injected_at: new Date(START).toISOString(), ttl: 0 },
   ]);
-  assertEquals(/^hmac-sha256:[A-Za-z0-9+/]{43}=$/.test(token), true);
-  assertEquals(html.replace(ELEMENT, "|"), PAGE.replace("</head>", "|</head>"));
-  assertEquals(
-    (await Deno.readTextFile(build.at("404.htm"))).replace(ELEMENT, "|"),
-    "|<p>Not found",
-  );
+  assertMatch(token, /^hmac-sha256:[A-Za-z0-9+/]{43}=$/);
+  assertEquals((await readInjected(notFound)).rest, "|<p>Not found");
   assertEquals(await Deno.readTextFile(build.at("app.js")), PAGE);
 });
 
 Deno.test("inject replaces the values of an earlier run, and changes nothing if they are the same", async () => {
   await using build = await TempDirectory.make({ "index.html": PAGE });
   const path = build.at("index.html");
-  await run(["inject", build.path], { REP_PUBLIC_A: "1" });
+  const inject = async (value: string, clock?: FakeClock) =>
+    (await run(["inject", build.path], { REP_PUBLIC_A: value }, clock)).out;
+  await inject("1");
   const first = await Deno.readTextFile(path);
   const later = new FakeClock(START + 60_000);
-  assertEquals(
-    (await run(["inject", build.path], { REP_PUBLIC_A: "1" }, later)).out,
-    [`${path}: up to date`],
-  );
+  assertEquals(await inject("1", later), [`${path}: up to date`]);
   assertEquals(await Deno.readTextFile(path), first);
-  assertEquals(
-    (await run(["inject", build.path], { REP_PUBLIC_A: "2" }, later)).out,
-    [`${path}: replaced`],
-  );
-  const second = await Deno.readTextFile(path);
-  assertEquals(payloadIn(second).payload.public, { A: "2" });
-  assertEquals(
-    second.replace(ELEMENT, "|"),
-    PAGE.replace("</head>", "|</head>"),
-  );
+  assertEquals(await inject("2", later), [`${path}: replaced`]);
+  const { payload, rest } = await readInjected(path);
+  assertEquals([payload.public, rest], [{ A: "2" }, AFTER]);
 });
 
 Deno.test("inject uses the manifest and env files, and rejects an invalid configuration before it writes", async () => {
@@ -91,17 +82,14 @@ Deno.test("inject uses the manifest and env files, and rejects an invalid config
     "--env-file",
     build.at("b.env"),
   ];
-  const invalid = await run(["inject", build.path, ...sources], {
-    REP_PUBLIC_A: "x",
-  });
-  assertEquals([invalid.code, invalid.out, invalid.err], [1, [], [
-    'Cannot use REP_PUBLIC_A: expected a number, got "x"',
-  ]]);
-  assertEquals(await Deno.readTextFile(build.at("index.html")), PAGE);
-  assertEquals((await run(["inject", build.path, ...sources])).code, 0);
-  const { payload } = payloadIn(
-    await Deno.readTextFile(build.at("index.html")),
+  const page = build.at("index.html");
+  assertEquals(
+    await run(["inject", page, ...sources], { REP_PUBLIC_A: "x" }),
+    failed('Cannot use REP_PUBLIC_A: expected a number, got "x"'),
   );
+  assertEquals(await Deno.readTextFile(page), PAGE);
+  assertEquals((await run(["inject", page, ...sources])).code, 0);
+  const { payload } = await readInjected(page);
   assertEquals(payload.public, { A: "10", B: "from b" });
 });
 
@@ -116,34 +104,22 @@ variables:
 `,
   });
   const [page, manifest] = [build.at("index.html"), build.at("rep.yaml")];
-  assertEquals(await run(["inject", page, "--manifest", manifest]), {
-    code: 1,
-    out: [],
-    err: [
+  const inject = (environment: Environment) =>
+    run(["inject", page, "--manifest", manifest], environment);
+  assertEquals(
+    await inject({}),
+    failed(
       `Cannot find REP_PUBLIC_A: the manifest "${manifest}" requires it, but it is not set`,
-    ],
-  });
-  assertEquals(
-    await run(["inject", page, "--manifest", manifest], {
-      REP_PUBLIC_A: "1",
-      REP_PUBLIC_B: "1",
-    }),
-    {
-      code: 1,
-      out: [],
-      err: [
-        `Cannot use REP_PUBLIC_B: the manifest "${manifest}" declares it as REP_SENSITIVE_B`,
-      ],
-    },
+    ),
   );
   assertEquals(
-    (await run(["inject", page, "--manifest", manifest], { REP_PUBLIC_A: "1" }))
-      .code,
-    0,
+    await inject({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }),
+    failed(
+      `Cannot use REP_PUBLIC_B: the manifest "${manifest}" declares it as REP_SENSITIVE_B`,
+    ),
   );
-  assertEquals(payloadIn(await Deno.readTextFile(page)).payload.public, {
-    A: "1",
-  });
+  assertEquals((await inject({ REP_PUBLIC_A: "1" })).code, 0);
+  assertEquals((await readInjected(page)).payload.public, { A: "1" });
 });
 
 Deno.test("inject warns of secrets, fails with --strict, and warns of compressed pages", async () => {
@@ -152,15 +128,15 @@ Deno.test("inject warns of secrets, fails with --strict, and warns of compressed
     "index.html.gz": "old",
   });
   const environment = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
-  const strict = await run(["inject", "--strict", build.path], environment);
-  assertEquals([strict.code, strict.err], [1, [
-    "Cannot publish REP_PUBLIC_A in strict mode: the value looks like an AWS access key",
-  ]]);
+  const secret = "the value looks like an AWS access key";
+  assertEquals(
+    await run(["inject", "--strict", build.path], environment),
+    failed(`Cannot publish REP_PUBLIC_A in strict mode: ${secret}`),
+  );
+  const compressed = build.at("index.html.gz");
   assertEquals((await run(["inject", build.path], environment)).err, [
-    "Warning: REP_PUBLIC_A: the value looks like an AWS access key",
-    `Warning: ${
-      build.at("index.html.gz")
-    } has the previous page: compress it again, or delete it`,
+    `Warning: REP_PUBLIC_A: ${secret}`,
+    `Warning: ${compressed} has the previous page: compress it again, or delete it`,
   ]);
 });
 
@@ -185,45 +161,34 @@ Deno.test({
     await Deno.symlink("index.html", build.at("same.html"));
     await new Deno.Command("mkfifo", { args: [build.at("pipe.html")] })
       .output();
-    assertEquals(await run(["inject", build.path], { REP_PUBLIC_A: "1" }), {
+    const [page, linked, same, pipe] = ["index", "linked", "same", "pipe"]
+      .map((name) => build.at(`${name}.html`));
+    const inject = (path = "") => run(["inject", path], { REP_PUBLIC_A: "1" });
+    assertEquals(await inject(build.path), {
       code: 0,
-      out: [
-        `${build.at("index.html")}: injected`,
-        `${build.at("same.html")}: up to date`,
-      ],
+      out: [`${page}: injected`, `${same}: up to date`],
       err: [
-        `Warning: ${
-          build.at("linked.html")
-        } is a link out of ${build.path}, and is left as it is`,
+        `Warning: ${linked} is a link out of ${build.path}, and is left as it is`,
       ],
     });
-    assertEquals(await Deno.readTextFile(other.at("shared.html")), PAGE);
-    const rejected = await run(["inject", build.at("pipe.html")], {
-      REP_PUBLIC_A: "1",
-    });
+    const shared = other.at("shared.html");
+    assertEquals(await Deno.readTextFile(shared), PAGE);
     const expected = "expected a directory or a regular file";
-    assertEquals([rejected.code, rejected.err], [1, [
-      `Cannot read DIR "${build.at("pipe.html")}": ${expected}`,
-    ]]);
     assertEquals(
-      (await run(["inject", build.at("linked.html")], { REP_PUBLIC_A: "1" }))
-        .code,
-      0,
-    ); // named itself
-    assertEquals(
-      await Deno.readTextFile(other.at("shared.html")) === PAGE,
-      false,
+      await inject(pipe),
+      failed(`Cannot read DIR "${pipe}": ${expected}`),
     );
+    assertEquals((await inject(linked)).code, 0); // named itself
+    assertNotEquals(await Deno.readTextFile(shared), PAGE);
   },
 });
 
 Deno.test("inject exits with 1 without a page, and with 2 without a directory", async () => {
   await using build = await TempDirectory.make({ "app.js": "" });
-  assertEquals(await run(["inject", build.path]), {
-    code: 1,
-    out: [],
-    err: [`Cannot inject into ${build.path}: expected .html files, got none`],
-  });
+  assertEquals(
+    await run(["inject", build.path]),
+    failed(`Cannot inject into ${build.path}: expected .html files, got none`),
+  );
   assertEquals((await run(["inject"])).code, 2);
 });
 

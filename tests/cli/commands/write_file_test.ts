@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { writeFile } from "../../../src/cli/commands/command_io.ts";
+import { writeFile } from "../../../src/cli/commands/write_file.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 

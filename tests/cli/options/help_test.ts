@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { COMMAND_NAMES } from "../../../src/cli/commands/command_names.ts";
+import { COMMAND_NAMES } from "../../../src/cli/commands/command_table.ts";
 import { commandHelp } from "../../../src/cli/commands/run_command.ts";
 import { helpText } from "../../../src/cli/options/help.ts";
 import {

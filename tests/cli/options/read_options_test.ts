@@ -1,32 +1,17 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import type { Option } from "../../../src/cli/options/option_kinds.ts";
 import {
-  type Option,
   OPTION_NAMES,
   type OptionName,
   OPTIONS,
-  type StartOptions,
 } from "../../../src/cli/options/option_table.ts";
 import {
   environmentWarnings,
-  type OptionSources,
   parseCommandLine,
-  readOptions,
   UsageError,
 } from "../../../src/cli/options/read_options.ts";
 import { redactUrl } from "../../../src/values/urls.ts";
-
-/** Reads the options from a command line and, optionally, other sources. */
-function optionsOf(
-  args: readonly string[],
-  sources: Partial<OptionSources> = {},
-): StartOptions {
-  return readOptions({
-    flags: parseCommandLine(args).flags,
-    environment: {},
-    manifest: {},
-    ...sources,
-  });
-}
+import { optionsOf } from "../_options.ts";
 
 /** Parses a command line and returns its flags with their texts. */
 function flagsOf(...args: string[]): Record<string, string> {
@@ -37,90 +22,67 @@ function messageOf(run: () => unknown): string {
   return assertThrows(run, UsageError).message;
 }
 
-const DEFAULTS: StartOptions = {
-  "port": 8080,
-  "hostname": "0.0.0.0",
-  "health-port": undefined,
-  "mode": undefined,
-  "base-path": "",
-  "static-dir": undefined,
-  "static-cache": 67_108_864,
-  "immutable": [],
-  "upstream": undefined,
-  "preserve-host": false,
-  "upstream-timeout": 30_000,
-  "max-transfers": 1_000,
-  "reject-websockets": false,
-  "manifest": undefined,
-  "env-file": [],
-  "strict": false,
-  "hot-reload": false,
-  "hot-reload-mode": "signal",
-  "watch-path": undefined,
-  "poll-interval": 30_000,
-  "allowed-origins": [],
-  "allowed-hosts": [],
-  "trusted-proxies": [],
-  "kv": undefined,
-  "app": undefined,
-  "session-key-ttl": 30_000,
-  "session-key-max-rate": 10,
-  "key-rotation": 600_000,
-  "key-retention": 86_400_000,
-  "max-streams": 5_000,
-  "max-streams-per-client": undefined,
-  "max-stream-age": 1_800_000,
-  "stop-delay": 0,
-  "drain": 10_000,
-  "tls-cert": undefined,
-  "tls-key": undefined,
-  "access-log": false,
-  "log-format": "json",
-  "log-level": "info",
-};
+/** What an option accepts: texts with their values, and how messages describe them; and texts that it rejects. */
+interface Rule {
+  readonly expected: string;
+  readonly valid: Readonly<Record<string, unknown>>;
+  readonly invalid: readonly string[];
+}
 
-Deno.test("readOptions() applies the default of every option", () =>
-  assertEquals(optionsOf([]), DEFAULTS));
+function rule(
+  expected: string,
+  valid: Rule["valid"],
+  invalid: Rule["invalid"],
+): Rule {
+  return { expected, valid, invalid };
+}
 
-/** Every option with two valid values as texts and parsed, the description of a valid value, and invalid values. */
-const VALUES: {
-  [N in OptionName]: readonly [
-    valid: readonly (readonly [text: string, value: StartOptions[N]])[],
-    expected: string,
-    invalid: readonly string[],
-  ];
-} = {
-  "port": [[["9000", 9000], ["0", 0]], "an integer from 0 to 65535", [
-    "",
-    "80a",
-    "-1",
-    "65536",
-    "1.5",
-    "0x50",
-    " 80",
-    "80 ",
-    "1e3",
-    "tcp://10.0.0.1:8080",
-    "99999999999",
-  ]],
-  "hostname": [
-    [["::1", "::1"], ["localhost", "localhost"]],
-    "a non-empty value",
-    ["", "a\0b"],
-  ],
-  "health-port": [[["9001", 9001], ["0", 0]], "an integer from 0 to 65535", [
-    "",
-    "x",
-    "65536",
-  ]],
-  "mode": [
-    [["embedded", "embedded"], ["proxy", "proxy"]],
-    "one of embedded, proxy",
-    ["", "PROXY", "static"],
-  ],
-  "base-path": [
-    [["/app", "/app"], ["/a/b-%C3%BC/", "/a/b-%C3%BC"], ["/", ""]],
+function oneOf(words: string, ...invalid: string[]): Rule {
+  const valid = words.split(", ").map((word) => [word, word]);
+  return rule(`one of ${words}`, Object.fromEntries(valid), ["", ...invalid]);
+}
+
+const TEXT = rule("a non-empty value", { "a b=c": "a b=c" }, ["", "a\0b"]);
+const SWITCH = rule("true or false", {
+  "true": true,
+  "1": true,
+  "t": true,
+  "T": true,
+  "TRUE": true,
+  True: true,
+  "0": false,
+  "f": false,
+  "F": false,
+  "FALSE": false,
+  False: false,
+  "false": false,
+}, ["", "yes", "tRUE", "on", "2"]);
+const PORT = rule("an integer from 0 to 65535", { "9000": 9_000, "0": 0 }, [
+  "",
+  "80a",
+  "-1",
+  "65536",
+  "1.5",
+  "0x50",
+  " 80",
+  "80 ",
+  "1e3",
+  "99999999999",
+]);
+const UP_TO_A_MILLION = rule(
+  "an integer from 1 to 1000000",
+  { "1": 1, "1000000": 1_000_000 },
+  ["", "0", "1000001", "x"],
+);
+
+const RULES: Readonly<Record<OptionName, Rule>> = {
+  "port": PORT,
+  "hostname": TEXT,
+  "health-port": PORT,
+  "mode": oneOf("embedded, proxy", "PROXY", "static"),
+  "base-path": rule(
     "a path such as /app",
+    { "/app": "/app", "/a/b-%C3%BC/": "/a/b-%C3%BC", "/": "" },
     [
       "",
       "app",
@@ -135,132 +97,90 @@ const VALUES: {
       "/%2e",
       "\\app",
     ],
-  ],
-  "max-transfers": [
-    [["1", 1], ["1000000", 1_000_000]],
-    "an integer from 1 to 1000000",
-    ["0", "1000001", "x"],
-  ],
-  "reject-websockets": [
-    [["true", true], ["false", false], ["1", true]],
-    "true or false",
-    ["", "no"],
-  ],
-  "preserve-host": [
-    [["true", true], ["false", false], ["1", true]],
-    "true or false",
-    ["", "no"],
-  ],
-  "static-dir": [
-    [["dist", "dist"], ["/srv/a b", "/srv/a b"]],
-    "a non-empty value",
-    ["", "a\0b"],
-  ],
-  "static-cache": [
-    [["0", 0], ["64MiB", 67_108_864]],
+  ),
+  "static-dir": TEXT,
+  "static-cache": rule(
     "a size from 0 to 64GiB, such as 64MiB",
+    { "0": 0, "64MiB": 67_108_864 },
     ["", "65GiB", "1TiB", "-1", "64MB"],
-  ],
-  "immutable": [
-    [
-      ["assets/*", ["assets/*"]],
-      ["assets/*.{js,css}, fonts/**", ["assets/*.{js,css}", "fonts/**"]],
-    ],
+  ),
+  "immutable": rule(
     "globs of paths in the directory, such as assets/*, separated by commas",
+    {
+      "assets/*": ["assets/*"],
+      "assets/*.{js,css}, fonts/**": ["assets/*.{js,css}", "fonts/**"],
+    },
     ["", "/assets/*", "./assets/*", "assets/*,../*", "a\0b"],
-  ],
-  "upstream": [
-    [
-      ["https://up.example/base", new URL("https://up.example/base")],
-      ["localhost:3000", new URL("http://localhost:3000/")],
-    ],
+  ),
+  "upstream": rule(
     "a URL such as http://127.0.0.1:3000, or host:port",
+    {
+      "https://up.example/base": new URL("https://up.example/base"),
+      "localhost:3000": new URL("http://localhost:3000/"),
+    },
     ["", "http://", "ftp://up.example", "up.example:x"],
-  ],
-  "upstream-timeout": [
-    [["1ms", 1], ["1h", 3_600_000]],
+  ),
+  "preserve-host": SWITCH,
+  "upstream-timeout": rule(
     "a duration from 1ms to 1h, such as 30s",
+    { "1ms": 1, "1h": 3_600_000 },
     ["", "0s", "1h1ms", "30"],
-  ],
-  "manifest": [[["a.yaml", "a.yaml"], ["b=c", "b=c"]], "a non-empty value", [
-    "",
-    "a\0b",
-  ]],
-  "env-file": [
-    [["a.env", ["a.env"]], ["-,/etc/a b", ["-", "/etc/a b"]]],
+  ),
+  "max-transfers": UP_TO_A_MILLION,
+  "reject-websockets": SWITCH,
+  "manifest": TEXT,
+  "env-file": rule(
     "paths, separated by commas",
-    [
-      "",
-      ",",
-      "a\0b",
-    ],
-  ],
-  "strict": [
-    [
-      ["true", true],
-      ["false", false],
-      ["1", true],
-      ["t", true],
-      ["T", true],
-      ["TRUE", true],
-      ["True", true],
-      ["0", false],
-      ["f", false],
-      ["F", false],
-      ["FALSE", false],
-      ["False", false],
-    ],
-    "true or false",
-    ["", "yes", "tRUE", "on", "2"],
-  ],
-  "hot-reload": [
-    [["true", true], ["false", false], ["1", true]],
-    "true or false",
-    ["", "no"],
-  ],
-  "access-log": [
-    [["true", true], ["false", false], ["1", true]],
-    "true or false",
-    ["", "no"],
-  ],
-  "hot-reload-mode": [
-    [["poll", "poll"], ["file_watch", "file_watch"]],
-    "one of signal, file_watch, poll",
-    ["", "watch", "POLL", "file-watch"],
-  ],
-  "watch-path": [[["/config", "/config"], [".", "."]], "a non-empty value", [
-    "",
-    "a\0b",
-  ]],
-  "poll-interval": [
-    [["1s", 1_000], ["24h", 86_400_000]],
+    { "a.env": ["a.env"], "-,/etc/a b": ["-", "/etc/a b"] },
+    ["", ",", "a\0b"],
+  ),
+  "strict": SWITCH,
+  "kv": TEXT,
+  "app": rule(
+    "1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit",
+    { "shop": "shop", "Shop-2.x_y": "Shop-2.x_y", "8080": "8080" },
+    ["", "a/b", ":80", "-a", "ä", "a b", "a".repeat(33)],
+  ),
+  "hot-reload": SWITCH,
+  "hot-reload-mode": oneOf("signal, file_watch, poll", "POLL", "file-watch"),
+  "watch-path": TEXT,
+  "poll-interval": rule(
     "a duration from 1s to 24h, such as 30s",
+    { "1s": 1_000, "24h": 86_400_000 },
     ["", "30", "999ms", "25h", "-1s", "1.5s"],
-  ],
-  "allowed-origins": [
-    [
-      ["https://a.example", ["https://a.example"]],
-      [
-        " https://a.example , http://localhost:3000,capacitor://localhost,",
-        ["https://a.example", "http://localhost:3000", "capacitor://localhost"],
+  ),
+  "max-streams": UP_TO_A_MILLION,
+  "max-streams-per-client": UP_TO_A_MILLION,
+  "max-stream-age": rule(
+    "a duration from 1ms to 24h, such as 30m",
+    { "1ms": 1, "24h": 86_400_000 },
+    ["", "0s", "24h1ms", "30"],
+  ),
+  "allowed-origins": rule(
+    "origins such as https://app.example.com, without wildcards, separated by commas",
+    {
+      "https://a.example": ["https://a.example"],
+      " https://a.example , http://localhost:3000,capacitor://localhost,": [
+        "https://a.example",
+        "http://localhost:3000",
+        "capacitor://localhost",
       ],
-      ["", []],
-      [" , ", []],
-      ["https://a.example/,HTTPS://B.Example", [
+      "": [],
+      " , ": [],
+      "https://a.example/,HTTPS://B.Example": [
         "https://a.example",
         "https://b.example",
-      ]],
-      ["https://a.example:443,http://b.example:80/", [
+      ],
+      "https://a.example:443,http://b.example:80/": [
         "https://a.example",
         "http://b.example",
-      ]],
-      ["http://a.example:443,Capacitor://localhost/", [
+      ],
+      "http://a.example:443,Capacitor://localhost/": [
         "http://a.example:443",
         "capacitor://localhost",
-      ]],
-      ["https://bücher.example", ["https://xn--bcher-kva.example"]],
-    ],
-    "origins such as https://app.example.com, without wildcards, separated by commas",
+      ],
+      "https://bücher.example": ["https://xn--bcher-kva.example"],
+    },
     [
       "null",
       "*",
@@ -279,21 +199,42 @@ const VALUES: {
       "https:\\\\a.example",
       "https://a.example,b.example",
     ],
-  ],
-  "allowed-hosts": [
-    [["app.example.com", ["app.example.com"]], ["*.a.example:8080, [::1]", [
-      "*.a.example:8080",
-      "[::1]",
-    ]]],
+  ),
+  "session-key-ttl": rule(
+    "a duration from 1s to 30s, such as 30s",
+    { "1s": 1_000, "30s": 30_000 },
+    ["", "0s", "31s", "30s1ms", "1m", "30"],
+  ),
+  "session-key-max-rate": rule(
+    "an integer from 1 to 5000",
+    { "1": 1, "5000": 5_000 },
+    ["", "0", "5001", "ten"],
+  ),
+  "key-rotation": rule(
+    "a duration from 1s to 24h in steps of 1s, such as 10m",
+    { "1s": 1_000, "24h": 86_400_000 },
+    ["", "0s", "999ms", "1s500ms", "24h1s", "10"],
+  ),
+  "key-retention": rule(
+    "a duration from 0s to 720h, such as 24h",
+    { "0s": 0, "720h": 2_592_000_000 },
+    ["", "-1s", "720h1ms", "24"],
+  ),
+  "allowed-hosts": rule(
     "hosts such as app.example.com, localhost:8080 or *.example.com, separated by commas",
+    {
+      "app.example.com": ["app.example.com"],
+      "*.a.example:8080, [::1]": ["*.a.example:8080", "[::1]"],
+    },
     ["", ",", "*", "http://app.example.com", "app.example.com,a/b"],
-  ],
-  "trusted-proxies": [
-    [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/8", [
-      "127.0.0.1",
-      "fd00::/8",
-    ]], ["", []]],
+  ),
+  "trusted-proxies": rule(
     "IP addresses or CIDR blocks such as 10.0.0.0/8, separated by commas",
+    {
+      "10.0.0.0/8": ["10.0.0.0/8"],
+      "127.0.0.1, fd00::/8": ["127.0.0.1", "fd00::/8"],
+      "": [],
+    },
     [
       "10.0.0.0/33",
       "10.0.0",
@@ -304,93 +245,30 @@ const VALUES: {
       "10.0.0.0/",
       "10.0.0.1,x",
     ],
-  ],
-  "kv": [
-    [[":memory:", ":memory:"], [
-      "https://kv.example/1",
-      "https://kv.example/1",
-    ]],
-    "a non-empty value",
-    [
-      "",
-      "a\0b",
-    ],
-  ],
-  "app": [
-    [["shop", "shop"], ["Shop-2.x_y", "Shop-2.x_y"], ["8080", "8080"]],
-    "1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit",
-    ["", "a/b", ":80", "-a", "ä", "a b", "a".repeat(33)],
-  ],
-  "session-key-ttl": [
-    [["1s", 1_000], ["30s", 30_000]],
-    "a duration from 1s to 30s, such as 30s",
-    ["", "0s", "31s", "30s1ms", "1m", "30"],
-  ],
-  "session-key-max-rate": [
-    [["1", 1], ["5000", 5_000]],
-    "an integer from 1 to 5000",
-    ["", "0", "5001", "ten"],
-  ],
-  "key-rotation": [
-    [["1s", 1_000], ["24h", 86_400_000]],
-    "a duration from 1s to 24h in steps of 1s, such as 10m",
-    ["", "0s", "999ms", "1s500ms", "24h1s", "10"],
-  ],
-  "key-retention": [
-    [["0s", 0], ["720h", 2_592_000_000]],
-    "a duration from 0s to 720h, such as 24h",
-    ["", "-1s", "720h1ms", "24"],
-  ],
-  "max-streams-per-client": [
-    [["1", 1], ["1000000", 1_000_000]],
-    "an integer from 1 to 1000000",
-    [
-      "",
-      "0",
-      "1000001",
-    ],
-  ],
-  "max-streams": [
-    [["1", 1], ["1000000", 1_000_000]],
-    "an integer from 1 to 1000000",
-    ["", "0", "1000001"],
-  ],
-  "max-stream-age": [
-    [["1ms", 1], ["24h", 86_400_000]],
-    "a duration from 1ms to 24h, such as 30m",
-    ["", "0s", "24h1ms", "30"],
-  ],
-  "stop-delay": [
-    [["0s", 0], ["10m", 600_000]],
+  ),
+  "tls-cert": TEXT,
+  "tls-key": TEXT,
+  "stop-delay": rule(
     "a duration from 0s to 10m, such as 0s",
+    { "0s": 0, "10m": 600_000 },
     ["", "11m", "10"],
-  ],
-  "drain": [
-    [["0s", 0], ["10m", 600_000]],
+  ),
+  "drain": rule(
     "a duration from 0s to 10m, such as 10s",
+    { "0s": 0, "10m": 600_000 },
     ["", "11m", "10"],
-  ],
-  "tls-cert": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", [
-    "",
-    "a\0b",
-  ]],
-  "tls-key": [[["a.pem", "a.pem"], ["b.pem", "b.pem"]], "a non-empty value", [
-    "",
-    "a\0b",
-  ]],
-  "log-format": [
-    [["text", "text"], ["json", "json"], ["JSON", "json"]],
+  ),
+  "access-log": SWITCH,
+  "log-format": rule(
     "one of json, text",
+    { "text": "text", "json": "json", "JSON": "json" },
     ["", "logfmt"],
-  ],
-  "log-level": [
-    [["debug", "debug"], ["error", "error"], ["WARN", "warn"], [
-      "Info",
-      "info",
-    ]],
+  ),
+  "log-level": rule(
     "one of debug, info, warn, error",
+    { "debug": "debug", "error": "error", "WARN": "warn", "Info": "info" },
     ["", "warning", "trace"],
-  ],
+  ),
 };
 
 /** The two TLS options are valid together only. */
@@ -404,71 +282,49 @@ function variableOf(name: string): string {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
-for (
-  const [name, [valid, expected, invalid]] of Object.entries(VALUES) as [
-    OptionName,
-    typeof VALUES.port,
-  ][]
-) {
+for (const name of OPTION_NAMES) {
+  const { expected, valid, invalid } = RULES[name];
   const others = [PARTNERS[name] ?? []].flat();
-  const isSwitch = typeof DEFAULTS[name] === "boolean";
 
-  for (const [text, value] of valid) {
-    Deno.test(`readOptions() accepts ${text} for ${name} as a flag and in the environment`, () => {
-      assertEquals(optionsOf([`--${name}=${text}`, ...others])[name], value);
-      if (!isSwitch) {
-        assertEquals(optionsOf([`--${name}`, text, ...others])[name], value);
+  Deno.test(`readOptions() accepts for ${name} ${expected}, as a flag and in the environment`, () => {
+    for (const [text, value] of Object.entries(valid)) {
+      const accepted = [optionsOf([`--${name}=${text}`, ...others])];
+      if (typeof value !== "boolean") {
+        accepted.push(optionsOf([`--${name}`, text, ...others]));
       }
-      if (text === "") return; // in Compose files, an empty variable means "not set"
-      assertEquals(
-        optionsOf(others, { environment: { [variableOf(name)]: text } })[name],
-        value,
-      );
-    });
-  }
+      if (text !== "") { // in Compose files, an empty variable means "not set"
+        const environment = { [variableOf(name)]: text };
+        accepted.push(optionsOf(others, { environment }));
+      }
+      for (const options of accepted) {
+        assertEquals<unknown>([text, options[name]], [text, value]);
+      }
+    }
+  });
 
-  for (const text of invalid) {
-    Deno.test(`readOptions() rejects ${JSON.stringify(text)} for ${name}`, () => {
-      const message = `: expected ${expected}, got ${
-        JSON.stringify(redactUrl(text))
-      }`;
+  Deno.test(`readOptions() rejects for ${name} everything but ${expected}`, () => {
+    for (const text of invalid) {
+      const got = JSON.stringify(redactUrl(text));
+      const message = `: expected ${expected}, got ${got}`;
       assertEquals(
         messageOf(() => optionsOf([`--${name}=${text}`, ...others])),
         `Cannot read --${name}${message}`,
       );
-      if (text === "" || text.startsWith("tcp:")) return; // ignored: not set, or a service link
+      if (text === "") continue;
       const environment = { [variableOf(name)]: text };
       assertEquals(
         messageOf(() => optionsOf(others, { environment })),
         `Cannot read ${variableOf(name)}${message}`,
       );
-    });
-  }
-
-  const [[text, value], [otherText, otherValue]] = valid as [
-    [string, unknown],
-    [string, unknown],
-  ];
-
-  Deno.test(`readOptions() prefers the flag of ${name} to the environment`, () => {
-    const environment = { [variableOf(name)]: otherText };
-    assertEquals(
-      optionsOf([`--${name}=${text}`, ...others], { environment })[name],
-      value as never,
-    );
-    assertEquals(
-      optionsOf([`--${name}=${otherText}`, ...others], { environment })[name],
-      otherValue as never,
-    );
-  });
-
-  Deno.test(`readOptions() ignores an empty ${variableOf(name)}`, () => {
-    assertEquals(
-      optionsOf([], { environment: { [variableOf(name)]: "" } })[name],
-      DEFAULTS[name],
-    );
+    }
   });
 }
+
+Deno.test("readOptions() ignores variables that are empty", () => {
+  const empty = OPTION_NAMES.map((name) => [variableOf(name), ""]);
+  const environment = Object.fromEntries(empty);
+  assertEquals(optionsOf([], { environment }), optionsOf([]));
+});
 
 /** Every setting of a manifest with its option, a value, and values for the environment and the flag. */
 const SETTINGS: Record<
@@ -502,25 +358,16 @@ for (
 ) {
   Deno.test(`readOptions() prefers the flag to the environment, and the environment to the setting ${setting}`, () => {
     const manifest = { [setting]: value };
+    const empty = { [variableOf(name)]: "" };
     const environment = { [variableOf(name)]: variable };
+    const flags = [`--${name}=${flag}`];
     const { parse } = OPTIONS[name];
-    assertEquals(
-      [
-        optionsOf([], { manifest })[name],
-        optionsOf([], {
-          manifest,
-          environment: { [variableOf(name)]: "" },
-        })[name],
-        optionsOf([], { manifest, environment })[name],
-        optionsOf([`--${name}=${flag}`], { manifest, environment })[name],
-      ],
-      [
-        value,
-        value,
-        parse(variable),
-        parse(flag),
-      ] as StartOptions[OptionName][],
-    );
+    assertEquals<unknown[]>([
+      optionsOf([], { manifest })[name],
+      optionsOf([], { manifest, environment: empty })[name],
+      optionsOf([], { manifest, environment })[name],
+      optionsOf(flags, { manifest, environment })[name],
+    ], [value, value, parse(variable), parse(flag)]);
   });
 }
 
@@ -552,10 +399,11 @@ const SWITCHES: readonly (readonly [args: string[], strict: string])[] = [
   [["--no-strict", "--strict"], "true"],
 ];
 
-for (const [args, strict] of SWITCHES) {
-  Deno.test(`parseCommandLine() parses ${args.join(" ")} as ${strict}`, () =>
-    assertEquals(flagsOf(...args), { strict }));
-}
+Deno.test("parseCommandLine() turns a switch on and off; the last one counts", () => {
+  for (const [args, strict] of SWITCHES) {
+    assertEquals([args, flagsOf(...args)], [args, { strict }]);
+  }
+});
 
 Deno.test("parseCommandLine() accepts a value after an equals sign or in the next argument", () => {
   assertEquals(
@@ -577,38 +425,29 @@ Deno.test("parseCommandLine() accepts a value that begins with one dash", () => 
   });
 });
 
-for (
-  const args of [["--port"], ["--port="], ["--port", ""], [
-    "--port",
-    "--strict",
-  ]]
-) {
-  Deno.test(`readOptions() rejects ${JSON.stringify(args)}`, () => {
-    const message =
-      'Cannot read --port: expected an integer from 0 to 65535, got ""';
+Deno.test("readOptions() rejects a flag without its value", () => {
+  const message =
+    'Cannot read --port: expected an integer from 0 to 65535, got ""';
+  const port = "--port";
+  for (const args of [[port], [`${port}=`], [port, ""], [port, "--strict"]]) {
     assertEquals(messageOf(() => optionsOf(args)), message);
-  });
-}
+  }
+});
 
-for (
-  const name of OPTION_NAMES.filter((name) =>
+Deno.test("parseCommandLine() rejects a repeated flag that takes one value", () => {
+  const single = OPTION_NAMES.filter((name) =>
     !["boolean", "list"].includes(OPTIONS[name].type)
-  )
-) {
-  Deno.test(`parseCommandLine() rejects a repeated --${name}`, () => {
-    const message = `Cannot use --${name} twice: expected one value`;
-    assertEquals(
-      messageOf(() => parseCommandLine([`--${name}=1`, `--${name}=2`])),
-      message,
-    );
-    assertEquals(
-      messageOf(() =>
-        parseCommandLine([`--${name}`, "1", "--strict", `--${name}`, "1"])
-      ),
-      message,
-    );
-  });
-}
+  );
+  for (const name of single) {
+    const flag = `--${name}`;
+    const message = `Cannot use ${flag} twice: expected one value`;
+    for (
+      const args of [[`${flag}=1`, `${flag}=2`], [flag, "1", "--strict", flag]]
+    ) {
+      assertEquals(messageOf(() => parseCommandLine(args)), message);
+    }
+  }
+});
 
 Deno.test("parseCommandLine() combines the values of a repeated list flag", () => {
   assertEquals(
@@ -625,30 +464,40 @@ Deno.test("parseCommandLine() combines the values of a repeated list flag", () =
   );
 });
 
-for (
-  const args of [["--allowed-origins"], ["--allowed-origins", "--strict"], [
-    "-trusted-proxies",
-    "-port=1",
-  ]]
-) {
-  Deno.test(`parseCommandLine() rejects ${args.join(" ")}, which has no value`, () => {
-    const message = messageOf(() => parseCommandLine(args));
-    assertEquals(
-      /^Cannot read --[a-z-]+: expected .*, got nothing$/.test(message),
-      true,
-      message,
+Deno.test("parseCommandLine() rejects a list without a value", () => {
+  const lists = [
+    ["--allowed-origins"],
+    ["--allowed-origins", "--strict"],
+    ["-trusted-proxies", "-port=1"],
+  ];
+  for (const args of lists) {
+    assertMatch(
+      messageOf(() => parseCommandLine(args)),
+      /^Cannot read --[a-z-]+: expected .*, got nothing$/,
     );
-  });
-}
+  }
+});
 
-Deno.test("readOptions() rejects a directory together with an upstream", () => {
-  const expected = "expected one of them, or --mode to select one";
-  const message = messageOf(() =>
-    optionsOf(["--static-dir=dist", "--upstream=up.example"])
-  );
+Deno.test("readOptions() selects the directory or the upstream by --mode", () => {
+  const both = ["--static-dir=dist", "--upstream=up.example"];
+  const select = (...args: string[]) => {
+    const { "static-dir": directory, upstream } = optionsOf(args);
+    return [directory, upstream?.href];
+  };
+  assertEquals(select(), [undefined, undefined]);
+  assertEquals(select("--mode=embedded"), [
+    "/usr/share/nginx/html",
+    undefined,
+  ]);
+  assertEquals(select("--mode=proxy"), [undefined, "http://localhost/"]);
+  assertEquals(select(...both, "--mode=embedded"), ["dist", undefined]);
+  assertEquals(select(...both, "--mode=proxy"), [
+    undefined,
+    "http://up.example/",
+  ]);
   assertEquals(
-    message,
-    `Cannot serve both --static-dir and --upstream: ${expected}`,
+    messageOf(() => optionsOf(both)),
+    "Cannot serve both --static-dir and --upstream: expected one of them, or --mode to select one",
   );
 });
 
@@ -701,62 +550,49 @@ Deno.test("parseCommandLine() recognizes --help and --version", () => {
   );
 });
 
-const REJECTED: readonly (readonly [args: string[], message: string])[] = [
-  [
-    ["--prot=8080"],
-    "Cannot use --prot: there is no such option; did you mean --port?",
-  ],
-  [
-    ["--hot-reload-poll-interval=5s"], // so called in the documents of REP
-    "Cannot use --hot-reload-poll-interval: there is no such option; did you mean --poll-interval?",
-  ],
-  [
-    ["dev"],
-    'Cannot run "dev": expected --upstream URL or --static-dir DIR instead',
-  ],
-  [
-    ["-no-strict"],
-    "Cannot use -no-strict: there is no such option; did you mean --strict?",
-  ],
-  [["-p", "1"], "Cannot use -p: there is no such option; did you mean --port?"],
-  [
-    ["--hot_reload"],
-    "Cannot use --hot_reload: there is no such option; did you mean --hot-reload?",
-  ],
-  [
-    ["--no-port"],
-    "Cannot use --no-port: there is no such option; did you mean --port?",
-  ],
-  [
-    ["--no-strict=true"],
-    "Cannot use --no-strict with a value: expected --strict or --no-strict",
-  ],
-  [
-    ["--__proto__=1"],
-    "Cannot use --__proto__: there is no such option; did you mean --port?",
-  ],
-  [["serve"], 'Cannot use "serve": expected options only; see --help'],
-  [["lst"], 'Cannot run "lst": there is no such command; did you mean list?'],
-  [
-    ["help"],
-    'Cannot run "help": there is no such command; did you mean --help?',
-  ],
-  [
-    ["--kv", "x", "list"],
-    "Cannot list: expected the command before all options",
-  ],
-  [
-    ["--port=1", "9000"],
-    'Cannot use "9000": expected options only; see --help',
-  ],
-  [["-"], 'Cannot use "-": expected options only; see --help'],
-];
+/** Command lines that are rejected, and the flag or word that is probably meant. */
+const MISSPELLED: Readonly<Record<string, string>> = {
+  "--prot=8080": "--prot: there is no such option; did you mean --port?",
+  // so called in the documents of REP
+  "--hot-reload-poll-interval=5s":
+    "--hot-reload-poll-interval: there is no such option; did you mean --poll-interval?",
+  "-no-strict": "-no-strict: there is no such option; did you mean --strict?",
+  "-p 1": "-p: there is no such option; did you mean --port?",
+  "--hot_reload":
+    "--hot_reload: there is no such option; did you mean --hot-reload?",
+  "--no-port": "--no-port: there is no such option; did you mean --port?",
+  "--no-strict=true":
+    "--no-strict with a value: expected --strict or --no-strict",
+  "--__proto__=1": "--__proto__: there is no such option; did you mean --port?",
+  "serve": '"serve": expected options only; see --help',
+  "--port=1 9000": '"9000": expected options only; see --help',
+  "-": '"-": expected options only; see --help',
+};
 
-for (const [args, message] of REJECTED) {
-  Deno.test(`parseCommandLine() rejects ${JSON.stringify(args)}`, () => {
-    assertEquals(messageOf(() => parseCommandLine(args)), message);
-  });
-}
+Deno.test("parseCommandLine() rejects what is no option, and says what is probably meant", () => {
+  for (const [line, message] of Object.entries(MISSPELLED)) {
+    assertEquals(
+      messageOf(() => parseCommandLine(line.split(" "))),
+      `Cannot use ${message}`,
+    );
+  }
+});
+
+Deno.test("parseCommandLine() rejects a command that there is not, or that comes too late", () => {
+  const messages = {
+    "dev":
+      'Cannot run "dev": expected --upstream URL or --static-dir DIR instead',
+    "lst": 'Cannot run "lst": there is no such command; did you mean list?',
+    "help": 'Cannot run "help": there is no such command; did you mean --help?',
+    "--kv x list": "Cannot list: expected the command before all options",
+  };
+  for (const [line, message] of Object.entries(messages)) {
+    assertEquals(
+      messageOf(() => parseCommandLine(line.split(" "))),
+      message,
+    );
+  }
+});
 
 Deno.test("environmentWarnings() names what is misspelled, but no option, master key or service link", () => {
   const names = [
@@ -796,13 +632,7 @@ Deno.test("no message about options contains the credentials of a URL", () => {
     [`--upstreem=${url}`],
   ];
   for (const args of lines) {
-    const read = () =>
-      readOptions({
-        flags: parseCommandLine(args).flags,
-        environment: {},
-        manifest: {},
-      });
-    const { message } = assertThrows(read, UsageError);
+    const message = messageOf(() => optionsOf(args));
     assertEquals([args, /CAN|ARY/.test(message)], [args, false]);
   }
 });

@@ -3,17 +3,13 @@ import {
   OPTION_NAMES,
   type StartOptions,
 } from "../../../src/cli/options/option_table.ts";
-import {
-  parseCommandLine,
-  readOptions,
-} from "../../../src/cli/options/read_options.ts";
 import { toGatewayOptions } from "../../../src/cli/options/to_gateway_options.ts";
-import { resolveSettings, resolveSources } from "../../../src/options.ts";
+import { resolveSettings } from "../../../src/options.ts";
 import { createSources } from "../../../src/cli/sources/variable_sources.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { systemClock } from "../../../src/values/clock.ts";
-import { TempDirectory } from "../../_temp.ts";
+import { optionsOf } from "../_options.ts";
 
 type Converted = ReturnType<typeof toGatewayOptions>;
 
@@ -21,11 +17,7 @@ const CONTEXT = { clock: systemClock, log: silentLog };
 
 /** Parses a command line and converts its options. */
 function convert(...args: string[]): Converted {
-  const options = readOptions({
-    flags: parseCommandLine(args).flags,
-    environment: {},
-    manifest: {},
-  });
+  const options = optionsOf(args);
   return toGatewayOptions(options, othersOf(options));
 }
 
@@ -91,17 +83,13 @@ const CASES: {
   rejectWebsockets: ["--reject-websockets", true],
 };
 
-for (
-  const [name, [flag, value]] of Object.entries(CASES) as [
-    keyof typeof CASES,
-    readonly [string, unknown],
-  ][]
-) {
-  Deno.test(`toGatewayOptions() converts ${flag} to ${name}`, () => {
-    assertEquals<unknown>(convert(flag)[name], value);
-    assertNotEquals<unknown>(convert()[name], value);
-  });
-}
+Deno.test("toGatewayOptions() passes on what each flag sets", () => {
+  for (const [name, [flag, value]] of Object.entries(CASES)) {
+    const option = name as keyof typeof CASES;
+    assertEquals<unknown>([flag, convert(flag)[option]], [flag, value]);
+    assertNotEquals<unknown>(convert()[option], value);
+  }
+});
 
 Deno.test("toGatewayOptions() returns the defaults of the gateway for those of the command", () => {
   assertEquals(resolveSettings(convert()), resolveSettings({}));
@@ -109,11 +97,7 @@ Deno.test("toGatewayOptions() returns the defaults of the gateway for those of t
 
 Deno.test("toGatewayOptions() reads every option but those of the process", () => {
   const read = new Set<string>();
-  const options = readOptions({
-    flags: parseCommandLine([]).flags,
-    environment: {},
-    manifest: {},
-  });
+  const options = optionsOf([]);
   const recorded = new Proxy(options, {
     get(target, name) {
       read.add(String(name));
@@ -134,53 +118,4 @@ Deno.test("toGatewayOptions() reads every option but those of the process", () =
   ];
   const unread = OPTION_NAMES.filter((name) => !read.has(name));
   assertEquals(unread.toSorted(), [...ofProcess, "tls-cert", "tls-key"].sort());
-});
-
-Deno.test("toGatewayOptions() reads --env-file, or a watched --watch-path, and --manifest", async () => {
-  await using directory = await TempDirectory.make({
-    "a.env": "REP_PUBLIC_CONVERTED=a",
-    "b.env": "REP_PUBLIC_CONVERTED=b",
-  });
-  const [a, b] = ["a.env", "b.env"].map((name) => directory.at(name));
-  const manifest = await directory.write(
-    "rep.yaml",
-    'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: true}',
-  );
-  const read = async (...args: string[]) => {
-    const sources = resolveSources(convert(...args), () => "");
-    const { environment, manifest } = await sources.read();
-    return [environment.REP_PUBLIC_CONVERTED, manifest?.settings];
-  };
-  assertEquals([
-    await read(),
-    await read(`--env-file=${a}`, `--manifest=${manifest}`),
-    await read(`--watch-path=${b}`),
-    await read(`--watch-path=${b}`, "--hot-reload-mode=file_watch"),
-  ], [
-    [undefined, undefined],
-    ["a", { hot_reload: true }], // as the command has parsed it: the gateway itself reads no settings
-    [undefined, undefined],
-    ["b", undefined],
-  ]);
-});
-
-Deno.test("toGatewayOptions() selects the directory or the upstream by --mode", () => {
-  const both = ["--static-dir=dist", "--upstream=up.example"];
-  const select = (...args: string[]) => {
-    const { staticDir, upstream } = convert(...args);
-    return [staticDir, upstream?.toString()];
-  };
-  assertEquals([
-    select(),
-    select("--mode=embedded"),
-    select("--mode=proxy"),
-    select(...both, "--mode=embedded"),
-    select(...both, "--mode=proxy"),
-  ], [
-    [undefined, undefined],
-    ["/usr/share/nginx/html", undefined],
-    [undefined, "http://localhost/"],
-    ["dist", undefined],
-    [undefined, "http://up.example/"],
-  ]);
 });

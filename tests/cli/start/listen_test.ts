@@ -60,10 +60,8 @@ const CLOSE = "Connection: close";
 async function send(port: number, text: string): Promise<string> {
   using connection = await Deno.connect({ hostname: "127.0.0.1", port });
   try {
-    await writeAll(
-      connection,
-      Uint8Array.from(text, (character) => character.charCodeAt(0)),
-    );
+    const bytes = Uint8Array.from(text, (char) => char.charCodeAt(0));
+    await writeAll(connection, bytes);
     if (!text.includes(CLOSE)) await connection.closeWrite(); // else the other side closes, when it has answered
     return await readAll(connection);
   } catch (error) {
@@ -88,14 +86,11 @@ async function readAll(connection: Deno.Conn): Promise<string> {
   const decoder = new TextDecoder("latin1");
   const buffer = new Uint8Array(16 << 10);
   let text = "";
-  for (
-    let read = await connection.read(buffer);
-    read !== null;
-    read = await connection.read(buffer)
-  ) {
+  for (;;) {
+    const read = await connection.read(buffer);
+    if (read === null) return text;
     text += decoder.decode(buffer.subarray(0, read), { stream: true });
   }
-  return text;
 }
 
 const statusOf = (response: string) =>
@@ -106,6 +101,16 @@ function request(line: string, ...headers: string[]): string {
   return [line, ...headers, CLOSE, "", ""].join("\r\n");
 }
 
+/** A request for health, with these headers. */
+function health(...headers: string[]): string {
+  return request("GET /rep/health HTTP/1.1", ...headers);
+}
+
+/** A request for something else, or with another method. */
+function ask(line: string, ...headers: string[]): string {
+  return request(`${line} HTTP/1.1`, "Host: x", ...headers);
+}
+
 Deno.test("listen() takes a free port, says so, and serves", async () => {
   await using set = await stage();
   const { port } = set.listener;
@@ -114,17 +119,15 @@ Deno.test("listen() takes a free port, says so, and serves", async () => {
     200,
     "healthy",
   ]);
-  const told = set.lines.filter(({ msg }) => msg === "rep.listening").map((
-    { time: _time, ...line },
-  ) => line);
-  const url = `http://127.0.0.1:${port}/`;
-  assertEquals(told, [{
+  const [told] = set.lines.filter(({ msg }) => msg === "rep.listening");
+  assertEquals(told, {
+    time: told?.time,
     level: "INFO",
     msg: "rep.listening",
     serves: "gateway",
-    url,
+    url: `http://127.0.0.1:${port}/`,
     port,
-  }]);
+  });
 });
 
 Deno.test("listen() listens no more after its shutdown", async () => {
@@ -146,7 +149,7 @@ Deno.test("listen() lets what is under way come to its end before the shutdown d
       return answer;
     },
   });
-  const response = set.send(request("GET / HTTP/1.1", "Host: x"));
+  const response = set.send(ask("GET /"));
   await asked;
   const stopped = set.listener.shutdown();
   resolve(new Response("to the end"));
@@ -172,229 +175,108 @@ Deno.test({
   fn() {
     const handler = () => Promise.resolve(new Response());
     const options = { ...COMMON, port: 8080, handler, log: captureLog().log };
-    for (
-      const [hostname, host] of [["127.0.0.1", "127.0.0.1:8080"], [
-        "::1",
-        "[::1]:8080",
-      ], ["::", "[::]:8080"]] as const
-    ) {
-      const error = assertThrows(
-        () => listen({ ...options, hostname }),
-        Deno.errors.NotCapable,
-      );
-      assertEquals(
-        error.message,
-        `Cannot listen on ${host}: expected --allow-net`,
-      );
+    const hosts = { "127.0.0.1": "127.0.0.1", "::1": "[::1]", "::": "[::]" };
+    for (const [hostname, host] of Object.entries(hosts)) {
+      const bind = () => listen({ ...options, hostname });
+      const { message } = assertThrows(bind, Deno.errors.NotCapable);
+      const expected = `Cannot listen on ${host}:8080: expected --allow-net`;
+      assertEquals(message, expected);
     }
   },
 });
 
-/** What a client may send, and the status of the answer; "" is a connection that is closed without one. */
-const REQUESTS: readonly [
-  what: string,
-  text: string,
-  status: string | RegExp,
-][] = [
-  ["a plain request", request("GET /rep/health HTTP/1.1", "Host: x"), "200"],
-  ["HTTP/1.0 without a Host", "GET /rep/health HTTP/1.0\r\n\r\n", "200"],
-  ["HTTP/1.1 without a Host", request("GET /rep/health HTTP/1.1"), "200"],
-  [
-    "an absolute target",
-    request("GET http://other.test/rep/health HTTP/1.1", "Host: x"),
-    "200",
+const LARGE = "a".repeat(10_240);
+
+/** What a client may send, by the status of the answer. */
+const REQUESTS: Readonly<Record<string, readonly string[]>> = {
+  "200": [
+    health("Host: x"),
+    health(), // Deno requires no Host
+    health("Host: x", `A: ${LARGE}`),
+    "GET /rep/health HTTP/1.0\r\n\r\n",
+    ask("GET http://other.test/rep/health"),
+    ask("GET /rep/../rep/health"),
+    ask("GET /rep/session-key", `X-Forwarded-For: ${"1,".repeat(5_120)}`),
   ],
-  [
-    "headers of 10 KB",
-    request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(10_240)}`),
-    "200",
-  ],
-  [
-    "a path of 10 KB",
-    request(`GET /rep/${"a".repeat(10_240)} HTTP/1.1`, "Host: x"),
-    "404",
-  ],
-  [
-    "a path with dots",
-    request("GET /rep/../rep/health HTTP/1.1", "Host: x"),
-    "200",
-  ],
-  [
-    "a path that looks like a host",
-    request("GET //rep/health HTTP/1.1", "Host: x"),
-    "404",
-  ],
-  [
-    "an Origin of 10 KB",
-    request(
-      "GET /rep/session-key HTTP/1.1",
-      "Host: x",
-      `Origin: ${"o".repeat(10_240)}`,
-    ),
-    "403",
-  ],
-  [
-    "two Origins",
-    request(
-      "GET /rep/session-key HTTP/1.1",
-      "Host: x",
-      "Origin: http://x",
-      "Origin: http://x",
-    ),
-    "403",
-  ],
-  [
-    "an X-Forwarded-For of 10 KB",
-    request(
-      "GET /rep/session-key HTTP/1.1",
-      "Host: x",
-      `X-Forwarded-For: ${"1,".repeat(5_120)}`,
-    ),
-    "200",
-  ],
-  // methods that the Request constructor would not let through
-  ["the method TRACE", request("TRACE /rep/health HTTP/1.1", "Host: x"), "405"],
-  [
-    "the method TRACE, for a key",
-    request("TRACE /rep/session-key HTTP/1.1", "Host: x"),
-    "405",
-  ],
-  ["the method get", request("get /rep/health HTTP/1.1", "Host: x"), "405"],
-  ["the method FOO", request("FOO /rep/health HTTP/1.1", "Host: x"), "405"],
-  [
-    "the method CONNECT",
-    request("CONNECT other.test:80 HTTP/1.1", "Host: x"),
-    /^(4..)?$/,
-  ],
-  ["OPTIONS for the server", request("OPTIONS * HTTP/1.1", "Host: x"), "404"],
-  // hosts that make no URL, or another one
-  [
-    "a Host with spaces",
-    request("GET /rep/health HTTP/1.1", "Host: a b<>"),
-    "400",
-  ],
-  [
-    "a Host with half a bracket",
-    request("GET /rep/health HTTP/1.1", "Host: [::1"),
-    "400",
-  ],
-  [
-    "a Host with too large a port",
-    request("GET /rep/health HTTP/1.1", "Host: x:99999"),
-    "400",
-  ],
-  [
-    "a Host with a path",
+  // A Host that makes no URL, or another one.
+  "400": [
+    health("Host: a b<>"),
+    health("Host: [::1"),
+    health("Host: x:99999"),
+    health("Host: x#"),
+    health("Host: user:password@x"),
+    health("Host: a", "Host: b"),
     request("GET / HTTP/1.1", "Host: x/rep/health?"),
-    "400",
-  ],
-  [
-    "a Host with a path, for a key",
     request("GET /session-key HTTP/1.1", "Host: x/rep"),
-    "400",
-  ],
-  [
-    "a Host with a path that makes it health",
     request("GET /health HTTP/1.1", "Host: x/rep"),
-    "400",
   ],
-  [
-    "a Host with a fragment",
-    request("GET /rep/health HTTP/1.1", "Host: x#"),
-    "400",
+  "403": [
+    ask("GET /rep/session-key", `Origin: ${LARGE}`),
+    ask("GET /rep/session-key", "Origin: http://x", "Origin: http://x"),
   ],
-  [
-    "a Host with a user",
-    request("GET /rep/health HTTP/1.1", "Host: user:password@x"),
-    "400",
+  "404": [
+    ask(`GET /rep/${LARGE}`),
+    ask("GET //rep/health"), // looks like a host
+    ask("OPTIONS *"),
   ],
-  [
-    "two Hosts",
-    request("GET /rep/health HTTP/1.1", "Host: a", "Host: b"),
-    "400",
-  ],
-  // what is no HTTP; Deno's own parser answers
-  [
-    "a path with a null byte",
-    request("GET /rep/hea\0lth HTTP/1.1", "Host: x"),
-    /^(400)?$/,
-  ],
-  [
-    "a path that is no ASCII",
-    request("GET /rep/\xff HTTP/1.1", "Host: x"),
-    /^(4..)?$/,
-  ],
-  [
-    "a path without a slash",
-    request("GET rep/health HTTP/1.1", "Host: x"),
-    /^(4..)?$/,
-  ],
-  [
-    "a header of 70 KB",
-    request("GET /rep/health HTTP/1.1", "Host: x", `A: ${"a".repeat(71_680)}`),
-    /^(4..)?$/,
-  ],
-  [
-    "200 headers",
-    request("GET /rep/health HTTP/1.1", ...Array(200).fill("A: 1")),
-    /^(4..)?$/,
-  ],
-  [
-    "a header that is none",
-    request("GET /rep/health HTTP/1.1", "Host: x", "no colon"),
-    /^(4..)?$/,
-  ],
-  [
-    "a version that is none",
-    request("GET /rep/health HTTP/9.9", "Host: x"),
-    /^(4..|505)?$/,
-  ],
-  [
-    "a body of two lengths",
-    request(
-      "POST / HTTP/1.1",
-      "Host: x",
-      "Content-Length: 3",
-      "Transfer-Encoding: chunked",
-    ),
-    /^(4..)?$/,
-  ],
-  [
-    "the beginning of TLS",
-    "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    /^(4..)?$/,
-  ],
-  ["null bytes", "\0".repeat(100), /^(4..)?$/],
-  ["empty lines", "\r\n\r\n\r\n", /^(4..)?$/],
-  ["nothing", "", ""],
-  // what is broken off
-  ["half a method", "GE", ""],
-  ["half a line", "GET /rep/health", ""],
-  ["half a header", "GET /rep/health HTTP/1.1\r\nHost: x\r\nX-Half: ", ""],
-  ["half the headers", "GET /rep/health HTTP/1.1\r\nHost: x\r\n", ""],
-  [
-    "half a body",
+  // Methods that the constructor of Request does not let through, and half a body.
+  "405": [
+    ask("TRACE /rep/health"),
+    ask("TRACE /rep/session-key"),
+    ask("get /rep/health"),
+    ask("FOO /rep/health"),
     "POST /rep/health HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
-    "405",
   ],
+  // Nothing, or what is broken off: the connection is closed.
+  "": [
+    "",
+    "GE",
+    "GET /rep/health",
+    "GET /rep/health HTTP/1.1\r\nHost: x\r\nX-Half: ",
+    "GET /rep/health HTTP/1.1\r\nHost: x\r\n",
+  ],
+};
+
+/** What is no HTTP: Deno rejects it, or closes the connection. */
+const NO_HTTP: readonly string[] = [
+  ask("CONNECT other.test:80"),
+  ask("GET /rep/hea\0lth"),
+  ask("GET /rep/\xff"),
+  ask("GET rep/health"),
+  health("Host: x", `A: ${"a".repeat(71_680)}`),
+  health(...Array(200).fill("A: 1")),
+  health("Host: x", "no colon"),
+  request("GET /rep/health HTTP/9.9", "Host: x"),
+  ask("POST /", "Content-Length: 3", "Transfer-Encoding: chunked"),
+  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", // the beginning of TLS
+  "\0".repeat(100),
+  "\r\n\r\n\r\n",
 ];
 
-for (const [what, text, expected] of REQUESTS) {
-  const told = expected instanceof RegExp
-    ? "a rejection of Deno's, or a closed connection"
-    : expected || "a closed connection";
-  Deno.test(`listen() answers ${what} with ${told}, and goes on`, async () => {
-    await using set = await stage();
-    const status = statusOf(await set.send(text));
-    if (expected instanceof RegExp) assertMatch(status, expected);
-    else assertEquals(status, expected);
-    assertEquals(
-      statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))),
-      "200",
-    );
-    assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
-  }); // a rejection that nobody handles would end the test, too
+/** A rejection that nobody handles would end the test, too. */
+async function assertHealthy({ send, lines }: ListenStage): Promise<void> {
+  assertEquals(statusOf(await send(health("Host: x"))), "200");
+  assertEquals(lines.filter(({ level }) => level === "ERROR"), []);
 }
+
+for (const [status, requests] of Object.entries(REQUESTS)) {
+  Deno.test(`listen() responds with ${status || "nothing"} to some raw requests, and goes on`, async () => {
+    await using set = await stage();
+    for (const text of requests) {
+      const response = await set.send(text);
+      assertEquals([text, statusOf(response)], [text, status]);
+      await assertHealthy(set);
+    }
+  });
+}
+
+Deno.test("listen() goes on after what is no HTTP", async () => {
+  await using set = await stage();
+  for (const text of NO_HTTP) {
+    assertMatch(statusOf(await set.send(text)), /^(4..|505)?$/, text);
+    await assertHealthy(set);
+  }
+});
 
 Deno.test("listen() goes on when clients leave in the middle of everything", async () => {
   await using set = await stage();
@@ -402,18 +284,14 @@ Deno.test("listen() goes on when clients leave in the middle of everything", asy
   const beginnings = [
     "",
     "GET",
-    request("GET /rep/health HTTP/1.1", "Host: x"),
-    request("GET /rep/changes HTTP/1.1", "Host: x"),
+    health("Host: x"),
+    ask("GET /rep/changes"),
   ];
   await Promise.all(Array.from({ length: 40 }, async (_, index) => {
     using connection = await Deno.connect({ hostname: "127.0.0.1", port });
     await writeAll(connection, new TextEncoder().encode(beginnings[index % 4]));
   }));
-  assertEquals(
-    statusOf(await set.send(request("GET /rep/health HTTP/1.1", "Host: x"))),
-    "200",
-  );
-  assertEquals(set.lines.filter(({ level }) => level === "ERROR"), []);
+  await assertHealthy(set);
 });
 
 const TLS_FIXTURES = new URL("../../content/proxy/tls/", import.meta.url);

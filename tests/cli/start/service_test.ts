@@ -11,7 +11,7 @@ import { TempDirectory } from "../../_temp.ts";
 /** Reads a command that serves on a loopback address. */
 async function readServedStart(...args: string[]): Promise<Start> {
   return await readStart(
-    ["--hostname", "127.0.0.1", "--port", "0", ...args],
+    ["--hostname=127.0.0.1", "--port=0", ...args],
     {},
   ) as Start;
 }
@@ -56,7 +56,7 @@ Deno.test("Service has no instance ID if the system chooses its port: another pr
 });
 
 Deno.test("Service answers 503 to the requests that waited if it cannot start", async () => {
-  const command = await readServedStart("--kv", "/nowhere/kv.sqlite3");
+  const command = await readServedStart("--kv=/nowhere/kv.sqlite3");
   const service = serviceOf(command);
   const waiting = service.fetch(new Request("http://gateway.test/"));
   await assertRejects(

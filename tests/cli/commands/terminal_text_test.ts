@@ -4,7 +4,7 @@ import {
   printTable,
   terminalJson,
   truncate,
-} from "../../../src/cli/commands/command_io.ts";
+} from "../../../src/cli/commands/terminal_text.ts";
 
 /** Returns the lines that a table prints. */
 function linesOf(

@@ -1,45 +1,37 @@
+// deno-lint-ignore-file no-console -- a function under test replaces console.warn
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/cli/options/option_table.ts";
 import {
   isTextLog,
+  logRuntimeWarnings,
   startErrorMessage,
 } from "../../../src/cli/start/start_log.ts";
 import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/values/option_error.ts";
-import { runCommand } from "../../_command.ts";
-import { TempDirectory } from "../../_temp.ts";
+import { captureLog } from "../../_gateway.ts";
 
-/** Returns the fields of `rep.start.failed` for a manifest with these variables. */
-async function startErrorOf(
-  variables: Record<string, unknown>,
-): Promise<{ detail: string; issues?: string[] }> {
-  const text = JSON.stringify({ version: "0.1.0", variables });
-  await using directory = await TempDirectory.make({ "rep.yaml": text });
-  const { stdout } = await runCommand([
-    "--port",
-    "0",
-    "--manifest",
-    directory.at("rep.yaml"),
-  ]);
-  const line = stdout.trim().split("\n").at(-1) ?? "";
-  const { msg, detail, issues } = JSON.parse(
-    line.replaceAll(directory.path, ""),
+Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {
+  const { warn } = console;
+  const { log, lines } = captureLog();
+  try {
+    logRuntimeWarnings(log);
+    console.warn("Deno.serve:", "deprecated");
+    console.warn(
+      "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
+    );
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(
+    lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.runtime.warning",
+        detail: "Deno.serve: deprecated",
+      },
+    ],
   );
-  assertEquals(msg, "rep.start.failed");
-  return issues === undefined ? { detail } : { detail, issues };
-}
-
-const EXPECTED = "expected one of public, sensitive, server, got nothing";
-const ISSUES = ["A", "B"].map((name) =>
-  `Cannot use the manifest "/rep.yaml": variables.${name}.tier: ${EXPECTED}`
-);
-
-Deno.test("exitWithStartError() logs several issues as a list only", async () => {
-  const detail = "Cannot use the configuration: it has 2 issues";
-  assertEquals(await startErrorOf({ A: {}, B: {} }), {
-    detail,
-    issues: ISSUES,
-  });
 });
 
 Deno.test("startErrorMessage() names the flag of an option that the gateway rejects", () => {

@@ -1,0 +1,162 @@
+import { MAX_HISTORY } from "../../config/stored/stored_variables.ts";
+import {
+  app,
+  integer,
+  optionalInteger,
+  type OptionValues,
+  paths,
+  PORT,
+  text,
+  toggle,
+} from "../options/option_kinds.ts";
+
+/** The options of all commands, except `--help`, which every command has. */
+export const COMMAND_OPTIONS = {
+  "kv": text(
+    "PATH|URL",
+    "Database of the gateway; by default Deno's own for this program",
+  ),
+  "app": app("Name of the app, if the gateway has one"),
+  "port": integer(
+    PORT,
+    "Port of the gateway, if it has neither --kv nor --app",
+  ),
+  "manifest": text("FILE", "Manifest; .rep.yaml by default, except for set"),
+  "env-file": paths("PATH", "Env file; of several, the later takes precedence"),
+  "strict": toggle("Fail if PUBLIC values look like secrets"),
+  "out": text("FILE", "Write to this file"),
+  "config-js": text("FILE", "Also write a script for pages to load"),
+  "dir": paths("DIR", "Same as the argument DIR (dist)"),
+  "pattern": paths("GLOB", "Check these files only"),
+  "exclude": paths("GLOB,…", "Skip these files"),
+  "json": toggle("Print JSON"),
+  "if-id": optionalInteger(
+    { min: 0, max: Number.MAX_SAFE_INTEGER },
+    "ID",
+    "Write only if the variable has this id; 0: does not exist",
+  ),
+  "force": toggle("Set values that look like secrets"),
+  "limit": integer(
+    { min: 1, max: MAX_HISTORY, default: 20 },
+    `Number of writes, 1 to ${MAX_HISTORY}`,
+  ),
+};
+
+/** A command, which does not start the gateway. */
+interface CommandDescription {
+  /** The arguments in `--help`; in brackets if they are optional. */
+  readonly args: string;
+  readonly help: string;
+  readonly options: readonly (keyof typeof COMMAND_OPTIONS)[];
+  /** Remarks at the end of its own `--help`. */
+  readonly notes: readonly string[];
+  /** When the exit code is 1. */
+  readonly fails: string;
+}
+
+const STORE_NOTES = [
+  "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
+  "REP_GATEWAY_KV, REP_GATEWAY_APP, REP_GATEWAY_PORT and REP_GATEWAY_MANIFEST are used if the flags are not set.",
+];
+const STORE_FAILS = "it is rejected, in conflict, or the store is unavailable";
+
+/** The commands. What runs each of them is in `run_command.ts`. */
+export const COMMANDS = {
+  validate: {
+    args: "",
+    help: "Check the manifest, the env files and the environment",
+    options: ["manifest", "env-file", "strict", "json"],
+    notes: [
+      "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
+      "that look like secrets, are not printed.",
+    ],
+    fails: "there is an issue",
+  },
+  typegen: {
+    args: "",
+    help: "Print TypeScript types for the variables in the manifest",
+    options: ["manifest", "out"],
+    notes: [
+      "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
+    ],
+    fails: "the manifest is invalid",
+  },
+  lint: {
+    args: "[DIR ...]",
+    help: "Find values that look like secrets in a build",
+    options: ["strict", "dir", "pattern", "exclude", "json"],
+    notes: [
+      "Without DIR, checks dist. Values that look like secrets are not printed.",
+    ],
+    fails: "there is a finding",
+  },
+  inject: {
+    args: "DIR ...",
+    help: "Write PUBLIC values into the pages of a build",
+    options: ["manifest", "env-file", "strict", "config-js"],
+    notes: [
+      "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. Pages load " +
+      'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
+    ],
+    fails: "the configuration is invalid, or there is no page",
+  },
+  set: {
+    args: "KEY=VALUE ...",
+    help: "Set PUBLIC variables in the store",
+    options: ["kv", "app", "port", "json", "manifest", "if-id", "force"],
+    notes: STORE_NOTES,
+    fails: STORE_FAILS,
+  },
+  unset: {
+    args: "KEY ...",
+    help: "Delete variables from the store",
+    options: ["kv", "app", "port", "json", "if-id"],
+    notes: STORE_NOTES,
+    fails: STORE_FAILS,
+  },
+  list: {
+    args: "",
+    help: "Print the variables in the store",
+    options: ["kv", "app", "port", "json"],
+    notes: STORE_NOTES,
+    fails: STORE_FAILS,
+  },
+  history: {
+    args: "",
+    help: "Print the latest writes, newest first",
+    options: ["kv", "app", "port", "json", "limit"],
+    notes: STORE_NOTES,
+    fails: STORE_FAILS,
+  },
+  watch: {
+    args: "",
+    help: "Print every new write, until SIGINT",
+    options: ["kv", "app", "port", "json"],
+    notes: STORE_NOTES,
+    fails: STORE_FAILS,
+  },
+} satisfies Record<string, CommandDescription>;
+
+/** The name of a command. */
+export type CommandName = keyof typeof COMMANDS;
+
+/** The names of all commands, in the order of `--help`. */
+export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
+
+/** A parsed command line. */
+export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
+  readonly command: CommandName;
+  /** The arguments after the command that are not flags. */
+  readonly args: readonly string[];
+}
+
+/** Returns the command that a command line begins with; without one, it starts the gateway. */
+export function commandIn(args: readonly string[]): CommandName | undefined {
+  const [first] = withoutDashes(args);
+  return COMMAND_NAMES.find((name) => name === first);
+}
+
+/** Removes a leading `--`, which `deno serve` and `deno task` pass on. */
+export function withoutDashes(args: readonly string[]): string[] {
+  return args[0] === "--" ? args.slice(1) : [...args];
+}

@@ -1,0 +1,95 @@
+import { dirname } from "@std/path/dirname";
+import { ConfigurationError } from "../../config/variables/snapshot.ts";
+import { messageOf } from "../../observe/log.ts";
+import { isGranted } from "../../values/runtime.ts";
+
+const encoder = new TextEncoder();
+
+/**
+ * Writes a file that an option or argument names, unless it has these bytes already. Devices and pipes are written to
+ * as they are.
+ *
+ * @returns Whether it was written.
+ * @throws {ConfigurationError} If it cannot be written.
+ */
+export async function writeFile(
+  flag: string,
+  path: string,
+  data: string | Uint8Array,
+): Promise<boolean> {
+  const bytes = typeof data === "string" ? encoder.encode(data) : data;
+  const existing = await findRegularFile(path);
+  if (existing !== undefined && await hasBytes(existing, bytes)) return false;
+  if (!isGranted({ name: "write", path })) {
+    throw new ConfigurationError([
+      `Cannot write ${flag} "${path}": expected --allow-write=${path}`,
+    ]);
+  }
+  try {
+    if (
+      existing === undefined ||
+      !isGranted({ name: "write", path: dirname(path) })
+    ) await Deno.writeFile(path, bytes);
+    else await replaceFile(existing, bytes);
+    return true;
+  } catch (cause) {
+    const isMissing = cause instanceof Deno.errors.NotFound;
+    const reason = isMissing
+      ? `the directory "${dirname(path)}" does not exist`
+      : messageOf(cause);
+    throw new ConfigurationError(
+      [`Cannot write ${flag} "${path}": ${reason}`],
+      { cause },
+    );
+  }
+}
+
+/** A regular file that exists. */
+interface RegularFile {
+  /** Its path without links. */
+  readonly path: string;
+  readonly info: Deno.FileInfo;
+}
+
+/** Returns `undefined` if there is no regular file at a path, or none that may be read. */
+export async function findRegularFile(
+  path: string,
+): Promise<RegularFile | undefined> {
+  if (!isGranted({ name: "read", path })) return undefined;
+  try {
+    const info = await Deno.stat(path);
+    return info.isFile ? { path: await Deno.realPath(path), info } : undefined;
+  } catch {
+    return undefined; // it does not exist, or the write reports why
+  }
+}
+
+async function hasBytes(
+  { path, info }: RegularFile,
+  bytes: Uint8Array,
+): Promise<boolean> {
+  if (info.size !== bytes.length) return false;
+  const existing = await Deno.readFile(path);
+  return existing.length === bytes.length &&
+    existing.every((byte, index) => byte === bytes[index]);
+}
+
+/** Writes beside the file and renames, so that a full disk leaves the file as it was. */
+async function replaceFile(
+  { path, info }: RegularFile,
+  bytes: Uint8Array,
+): Promise<void> {
+  const temporary = await Deno.makeTempFile({
+    dir: dirname(path),
+    prefix: ".rep-",
+  });
+  try {
+    await Deno.writeFile(temporary, bytes);
+    await Deno.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user
+    if (info.mode !== null) await Deno.chmod(temporary, info.mode & 0o7777);
+    await Deno.rename(temporary, path);
+  } catch (error) {
+    await Deno.remove(temporary);
+    throw error;
+  }
+}

@@ -68,7 +68,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
     "the YAML parser and manifests",
     /yaml|src\/config\/variables\/(manifest|apply_manifest)|manifest_settings/,
   ],
-  ["the proxy", /src\/content\/proxy\/(?!upstream_failure)/],
+  ["the proxy", /src\/content\/proxy\//],
   ["static files", /src\/content\/static\/|media.types/],
   ["pages", /src\/pages\//],
   [

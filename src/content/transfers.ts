@@ -2,6 +2,7 @@ import { Problem } from "../http/problem.ts";
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Log } from "../observe/log.ts";
+import { BrokenBodyError } from "./broken_body.ts";
 
 /** Requests that are in flight. WebSockets are not counted. */
 export interface RequestCounts {
@@ -10,6 +11,16 @@ export interface RequestCounts {
   /** Those, and requests whose response is being waited for or sent. */
   readonly all: number;
 }
+
+/** Why a proxied request or response fails because of the upstream. */
+export const UPSTREAM_FAILURES = [
+  "timeout",
+  "unreachable",
+  "broken_body",
+] as const;
+
+/** One of {@linkcode UPSTREAM_FAILURES}. */
+export type UpstreamFailure = (typeof UPSTREAM_FAILURES)[number];
 
 /** How long a response waits for its client to read. */
 const MAX_WAIT_MS = 60_000;
@@ -51,10 +62,10 @@ export class Transfers {
   begin(client: CountedClient): Transfer {
     const limit = this.#limits.rejection(client);
     if (limit !== undefined) throw tooMany(limit);
-    this.#inFlight.add();
+    const removeInFlight = this.#inFlight.add();
     this.#limits.add(client.clientKey);
     return new Transfer(this.#clock, () => {
-      this.#inFlight.remove();
+      removeInFlight();
       this.#limits.remove(client.clientKey);
     });
   }
@@ -77,14 +88,16 @@ export class Transfers {
 
 /** A response that is being sent. */
 export class Transfer {
+  /** Called when it has ended. Whoever began the transfer may set it. */
+  onEnd: () => void = () => {};
   readonly #clock: Clock;
-  readonly #onEnd: () => void;
+  readonly #release: () => void;
   #cancelTimer = () => {};
   #hasEnded = false;
 
-  constructor(clock: Clock, onEnd: () => void) {
+  constructor(clock: Clock, release: () => void) {
     this.#clock = clock;
-    this.#onEnd = onEnd;
+    this.#release = release;
   }
 
   /**
@@ -108,16 +121,22 @@ export class Transfer {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#cancelTimer();
-    this.#onEnd();
+    this.#release();
+    this.onEnd();
   }
 }
 
+/** What the chunks of a body are read from. */
+export type BodyReader = Pick<
+  ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
+  "read" | "cancel"
+>;
+
 /** Returns a body that tells its transfer when its client does not read, and when it has ended. */
 export function transferBody(
-  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  reader: BodyReader,
   transfer: Transfer,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const reader = body.getReader();
   async function pull(
     controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>,
   ): Promise<void> {
@@ -137,7 +156,9 @@ export function transferBody(
 
     function giveUp(): void {
       transfer.end();
-      controller.error(new Error("The client has not read for a minute"));
+      controller.error(
+        new BrokenBodyError("The client has not read for a minute"),
+      );
       void reader.cancel();
     }
   }
@@ -158,17 +179,18 @@ export class InFlight {
     return this.#count;
   }
 
-  /** Adds one. */
-  add(): void {
+  /** Adds one, and returns the function that removes it. Only the first call of that has an effect. */
+  add(): () => void {
     this.#count += 1;
-  }
-
-  /** Removes one. */
-  remove(): void {
-    this.#count -= 1;
-    if (this.#count > 0) return;
-    this.#idle?.resolve();
-    this.#idle = undefined;
+    let isRemoved = false;
+    return () => {
+      if (isRemoved) return;
+      isRemoved = true;
+      this.#count -= 1;
+      if (this.#count > 0) return;
+      this.#idle?.resolve();
+      this.#idle = undefined;
+    };
   }
 
   /** Resolves when nothing is in flight: at once, if nothing is now. */

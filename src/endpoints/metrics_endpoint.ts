@@ -1,6 +1,6 @@
 import { STREAM_REJECTIONS } from "../changes/stream_rejections.ts";
 import { RELOAD_OUTCOMES } from "../config/configuration.ts";
-import { UPSTREAM_FAILURES } from "../content/proxy/upstream_failure.ts";
+import { UPSTREAM_FAILURES } from "../content/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { LabelValues } from "../observe/instruments.ts";
 import { PROMETHEUS_TYPE, type Registry } from "../observe/registry.ts";

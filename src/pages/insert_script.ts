@@ -53,8 +53,18 @@ export function insertScript(
   script: Uint8Array,
   onUtf16: () => void = () => {},
 ): Uint8Array<ArrayBuffer> {
-  const splice = new Splice(script, onUtf16);
-  return concat([...splice.push(document), ...splice.end()]);
+  const finder = new InsertionPointFinder();
+  finder.read(document);
+  const point = finder.insertionPoint ?? finder.fallback;
+  if (point === "none") {
+    onUtf16();
+    return document;
+  }
+  return concat([
+    document.subarray(0, point),
+    script,
+    document.subarray(point),
+  ]);
 }
 
 /** Splices the script into the chunks of a document. */
@@ -119,6 +129,9 @@ class Splice {
 /** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
 
+/** How much of a chunk is searched first. Most heads are shorter. */
+const FIRST_PART_BYTES = 2_048;
+
 /**
  * Start tags that are allowed in a head. Any other one ends it (HTML standard §13.2.6.4.4). `<template>` is treated like
  * one of them, although it is allowed: which tags belong to it can only be told with a tree.
@@ -166,12 +179,17 @@ class InsertionPointFinder {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
   }
 
-  /** Reads a chunk, in parts until the insertion point is known: to decode what follows would take longer. */
+  /**
+   * Reads a chunk until the insertion point is known, in parts: to decode what follows would take longer than all the
+   * rest. Each part is twice as long as the one before, since a long token is read again with each of them.
+   */
   read(chunk: Uint8Array): void {
     let start = 0;
+    let size = FIRST_PART_BYTES;
     while (start < chunk.length && this.#insertionPoint === undefined) {
-      this.#readPart(chunk.subarray(start, start + MAX_HEAD_BYTES));
-      start += MAX_HEAD_BYTES;
+      this.#readPart(chunk.subarray(start, start + size));
+      start += size;
+      size = Math.min(2 * size, MAX_HEAD_BYTES);
     }
   }
 

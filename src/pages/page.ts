@@ -218,18 +218,21 @@ async function sendPage(
   script: ConfigScript | undefined,
   log: Log,
 ): Promise<Response> {
-  const document: StreamedBody = {
-    length: undefined,
-    read: () => Promise.resolve(content),
-    cancel() {
-      if (!(content instanceof ReadableStream)) return;
-      void content.cancel().catch(() => {}); // it has failed already
-    },
-  };
+  const document = content instanceof Uint8Array ? content : streamed(content);
   const page = representPage(original, document, script, log);
   const { isPage, headers, validators, body } = page;
   const sent = { isPage, status, statusText, headers, validators, body };
   return await send(request, sent);
+}
+
+function streamed(content: Exclude<BodyContent, Uint8Array>): StreamedBody {
+  return {
+    length: undefined,
+    read: () => Promise.resolve(content),
+    cancel() {
+      void content?.cancel().catch(() => {}); // it has failed already
+    },
+  };
 }
 
 /** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */

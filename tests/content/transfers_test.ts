@@ -1,4 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { BrokenBodyError } from "../../src/content/broken_body.ts";
 import {
   InFlight,
   type Transfer,
@@ -85,13 +86,20 @@ async function isResolved(promise: Promise<void>): Promise<boolean> {
 Deno.test("idle() resolves at once if nothing is in flight, otherwise when the last is removed", async () => {
   const inFlight = new InFlight();
   await inFlight.idle();
-  inFlight.add();
-  inFlight.add();
+  const [removeFirst, removeSecond] = [inFlight.add(), inFlight.add()];
   const idle = [inFlight.idle(), inFlight.idle()];
-  inFlight.remove();
+  removeFirst();
+  removeFirst(); // the second call has no effect
   assertEquals(await Promise.all(idle.map(isResolved)), [false, false]);
-  inFlight.remove();
+  removeSecond();
   await Promise.all(idle);
   inFlight.add();
   assertEquals(await isResolved(inFlight.idle()), false);
+});
+
+Deno.test("BrokenBodyError is printed in one line", () => {
+  assertEquals(
+    Deno.inspect(new BrokenBodyError("aborted")),
+    "[BrokenBodyError: aborted]",
+  );
 });

@@ -1,4 +1,4 @@
-import { BrokenBodyError } from "../../content/proxy/upstream_failure.ts";
+import { BrokenBodyError } from "../../content/broken_body.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
 import { describeError, type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";

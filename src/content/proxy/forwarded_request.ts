@@ -44,15 +44,19 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
  * Copies the headers of a request or a response without the hop-by-hop ones: those that are known, and those that
  * `Connection` lists (RFC 9110 §7.6.1). A message with `Transfer-Encoding` loses its `Content-Length` as well, which it
  * overrides (RFC 9112 §6.3): forwarded alone, a wrong length would be trusted.
+ *
+ * @param isKept Selects the headers by name among the others.
  */
-export function withoutHopByHop(headers: Headers): Headers {
+export function withoutHopByHop(
+  headers: Headers,
+  isKept: (name: string) => boolean = () => true,
+): Headers {
   const connection = headers.get("connection")?.toLowerCase() ?? null;
   const listed = parseList(connection);
   if (headers.has("transfer-encoding")) listed.push("content-length");
-  return copyHeaders(
-    headers,
-    (name) => !HOP_BY_HOP.has(name) && !listed.includes(name),
-  );
+  return copyHeaders(headers, (name) => {
+    return !HOP_BY_HOP.has(name) && !listed.includes(name) && isKept(name);
+  });
 }
 
 /**
@@ -82,8 +86,7 @@ export function upstreamHeaders(
   preserveHost: boolean,
   basePath: string,
 ): Headers {
-  const endToEnd = withoutHopByHop(request);
-  const headers = copyHeaders(endToEnd, (name) => !REPLACED.test(name));
+  const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
   // The peer of a Unix socket has no IP address, and its origin has no host.
   if (isIP(client.address) !== 0) {
     headers.set("x-forwarded-for", client.address);

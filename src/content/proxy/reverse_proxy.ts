@@ -1,24 +1,12 @@
-import type { Log } from "../../observe/log.ts";
-import { type Metrics, secondsSince } from "../../observe/metrics.ts";
-import type { GetConfigScript } from "../../pages/config_script.ts";
 import {
   encodeContent,
   filterAcceptEncoding,
 } from "../../coding/content_encoding.ts";
 import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
-import {
-  InFlight,
-  type RequestCounts,
-  type Transfer,
-  Transfers,
-} from "../transfers.ts";
-import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
-import {
-  requestBody,
-  upstreamHeaders,
-  upstreamTarget,
-} from "./forwarded_request.ts";
+import type { Log } from "../../observe/log.ts";
+import { type Metrics, secondsSince } from "../../observe/metrics.ts";
+import type { GetConfigScript } from "../../pages/config_script.ts";
 import {
   headersToOmit,
   injectPage,
@@ -27,9 +15,21 @@ import {
   type ResponseContent,
 } from "../../pages/page.ts";
 import type { Clock } from "../../values/clock.ts";
-import { Upstream } from "./upstream.ts";
-import type { UpstreamFailure } from "./upstream_failure.ts";
-import { upstreamResponse } from "./upstream_response.ts";
+import { BrokenBodyError } from "../broken_body.ts";
+import {
+  InFlight,
+  type RequestCounts,
+  type Transfer,
+  Transfers,
+  type UpstreamFailure,
+} from "../transfers.ts";
+import {
+  requestBody,
+  upstreamHeaders,
+  upstreamTarget,
+} from "./forwarded_request.ts";
+import { Upstream, upstreamResponse } from "./upstream.ts";
+import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** How requests are forwarded, as the options of the gateway name it. */
 export interface ProxySettings {
@@ -87,11 +87,18 @@ export class ReverseProxy {
   }
 
   /**
-   * Forwards a request, and injects the configuration into the response if it is a page. A page that the upstream
-   * compressed is compressed again. One that it sent plain stays plain: only the upstream knows whether the page contains
-   * both a secret and text of an attacker (BREACH).
+   * Forwards a request, and injects the configuration into the response if it is a page. Any other response is that of
+   * the upstream, byte for byte, redirects included. Both bodies are streamed. A body that breaks off is logged, and
+   * ends in a `BrokenBodyError`.
    *
-   * @throws {Problem} As {@linkcode ReverseProxy.forward} does.
+   * A page that the upstream compressed is compressed again. One that it sent plain stays plain: only the upstream knows
+   * whether the page contains both a secret and text of an attacker (BREACH).
+   *
+   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
+   * and the response to such a request has to be returned unchanged.
+   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
+   * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
+   * invalid WebSocket handshake.
    */
   async respond(
     request: Request,
@@ -99,7 +106,7 @@ export class ReverseProxy {
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
     const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
-    const response = await this.forward(request, context);
+    const response = await this.#forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
     const page = await injectPage(response, request, getConfigScript, log);
@@ -108,33 +115,22 @@ export class ReverseProxy {
     return encodeContent(page, { method, headers }, coding);
   }
 
-  /**
-   * Returns the upstream's response to a request, byte for byte, redirects included; it may leave it to the caller to
-   * create the response. Both bodies are streamed. A body that breaks off is logged, and ends in a `BrokenBodyError`.
-   *
-   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
-   * and the response to such a request has to be returned unchanged.
-   * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
-   * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
-   * invalid WebSocket handshake.
-   */
-  async forward(
+  /** Returns the upstream's response; it may leave it to the caller to create it. */
+  async #forward(
     request: Request,
     context: RouteContext,
   ): Promise<ResponseContent> {
-    const { method, body } = request;
+    const { method } = request;
     const isWebSocket = isWebSocketRequest(request);
     this.#requireForwardable(method, isWebSocket);
     const transfer = this.#transfers.begin(context.client);
-    const exchange = new Exchange(method, context.url.path, transfer);
-    if (isWebSocket) exchange.startReceiving(this.#webSockets);
-    else if (body !== null) exchange.startReceiving(this.#uploads);
+    const exchange = { method, path: context.url.path, transfer };
     try {
       return isWebSocket
-        ? await this.#bridge(request, context, exchange)
-        : await this.#request(request, context, exchange);
+        ? await this.#bridge(request, context, transfer)
+        : await this.#exchange(request, context, exchange);
     } catch (error) {
-      exchange.end();
+      transfer.end();
       throw this.#toProblem(error, exchange, request.signal);
     }
   }
@@ -175,36 +171,42 @@ export class ReverseProxy {
     }
   }
 
-  async #request(
+  async #exchange(
     request: Request,
     context: RouteContext,
     exchange: Exchange,
   ): Promise<ResponseContent> {
     const { clock, metrics } = this.#services;
     const { method, signal } = request;
-    const target = this.#targetOf(context);
+    const { transfer } = exchange;
+    const endUpload = request.body === null ? () => {} : this.#uploads.add();
+    transfer.onEnd = endUpload;
     const headers = this.#headersFor(request, context);
     for (const name of headersToOmit(request)) headers.delete(name);
     if (mayExpectPage(request.headers)) {
       const accepted = headers.get("accept-encoding");
       headers.set("accept-encoding", filterAcceptEncoding(accepted));
     }
-    const received = await requestBody(request, clock);
-    const body = received && untilReceived(received, exchange);
-    if (body === null) {
-      exchange.endReceiving();
-      // Deno.serve drops the body of a GET; the upstream would wait for it.
-      const length = headers.get("content-length");
-      if (length !== "0") headers.delete("content-length");
+    const body = await requestBody(request, clock);
+    if (body === null && headers.get("content-length") !== "0") {
+      headers.delete("content-length"); // Deno.serve drops the body of a GET; the upstream would wait for it
     }
     const startedAt = clock.monotonic();
-    const sent = { method, target, headers, body, signal };
-    const message = await this.#upstream.send(sent);
+    const message = await this.#upstream.send({
+      method,
+      target: this.#targetOf(context),
+      headers,
+      body,
+      onBodyEnd: endUpload,
+      signal,
+    });
     metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
-    const onEnd = (error?: Error) => this.#end(exchange, error);
+    const toBrokenBody = (error: unknown) => {
+      this.#warn(error, exchange, "broken_body");
+      return new BrokenBodyError(detailOf(error));
+    };
     try {
-      const { transfer } = exchange;
-      return upstreamResponse(message, { method, transfer, onEnd });
+      return upstreamResponse(message, method, transfer, toBrokenBody);
     } catch (error) {
       message.destroy();
       throw error;
@@ -214,8 +216,9 @@ export class ReverseProxy {
   async #bridge(
     request: Request,
     context: RouteContext,
-    exchange: Exchange,
+    transfer: Transfer,
   ): Promise<Response> {
+    transfer.onEnd = this.#webSockets.add();
     return await proxyWebSocket(request, {
       upstream: this.#url,
       target: this.#targetOf(context),
@@ -224,7 +227,7 @@ export class ReverseProxy {
       clock: this.#services.clock,
       shutdown: this.#shutdown.signal,
       allHeldBytes: this.#webSocketBytes,
-      onClose: () => exchange.end(),
+      onClose: () => transfer.end(),
     });
   }
 
@@ -235,12 +238,6 @@ export class ReverseProxy {
   #headersFor({ headers }: Request, { client }: RouteContext): Headers {
     const { preserveHost, basePath } = this.#settings;
     return upstreamHeaders(headers, client, preserveHost, basePath);
-  }
-
-  /** @param error Why the body of the response ended early, if it did and was not cancelled. */
-  #end(exchange: Exchange, error: Error | undefined): void {
-    exchange.end();
-    if (error !== undefined) this.#warn(error, exchange, "broken_body");
   }
 
   #toProblem(error: unknown, exchange: Exchange, signal: AbortSignal): Problem {
@@ -275,46 +272,12 @@ export class ReverseProxy {
   }
 }
 
-/** A request and its response while they are in flight, or a WebSocket while it is open. */
-class Exchange {
+/** A request and its response while they are in flight. */
+interface Exchange {
   /** For the log. The path has no query, which may contain secrets. */
   readonly method: string;
   readonly path: string;
   readonly transfer: Transfer;
-  /** What counts it while something is being received from the client. */
-  #incoming: InFlight | undefined;
-
-  constructor(method: string, path: string, transfer: Transfer) {
-    this.method = method;
-    this.path = path;
-    this.transfer = transfer;
-  }
-
-  startReceiving(incoming: InFlight): void {
-    incoming.add();
-    this.#incoming = incoming;
-  }
-
-  endReceiving(): void {
-    this.#incoming?.remove();
-    this.#incoming = undefined;
-  }
-
-  end(): void {
-    this.endReceiving();
-    this.transfer.end();
-  }
-}
-
-async function* untilReceived(
-  body: AsyncIterable<Uint8Array>,
-  exchange: Exchange,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* body;
-  } finally {
-    exchange.endReceiving();
-  }
 }
 
 /** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */

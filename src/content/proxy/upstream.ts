@@ -1,6 +1,12 @@
 import http, { type IncomingMessage } from "node:http";
+import { parseList } from "../../http/headers.ts";
 import { drained } from "../../http/node_handler.ts";
+import { messageOf } from "../../observe/log.ts";
+import type { ResponseContent } from "../../pages/page.ts";
+import { concat } from "../../values/chunks.ts";
 import type { Clock } from "../../values/clock.ts";
+import { type BodyReader, type Transfer, transferBody } from "../transfers.ts";
+import { withoutHopByHop } from "./forwarded_request.ts";
 import { TlsAgent } from "./tls_agent.ts";
 
 /** A request as the upstream receives it. */
@@ -11,6 +17,8 @@ export interface UpstreamRequest {
   readonly headers: Headers;
   /** If the headers have a `Content-Length`, the body has to have that length; otherwise it is sent in chunks. */
   readonly body: AsyncIterable<Uint8Array> | null;
+  /** Called when the body has been sent, or never will be. */
+  readonly onBodyEnd: () => void;
   /** Aborts the request. */
   readonly signal: AbortSignal;
 }
@@ -37,7 +45,13 @@ class StaleConnectionError extends Error {
  * `Content-Encoding` and `Content-Length`.
  */
 export class Upstream {
-  readonly #url: URL;
+  /** Scheme, host and port to connect to. */
+  readonly #address: Pick<
+    http.RequestOptions,
+    "protocol" | "hostname" | "port"
+  >;
+  /** The `Host` header of requests that have none. */
+  readonly #host: string;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #pool: http.Agent;
@@ -50,7 +64,13 @@ export class Upstream {
    */
   constructor(url: URL, timeoutMs: number, clock: Clock) {
     const Agent = url.protocol === "https:" ? TlsAgent : http.Agent;
-    this.#url = url;
+    const { protocol, hostname, port, host } = url;
+    this.#address = {
+      protocol,
+      hostname: hostname.replace(/^\[|\]$/g, ""),
+      port,
+    };
+    this.#host = host;
     this.#timeoutMs = timeoutMs;
     this.#clock = clock;
     this.#pool = new Agent({ keepAlive: true });
@@ -84,21 +104,19 @@ export class Upstream {
 
   async #sendOver(
     agent: http.Agent,
-    { method, target, headers, body, signal }: UpstreamRequest,
+    sent: UpstreamRequest,
   ): Promise<IncomingMessage> {
+    const { method, target, body, onBodyEnd, signal } = sent;
     signal.throwIfAborted();
-    const { protocol, hostname, port, host } = this.#url;
+    const { protocol, hostname, port } = this.#address;
     const request = http.request({
       agent,
       method,
       protocol,
-      hostname: hostname.replace(/^\[|\]$/g, ""),
+      hostname,
       port,
       path: target,
-      headers: [
-        ...headerLines(headers, host),
-        ...framing(method, headers, body !== null),
-      ],
+      headers: headerLines(sent, this.#host),
       maxHeaderSize: MAX_HEAD_BYTES,
     });
     // A request that has no connection yet emits no error when it is destroyed, so that its failure is a promise.
@@ -126,9 +144,11 @@ export class Upstream {
     }
     signal.addEventListener("abort", onAbort);
     const response = responseTo(request);
-    sendBody(body, request, onProgress).catch((error) => {
-      fail("AbortError", "The request's body broke off", error);
-    });
+    sendBody(body, request, onProgress)
+      .catch((error) => {
+        fail("AbortError", "The request's body broke off", error);
+      })
+      .finally(onBodyEnd);
     try {
       return await Promise.race([response, failure.promise]);
     } finally {
@@ -139,23 +159,25 @@ export class Upstream {
   }
 }
 
-/** Returns names and values in turn, which `node:http` sends as they are. */
-function headerLines(headers: Headers, host: string): string[] {
+/**
+ * Returns names and values in turn, which `node:http` sends as they are. Where `Content-Length` does not say how long
+ * the body is, the last one does (RFC 9112 §6.1): `node:http` would send the body of a GET or a DELETE without any, and
+ * announce one for a POST without a body.
+ */
+function headerLines(
+  { method, headers, body }: UpstreamRequest,
+  host: string,
+): string[] {
   const lines = ["host", headers.get("host") ?? host];
   headers.forEach((value, name) => { // not Object.fromEntries(), which sorts all headers for each of them
     if (name !== "host") lines.push(name, value);
   });
+  if (headers.has("content-length")) return lines;
+  if (body !== null) lines.push("transfer-encoding", "chunked");
+  else if (!BODILESS_METHODS.includes(method)) {
+    lines.push("content-length", "0");
+  }
   return lines;
-}
-
-/**
- * Returns the header that says how long the body is, if `Content-Length` does not (RFC 9112 §6.1). `node:http` would
- * send the body of a GET or a DELETE without any, and announce one for a POST without a body.
- */
-function framing(method: string, headers: Headers, hasBody: boolean): string[] {
-  if (headers.has("content-length")) return [];
-  if (hasBody) return ["transfer-encoding", "chunked"];
-  return BODILESS_METHODS.includes(method) ? [] : ["content-length", "0"];
 }
 
 /** Waits for the head of the response. */
@@ -219,4 +241,121 @@ async function sendBody(
     }
   }
   request.end();
+}
+
+/** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
+const NULL_BODY_STATUSES = [204, 304];
+
+const [NO_CONTENT, RESET_CONTENT] = [204, 205];
+
+/** Up to this size, a body that has arrived with the headers is not streamed. */
+const MAX_BUFFERED_BYTES = 65_536;
+
+/**
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a 204,
+ * to which browsers react alike: `Deno.serve` sends a 205 without its length, and HTTP/1 clients wait for an end.
+ *
+ * A small body that has arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it
+ * closes the connection.
+ *
+ * @param method The method of the request: a response to HEAD has no body, whatever its headers say.
+ * @param transfer Ends when the body has been received or cancelled.
+ * @param toBrokenBody Returns the error in which the body ends if the connection breaks or the body cannot be decoded.
+ * @throws {RangeError} If the status is not between 200 and 599.
+ * @throws {TypeError} If a header is invalid.
+ */
+export function upstreamResponse(
+  message: IncomingMessage,
+  method: string,
+  transfer: Transfer,
+  toBrokenBody: (error: unknown) => Error,
+): ResponseContent {
+  const { statusCode = 0 } = message;
+  const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
+  if (status < 200 || status > 599) {
+    throw new RangeError(
+      `Cannot respond: expected a status of 200 to 599, got ${status}`,
+    );
+  }
+  const headers = endToEndHeaders(message);
+  if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
+  message.on("error", () => {}); // whoever reads the body learns of it; without a listener, it would end the process
+  const toDecodingError = (error: unknown) =>
+    toBrokenBody(new Error(`Cannot decode the body: ${messageOf(error)}`));
+  const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
+  const hasArrived = message.complete &&
+    message.readableLength <= MAX_BUFFERED_BYTES;
+  if (hasBody && !hasArrived) {
+    message.on("close", () => transfer.end()); // also if it breaks while nobody reads it
+    const body = transferBody(readerOf(message, toBrokenBody), transfer);
+    return { status, headers, body, toDecodingError };
+  }
+  const body = hasBody ? readBuffered(message) : null;
+  message.resume(); // reads the message to its end, so that the connection can be reused
+  transfer.end();
+  return { status, headers, body, toDecodingError };
+}
+
+/**
+ * Returns the headers of a message without the hop-by-hop ones. Reads `rawHeaders`, since `message.headers` drops
+ * duplicates of some headers.
+ *
+ * `node:http` decodes the transfer coding `chunked` only. Others, such as gzip, become the content coding that was
+ * applied last: the codings are the same, and clients decode them.
+ *
+ * @throws {TypeError} If a header is invalid.
+ */
+export function endToEndHeaders(
+  { rawHeaders }: Pick<IncomingMessage, "rawHeaders">,
+): Headers {
+  const received = new Headers();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    received.append(rawHeaders[i]!, rawHeaders[i + 1]!);
+  }
+  const headers = withoutHopByHop(received);
+  for (const coding of parseList(received.get("transfer-encoding"))) {
+    if (coding.toLowerCase() === "chunked") continue;
+    headers.append("content-encoding", coding);
+  }
+  return headers;
+}
+
+/** Reads what has arrived. */
+function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
+  const chunks: Uint8Array[] = [];
+  for (let chunk = message.read(); chunk !== null; chunk = message.read()) {
+    chunks.push(chunk);
+  }
+  return toBytes(concat(chunks));
+}
+
+/** Reads what arrives. */
+function readerOf(
+  message: IncomingMessage,
+  toBrokenBody: (error: unknown) => Error,
+): BodyReader {
+  const chunks = message[Symbol.asyncIterator]();
+  let isCancelled = false;
+  return {
+    async read() {
+      try {
+        const { done, value } = await chunks.next();
+        return done ? { done } : { done: false, value: toBytes(value) };
+      } catch (error) {
+        throw isCancelled ? error : toBrokenBody(error);
+      }
+    },
+    cancel() {
+      isCancelled = true;
+      message.destroy();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Returns the bytes of a Buffer, which would be seen as such by whoever reads the body of a response. */
+function toBytes(
+  { buffer, byteOffset, length }: Uint8Array<ArrayBuffer>,
+): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(buffer, byteOffset, length);
 }

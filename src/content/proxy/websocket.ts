@@ -208,7 +208,7 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
  * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
  * what is sent to it after it has closed is dropped.
  */
-export class WebSocketPeer implements Holder {
+export class WebSocketPeer {
   readonly socket: WebSocket;
   readonly #role: "client" | "upstream";
   readonly #allHeldBytes: HeldBytes;
@@ -323,34 +323,26 @@ export function allowedCode(code: number): number {
   return code > 1000 && code < 1100 ? 3900 + code : 4906;
 }
 
-/** Something that holds bytes until its peer has read them. */
-interface Holder {
-  /** How many bytes it holds now. */
-  readonly heldBytes: number;
-}
-
-/** How many bytes all holders together may hold. */
+/** How many bytes all peers together may hold. */
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
-/**
- * What a holder may hold in any case, so that peers that do not read do not cost the others their connections.
- */
+/** What a peer may hold in any case, so that those that do not read do not cost the others their connections. */
 const MIN_BYTES_EACH = 64 * 1024;
 
-/** Counts the bytes that all holders together hold. They are asked, since no event reports that they hold less. */
+/** Counts the bytes that all peers together hold. They are asked, since no event reports that they hold less. */
 export class HeldBytes {
-  readonly #holders = new Set<Holder>();
+  readonly #peers = new Set<WebSocketPeer>();
 
-  /** Returns whether there is room for `size` more bytes of a holder. */
-  hasRoomFor(holder: Holder, size: number): boolean {
-    this.#holders.add(holder);
-    if (holder.heldBytes + size <= MIN_BYTES_EACH) return true;
+  /** Returns whether there is room for `size` more bytes of a peer. */
+  hasRoomFor(peer: WebSocketPeer, size: number): boolean {
+    this.#peers.add(peer);
+    if (peer.heldBytes + size <= MIN_BYTES_EACH) return true;
     let total = size;
-    for (const { heldBytes } of this.#holders) total += heldBytes;
+    for (const { heldBytes } of this.#peers) total += heldBytes;
     return total <= MAX_TOTAL_BYTES;
   }
 
-  /** Stops counting a holder. */
-  remove(holder: Holder): void {
-    this.#holders.delete(holder);
+  /** Stops counting a peer. */
+  remove(peer: WebSocketPeer): void {
+    this.#peers.delete(peer);
   }
 }

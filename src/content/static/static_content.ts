@@ -703,7 +703,8 @@ export class StaticContent {
     const { body } = response;
     try {
       const transfer = this.#transfers.begin(client);
-      return new Response(transferBody(body!, transfer), response);
+      const counted = transferBody(body!.getReader(), transfer);
+      return new Response(counted, response);
     } catch (error) {
       void body?.cancel(); // closes the file
       throw error;

@@ -11,7 +11,7 @@ import {
   type ListenOptions,
   type Tls,
 } from "../../../src/cli/start/listen.ts";
-import { BrokenBodyError } from "../../../src/content/proxy/upstream_failure.ts";
+import { BrokenBodyError } from "../../../src/content/broken_body.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 import { bareProcess } from "../../_bare_process.ts";

@@ -1,4 +1,3 @@
-import { createResponse } from "../../../src/pages/page.ts";
 import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,
@@ -47,13 +46,17 @@ export function createProxy(
   });
 }
 
-/** Returns what a proxy responds, without decoding it. */
+/** Returns what a proxy responds to a request that is not for a page. */
 export async function respond(
   proxy: ReverseProxy,
   request: Request,
   context: RouteContext,
 ): Promise<Response> {
-  return createResponse(await proxy.forward(request, context));
+  return await proxy.respond(request, context, noPage);
+}
+
+function noPage(): never {
+  throw new Error("Cannot insert the configuration: expected no page");
 }
 
 /** A server that only proxies. It is closed at the end of its scope, before the upstream. */

@@ -114,7 +114,6 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
   const idle = proxy.proxy.drain();
   while (open > 0) await clock.tick(10_000);
   await Promise.all([closed.promise, idle]);
-  const details = proxy.warnings.map(([, fields]) => fields?.detail);
-  assertEquals(details, Array(5).fill("The client has not read for a minute"));
+  assertEquals(proxy.warnings, []); // it is not the upstream that failed
   session.destroy();
 });

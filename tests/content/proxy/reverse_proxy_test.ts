@@ -32,7 +32,6 @@ function ok(body: string, headers = ""): string {
 async function receivedFor(
   raw: string,
   base = "/",
-  preserveHost = false,
 ): Promise<string> {
   const received = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
@@ -50,7 +49,7 @@ async function receivedFor(
     await connection.write(ok("ok"));
     await connection.readHead();
   });
-  await using gateway = serveProxy(upstream, { base, preserveHost });
+  await using gateway = serveProxy(upstream, { base });
   using client = await connectRaw(gateway.port);
   await client.write(raw.replaceAll(/\r?\n/g, "\r\n"));
   await client.readHead();
@@ -91,15 +90,6 @@ Deno.test("ReverseProxy forwards method, path, query and end-to-end headers, wit
     ),
     `PUT /base/a//b%2f?q=%zz&'"| HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}content-length: 3\n${FORWARDED}x-one: é\n` +
       "Connection: keep-alive\n\nabc",
-  );
-});
-
-Deno.test("ReverseProxy sends the client's Host with preserveHost, and still connects to the upstream", async () => {
-  const start =
-    `GET / HTTP/1.1\nhost: app.example:8080\n${PLAIN}x-forwarded-for: 127.0.0.1\nx-forwarded-host: app.example:8080\n`;
-  assertEquals(
-    await receivedFor("GET / HTTP/1.1\nHost: app.example:8080\n\n", "/", true),
-    `${start}x-forwarded-proto: http\nConnection: keep-alive\n\n`,
   );
 });
 
@@ -233,15 +223,6 @@ Deno.test("ReverseProxy returns responses without a body: 204, 304, to HEAD, aft
   );
 });
 
-Deno.test("ReverseProxy returns a part of a file", async () => {
-  assertEquals(
-    await responseTo(
-      "HTTP/1.1 206 Partial Content\nContent-Range: bytes 1-2/9\nContent-Length: 2\n\nok",
-    ),
-    "HTTP/1.1 206 Partial Content\ncontent-range: bytes 1-2/9\ncontent-length: 2\nconnection: close\n\nok",
-  );
-});
-
 Deno.test("ReverseProxy returns the upstream's own Date", async () => {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
@@ -253,18 +234,6 @@ Deno.test("ReverseProxy returns the upstream's own Date", async () => {
     "ok",
     "Thu, 01 Jan 1970 00:00:00 GMT",
   ]);
-});
-
-Deno.test("ReverseProxy asks only for supported content codings", async () => {
-  await using upstream = serveUpstream((request) =>
-    new Response(request.headers.get("accept-encoding"))
-  );
-  await using gateway = serveProxy(upstream);
-  const headers = { "accept-encoding": "gzip, zstd, br" };
-  assertEquals(
-    await (await fetch(gateway.url, { headers })).text(),
-    "gzip, br",
-  );
 });
 
 Deno.test("ReverseProxy returns events at once, and disconnects from the upstream if the client does", async () => {
@@ -338,6 +307,29 @@ Deno.test("ReverseProxy reads an upload no faster than the upstream", async () =
   proxy.close();
   end.resolve();
   await assertRejects(() => responding, Problem);
+});
+
+Deno.test("ReverseProxy reads a response no faster than its client", async () => {
+  let produced = 0;
+  const stream = new ReadableStream({
+    pull(controller) {
+      produced += CHUNK_BYTES;
+      controller.enqueue(new Uint8Array(CHUNK_BYTES));
+    },
+  });
+  await using upstream = serveUpstream(() => new Response(stream));
+  const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/`));
+  const request = new Request("http://host/a");
+  const { body } = await respond(proxy, request, CONTEXT);
+  await settled(() => produced);
+  assertEquals(produced < MAX_BYTES, true);
+  const reader = body!.getReader();
+  for (let read = 0; read < MAX_BYTES;) {
+    read += (await reader.read()).value!.length;
+  }
+  assertEquals(produced >= MAX_BYTES, true);
+  await reader.cancel();
+  proxy.close();
 });
 
 Deno.test("ReverseProxy ends a body that breaks off in an error, and logs it", async () => {
@@ -747,20 +739,6 @@ Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {
       "HTTP/1.1 501 Not Implemented",
     );
   }
-});
-
-Deno.test("ReverseProxy forwards a request that did not come from Deno.serve", async () => {
-  await using upstream = serveUpstream(async (request) =>
-    new Response(`${new URL(request.url).pathname} ${await request.text()}`)
-  );
-  const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/base`));
-  const response = await respond(
-    proxy,
-    new Request("http://host/a", { method: "POST", body: "abc" }),
-    CONTEXT,
-  );
-  assertEquals(await response.text(), "/base/a abc");
-  proxy.close();
 });
 
 Deno.test("ReverseProxy sends nothing for a request that is already aborted", async () => {

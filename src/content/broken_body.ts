@@ -1,0 +1,13 @@
+/**
+ * The error in which a body ends that is no fault of the gateway: the upstream's body broke off or is invalid, which the
+ * proxy has logged, or the client does not read. The stack has one line, since `Deno.serve` prints it if the server has
+ * no `onError`. This file imports nothing, since what listens is loaded first.
+ */
+export class BrokenBodyError extends Error {
+  override name = "BrokenBodyError";
+
+  constructor(message: string) {
+    super(message);
+    this.stack = `${this.name}: ${message}`;
+  }
+}

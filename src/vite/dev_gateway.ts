@@ -10,7 +10,8 @@ import {
 import { generateTypes } from "../config/variables/generate_types.ts";
 import { ConfigurationError } from "../config/variables/snapshot.ts";
 import { watchFiles } from "../config/mod.ts";
-import { createGateway, type Gateway } from "../gateway.ts";
+import { createGateway } from "../gateway.ts";
+import type { Gateway } from "../gateway_interface.ts";
 import { internalHostRule } from "../http/allowed_hosts.ts";
 import {
   type NodeHandler,

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { Gateway } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import { setUp } from "../_gateway.ts";
 
 async function probe(

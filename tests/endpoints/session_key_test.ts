@@ -5,7 +5,8 @@ import {
   assertNotEquals,
 } from "@std/assert";
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createGateway } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { deriveKey, SESSION_KEY_INFO } from "../../src/keys/hkdf.ts";
 import { createLog } from "../../src/observe/log.ts";

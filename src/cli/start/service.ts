@@ -5,7 +5,8 @@ import {
   LIVE_ENDPOINT,
   startingHealth,
 } from "../../endpoints/health.ts";
-import { createGatewayIn, type Gateway } from "../../gateway.ts";
+import { createGatewayIn } from "../../gateway.ts";
+import type { Gateway } from "../../gateway_interface.ts";
 import { Problem } from "../../http/problem.ts";
 import {
   createRoute,

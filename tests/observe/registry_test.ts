@@ -1,9 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { LABEL_VALUES } from "../../src/endpoints/metrics_endpoint.ts";
-import {
-  INSTRUMENT_NAMES,
-  INSTRUMENTS,
-} from "../../src/observe/instruments.ts";
+import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
 import { prometheusName, Registry } from "../../src/observe/registry.ts";
 
 /** Returns the lines of one metric, without its description. */

@@ -207,11 +207,16 @@ const BEGINNINGS = {
     update("A", "2", idAt(5)),
   ],
   next: [update("A", "2", idAt(5))],
+  state: [
+    update("B", "0", idAt(1)),
+    deletion("C", idAt(4)),
+    update("A", "2", idAt(5)),
+  ],
 };
 
 const header = (id: number | string) => ({ "last-event-id": String(id) });
 
-/** The header has precedence; an invalid id is as good as the first one. */
+/** The header has precedence; for an invalid id, the whole state is sent. */
 const CURSORS: [
   what: string,
   headers: HeadersInit,
@@ -236,14 +241,14 @@ const CURSORS: [
   ["an empty page's id", {}, "?last_event_id=", "next"],
   ["the newest id", header(idAt(4)), "", "next"],
   ["the newest id of a page", {}, `?last_event_id=${idAt(4)}`, "next"],
-  ["letters", header("abc"), "", "newest"],
-  ["a negative number", header("-1"), "", "newest"],
-  ["a fraction", header("1.5"), "", "newest"],
-  ["a number in another notation", header("1e3"), "", "newest"],
-  ["the future", header(idAt(5)), "", "newest"],
-  ["the past of another log", header(idAt(0) + 1), "", "newest"],
-  ["more digits than a number has", header("9".repeat(40)), "", "newest"],
-  ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "newest"],
+  ["letters", header("abc"), "", "state"],
+  ["a negative number", header("-1"), "", "state"],
+  ["a fraction", header("1.5"), "", "state"],
+  ["a number in another notation", header("1e3"), "", "state"],
+  ["the future", header(idAt(5)), "", "state"],
+  ["the past of another log", header(idAt(0) + 1), "", "state"],
+  ["more digits than a number has", header("9".repeat(40)), "", "state"],
+  ["half a script", {}, "?last_event_id=%3Cscript%3E%0a%0adata:x", "state"],
 ];
 
 for (const [what, headers, query, sent] of CURSORS) {
@@ -259,6 +264,8 @@ for (const [what, headers, query, sent] of CURSORS) {
     await gate.set({ ...variables, REP_PUBLIC_A: "2" });
     const events = BEGINNINGS[sent];
     assertEquals(await reader.take(events.length), events);
+    const isUnknown = reader.text().includes(": unknown event id; ");
+    assertEquals(isUnknown, sent === "state");
     await reader.close();
   });
 }

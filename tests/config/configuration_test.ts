@@ -1,18 +1,18 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import type { EventLog } from "../src/changes/event_log.ts";
-import { Publisher } from "../src/changes/publisher.ts";
-import { Tail } from "../src/changes/tail.ts";
-import type { Environment } from "../src/config/variables/tiers.ts";
-import { Configuration } from "../src/config/configuration.ts";
-import { ConfigurationError } from "../src/config/variables/snapshot.ts";
-import { StoredVariablesSource } from "../src/config/stored/stored_variables_source.ts";
-import type { Log, LogFields } from "../src/observe/log.ts";
-import { noMetrics } from "../src/observe/metrics.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import { publicHash, shortHash } from "../src/values/hash.ts";
-import { FakeClock, settle } from "../tools/fake_clock.ts";
-import { snapshotInput } from "./_snapshot.ts";
-import { createEventLog } from "./_event_log.ts";
+import type { EventLog } from "../../src/changes/event_log.ts";
+import { Publisher } from "../../src/changes/publisher.ts";
+import { Tail } from "../../src/changes/tail.ts";
+import type { Environment } from "../../src/config/variables/tiers.ts";
+import { Configuration } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
+import { StoredVariablesSource } from "../../src/config/stored/stored_variables_source.ts";
+import type { Log, LogFields } from "../../src/observe/log.ts";
+import { noMetrics } from "../../src/observe/metrics.ts";
+import { memoryStore } from "../../src/store/memory.ts";
+import { publicHash, shortHash } from "../../src/values/hash.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { snapshotInput } from "../_snapshot.ts";
+import { createEventLog } from "../_event_log.ts";
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
@@ -173,20 +173,6 @@ Deno.test("Configuration.load() publishes what it read, and says what it counted
     `info rep.config.loaded ${await described({ A: "1" }, 1, 1)},"warnings":0}`,
     `info rep.config.changed {"key":"A","tier":"public","action":"update","id":${FIRST_ID}}`,
   ]);
-});
-
-Deno.test("Configuration.load() rejects a faulty configuration whole, and publishes nothing of it", async () => {
-  const world = new World({
-    REP_PUBLIC_A: "1",
-    REP_PUBLIC_B: "2",
-    REP_SERVER_B: "3",
-  });
-  await assertRejects(
-    () => world.load(),
-    ConfigurationError,
-    "REP_PUBLIC_B and REP_SERVER_B",
-  );
-  assertEquals([world.published, world.clock.waiting], [[], 0]);
 });
 
 Deno.test("reload() puts what the sources hold into force and publishes it", async () => {
@@ -440,33 +426,6 @@ Deno.test("what could not be published is in force, and published by the first r
   assertEquals(world.published, [{ A: "1" }]);
   assertEquals(world.linesOf("rep.config.changed").length, 1);
   await world.close();
-});
-
-Deno.test("names whose values were replaced before they were published get an event with the next publication", async () => {
-  const world = new World({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
-  const configuration = await world.load();
-  world.outage = new Error("no answer");
-  for (const A of ["2", "3", "1"]) {
-    world.environment = {
-      REP_PUBLIC_A: A,
-      REP_PUBLIC_B: "1",
-      ...(A === "2" ? { REP_PUBLIC_C: "1" } : {}),
-    };
-    await configuration.reload();
-  }
-  world.outage = undefined;
-  await world.publisher.retry();
-  const events: [string, string | undefined][] = [["A", "1"], ["B", "1"], [
-    "A",
-    "1",
-  ], ["C", undefined]];
-  assertEquals(await world.events(), events);
-  await configuration.reload();
-  assertEquals(await world.events(), events);
-  world.environment = { REP_PUBLIC_A: "4" };
-  await configuration.reload();
-  await world.close();
-  assertEquals(await world.events(), [...events, ["A", "4"], ["B", undefined]]);
 });
 
 Deno.test("a retry that is under way does not bring an older snapshot back", async () => {

@@ -49,7 +49,7 @@ type Task = () => unknown;
 export class BackgroundTasks {
   readonly #options: BackgroundTasksOptions;
   /** Run the tasks at once that need the store. */
-  #catchUp: readonly (() => Promise<void>)[] = [];
+  readonly #catchUp: (() => Promise<void>)[] = [];
 
   constructor(options: BackgroundTasksOptions) {
     this.#options = options;
@@ -60,19 +60,18 @@ export class BackgroundTasks {
     const { store, rateLimit, changes, certificate } = this.#options;
     certificate.check();
     this.#repeat(SAMPLE_MS, "sample", () => this.#sample());
-    this.#catchUp = [
+    this.#catchUp.push(
       this.#repeat(PROBE_MS, "probe", () => store.probe()),
       this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
       this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
       this.#repeat(POLL_MS, "poll", () => this.#poll()),
-      this.#repeat(PUBLISH_MS, "publish", () => this.#retryPublication()),
-    ];
+    );
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#pollVariables());
     if (changes === undefined) return;
-    this.#runOnHint(
-      changes.eventsHeadKey,
-      "poll",
-      () => changes.tail.readNew(),
+    const { eventsHeadKey, tail } = changes;
+    this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
+    this.#catchUp.push(
+      this.#repeat(PUBLISH_MS, "publish", () => this.#retryPublication()),
     );
   }
 

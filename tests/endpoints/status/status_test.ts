@@ -13,10 +13,15 @@ import { sriHash } from "../../../src/values/hash.ts";
 import { SESSION_KEY_REJECTIONS } from "../../../src/endpoints/session_key.ts";
 import { bundleStatusPage } from "../../../tools/bundle_client.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { captureLog, setUp } from "../../_gateway.ts";
+import { captureLog, setUp, type TestGateway } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
 import { fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
+
+/** Returns the status as a page. */
+async function pageOf(gate: TestGateway): Promise<string> {
+  return await (await askStatus(gate)).text();
+}
 
 Deno.test("GET /status is everything that the gateway knows about itself, as JSON", async () => {
   const clock = new FakeClock(Date.UTC(2026, 0, 2, 3, 4, 5));
@@ -240,7 +245,7 @@ variables:
   assertEquals([status, problems], ["degraded", ["config_rejected"]]);
   const logged = test.lines.find(({ msg }) => msg === "rep.config.rejected");
   assertEquals(issues as unknown, logged?.issues);
-  const page = await (await askStatus(test)).text();
+  const page = await pageOf(test);
   for (const name of Object.keys(variables)) {
     assertEquals([name, page.includes(name)], [name, true]);
   }
@@ -327,7 +332,7 @@ Deno.test("GET /status says since when reloads are rejected", async () => {
   await rejected("B");
   assertEquals(await since(), "2026-01-02T00:00:00.000Z");
   assertEquals(
-    (await (await askStatus(test)).text()).includes(
+    (await pageOf(test)).includes(
       "<dt>Reloads rejected since</dt>",
     ),
     true,
@@ -395,7 +400,7 @@ Deno.test("GET /status of a superseded replica names the active configuration, a
     ],
   );
   assertEquals(
-    (await (await askStatus(test.older)).text()).includes(
+    (await pageOf(test.older)).includes(
       "Pages have the PUBLIC values of a newer configuration",
     ),
     true,
@@ -472,7 +477,7 @@ Deno.test("GET /status says that SENSITIVE values are missing as long as the mas
   });
   const isMissing = async () => [
     (await readStatus(test)).has_master_key,
-    /<p>Pages have no SENSITIVE/.test(await (await askStatus(test)).text()),
+    /<p>Pages have no SENSITIVE/.test(await pageOf(test)),
   ];
   assertEquals(await isMissing(), [false, true]);
   isDown = false;
@@ -519,7 +524,7 @@ Deno.test("GET /status has streams and session keys by minute", async () => {
     [2, 1],
     [1, 0],
   ]);
-  const page = await (await askStatus(test)).text();
+  const page = await pageOf(test);
   assertEquals(
     [
       "Open streams at the minute marks: now 0; at most 1",
@@ -541,7 +546,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
     (await readStatus(test)).certificate_end,
     "2026-01-03T00:00:00.000Z",
   );
-  const before = await (await askStatus(test)).text();
+  const before = await pageOf(test);
   assertEquals([
     before.includes(">until 2026-01-03<"),
     before.includes("<p>The TLS certificate has ended"),
@@ -551,7 +556,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
   ]);
   clock.pass(86_400_000);
   assertEquals(
-    (await (await askStatus(test)).text()).includes(
+    (await pageOf(test)).includes(
       "<p>The TLS certificate has ended",
     ),
     true,
@@ -580,7 +585,7 @@ Deno.test("GET /status is bounded with ten thousand variables, warnings and long
     `${secret.slice(0, 300)}… (1024 characters)`,
   );
   assertEquals(status.sources, { variables: 30_000 });
-  const page = await (await askStatus(test)).text();
+  const page = await pageOf(test);
   assertEquals([
     page.includes("PUBLIC: the first 300 of 10000<"),
     page.length < 300_000,
@@ -603,7 +608,7 @@ Deno.test("GET /status escapes names, values and reasons, and shows characters t
   await assertRejects(() =>
     test.set({ [`REP_PUBLIC_${HOSTILE}`]: "1", [`REP_SERVER_${HOSTILE}`]: "1" })
   );
-  const text = await (await askStatus(test)).text();
+  const text = await pageOf(test);
   assertEquals([
     text.includes("<img"),
     text.includes("\u202e"),

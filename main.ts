@@ -19,12 +19,12 @@ export type {
   SensitiveVariables,
   ServerVariables,
 } from "@rep/gateway/client";
-export {
-  type CloseOptions,
-  createGateway,
-  type Gateway,
-  type PrivateVariables,
-} from "./src/gateway.ts";
+export { createGateway } from "./src/gateway.ts";
+export type {
+  CloseOptions,
+  Gateway,
+  PrivateVariables,
+} from "./src/gateway_interface.ts";
 export type { ReloadOptions } from "./src/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/options.ts";
 export {

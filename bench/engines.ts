@@ -7,7 +7,8 @@
  * Memory and SQLite are always measured, `denokv` and PostgreSQL if their programs are found (`deno run -A
  * tools/denokv.ts`, `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
  */
-import { createGateway, type Gateway } from "../src/gateway.ts";
+import { createGateway } from "../src/gateway.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import { silentLog } from "../src/observe/log.ts";
 import { openStore } from "../src/store/open.ts";
 import { clientAddress } from "./_load.ts";

@@ -6,7 +6,8 @@
  *
  * Two gateways over one store in memory, each counted separately, on a fake clock.
  */
-import { createGateway, type Gateway } from "../src/gateway.ts";
+import { createGateway } from "../src/gateway.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";

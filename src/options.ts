@@ -398,13 +398,8 @@ async function resolveSource<T>(source: Source<T>): Promise<T> {
 function resolveNumbers(
   options: GatewayOptions,
 ): Record<NumberOptionName, number> {
-  const maxStreams = options.maxStreams ?? NUMBER_OPTIONS.maxStreams.default;
-  const maxStreamsPerClient = options.maxStreamsPerClient ??
-    Math.ceil(maxStreams / 2);
   const names = Object.keys(NUMBER_OPTIONS) as NumberOptionName[];
-  const numbers = names.map((
-    name,
-  ) => [name, resolveNumber(name, { ...options, maxStreamsPerClient })]);
+  const numbers = names.map((name) => [name, resolveNumber(name, options)]);
   return Object.fromEntries(numbers);
 }
 
@@ -412,22 +407,21 @@ function resolveNumber(
   name: NumberOptionName,
   options: GatewayOptions,
 ): number {
-  const { default: defaultValue, min, max, step = 1 }:
-    & NumberRange
-    & Partial<NumberOption> = NUMBER_OPTIONS[name];
-  const value = options[name] ?? defaultValue;
-  if (
-    value !== undefined && Number.isInteger(value) && value >= min &&
-    value <= max && value % step === 0
-  ) {
-    return value;
-  }
+  const { min, max, step = 1 }: NumberRange = NUMBER_OPTIONS[name];
+  const value = options[name] ?? defaultOf(name, options);
+  const isMultiple = Number.isInteger(value) && value % step === 0;
+  if (isMultiple && value >= min && value <= max) return value;
   const expected = step === 1 ? "an integer" : `a multiple of ${step}`;
-  throw new OptionError(
-    name,
-    `${expected} from ${min} to ${max}`,
-    formatValue(value),
-  );
+  throw invalid(name, `${expected} from ${min} to ${max}`, value);
+}
+
+function defaultOf(name: NumberOptionName, options: GatewayOptions): number {
+  if (name !== "maxStreamsPerClient") return NUMBER_OPTIONS[name].default;
+  return Math.ceil(resolveNumber("maxStreams", options) / 2);
+}
+
+function invalid(option: string, expected: string, got: unknown): OptionError {
+  return new OptionError(option, expected, formatValue(got));
 }
 
 function checkMasterKey(
@@ -436,11 +430,7 @@ function checkMasterKey(
   if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) {
     return masterKey;
   }
-  throw new OptionError(
-    "masterKey",
-    `${MASTER_KEY_BYTES} bytes`,
-    String(masterKey.length),
-  );
+  throw invalid("masterKey", `${MASTER_KEY_BYTES} bytes`, masterKey.length);
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {
@@ -449,43 +439,33 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
     if (normalized !== undefined) return normalized;
     const expected =
       "origins such as https://app.example.com, without wildcards";
-    const got = formatValue(redactUrl(origin));
-    throw new OptionError("allowedOrigins", expected, got);
+    throw invalid("allowedOrigins", expected, redactUrl(origin));
   });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
-  const invalid = hosts.find((host) => !isHostPattern(host));
-  if (invalid === undefined) return hosts;
-  throw new OptionError(
-    "allowedHosts",
-    `hosts such as ${EXAMPLE_HOSTS}`,
-    formatValue(invalid),
-  );
+  const wrong = hosts.find((host) => !isHostPattern(host));
+  if (wrong === undefined) return hosts;
+  const expected =
+    "hosts such as app.example.com, localhost:8080 or *.example.com";
+  throw invalid("allowedHosts", expected, wrong);
 }
 
-const EXAMPLE_HOSTS = "app.example.com, localhost:8080 or *.example.com";
-
 function checkGlobs(globs: readonly string[]): readonly string[] {
-  const invalid = globs.find((glob) => !isGlob(glob));
-  if (invalid === undefined) return globs;
-  throw new OptionError("immutable", EXPECTED_GLOBS, formatValue(invalid));
+  const wrong = globs.find((glob) => !isGlob(glob));
+  if (wrong === undefined) return globs;
+  throw invalid("immutable", EXPECTED_GLOBS, wrong);
 }
 
 function checkBasePath(basePath: string): string {
   const path = parseBasePath(basePath);
   if (path !== undefined) return path;
-  throw new OptionError(
-    "basePath",
-    EXPECTED_BASE_PATH,
-    formatValue(basePath),
-  );
+  throw invalid("basePath", EXPECTED_BASE_PATH, basePath);
 }
 
 function checkUpstream(upstream: URL | string | undefined): URL | undefined {
   if (upstream === undefined) return undefined;
   const url = parseUpstream(upstream);
   if (url) return url;
-  const got = formatValue(redactUrl(upstream));
-  throw new OptionError("upstream", EXPECTED_UPSTREAM, got);
+  throw invalid("upstream", EXPECTED_UPSTREAM, redactUrl(upstream));
 }

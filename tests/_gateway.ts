@@ -1,4 +1,5 @@
-import { createGatewayIn, type Gateway } from "../src/gateway.ts";
+import { createGatewayIn } from "../src/gateway.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,

@@ -2,7 +2,7 @@ import { STREAM_REJECTIONS } from "../changes/stream_rejections.ts";
 import { RELOAD_OUTCOMES } from "../config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../content/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
-import type { LabelValues } from "../observe/instruments.ts";
+import type { LabelValues } from "../observe/metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "../observe/registry.ts";
 import { STORE_OPERATIONS } from "../store/circuit_breaker.ts";
 import { SESSION_KEY_REJECTIONS } from "./session_key.ts";

@@ -1,6 +1,5 @@
 import type { Configuration } from "../config/configuration.ts";
 import { encodeBase64 } from "@std/encoding/base64";
-import type { StatusCode } from "@std/http/status";
 import {
   corsHeaders,
   type OriginContext,
@@ -49,34 +48,47 @@ interface Requester {
   readonly origin: OriginContext;
 }
 
-/** Why a request for a session key is rejected. */
-export const SESSION_KEY_REJECTIONS = [
-  "not_configured",
-  "origin_mismatch",
-  "malformed",
-  "expired",
-  "unknown_master_key",
-  "other_master_key",
-  "clock_skew",
-  "rate_limited",
-  "store_unavailable",
-] as const;
+/** Why a request for a session key is rejected: with which status, and what the client is told. */
+const REJECTIONS = {
+  not_configured: [404, "No SENSITIVE variables are configured"],
+  origin_mismatch: [403, "Cannot issue a session key: "],
+  malformed: [
+    400,
+    "Cannot read kid: expected the one in the page's key_endpoint, got ",
+  ],
+  expired: [
+    410,
+    "Cannot issue a session key: the page is too old and has to be reloaded",
+  ],
+  unknown_master_key: [
+    410,
+    "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded",
+  ],
+  other_master_key: [
+    503,
+    "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one",
+  ],
+  clock_skew: [
+    503,
+    "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one",
+  ],
+  rate_limited: [
+    429,
+    "Cannot issue a session key: too many requests, try again in ",
+  ],
+  store_unavailable: [
+    503,
+    "Cannot issue a session key: the store is unavailable, try again in a few seconds",
+  ],
+} as const;
 
-type Reason = (typeof SESSION_KEY_REJECTIONS)[number];
+type Reason = keyof typeof REJECTIONS;
+
+/** Why a request for a session key is rejected, as the log and the metrics name it. */
+export const SESSION_KEY_REJECTIONS = Object.keys(REJECTIONS);
 
 /** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
-const NOT_CONFIGURED = "No SENSITIVE variables are configured";
-const TOO_OLD =
-  "Cannot issue a session key: the page is too old and has to be reloaded";
-const UNKNOWN_KEY =
-  "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded";
-const OTHER_KEY =
-  "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one";
-const CLOCK_SKEW =
-  "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one";
-const UNAVAILABLE =
-  "Cannot issue a session key: the store is unavailable, try again in a few seconds";
 
 /**
  * `GET /rep/session-key`: issues the key that decrypts the SENSITIVE values of a page (endpoint specification, GET
@@ -89,12 +101,11 @@ export class SessionKeys {
   constructor(options: SessionKeyOptions) {
     this.#options = options;
     const { clock, log } = options;
-    const summaryFields = (client_ip: string) => ({ client_ip });
     this.#rejections = new RejectionLog({
       clock,
       log,
       summaryEvent: "rep.session_key.rejections",
-      summaryFields,
+      summaryFields: (client_ip) => ({ client_ip }),
     });
   }
 
@@ -111,7 +122,7 @@ export class SessionKeys {
   ): Promise<Response> {
     const requester = { client, origin: this.#originOf(request, client) };
     if (this.#options.configuration.snapshot.sensitive.size === 0) {
-      throw this.#problem("not_configured", 404, NOT_CONFIGURED, requester);
+      throw this.#problem("not_configured", requester);
     }
     this.#requireOrigin(requester);
     if (request.method === "OPTIONS") return preflight(requester.origin);
@@ -140,24 +151,14 @@ export class SessionKeys {
   #requireOrigin(requester: Requester): void {
     const detail = originRejection(requester.origin);
     if (detail === undefined) return;
-    throw this.#reject(
-      "origin_mismatch",
-      403,
-      `Cannot issue a session key: ${detail}`,
-      requester,
-      detail,
-    );
+    throw this.#reject("origin_mismatch", requester, detail);
   }
 
   #requireValidKid(kid: string, requester: Requester): void {
     const check = this.#options.epochs.checkKid(kid);
-    if (check === "expired") throw this.#reject(check, 410, TOO_OLD, requester);
     if (check === "valid") return;
-    const detail =
-      `Cannot read kid: expected the one in the page's key_endpoint, got "${
-        kid.slice(0, 40)
-      }"`;
-    throw this.#reject(check, 400, detail, requester);
+    const got = check === "malformed" ? `"${kid.slice(0, 40)}"` : "";
+    throw this.#reject(check, requester, got);
   }
 
   /** Not a {@linkcode Problem} to be thrown: a client over its limit may be fast, and an error collects its stack. */
@@ -173,13 +174,11 @@ export class SessionKeys {
     });
     this.#options.metrics.count("rep.session_keys.rejected", 1, "rate_limited");
     const seconds = Math.ceil(retryAfterMs / 1_000);
-    const body = problemBody(
-      429,
-      `Cannot issue a session key: too many requests, try again in ${seconds} s`,
-    );
+    const [status, detail] = REJECTIONS.rate_limited;
+    const body = problemBody(status, `${detail}${seconds} s`);
     const headers = responseHeaders(origin, PROBLEM_TYPE);
     headers["retry-after"] = String(seconds); // RFC 9110 §10.2.3
-    return new Response(body, { status: 429, headers });
+    return new Response(body, { status, headers });
   }
 
   async #issue(kid: string | null, requester: Requester): Promise<Response> {
@@ -214,58 +213,46 @@ export class SessionKeys {
     } catch (error) {
       if (error instanceof UnknownMasterKeyError) {
         const { fingerprint } = error;
-        throw fingerprint !== undefined && rollout?.hasMasterKey(fingerprint)
-          ? this.#reject("other_master_key", 503, OTHER_KEY, requester)
-          : this.#reject("unknown_master_key", 410, UNKNOWN_KEY, requester);
+        const isOther = fingerprint !== undefined &&
+          rollout?.hasMasterKey(fingerprint);
+        const reason = isOther ? "other_master_key" : "unknown_master_key";
+        throw this.#reject(reason, requester);
       }
       if (error instanceof FutureEpochError) {
-        throw this.#reject("clock_skew", 503, CLOCK_SKEW, requester);
+        throw this.#reject("clock_skew", requester);
       }
       log.error("rep.session_key.failed", {
         client_ip: requester.client.address,
         detail: messageOf(error),
       });
-      throw this.#problem("store_unavailable", 503, UNAVAILABLE, requester);
+      throw this.#problem("store_unavailable", requester);
     }
   }
 
-  /** Counts and logs a rejection, and returns its problem. */
-  #reject(
-    reason: Reason,
-    status: StatusCode,
-    detail: string,
-    requester: Requester,
-    logged?: string,
-  ): Problem {
+  /** Counts and logs a rejection, and returns its problem. The rest of what the client is told may differ. */
+  #reject(reason: Reason, requester: Requester, rest = ""): Problem {
     const { client, origin } = requester;
-    const fields = {
-      client_ip: client.address,
-      origin: truncate(origin.origin),
-      reason,
-      detail: logged,
-    };
     // Like the rate limit, the log takes an IPv6 /64 for one client.
     this.#rejections.report({
       key: client.clientKey,
       reason,
       event: "rep.session_key.rejected",
-      fields,
+      fields: {
+        client_ip: client.address,
+        origin: truncate(origin.origin),
+        reason,
+        detail: reason === "origin_mismatch" ? rest : undefined,
+      },
     });
-    return this.#problem(reason, status, detail, requester);
+    return this.#problem(reason, requester, rest);
   }
 
   /** Counts a rejection, and returns its problem. */
-  #problem(
-    reason: Reason,
-    status: StatusCode,
-    detail: string,
-    { origin }: Requester,
-  ): Problem {
+  #problem(reason: Reason, { origin }: Requester, rest = ""): Problem {
     this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
-    return new Problem(status, {
-      detail,
-      headers: sessionKeyHeaders(origin),
-    });
+    const [status, detail] = REJECTIONS[reason];
+    const headers = sessionKeyHeaders(origin);
+    return new Problem(status, { detail: detail + rest, headers });
   }
 }
 

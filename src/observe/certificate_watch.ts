@@ -1,5 +1,6 @@
 import type { Clock } from "../values/clock.ts";
 import type { Log } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
 
 /** Options of {@linkcode CertificateWatch}. */
 interface CertificateWatchOptions {
@@ -7,6 +8,7 @@ interface CertificateWatchOptions {
   readonly notAfter: () => number | undefined;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: Metrics;
 }
 
 /** How early the end of a certificate is worth a warning. */
@@ -20,6 +22,15 @@ export class CertificateWatch {
 
   constructor(options: CertificateWatchOptions) {
     this.#options = options;
+    options.metrics.observe(
+      "rep.tls.not_after_timestamp_seconds",
+      options.notAfter,
+    );
+  }
+
+  /** The end of the certificate, in seconds since the Unix epoch; `undefined` without one. */
+  get notAfter(): number | undefined {
+    return this.#options.notAfter();
   }
 
   /** Whether clients reject the certificate, since its end has passed. */
@@ -34,7 +45,7 @@ export class CertificateWatch {
     const state = seconds > 0
       ? "ends within 7 days"
       : "has ended, and clients reject it";
-    const notAfter = this.#options.notAfter() ?? 0;
+    const notAfter = this.notAfter ?? 0;
     const warning = `${notAfter} ${state}`;
     if (warning === this.#warned) return;
     this.#warned = warning;
@@ -46,7 +57,6 @@ export class CertificateWatch {
   }
 
   #secondsLeft(): number {
-    const { notAfter, clock } = this.#options;
-    return (notAfter() ?? Infinity) - clock.now() / 1_000;
+    return (this.notAfter ?? Infinity) - this.#options.clock.now() / 1_000;
   }
 }

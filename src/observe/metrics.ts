@@ -1,10 +1,141 @@
 import type { Clock } from "../values/clock.ts";
-import type {
-  CounterName,
-  GaugeName,
-  HistogramName,
-  Instrument,
-} from "./instruments.ts";
+
+/** What an instrument measures. Its key in {@linkcode INSTRUMENTS} is its OpenTelemetry name. */
+export interface Instrument {
+  /** A counter only rises, a gauge is read when it is exported, and a histogram records durations in seconds. */
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  /** The names of its labels, separated by spaces; so are their values. */
+  readonly labels?: string;
+  /** Whether the status page has a plot of it. */
+  readonly plot?: boolean;
+}
+
+/** All instruments of the gateway. `docs/operations.md` has a row for each. */
+export const INSTRUMENTS = {
+  "rep.build.info": {
+    type: "gauge",
+    help: "1; its labels say what is running",
+    labels: "version runtime",
+  },
+  "rep.requests": {
+    type: "counter",
+    help: "Requests to the public port",
+    labels: "route status",
+  },
+  "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
+  "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
+  "rep.streams.rejected": {
+    type: "counter",
+    help: "Streams that were told to reconnect later",
+    labels: "reason",
+  },
+  "rep.events.published": {
+    type: "counter",
+    help: "Changes that this process appended to the event log",
+  },
+  "rep.events.delivered": {
+    type: "counter",
+    help: "Events sent to streams when they were published",
+  },
+  "rep.events.replayed": {
+    type: "counter",
+    help: "Events sent to streams that were behind",
+  },
+  "rep.session_keys.issued": {
+    type: "counter",
+    help: "Session keys that were issued",
+    plot: true,
+  },
+  "rep.session_keys.rejected": {
+    type: "counter",
+    help: "Rejected requests for keys",
+    labels: "reason",
+    plot: true,
+  },
+  "rep.config.reloads": {
+    type: "counter",
+    help: "Reloads of the variables",
+    labels: "outcome",
+  },
+  "rep.config.last_reload_success": {
+    type: "gauge",
+    help: "Whether the last reload, or else the start, succeeded",
+  },
+  "rep.config.last_reload_timestamp_seconds": {
+    type: "gauge",
+    help: "The time of the last reload, or else the start",
+  },
+  "rep.tls.not_after_timestamp_seconds": {
+    type: "gauge",
+    help: "The end of the TLS certificate",
+  },
+  "rep.health.problem": {
+    type: "gauge",
+    help: "Whether the health report has this problem",
+    labels: "type",
+  },
+  "rep.store.up": {
+    type: "gauge",
+    help: "Whether the last read and the last write of the store succeeded",
+  },
+  "rep.store.errors": {
+    type: "counter",
+    help: "Store operations that failed or timed out",
+    labels: "operation",
+  },
+  "rep.store.duration": {
+    type: "histogram",
+    help: "Duration of the operations of the store",
+    labels: "operation",
+  },
+  "rep.rollout.active": {
+    type: "gauge",
+    help: "Whether the active configuration is its own",
+    labels: "configuration",
+  },
+  "rep.upstream.errors": {
+    type: "counter",
+    help: "Proxied requests that failed in the upstream",
+    labels: "reason",
+  },
+  "rep.upstream.duration": {
+    type: "histogram",
+    help: "Time until the headers of the upstream's response",
+  },
+  "rep.pages.served": {
+    type: "counter",
+    help: "Pages that were served with the configuration, 304 included",
+  },
+} as const satisfies Record<string, Instrument>;
+
+/** The OpenTelemetry name of an instrument. */
+export type InstrumentName = keyof typeof INSTRUMENTS;
+
+type NameOf<T extends Instrument["type"]> = {
+  [N in InstrumentName]: (typeof INSTRUMENTS)[N]["type"] extends T ? N : never;
+}[InstrumentName];
+
+/** The name of a counter. */
+export type CounterName = NameOf<"counter">;
+/** The name of a gauge. */
+export type GaugeName = NameOf<"gauge">;
+/** The name of a histogram. */
+export type HistogramName = NameOf<"histogram">;
+
+/** The values of labels, by instrument. They come from the code that counts, and make each series exist from the start. */
+export type LabelValues = Readonly<
+  Partial<Record<InstrumentName, readonly string[]>>
+>;
+
+/** The names of all instruments. */
+export const INSTRUMENT_NAMES = Object.keys(INSTRUMENTS) as InstrumentName[];
+
+/** Upper bounds of a histogram's buckets, in seconds: from a local read to the slowest timeout. */
+export const BUCKETS: readonly number[] = [
+  ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5],
+  ...[1, 2.5, 5, 10, 30],
+];
 
 /** The value of a gauge, or its values by label; `undefined` if there is none. */
 export type GaugeValue = number | undefined | ReadonlyMap<string, number>;

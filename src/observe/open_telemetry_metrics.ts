@@ -1,12 +1,14 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
 import {
   BUCKETS,
+  type GaugeValue,
   type Instrument,
   INSTRUMENT_NAMES,
   type InstrumentName,
   INSTRUMENTS,
-} from "./instruments.ts";
-import { type GaugeValue, labelPairs, type MetricsSink } from "./metrics.ts";
+  labelPairs,
+  type MetricsSink,
+} from "./metrics.ts";
 
 /** The parts of a `Meter` that are used. */
 type MeterLike = Pick<

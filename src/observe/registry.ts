@@ -1,11 +1,13 @@
 import {
   BUCKETS,
+  type GaugeValue,
   type Instrument,
   INSTRUMENT_NAMES,
   INSTRUMENTS,
+  labelPairs,
   type LabelValues,
-} from "./instruments.ts";
-import { type GaugeValue, labelPairs, type MetricsSink } from "./metrics.ts";
+  type MetricsSink,
+} from "./metrics.ts";
 
 /** The media type of the text format of Prometheus. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,6 +1,7 @@
 import { RE2JS } from "re2js";
 import { watchFiles } from "../config/mod.ts";
-import { createGateway, type Gateway } from "../gateway.ts";
+import { createGateway } from "../gateway.ts";
+import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../http/node_handler.ts";
 import { createLog, type Log } from "../observe/log.ts";
 import { ownRequests, type ViteHosts } from "./own_requests.ts";

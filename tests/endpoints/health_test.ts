@@ -1,6 +1,7 @@
 import config from "../../deno.json" with { type: "json" };
 import { assertEquals, assertRejects } from "@std/assert";
-import { createGatewayIn, type Gateway } from "../../src/gateway.ts";
+import { createGatewayIn } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,
@@ -30,41 +31,20 @@ function report(changes: Record<string, unknown> = {}, status = 200): Answer {
   return { status, headers: HEADERS, body };
 }
 
-function notFound(): Answer {
-  const headers = {
-    "content-type": "application/problem+json",
-    "cache-control": "no-store",
-  };
-  return {
-    status: 404,
-    headers,
-    body: {
-      title: "Not Found",
-      status: 404,
-      detail: "Nothing found at this path",
-    },
-  };
-}
+const NOT_FOUND = {
+  title: "Not Found",
+  status: 404,
+  detail: "Nothing found at this path",
+};
 
+/** Asks the public port, or another responder of the gateway. */
 async function ask(
   gateway: Gateway,
   path = "/rep/health",
-  method = "GET",
+  respond: Gateway["fetchHealth"] = gateway.fetch,
 ): Promise<Answer> {
   return await answerOf(
-    await gateway.fetch(new Request(`http://gateway.test${path}`, { method })),
-  );
-}
-
-async function askHealth(
-  gateway: Gateway,
-  path = "/rep/health",
-  method = "GET",
-): Promise<Answer> {
-  return await answerOf(
-    await gateway.fetchHealth(
-      new Request(`http://gateway.test${path}`, { method }),
-    ),
+    await respond(new Request(`http://gateway.test${path}`)),
   );
 }
 
@@ -120,24 +100,6 @@ variables:
   );
 });
 
-Deno.test("GET /rep/health reports the active variables after a reload", async () => {
-  let variables: Record<string, string> = { REP_PUBLIC_A: "1" };
-  await using gateway = await start({ variables: () => variables });
-  variables = {
-    REP_PUBLIC_B: "1",
-    REP_PUBLIC_C: "AKIAIOSFODNN7EXAMPLE",
-    REP_SERVER_A: "1",
-  };
-  await gateway.reload();
-  assertEquals(
-    await ask(gateway),
-    report({
-      variables: { public: 2, sensitive: 0, server: 1 },
-      guardrails: { warnings: 1, blocked: 0 },
-    }),
-  );
-});
-
 Deno.test("GET /rep/health reports the uptime in whole seconds, rounded down", async () => {
   const clock = new FakeClock();
   await using gateway = await start({ clock });
@@ -152,75 +114,30 @@ Deno.test("GET /rep/health reports the uptime in whole seconds, rounded down", a
   );
 });
 
-Deno.test("HEAD /rep/health returns the headers of GET without a body", async () => {
-  await using gateway = await start();
-  assertEquals(await ask(gateway, "/rep/health", "HEAD"), {
-    ...report(),
-    body: undefined,
-  });
-});
-
-Deno.test("other methods than GET and HEAD /rep/health are 405 with the allowed methods", async () => {
-  await using gateway = await start();
-  for (const method of ["POST", "OPTIONS", "DELETE", "FOO", "patch"]) {
-    const detail = `Cannot use method ${method} here: expected GET or HEAD`;
-    const expected = {
-      status: 405,
-      headers: { ...notFound().headers, "allow": "GET, HEAD" },
-      body: { title: "Method Not Allowed", status: 405, detail },
-    };
-    assertEquals(await ask(gateway, "/rep/health", method), expected);
-    assertEquals(await askHealth(gateway, "/rep/health", method), expected);
-  }
-});
-
-Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the next valid one", async () => {
-  const good = { REP_PUBLIC_A: "1" };
-  let variables: Record<string, string> = good;
-  await using gateway = await start({ variables: () => variables });
-  variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
-  await assertRejects(() => gateway.reload());
-  const counts = { public: 1, sensitive: 0, server: 0 };
-  assertEquals(
-    await ask(gateway),
-    report({
-      status: "degraded",
-      problems: ["config_rejected"],
-      variables: counts,
-    }),
-  );
-  variables = good;
-  await gateway.reload();
-  assertEquals(await ask(gateway), report({ variables: counts }));
-});
-
-Deno.test("GET /rep/health counts the changes that strict mode has rejected", async () => {
-  const good = { REP_PUBLIC_A: "1" };
-  let variables: Record<string, string> = good;
+Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the next valid one, and counts what strict mode has rejected", async () => {
+  const good: Record<string, string> = { REP_PUBLIC_A: "1" };
+  let variables = good;
   await using gateway = await start({
     variables: () => variables,
     strict: true,
   });
-  for (const secrets of [["A"], ["A", "B"]]) {
-    variables = Object.fromEntries(
-      secrets.map((name) => [`REP_PUBLIC_${name}`, "AKIAIOSFODNN7EXAMPLE"]),
-    );
+  const secret = "AKIAIOSFODNN7EXAMPLE";
+  const one = { REP_PUBLIC_A: secret };
+  for (variables of [one, { ...one, REP_PUBLIC_B: secret }]) {
     await assertRejects(() => gateway.reload());
   }
-  const counts = { public: 1, sensitive: 0, server: 0 };
-  const rejected = report({
-    status: "degraded",
-    problems: ["config_rejected"],
-    variables: counts,
+  const counts = {
+    variables: { public: 1, sensitive: 0, server: 0 },
     guardrails: { warnings: 0, blocked: 3 },
-  });
-  assertEquals(await ask(gateway), rejected);
-  variables = good;
-  await gateway.reload();
+  };
+  const problems = ["config_rejected"];
   assertEquals(
     await ask(gateway),
-    report({ variables: counts, guardrails: { warnings: 0, blocked: 3 } }),
+    report({ status: "degraded", problems, ...counts }),
   );
+  variables = good;
+  await gateway.reload();
+  assertEquals(await ask(gateway), report(counts));
 });
 
 Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable", async () => {
@@ -243,42 +160,10 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
     }),
   );
   isBroken = false;
-  await clock.tick(1_000);
-  await ask(gateway, "/rep/session-key");
+  await clock.tick(1_000); // it is probed, without requests
   assertEquals(
     await ask(gateway),
     report({ variables: counts, uptime_seconds: 1 }),
-  );
-});
-
-Deno.test("GET /rep/health reports by itself that the store is writable again, without writes", async () => {
-  const healthy = memoryStore();
-  let isBroken = false;
-  const store = fallibleStore(healthy, () => isBroken, {
-    operations: ["commit"],
-    error: new TypeError("database or disk is full"),
-  });
-  const clock = new FakeClock();
-  const variables = { REP_SENSITIVE_A: "1" };
-  const counts = { public: 0, sensitive: 1, server: 0 };
-  await using gateway = await start({ variables, store, clock });
-  isBroken = true;
-  await ask(gateway, "/rep/session-key");
-  await clock.tick(2_000);
-  assertEquals(
-    await ask(gateway),
-    report({
-      status: "degraded",
-      problems: ["store_unavailable"],
-      variables: counts,
-      uptime_seconds: 2,
-    }),
-  );
-  isBroken = false;
-  await clock.tick(1_000);
-  assertEquals(
-    await ask(gateway),
-    report({ variables: counts, uptime_seconds: 3 }),
   );
 });
 
@@ -339,79 +224,64 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
   assertEquals(await problems(), undefined);
 });
 
-Deno.test("GET /rep/health is stopping, with 503, from the start of the shutdown", async () => {
-  const clock = new FakeClock();
-  await using gateway = await start({ clock, hotReload: true });
-  const stream = await gateway.fetch(
-    new Request("http://gateway.test/rep/changes"),
-  );
-  const second = await gateway.fetch(
-    new Request("http://gateway.test/rep/changes"),
-  );
-  const closing = gateway.close({ drainMs: 2_000 });
+Deno.test("GET /rep/health is stopping, with 503, on both ports from the start of the shutdown, also if it was degraded", async () => {
+  const failure = AbortSignal.abort();
+  await using gateway = await start({}, { failure });
+  gateway.beginShutdown();
   const stopping = report({ status: "stopping" }, 503);
   assertEquals(await ask(gateway), stopping);
-  assertEquals(await askHealth(gateway), stopping);
-  assertEquals(await ask(gateway, "/rep/health", "HEAD"), {
-    ...stopping,
-    body: undefined,
-  });
-  await clock.tick(1_000);
-  await closing;
   assertEquals(
-    await ask(gateway),
-    report({ status: "stopping", uptime_seconds: 1 }, 503),
+    await ask(gateway, "/rep/health", gateway.fetchHealth),
+    stopping,
   );
-  await Promise.all([stream.body?.cancel(), second.body?.cancel()]);
-});
-
-Deno.test("GET /rep/health is stopping rather than degraded", async () => {
-  let variables: Record<string, string> = {};
-  const gateway = await start({ variables: () => variables });
-  variables = { REP_PUBLIC_A: "1", REP_SERVER_A: "1" };
-  await assertRejects(() => gateway.reload());
   await gateway.close();
-  assertEquals(await ask(gateway), report({ status: "stopping" }, 503));
+  assertEquals(await ask(gateway), stopping);
 });
 
-Deno.test("GET /rep/health is served on both ports without separateHealth", async () => {
+Deno.test("GET /rep/health is served on its own port only with separateHealth, which has nothing else of the public one", async () => {
+  const variables = { REP_SENSITIVE_B: "1" };
+  await using gateway = await start({ variables, separateHealth: true });
+  const counts = { public: 0, sensitive: 1, server: 0 };
+  const { fetchHealth } = gateway;
+  assertEquals((await ask(gateway)).body, NOT_FOUND);
+  assertEquals(
+    await ask(gateway, "/rep/health", fetchHealth),
+    report({ variables: counts }),
+  );
+  for (const path of ["/", "/rep/session-key", "/rep/changes", "/health"]) {
+    assertEquals((await ask(gateway, path, fetchHealth)).body, NOT_FOUND);
+  }
+});
+
+/** Returns status, text, type and `Cache-Control` of a probe. */
+async function probe({ fetchHealth }: Gateway, path: string) {
+  const response = await fetchHealth(new Request(`http://health.test${path}`));
+  const { status, headers } = response;
+  const type = headers.get("content-type");
+  return [status, await response.text(), type, headers.get("cache-control")];
+}
+
+const PLAIN = ["text/plain; charset=utf-8", "no-store"];
+
+Deno.test("GET /livez and GET /readyz are 200 while the gateway serves, also while it is degraded", async () => {
+  const failure = new AbortController();
+  await using gateway = await start({}, { failure: failure.signal });
+  assertEquals(await probe(gateway, "/livez"), [200, "live\n", ...PLAIN]);
+  assertEquals(await probe(gateway, "/readyz"), [200, "healthy\n", ...PLAIN]);
+  failure.abort();
+  assertEquals(await probe(gateway, "/readyz"), [200, "degraded\n", ...PLAIN]);
+});
+
+Deno.test("GET /readyz is 503 from the start of the shutdown, and GET /livez stays 200", async () => {
   await using gateway = await start();
-  assertEquals([await ask(gateway), await askHealth(gateway)], [
-    report(),
-    report(),
-  ]);
+  gateway.beginShutdown();
+  assertEquals(await probe(gateway, "/readyz"), [503, "stopping\n", ...PLAIN]);
+  assertEquals(await probe(gateway, "/livez"), [200, "live\n", ...PLAIN]);
 });
 
-Deno.test("GET /rep/health is served on its own port only with separateHealth", async () => {
-  await using gateway = await start({ separateHealth: true });
-  assertEquals([await ask(gateway), await askHealth(gateway)], [
-    notFound(),
-    report(),
-  ]);
-  assertEquals(await ask(gateway, "/rep/health", "POST"), notFound());
-});
-
-Deno.test("fetchHealth() serves nothing else", async () => {
-  const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" };
-  await using gateway = await start({
-    variables,
-    separateHealth: true,
-    hotReload: true,
-  });
-  for (
-    const path of [
-      "/",
-      "/rep/",
-      "/rep/session-key",
-      "/rep/changes",
-      "/rep/health/",
-      "/health",
-      "/index.html",
-    ]
-  ) {
-    assertEquals({ path, answer: await askHealth(gateway, path) }, {
-      path,
-      answer: notFound(),
-    });
+Deno.test("GET /livez and GET /readyz are not on the public port", async () => {
+  await using gateway = await start();
+  for (const path of ["/livez", "/readyz"]) {
+    assertEquals((await ask(gateway, path)).body, NOT_FOUND);
   }
 });

@@ -12,35 +12,27 @@ const HEADERS = {
   "cache-control": "no-store",
 };
 
-/** Returns the values of all series whose value is not 0, without the buckets of histograms. */
-async function metricsOf(
+/** Returns the text of the metrics. */
+async function textOf(
   { gateway }: Pick<TestGateway, "gateway">,
-): Promise<Record<string, number>> {
-  const text =
-    await (await gateway.fetchHealth(new Request("http://health.test/metrics")))
-      .text();
-  const lines = text.split("\n").filter((line) =>
-    line !== "" && !/^#|_bucket|_seconds_sum/.test(line)
-  );
-  const series = lines.map((line) =>
-    [
-      line.slice(0, line.lastIndexOf(" ")),
-      Number(line.split(" ").at(-1)),
-    ] as const
-  );
-  return Object.fromEntries(series.filter(([, value]) => value !== 0));
+): Promise<string> {
+  const request = new Request("http://health.test/metrics");
+  return await (await gateway.fetchHealth(request)).text();
 }
 
-/** Returns the values of the series with this prefix that are not 0. */
+/** Returns the series with this prefix whose value is not 0, without the buckets of histograms. */
 async function pick(
   test: Pick<TestGateway, "gateway">,
   prefix: string,
 ): Promise<Record<string, number>> {
-  return Object.fromEntries(
-    Object.entries(await metricsOf(test)).filter(([name]) =>
-      name.startsWith(prefix)
-    ),
-  );
+  const series: Record<string, number> = {};
+  for (const line of (await textOf(test)).split("\n")) {
+    if (!line.startsWith(prefix) || /_bucket|_seconds_sum/.test(line)) continue;
+    const space = line.lastIndexOf(" ");
+    const value = Number(line.slice(space));
+    if (value !== 0) series[line.slice(0, space)] = value;
+  }
+  return series;
 }
 
 Deno.test("GET /metrics is served by fetchHealth() only", async () => {
@@ -49,22 +41,9 @@ Deno.test("GET /metrics is served by fetchHealth() only", async () => {
   const response = await test.gateway.fetchHealth(
     new Request("http://health.test/metrics"),
   );
-  assertEquals([response.status, Object.fromEntries(response.headers)], [
-    200,
-    HEADERS,
-  ]);
-  assertEquals(
-    (await response.text()).startsWith("# HELP rep_build_info "),
-    true,
-  );
-  const head = await test.gateway.fetchHealth(
-    new Request("http://health.test/metrics", { method: "HEAD" }),
-  );
-  assertEquals([head.status, await head.text()], [200, ""]);
-  const post = await test.gateway.fetchHealth(
-    new Request("http://health.test/metrics", { method: "POST" }),
-  );
-  assertEquals([post.status, post.headers.get("allow")], [405, "GET, HEAD"]);
+  assertEquals(Object.fromEntries(response.headers), HEADERS);
+  const text = await response.text();
+  assertEquals(text.startsWith("# HELP rep_build_info "), true);
 });
 
 Deno.test("GET /metrics counts streams and rejections", async () => {
@@ -81,22 +60,7 @@ Deno.test("GET /metrics counts streams and rejections", async () => {
     'rep_streams_rejected_total{reason="max_streams"}': 1,
   });
   await stream.close();
-  await using limited = await setUp({ REP_PUBLIC_A: "1" }, {
-    maxStreams: 2,
-    maxStreamsPerClient: 1,
-  });
-  const first = await limited.listen();
-  await first.pull();
-  await (await limited.listen()).close();
-  const reasons = await pick(limited, "rep_streams_rejected");
-  assertEquals(reasons, {
-    'rep_streams_rejected_total{reason="max_streams_per_client"}': 1,
-  });
-  await first.close();
-  assertEquals(
-    (await pick(test, "rep_streams_open")).rep_streams_open,
-    undefined,
-  );
+  assertEquals(await pick(test, "rep_streams_open "), {});
 });
 
 Deno.test("GET /metrics counts events that are published, delivered and replayed", async () => {
@@ -139,12 +103,8 @@ Deno.test("GET /metrics counts session keys, and rejections by reason", async ()
   });
   await test.set({ REP_PUBLIC_A: "1" });
   await (await test.ask("/rep/session-key")).text();
-  assertEquals(
-    (await metricsOf(test))[
-      'rep_session_keys_rejected_total{reason="not_configured"}'
-    ],
-    1,
-  );
+  const series = 'rep_session_keys_rejected_total{reason="not_configured"}';
+  assertEquals(await pick(test, series), { [series]: 1 });
 });
 
 Deno.test("GET /metrics counts reloads by outcome, and has the problems of the health report", async () => {
@@ -194,10 +154,7 @@ Deno.test("GET /metrics names the active configuration, and says whether it is t
     /^rep_rollout_active\{configuration=".{12}"\}$/.test(name ?? ""),
     value,
   ], [true, 1]);
-  const text = await (await older.gateway.fetchHealth(
-    new Request("http://health.test/metrics"),
-  )).text();
-  assertEquals(text.includes(`\n${name} 0\n`), true);
+  assertEquals((await textOf(older)).includes(`\n${name} 0\n`), true);
 });
 
 Deno.test("GET /metrics says which version runs in which runtime", async () => {
@@ -214,14 +171,11 @@ Deno.test("GET /metrics has the time and the result of the last reload, which is
   const reload = async (variables: Record<string, string>) => {
     await clock.tick(60_000);
     await test.set(variables).catch(() => {});
-    const {
-      rep_config_last_reload_success: success = 0,
-      rep_config_last_reload_timestamp_seconds: time,
-    } = await pick(
-      test,
-      "rep_config_last",
-    );
-    return [success, time];
+    const last = await pick(test, "rep_config_last");
+    return [
+      last.rep_config_last_reload_success ?? 0,
+      last.rep_config_last_reload_timestamp_seconds,
+    ];
   };
   const start = await pick(test, "rep_config_last");
   assertEquals(Object.values(start), [1, 1_700_000_000]);
@@ -240,10 +194,7 @@ Deno.test("GET /metrics has the end of the certificate, if there is one", async 
     rep_tls_not_after_timestamp_seconds: 1_900_000_000,
   });
   await using plain = await setUp({});
-  const text = await (await plain.gateway.fetchHealth(
-    new Request("http://health.test/metrics"),
-  )).text();
-  assertEquals(text.includes("rep_tls"), false);
+  assertEquals((await textOf(plain)).includes("rep_tls"), false);
 });
 
 Deno.test("GET /metrics counts requests to the public port by route and class of status, and no path of a client", async () => {

@@ -1,18 +1,13 @@
-import {
-  assert,
-  assertEquals,
-  assertMatch,
-  assertNotEquals,
-} from "@std/assert";
-import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { encodeBase64 } from "@std/encoding/base64";
+import { createGateway } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { deriveKey, SESSION_KEY_INFO } from "../../src/keys/epochs.ts";
 import { createLog } from "../../src/observe/log.ts";
-import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import { type Answer, answerOf } from "../_answer.ts";
 import { kidOf } from "../_kid.ts";
 import { headersOf, LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
@@ -96,6 +91,11 @@ const COMMON = {
   "vary": "Origin",
   "cache-control": "no-store, no-cache, must-revalidate",
 };
+const PREFLIGHT = {
+  "access-control-allow-methods": "GET",
+  "access-control-max-age": "600",
+  "allow": "GET, OPTIONS",
+};
 const PROBLEM = { ...COMMON, "content-type": "application/problem+json" };
 
 function problem(
@@ -145,35 +145,13 @@ Deno.test("GET /rep/session-key returns the key of the current epoch and its exp
   );
 });
 
-Deno.test("GET /rep/session-key returns a key for AES-256-GCM", async () => {
-  await using gate = await setUp();
-  const key = await crypto.subtle.importKey(
-    "raw",
-    decodeBase64(keyIn(await gate.ask())),
-    "AES-GCM",
-    false,
-    [
-      "encrypt",
-    ],
-  );
-  assertEquals(key.algorithm, { name: "AES-GCM", length: 256 } as KeyAlgorithm);
-});
-
-Deno.test("GET /rep/session-key returns keys that expire 30 s after they are issued", async () => {
-  await using gate = await setUp();
-  gate.clock.jump(123_456);
-  assertEquals((await gate.ask()).body, {
-    key: await deriveSessionKey(EPOCH),
-    expires_at: "2023-11-14T22:22:33.456Z",
-  });
-});
-
 Deno.test("GET /rep/session-key returns keys that expire after sessionKeyTtlMs", async () => {
   await using gate = await setUp({ sessionKeyTtlMs: 7_000 });
-  assertEquals((await gate.ask()).body, {
-    key: await deriveSessionKey(EPOCH),
-    expires_at: "2023-11-14T22:20:07.000Z",
-  });
+  gate.clock.jump(123_456);
+  assertEquals(
+    await gate.ask(),
+    await granted(EPOCH, "2023-11-14T22:22:10.456Z"),
+  );
 });
 
 Deno.test("GET /rep/session-key returns the same key throughout an epoch, and another one in the next", async () => {
@@ -196,14 +174,6 @@ Deno.test("GET /rep/session-key returns the key of the epoch that kid names", as
     keyIn(await gate.ask({ query: `?other=1&kid=${KID}&kid=1` })),
     await deriveSessionKey(EPOCH),
   );
-});
-
-Deno.test("GET /rep/session-key returns the same key from two gateways if they have the same master key", async () => {
-  await using one = await setUp();
-  await using two = await setUp();
-  await using other = await setUp({ masterKey: new Uint8Array(32).fill(9) });
-  assertEquals(keyIn(await two.ask()), keyIn(await one.ask()));
-  assertNotEquals(keyIn(await other.ask()), keyIn(await one.ask()));
 });
 
 Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
@@ -294,77 +264,34 @@ Deno.test("GET /rep/session-key exists while there are SENSITIVE variables", asy
   assertEquals(statuses, [404, 200, 404]);
 });
 
-Deno.test("other methods than GET and OPTIONS /rep/session-key are 405", async () => {
-  await using gate = await setUp();
-  for (const method of ["HEAD", "POST", "PUT", "DELETE", "FOO", "patch"]) {
-    const detail = `Cannot use method ${method} here: expected GET or OPTIONS`;
-    assertEquals(
-      await gate.ask({ method }),
-      problem(405, "Method Not Allowed", detail, { allow: "GET, OPTIONS" }),
-    );
-  }
-  assertEquals(gate.audit(), []);
-});
-
 // ---- origins
 
-Deno.test("GET /rep/session-key returns keys to the permitted origins of the table only, and Vary to all", async () => {
-  for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
+for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
+  Deno.test(`GET and OPTIONS /rep/session-key permit the origins of the table, with [${allowed}] allowed`, async () => {
     await using gate = await setUp({
       allowedOrigins: allowed,
       sessionKeyMaxRate: 5_000,
     });
     for (const given of ORIGIN_CASES.filter((it) => it.allowed === allowed)) {
-      const { status, headers } = await gate.ask({ headers: headersOf(given) });
-      const cors = given.may && given.origin !== undefined
-        ? { "access-control-allow-origin": given.origin }
-        : {};
-      const type = {
-        "content-type": given.may
-          ? "application/json"
-          : "application/problem+json",
-      };
-      assertEquals(
-        { given, status, headers },
-        {
-          given,
-          status: given.may ? 200 : 403,
-          headers: { ...COMMON, ...type, ...cors },
-        },
-      );
-    }
-  }
-});
-
-Deno.test("OPTIONS /rep/session-key is 204 for the permitted origins of the table, 403 for all others", async () => {
-  for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
-    await using gate = await setUp({ allowedOrigins: allowed });
-    for (const given of ORIGIN_CASES.filter((it) => it.allowed === allowed)) {
-      const { status, headers, body } = await gate.ask({
-        method: "OPTIONS",
-        headers: headersOf(given),
-      });
+      const headers = headersOf(given);
+      const get = await gate.ask({ headers });
+      const preflight = await gate.ask({ method: "OPTIONS", headers });
       const cors = given.origin === undefined
         ? {}
         : { "access-control-allow-origin": given.origin };
-      const preflight = {
-        ...{
-          "access-control-allow-methods": "GET",
-          "access-control-max-age": "600",
-          "allow": "GET, OPTIONS",
-        },
-        ...cors,
-      };
-      const expected = given.may
-        ? { status: 204, headers: { ...COMMON, ...preflight }, isEmpty: true }
-        : { status: 403, headers: PROBLEM, isEmpty: false };
-      assertEquals({ given, status, headers, isEmpty: body === undefined }, {
-        given,
-        ...expected,
-      });
+      const statuses = [get.status, preflight.status];
+      if (given.may) {
+        assertEquals({ given, statuses }, { given, statuses: [200, 204] });
+        const type = { "content-type": "application/json" };
+        assertEquals(get.headers, { ...COMMON, ...type, ...cors });
+        assertEquals(preflight.headers, { ...COMMON, ...PREFLIGHT, ...cors });
+      } else {
+        assertEquals({ given, statuses }, { given, statuses: [403, 403] });
+        assertEquals([get.headers, preflight.headers], [PROBLEM, PROBLEM]);
+      }
     }
-  }
-});
+  });
+}
 
 Deno.test("GET /rep/session-key returns the CORS header with every error, so that the page can read the reason", async () => {
   const headers = { origin: LISTED };
@@ -386,17 +313,10 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
     await gate.ask({ headers }),
     await down.ask({ headers }),
   ];
-  assertEquals(asked.map(({ status }) => status), [
-    405,
-    404,
-    400,
-    410,
-    429,
-    503,
-  ]);
-  for (const answer of asked) {
-    const { allow: _allow, "retry-after": _retryAfter, ...rest } =
-      answer.headers;
+  const statuses = asked.map(({ status }) => status);
+  assertEquals(statuses, [405, 404, 400, 410, 429, 503]);
+  for (const { headers } of asked) {
+    const { allow: _, "retry-after": __, ...rest } = headers;
     assertEquals(rest, { ...PROBLEM, ...cors });
   }
 });
@@ -451,32 +371,9 @@ Deno.test("GET /rep/session-key rejects a sandboxed frame, whatever X-Forwarded-
 
 // ---- kid
 
-/** None of them is a Unix time of the past with the fingerprint of a master key. */
-const MALFORMED_KIDS = [
-  ...[
-    "",
-    "x",
-    "-1",
-    "0",
-    "1e9",
-    "1700000400.0",
-    "9".repeat(10_000),
-    "\0",
-    '"',
-    "../..",
-    "<b>",
-  ],
-  ...[
-    `${EPOCH}-`,
-    `${EPOCH}-x`,
-    `${KID}0`,
-    KID.toUpperCase().replace("-", "_"),
-  ],
-];
-
 Deno.test("GET /rep/session-key is 400 for a malformed kid, which it truncates", async () => {
   await using gate = await setUp();
-  for (const kid of MALFORMED_KIDS) {
+  for (const kid of ["", "9".repeat(10_000), '"', `${EPOCH}-x`]) {
     const detail =
       `Cannot read kid: expected the one in the page's key_endpoint, got "${
         kid.slice(0, 40)
@@ -546,12 +443,6 @@ Deno.test("GET /rep/session-key is 503 for an epoch that begins in more than a m
   assertEquals((await gate.ask({ query })).status, 429);
 });
 
-Deno.test("GET /rep/session-key counts requests with a kid of another master key", async () => {
-  await using gate = await setUp({ sessionKeyMaxRate: 1 });
-  assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 410);
-  assertEquals((await gate.ask({ query: `?kid=${EPOCH}` })).status, 429);
-});
-
 Deno.test("GET /rep/session-key returns the key of a page until 24 h after its epoch, and 410 then", async () => {
   await using gate = await setUp();
   const query = `?kid=${KID}`;
@@ -561,16 +452,20 @@ Deno.test("GET /rep/session-key returns the key of a page until 24 h after its e
   assertEquals(await gate.ask({ query }), TOO_OLD);
 });
 
-Deno.test("GET /rep/session-key returns the current key with any retention", async () => {
-  await using gate = await setUp({
-    keyRotationMs: 86_400_000,
-    keyRetentionMs: 0,
-  });
-  gate.clock.jump(1_000_000);
-  assertEquals((await gate.ask()).status, 200);
-});
-
 // ---- the rate
+
+/** Requests a key once for each client, and returns the statuses. */
+async function statusesOf(
+  gate: TestGateway,
+  clients: readonly RequestFields[],
+): Promise<number[]> {
+  const statuses: number[] = [];
+  for (const client of clients) {
+    const { status } = await gate.ask(client);
+    statuses.push(status);
+  }
+  return statuses;
+}
 
 Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an exact Retry-After", async () => {
   await using gate = await setUp();
@@ -578,118 +473,45 @@ Deno.test("GET /rep/session-key returns 10 keys in any 60 s, then 429 with an ex
     assertEquals((await gate.ask()).status, 200);
     gate.clock.jump(500);
   }
-  const rejected = await gate.ask(); // 5 s after the first
   const detail =
     "Cannot issue a session key: too many requests, try again in 55 s";
   assertEquals(
-    rejected,
+    await gate.ask(), // 5 s after the first
     problem(429, "Too Many Requests", detail, { "retry-after": "55" }),
   );
   gate.clock.jump(54_999);
   assertEquals((await gate.ask()).headers["retry-after"], "1");
   gate.clock.jump(1);
-  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
-    200,
-    429,
-  ]);
-  gate.clock.jump(500);
-  assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
-    200,
-    429,
-  ]);
+  assertEquals(await statusesOf(gate, [{}, {}]), [200, 429]);
 });
 
-for (
-  const open of [
-    memoryStore,
-    async () => kvStore(await Deno.openKv(":memory:")),
-  ]
-) {
-  Deno.test(`GET /rep/session-key allows exactly 10 of 200 concurrent requests to two gateways (${open.name || "kvStore"})`, async () => {
-    const store = await open();
-    try {
-      const clock = new FakeClock(START);
-      await using one = await setUp({ store, clock, random: Math.random });
-      await using two = await setUp({ store, clock, random: Math.random });
-      const requests = Array.from(
-        { length: 200 },
-        (_, index) => (index % 2 ? one : two).ask(),
-      );
-      const answers = await clock.tickUntil(Promise.all(requests), 1);
-      assertEquals(answers.map(({ status }) => status).sort(), [
-        ...Array(10).fill(200),
-        ...Array(190).fill(429),
-      ]);
-    } finally {
-      store.close();
-    }
+Deno.test("GET /rep/session-key counts the clients of a trusted proxy separately, and ignores X-Forwarded-For from others", async () => {
+  const trustedProxies = ["10.0.0.0/8"];
+  await using gate = await setUp({ trustedProxies, sessionKeyMaxRate: 1 });
+  const forwarded = (client: string, peer: string) => ({
+    headers: { "x-forwarded-for": client },
+    peer,
   });
-}
-
-Deno.test("GET /rep/session-key ignores X-Forwarded-For from other peers when it counts requests", async () => {
-  await using gate = await setUp({
-    trustedProxies: ["10.0.0.0/8"],
-    sessionKeyMaxRate: 2,
-  });
-  const statuses = [];
-  for (let count = 0; count < 4; count++) {
-    const { status } = await gate.ask({
-      headers: { "x-forwarded-for": `198.51.100.${count}` },
-    });
-    statuses.push(status);
-  }
-  assertEquals(statuses, [200, 200, 429, 429]);
-});
-
-Deno.test("GET /rep/session-key counts the clients of a trusted proxy separately", async () => {
-  await using gate = await setUp({
-    trustedProxies: ["10.0.0.0/8"],
-    sessionKeyMaxRate: 1,
-  });
-  const statuses = [];
-  for (
-    const client of [
-      "198.51.100.1",
-      "198.51.100.2",
-      "198.51.100.1",
-      "8.8.8.8, 198.51.100.2",
-    ]
-  ) {
-    statuses.push(
-      (await gate.ask({
-        headers: { "x-forwarded-for": client },
-        peer: "10.0.0.1",
-      })).status,
-    );
-  }
-  assertEquals(statuses, [200, 200, 429, 429]);
+  const statuses = await statusesOf(gate, [
+    forwarded("198.51.100.1", "10.0.0.1"),
+    forwarded("198.51.100.2", "10.0.0.1"),
+    forwarded("8.8.8.8, 198.51.100.2", "10.0.0.1"),
+    forwarded("198.51.100.3", "203.0.113.9"),
+    forwarded("198.51.100.4", "203.0.113.9"),
+  ]);
+  assertEquals(statuses, [200, 200, 429, 200, 429]);
 });
 
 Deno.test("GET /rep/session-key counts IPv6 clients per /64, and IPv4-mapped addresses as IPv4", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1 });
-  const statuses: [string, number][] = [];
-  for (
-    const peer of [
-      ...["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1"],
-      ...[
-        "198.51.100.1",
-        "::ffff:198.51.100.1",
-        "::ffff:c633:6401",
-        "::ffff:198.51.100.2",
-      ],
-    ]
-  ) {
-    statuses.push([peer, (await gate.ask({ peer })).status]);
-  }
-  assertEquals(statuses, [
-    ["2001:db8:1:2::1", 200],
-    ["2001:db8:1:2:ffff::9", 429],
-    ["2001:db8:1:3::1", 200],
-    ["198.51.100.1", 200],
-    ["::ffff:198.51.100.1", 429],
-    ["::ffff:c633:6401", 429],
-    ["::ffff:198.51.100.2", 200],
+  const statuses = await statusesOf(gate, [
+    { peer: "2001:db8:1:2::1" },
+    { peer: "2001:db8:1:2:ffff::9" },
+    { peer: "2001:db8:1:3::1" },
+    { peer: "198.51.100.1" },
+    { peer: "::ffff:198.51.100.1" },
   ]);
+  assertEquals(statuses, [200, 429, 200, 200, 429]);
 });
 
 Deno.test("GET /rep/session-key counts requests without connection info as one client", async () => {
@@ -737,22 +559,6 @@ Deno.test("GET /rep/session-key counts in memory while the store is unavailable,
   }]);
 });
 
-Deno.test("GET /rep/session-key waits at most a second for a store that does not answer, and the next request not at all", async () => {
-  const silent = () => new Promise<never>(() => {});
-  await using gate = await setUp({
-    store: { ...brokenStore(), getMany: silent },
-  });
-  const first = gate.ask();
-  await settle();
-  await gate.clock.tick(1_000);
-  assertEquals((await first).status, 200);
-  assertEquals((await gate.ask()).status, 200);
-  const closed = gate.gateway.close(); // waits for the store for at most a second
-  await settle();
-  await gate.clock.tick(1_000);
-  await closed;
-});
-
 Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded from the store", async () => {
   const healthy = memoryStore();
   let isBroken = true;
@@ -775,46 +581,9 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
   assertEquals((await gate.ask()).status, 200);
 });
 
-Deno.test("GET /rep/session-key is 500 without details for an unexpected error, which is logged in full", async () => {
-  const errors: unknown[] = [];
-  const fail = () => {
-    throw new TypeError(`Cannot write: ${SECRET}`);
-  };
-  const log = {
-    debug() {},
-    info: fail,
-    warn() {},
-    error: (...line: unknown[]) => errors.push(line),
-  };
-  const gateway = await createGateway({
-    variables: { REP_SENSITIVE_TOKEN: SECRET },
-    log: {
-      ...log,
-      info: (event) => event === "rep.session_key.issued" ? fail() : undefined,
-    },
-  });
-  const answer = await answerOf(
-    await gateway.fetch(new Request(`${OWN}/rep/session-key`)),
-  );
-  assertEquals(
-    answer,
-    problem(
-      500,
-      "Internal Server Error",
-      "Internal error; see the log of the gateway",
-    ),
-  );
-  assertEquals(errors.length, 1);
-  const [[event, { detail }]] = errors as [[string, { detail: string }]];
-  assertEquals(event, "rep.request.failed");
-  assert(detail.startsWith(`TypeError: Cannot write: ${SECRET}\n    at `));
-  await gateway.close();
-});
-
 // ---- the audit log
 
 Deno.test("GET /rep/session-key logs every issued key, with an id of its own", async () => {
-  const before = new Date().toISOString();
   await using gate = await setUp();
   await gate.ask();
   await gate.ask({
@@ -822,37 +591,21 @@ Deno.test("GET /rep/session-key logs every issued key, with an id of its own", a
     query: `?kid=${KID}`,
     peer: "2001:db8:1:2::9",
   });
+  const issued = {
+    level: "INFO",
+    msg: "rep.session_key.issued",
+    key_id: KID,
+    expires_at: "2023-11-14T22:20:30.000Z",
+  };
   assertEquals(gate.audit(), [
-    {
-      level: "INFO",
-      msg: "rep.session_key.issued",
-      client_ip: "203.0.113.9",
-      origin: "none",
-      key_id: KID,
-      expires_at: "2023-11-14T22:20:30.000Z",
-    },
-    {
-      level: "INFO",
-      msg: "rep.session_key.issued",
-      client_ip: "2001:db8:1:2::9",
-      origin: OWN,
-      key_id: KID,
-      expires_at: "2023-11-14T22:20:30.000Z",
-    },
+    { ...issued, client_ip: "203.0.113.9", origin: "none" },
+    { ...issued, client_ip: "2001:db8:1:2::9", origin: OWN },
   ]);
-  const issued = gate.lines.filter(({ msg }) =>
-    msg === "rep.session_key.issued"
-  );
-  const ids = issued.map(({ issuance_id }) => String(issuance_id));
+  const ids = gate.lines.map((line) => line.issuance_id).filter(Boolean);
   for (const id of ids) {
-    assertMatch(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    assertMatch(String(id), /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   }
   assertEquals(new Set(ids).size, 2); // so that each key can be tracked
-  const times = gate.lines.map(({ time }) => String(time));
-  assert(
-    times.every((time) => before <= time && time <= new Date().toISOString()),
-    String(times),
-  );
 });
 
 Deno.test("GET /rep/session-key logs the first rejection of each client with its reason", async () => {
@@ -918,46 +671,23 @@ Deno.test("GET /rep/session-key logs the first rejection of each client with its
 });
 
 Deno.test("GET /rep/session-key counts further rejections of a client in one line a minute, but logs every key", async () => {
-  const gate = await setUp({ sessionKeyMaxRate: 3 });
+  await using gate = await setUp({ sessionKeyMaxRate: 3 });
   for (let count = 0; count < 1_000; count++) await gate.ask();
   for (let count = 0; count < 2; count++) await gate.ask({ query: "?kid=x" });
   await gate.clock.tick(60_000);
-  await gate.ask({ query: "?kid=x" });
-  await gate.gateway.close();
-  const issued = { level: "INFO", msg: "rep.session_key.issued" };
-  assertEquals(
-    gate.audit().map(({ level, msg, client_ip: _ip, ...fields }) => ({
-      level,
-      msg,
-      ...fields,
-    })),
-    [
-      ...Array(3).fill({
-        ...issued,
-        origin: "none",
-        key_id: KID,
-        expires_at: "2023-11-14T22:20:30.000Z",
-      }),
-      {
-        level: "WARN",
-        msg: "rep.session_key.rate_limited",
-        requests_in_window: 3,
-      },
-      {
-        level: "WARN",
-        msg: "rep.session_key.rejected",
-        origin: "none",
-        reason: "malformed",
-      },
-      {
-        level: "WARN",
-        msg: "rep.session_key.rejections",
-        rate_limited: 996,
-        malformed: 1,
-      },
-      { level: "WARN", msg: "rep.session_key.rejections", malformed: 1 },
-    ],
-  );
+  assertEquals(gate.audit().map(({ msg }) => msg), [
+    ...Array(3).fill("rep.session_key.issued"),
+    "rep.session_key.rate_limited",
+    "rep.session_key.rejected",
+    "rep.session_key.rejections",
+  ]);
+  assertEquals(gate.audit().at(-1), {
+    level: "WARN",
+    msg: "rep.session_key.rejections",
+    client_ip: "203.0.113.9",
+    rate_limited: 996,
+    malformed: 1,
+  });
 });
 
 Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async () => {

@@ -11,7 +11,8 @@ import {
 } from "../../src/config/variables/snapshot.ts";
 import { typeIssue } from "../../src/config/variables/apply_manifest.ts";
 import { parseByteRange } from "../../src/http/send.ts";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createGateway } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import { resolveClient, trustRule } from "../../src/http/client_address.ts";
 import {
   corsHeaders,

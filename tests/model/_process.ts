@@ -1,6 +1,7 @@
 import type { Environment } from "../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createGateway } from "../../src/gateway.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import { createLog } from "../../src/observe/log.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Clock } from "../../src/values/clock.ts";

@@ -1,8 +1,5 @@
 import { assertEquals } from "@std/assert";
-import {
-  INSTRUMENT_NAMES,
-  INSTRUMENTS,
-} from "../../src/observe/instruments.ts";
+import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
 import { openTelemetry } from "../../src/observe/open_telemetry.ts";
 import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
 import { stdFlags } from "../../tools/std.ts";

@@ -100,19 +100,6 @@ Deno.test("RejectionLog.report() counts the rejections after that, by reason, in
   ]);
 });
 
-Deno.test("RejectionLog.report() writes one line a minute for a client that does not stop", async () => {
-  const { report, takeLines, clock } = setUp();
-  report("192.0.2.1");
-  takeLines();
-  for (let minute = 0; minute < 5; minute++) {
-    for (let second = 0; second < 60; second++) {
-      report("192.0.2.1");
-      await clock.tick(1_000);
-    }
-    assertEquals(takeLines(), [summary("192.0.2.1", { rate_limited: 60 })]);
-  }
-});
-
 Deno.test("RejectionLog.report() logs at once again after a minute without rejections, and keeps no timer meanwhile", async () => {
   const { report, takeLines, clock } = setUp();
   report("192.0.2.1");

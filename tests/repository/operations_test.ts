@@ -6,7 +6,7 @@ import {
   type Instrument,
   INSTRUMENT_NAMES,
   INSTRUMENTS,
-} from "../../src/observe/instruments.ts";
+} from "../../src/observe/metrics.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
 import { readModules } from "./_sources.ts";

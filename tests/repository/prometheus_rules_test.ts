@@ -3,10 +3,7 @@ import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
 import { createGatewayIn } from "../../src/gateway.ts";
 import { UNKNOWN_PROCESS } from "../../src/options.ts";
-import {
-  INSTRUMENT_NAMES,
-  INSTRUMENTS,
-} from "../../src/observe/instruments.ts";
+import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
 import { findProgram } from "../../tools/find_program.ts";

@@ -16,6 +16,7 @@ const URLS: Record<string, string> = {
   "http://user:CAN@CANARY@host/": "http://…@host/",
   "http://user:CAN/ARY?CANARY#CANARY@host/": "http://…@host/",
   "http://user:CANARY @ho st/": "http://…@ho st/",
+  "http://me:CANARY@no host/?CANARY": "http://…@no host/?…",
   "user:CANARY@host": "…@host",
   "postgres://user:CANARY@host:5432/database":
     "postgres://…@host:5432/database",
@@ -71,28 +72,21 @@ Deno.test("parseUpstream() returns an http: or https: URL with a host, a port an
   }
 });
 
-/** Invalid upstreams, and how messages show them. */
-const REJECTED: [upstream: string, shown: string][] = [
-  ["nonsense", "nonsense"],
-  ["", ""],
-  ["127.0.0.1:3000", "127.0.0.1:3000"],
-  ["localhost:3000", "localhost:3000"],
-  ["http://", "http://"],
-  ["ftp://up/", "ftp://up/"],
-  ["ws://up/", "ws://up/"],
-  ["http://me:pw@up/", "http://…@up/"],
-  ["http://me@up/", "http://…@up/"],
-  ["http://up/?a", "http://up/?…"],
-  ["http://up/#a", "http://up/?…"],
-  ["http://me:pw@no host/?token", "http://…@no host/?…"],
-  ["me:pw@up", "…@up"],
-];
-
-for (const [upstream, shown] of REJECTED) {
-  Deno.test(`parseUpstream() rejects "${upstream}", and redactUrl() shows it without its secrets`, () => {
-    assertEquals([parseUpstream(upstream), redactUrl(upstream)], [
-      undefined,
-      shown,
-    ]);
-  });
-}
+Deno.test("parseUpstream() rejects anything else", () => {
+  const rejected = [
+    "nonsense",
+    "",
+    "127.0.0.1:3000",
+    "localhost:3000",
+    "http://",
+    "ftp://up/",
+    "ws://up/",
+    "http://me:pw@up/",
+    "http://me@up/",
+    "http://up/?a",
+    "http://up/#a",
+  ];
+  for (const upstream of rejected) {
+    assertEquals([upstream, parseUpstream(upstream)], [upstream, undefined]);
+  }
+});

@@ -1,5 +1,6 @@
 import type { ReloadOptions } from "../../config/configuration.ts";
-import { createGatewayIn, type Gateway } from "../../gateway.ts";
+import { createGatewayIn } from "../../gateway.ts";
+import type { Gateway } from "../../gateway_interface.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
 import type { Telemetry } from "../../observe/metrics.ts";

@@ -4,7 +4,7 @@ import {
   LIVE_ENDPOINT,
   startingHealth,
 } from "../../endpoints/health.ts";
-import type { Gateway } from "../../gateway.ts";
+import type { Gateway } from "../../gateway_interface.ts";
 import { Problem } from "../../http/problem.ts";
 import {
   type ConnectionInfo,

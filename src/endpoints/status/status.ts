@@ -2,6 +2,7 @@ import type { Changes } from "../../changes/changes.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Snapshot } from "../../config/variables/snapshot.ts";
 import type { Epochs } from "../../keys/epochs.ts";
+import type { CertificateWatch } from "../../observe/certificate_watch.ts";
 import type { Registry } from "../../observe/registry.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
@@ -23,8 +24,7 @@ export interface StatusParts {
   readonly instanceId: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
-  /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
-  readonly certificateNotAfter: () => number | undefined;
+  readonly certificate: Pick<CertificateWatch, "notAfter">;
   /** Returns the options in effect. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
 }
@@ -43,7 +43,7 @@ export async function createStatus(parts: StatusParts) {
   const { engine = "unknown", failure } = store.state;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
   const conflicts = changes?.rollout.conflicts ?? [];
-  const notAfter = parts.certificateNotAfter();
+  const { notAfter } = parts.certificate;
   return {
     ...parts.health.report(),
     time: toTime(parts.clock.now()),

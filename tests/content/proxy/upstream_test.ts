@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { upstreamResponse } from "../../../src/content/proxy/upstream.ts";
 import { Transfers } from "../../../src/content/transfers.ts";
 import { silentLog } from "../../../src/observe/log.ts";
-import type { ResponseContent } from "../../../src/pages/page_response.ts";
+import type { ResponseContent } from "../../../src/pages/page.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** A message without a network, whose chunks have all arrived. */

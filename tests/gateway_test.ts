@@ -3,6 +3,7 @@ import { writeVariables } from "../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
+import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore } from "./_store.ts";
 
@@ -86,11 +87,8 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
   const variables = { REP_SENSITIVE_S: "x" };
   await using gate = await setUp(variables, { store, clock });
   state.isDown = true;
-  const request = async (from: TestGateway) => {
-    const response = await from.ask("/rep/session-key");
-    await response.body?.cancel();
-    return response.status;
-  };
+  const request = async (from: TestGateway) =>
+    (await answerOf(await from.ask("/rep/session-key"))).status;
   for (let issued = 0; issued < 10; issued++) {
     assertEquals(await request(gate), 200);
   }
@@ -131,14 +129,9 @@ Deno.test("a stream that is opened before the store has ever answered is told to
     clock,
     random: () => 0,
   });
-  for (
-    const headers of [{}, { "last-event-id": "0" }, {
-      "last-event-id": String(T * 1_000),
-    }, { "last-event-id": "x" }]
-  ) {
-    const response = await gate.ask("/rep/changes", {
-      headers: headers as HeadersInit,
-    });
+  for (const cursor of ["", "0", String(T * 1_000), "x"]) {
+    const headers = { "last-event-id": cursor };
+    const response = await gate.ask("/rep/changes", { headers });
     assertEquals([response.status, await response.text()], [
       200,
       "retry: 5000\n: the store is unavailable; reconnect later\n\n",
@@ -182,4 +175,53 @@ Deno.test("a shutdown does not wait for a reload whose sources never answer", as
     gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"),
     [],
   );
+});
+
+const VARIABLES = {
+  REP_PUBLIC_A: "1",
+  REP_SENSITIVE_B: "2",
+  REP_SERVER_C: "3",
+};
+
+Deno.test("get() returns PUBLIC values only, and getPrivate() those of the other tiers only", async () => {
+  await using gate = await setUp(VARIABLES);
+  const { get, getPrivate } = gate.gateway;
+  assertEquals(["A", "B", "C"].map(get), ["1", undefined, undefined]);
+  assertEquals(["A", "B", "C"].map(getPrivate), [undefined, "2", "3"]);
+});
+
+Deno.test("onChange() calls back after a reload that changes the variable, in any tier, until it is ended", async () => {
+  await using gate = await setUp(VARIABLES);
+  const heard: unknown[] = [];
+  const ends = ["A", "B", "C", "D"].map((name) =>
+    gate.gateway.onChange(name, (...values) => heard.push([name, ...values]))
+  );
+  await gate.set({
+    REP_PUBLIC_A: "1",
+    REP_SENSITIVE_B: "changed",
+    REP_SERVER_OTHER: "3",
+    REP_PUBLIC_D: "new",
+  });
+  assertEquals(heard.splice(0), [
+    ["B", "changed", "2"],
+    ["C", undefined, "3"],
+    ["D", "new", undefined],
+  ]);
+  ends.forEach((end) => end());
+  await gate.set({ ...VARIABLES, REP_PUBLIC_A: "again" });
+  assertEquals(heard, []);
+});
+
+Deno.test("onChange() logs the error of a listener, and calls the others", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1" });
+  const heard: unknown[] = [];
+  gate.gateway.onChange("A", () => {
+    throw new Error("mine");
+  });
+  gate.gateway.onChange("A", (value) => heard.push(value));
+  await gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals(heard, ["2"]);
+  const failure = gate.lines.find(({ msg }) => msg === "rep.task.failed");
+  assertEquals(failure?.task, "onChange");
+  assertEquals(String(failure?.detail).startsWith("Error: mine\n"), true);
 });

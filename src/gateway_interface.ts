@@ -1,0 +1,97 @@
+import type {
+  PublicVariables,
+  SensitiveVariables,
+  ServerVariables,
+} from "@rep/gateway/client";
+import type { ReloadOptions, ValueListener } from "./config/configuration.ts";
+import type { ConnectionInfo } from "./http/respond.ts";
+
+/** The variables that a server reads with {@linkcode Gateway.getPrivate}, by name. */
+export type PrivateVariables = SensitiveVariables & ServerVariables;
+
+/** A running gateway. */
+export interface Gateway extends AsyncDisposable {
+  /**
+   * Responds to every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit.
+   */
+  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
+  /**
+   * Responds to a request if its path is the gateway's own, for servers with other routes; else returns `undefined`.
+   */
+  handle(
+    request: Request,
+    info?: ConnectionInfo,
+  ): Promise<Response | undefined>;
+  /**
+   * Injects the configuration into a response if it is an HTML page, and returns any other response unchanged. HTML that
+   * a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body is not changed, except for navigations that a
+   * service worker passes on. Pass complete pages: a 304 of your own would confirm a page with an old configuration, or
+   * a stored fragment.
+   *
+   * @param request The request that is responded to: the response to HEAD has no body, and `If-None-Match` may make it
+   * a 304.
+   */
+  inject(response: Response, request?: Request): Promise<Response>;
+  /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
+  fetchHealth(request: Request): Response | Promise<Response>;
+  /**
+   * Reads the variables again.
+   *
+   * @throws {ConfigurationError} If they are invalid; then everything stays as it was.
+   */
+  reload(options?: ReloadOptions): Promise<void>;
+  /** Returns the value of a PUBLIC variable; `undefined` if it is not set. For what a server renders itself. */
+  get<Name extends keyof PublicVariables & string>(
+    name: Name,
+  ): PublicVariables[Name];
+  /**
+   * Returns the value of a SENSITIVE or a SERVER variable; `undefined` if it is not set. It has another name than
+   * {@linkcode Gateway.get}, so that code that runs in a page as well cannot reveal it.
+   */
+  getPrivate<Name extends keyof PrivateVariables & string>(
+    name: Name,
+  ): PrivateVariables[Name];
+  /**
+   * Calls back after each reload of this process that changes a variable of any tier, with its new and its old value.
+   *
+   * @returns A function that ends the subscription.
+   */
+  onChange(
+    name: keyof (PublicVariables & PrivateVariables) & string,
+    listener: ValueListener,
+  ): () => void;
+  /**
+   * Announces the shutdown while everything is still served: `GET /rep/health` is 503 `stopping`, and this replica
+   * leaves the rollout. Give load balancers time to notice before {@linkcode close}.
+   */
+  beginShutdown(): void;
+  /**
+   * Waits until no body of a proxied request is being received and no proxied WebSocket is open, both of which
+   * `Deno.HttpServer.shutdown()` breaks. What it will break is logged. {@linkcode close} waits as well: call this one
+   * before you shut down a server although the gateway goes on, such as for a new certificate.
+   *
+   * @param ms How long to wait at most, in milliseconds. More requests may arrive meanwhile.
+   */
+  finishUploads(ms: number): Promise<void>;
+  /**
+   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
+   * again has no effect. The store stays open.
+   *
+   * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it breaks uploads over HTTP/1.1
+   * and closes proxied WebSockets at once. What does not finish in time is logged.
+   */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/** Options of {@linkcode Gateway.close}. */
+export interface CloseOptions {
+  /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
+  drainMs?: number;
+  /**
+   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a proxied request is being
+   * received and no proxied WebSocket is open, since `Deno.HttpServer.shutdown` breaks both.
+   *
+   * @default {the caller closes the ports}
+   */
+  stopListening?: () => Promise<void>;
+}

@@ -288,7 +288,7 @@ Deno.test("what could not be published is in force, and published by the first r
   assertEquals(failed.map(({ level }) => level), ["ERROR", "DEBUG"]);
   assertEquals(
     failed[0]?.detail,
-    "Cannot use the store: it has just failed: down; retrying",
+    "Cannot use the store: down; retrying",
   );
   assertEquals(linesOf(gate, "rep.config.changed").length, 1);
   isDown = false;

@@ -1,0 +1,99 @@
+import type { Fault, Scene } from "./faults.ts";
+import { namedBy, type Outcome } from "./report.ts";
+import { together } from "./users.ts";
+import { sleep, until } from "./waiting.ts";
+import type { Watch } from "./watch.ts";
+import { isHealthy, type World } from "./world.ts";
+
+/** How long a cause may take to be named, and a fault to leave nothing behind. */
+const NAMED_SECONDS = 60;
+const HEALTHY_SECONDS = 90;
+
+/** What is the same for all faults. */
+export interface Course {
+  readonly world: World;
+  readonly watch: Watch;
+  readonly isQuick: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Lets a fault take place, and returns what came of it. */
+export async function play(fault: Fault, course: Course): Promise<Outcome> {
+  const { name } = fault;
+  const { world, watch, signal } = course;
+  world.users.take();
+  world.users.themes = ["dark"];
+  const skipped = await fault.skipped?.();
+  if (skipped !== undefined) {
+    return { name, noticed: world.users.take(), named: [], skipped };
+  }
+
+  const beside: ReturnType<typeof world.users.take>[] = [];
+  const troubles: string[] = [];
+  const start = watch.signs.length;
+  let begun = performance.now();
+  const named = () => namedBy(fault, watch.signs.slice(start), begun);
+
+  const scene: Scene = {
+    ...world,
+    begin() {
+      begun = performance.now();
+    },
+    async named() {
+      const what = "the cause to be named";
+      const options = { what, seconds: NAMED_SECONDS, signal };
+      await until(() => named().length > 0, options)
+        .catch(() => signal.throwIfAborted()); // the table says so
+    },
+    async restart(replica, change = () => {}) {
+      await replica.stop();
+      await change();
+      await replica.start();
+      const what = `HAProxy to find ${replica.name} up`;
+      await until(() => world.proxy.up.has(replica.name), { what, signal });
+    },
+    hold: (seconds, quickSeconds) =>
+      sleep(course.isQuick ? quickSeconds : seconds, signal),
+    async allHave(variable, value) {
+      const what = `${variable}=${value} on all streams`;
+      await until(() => world.users.allHave(variable, value), { what, signal });
+    },
+    async forgotten(theme, seconds) {
+      const what = `pages without THEME=${theme}`;
+      const since = () => world.users.secondsSince(theme);
+      const options = { what, seconds: 2 * seconds, signal };
+      await until(() => since() > seconds, options);
+    },
+    watchBeside(replica, users) {
+      const following = watch.follow(replica);
+      return {
+        async [Symbol.asyncDispose]() {
+          beside.push(users.take());
+          await users[Symbol.asyncDispose]();
+          await following[Symbol.asyncDispose]();
+        },
+      };
+    },
+  };
+
+  try {
+    await fault.run(scene);
+  } catch (error) {
+    signal.throwIfAborted();
+    troubles.push((error as Error).message);
+  }
+  try {
+    const what = "both replicas healthy, and all streams up to date";
+    const options = { what, seconds: HEALTHY_SECONDS, signal };
+    await until(() => isHealthy(world), options);
+  } catch (error) {
+    signal.throwIfAborted();
+    troubles.push((error as Error).message);
+  }
+  return {
+    name,
+    noticed: together([world.users.take(), ...beside]),
+    named: named(),
+    troubles,
+  };
+}

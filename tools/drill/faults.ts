@@ -6,7 +6,7 @@ import { VARIABLES, type World } from "./world.ts";
 
 const LIGHT = { ...VARIABLES, REP_PUBLIC_THEME: "light" };
 
-/** Entries of dead processes are deleted after 75 s at most: an older configuration is forgotten then. */
+/** A replica deletes the entry of a dead process 75 s after it has found it, at most: a configuration is forgotten then. */
 const FORGOTTEN_SECONDS = 80;
 
 const DAY_MS = 86_400_000;
@@ -23,7 +23,7 @@ export interface Scene extends World {
   hold(seconds: number, quickSeconds: number): Promise<void>;
   /** Waits until all users have received a value, or `null`: that the variable was removed. */
   allHave(name: string, value: string | null): Promise<void>;
-  /** Waits until no page has had a value of THEME for so many seconds. */
+  /** Waits until no page has had a value of THEME, and no replica was started, for so many seconds. */
   forgotten(theme: string, seconds: number): Promise<void>;
   /** Counts what the users of another process notice as well, until it is disposed of. */
   watchBeside(replica: Replica, users: Users): AsyncDisposable;

@@ -42,6 +42,7 @@ export class Replica implements AsyncDisposable {
   readonly #options: ReplicaOptions;
   #variables: Readonly<Record<string, string>>;
   #process: RunningProcess | undefined;
+  #startedAt = 0;
 
   constructor(options: ReplicaOptions) {
     this.#options = options;
@@ -58,6 +59,11 @@ export class Replica implements AsyncDisposable {
   /** Where probes, metrics and the status page are. */
   get healthUrl(): string {
     return `http://127.0.0.1:${this.healthPort}`;
+  }
+
+  /** For how long the process has been running. */
+  get secondsRunning(): number {
+    return (performance.now() - this.#startedAt) / 1_000;
   }
 
   get pid(): number {
@@ -78,6 +84,7 @@ export class Replica implements AsyncDisposable {
       Deno.execPath(),
       ...this.#args(),
     ];
+    this.#startedAt = performance.now();
     const process = new RunningProcess({
       program: program!,
       args,

@@ -60,9 +60,12 @@ export async function play(fault: Fault, course: Course): Promise<Outcome> {
     },
     async forgotten(theme, seconds) {
       const what = `pages without THEME=${theme}`;
-      const since = () => world.users.secondsSince(theme);
       const options = { what, seconds: 2 * seconds, signal };
-      await until(() => since() > seconds, options);
+      const { a, b, users } = world;
+      await until(() =>
+        users.secondsSince(theme) > seconds &&
+        a.secondsRunning > seconds &&
+        b.secondsRunning > seconds, options);
     },
     watchBeside(replica, users) {
       const following = watch.follow(replica);

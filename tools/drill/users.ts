@@ -181,17 +181,20 @@ export class Users implements AsyncDisposable {
     }
   }
 
-  /** The events that a stream should have and does not, or has twice or too late; then it counts as having them. */
+  /**
+   * Returns how many events a stream has skipped, or received twice or too late, since the last call. One that is newer
+   * than all that it has may still be on its way.
+   */
   #lostBy(stream: EventStream): number {
     const { firstId = Infinity, ids } = stream;
     const disordered = ids.filter((id, at) => id <= (ids[at - 1] ?? firstId));
-    const received = new Set(ids);
+    const received = new Set(ids.splice(0));
+    const last = Math.max(firstId, ...received);
     const missing = this.#published.values()
-      .filter((id) => id > firstId && !received.has(id)).toArray();
-    const last = Math.max(firstId, ...ids, ...missing);
-    ids.length = 0;
+      .filter((id) => firstId < id && id < last && !received.has(id));
+    const lost = disordered.length + missing.toArray().length;
     if (stream.firstId !== undefined) stream.firstId = last;
-    return disordered.length + missing.length;
+    return lost;
   }
 
   #fetch(path: string, init: RequestInit): Promise<Response> {

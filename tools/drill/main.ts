@@ -1,8 +1,8 @@
 /**
  * The fault drill: two replicas on PostgreSQL behind HAProxy, users who notice everything, and twelve faults.
  *
- *     deno task drill                     # some ten minutes
- *     deno task drill --quick             # some four minutes, with shorter waits
+ *     deno task drill                     # some seven minutes
+ *     deno task drill --quick             # some five minutes, with shorter waits
  *     deno task drill --only clock,disk   # the faults whose names have one of these
  *     deno task drill --log drill.log     # keeps what the processes print, and everything that names a cause
  *

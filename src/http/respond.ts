@@ -115,6 +115,7 @@ export function createResponder(options: ResponderOptions): Responder {
       response = problemResponse(toProblem(error, log, exhaustion));
     }
     if (method === "HEAD") response = headResponse(response);
+    if (hasIgnoredContent(request)) response = await endConnection(response);
     count(route, response);
     if (accessLog) {
       const { address, path } = progress;
@@ -178,6 +179,26 @@ function invalidHost(): Problem {
   return new Problem(400, {
     detail: "Cannot read the URL of the request: expected a valid Host header",
   });
+}
+
+/**
+ * Returns whether `Deno.serve` reads the content of a request as the next request, which a proxy in front of the gateway
+ * has not seen as such (request smuggling, RFC 9112 §11.2).
+ */
+function hasIgnoredContent({ method, headers }: Request): boolean {
+  return method === "CONNECT" && headers.has("content-length");
+}
+
+/**
+ * Returns a response after which the connection is closed. `Deno.serve` ignores `Connection: close`, but closes the
+ * connection if a streamed body is shorter than announced.
+ */
+async function endConnection(response: Response): Promise<Response> {
+  const { status } = response;
+  const headers = new Headers(response.headers);
+  const body = new Uint8Array(await response.arrayBuffer());
+  headers.set("content-length", String(body.length + 1));
+  return new Response(ReadableStream.from([body]), { status, headers });
 }
 
 /** An error may occur in any endpoint, so the headers are those of the strictest one. */

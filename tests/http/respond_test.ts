@@ -11,6 +11,7 @@ import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog, setUp } from "../_gateway.ts";
+import { connectRaw } from "../content/proxy/_servers.ts";
 
 function responder(
   options: {
@@ -172,4 +173,30 @@ Deno.test("createResponder() responds at once to a GET that an endpoint has an a
   assertEquals(await (await ask("POST", false)).text(), "later");
   assertEquals(await (await ask("GET", true)).text(), "later");
   assertEquals(counted, ["/probe 5xx", "/probe 2xx", "/probe 2xx"]);
+});
+
+Deno.test("the content of a CONNECT request is never read as another request", async () => {
+  const methods: string[] = [];
+  const route = createRoute({
+    handler({ method }) {
+      methods.push(method);
+      return notFound();
+    },
+  }, "/*");
+  const respond = responder();
+  await using server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    (request, info) => respond(request, info, () => route),
+  );
+  using client = await connectRaw(server.addr.port);
+  const hidden = "GET / HTTP/1.1\r\nHost: hidden.test\r\n\r\n";
+  const headers = `Host: other.test:80\r\nContent-Length: ${hidden.length}`;
+  await client.write(
+    `CONNECT other.test:80 HTTP/1.1\r\n${headers}\r\n\r\n${hidden}`,
+  );
+  const head = await client.readHead();
+  assertEquals(head?.split("\r\n")[0], "HTTP/1.1 404 Not Found");
+  assertEquals(JSON.parse(await client.read() ?? "").status, 404);
+  assertEquals(await client.read(), undefined); // closed
+  assertEquals(methods, ["CONNECT"]);
 });

@@ -109,7 +109,7 @@ export const GROUPS = {
     ),
     "max-transfers": integer(
       NUMBER_OPTIONS.maxTransfers,
-      "Maximum number of files and upstream responses in flight",
+      "Maximum number of files, upstream responses and WebSockets in flight",
     ),
     "reject-websockets": toggle(
       "Reject WebSockets, whose messages Deno does not limit in size",

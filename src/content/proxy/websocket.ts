@@ -1,6 +1,6 @@
 import { copyHeaders, parseList, TOKEN } from "../../http/headers.ts";
 import { Problem } from "../../http/problem.ts";
-import type { Clock } from "../../values/clock.ts";
+import { type Clock, waitAtMost } from "../../values/clock.ts";
 
 /** Options of {@linkcode proxyWebSocket}. */
 interface WebSocketProxyOptions {
@@ -15,7 +15,7 @@ interface WebSocketProxyOptions {
   readonly clock: Clock;
   /** Aborts the handshake, or closes both connections. */
   readonly shutdown: AbortSignal;
-  /** Called once both connections are closed. */
+  /** Called once both connections are closed, or {@linkcode MAX_CLOSING_MS} after one of them began to close. */
   readonly onClose: () => void;
   /** Counts the bytes that are waiting in all bridges. */
   readonly allHeldBytes: HeldBytes;
@@ -151,6 +151,12 @@ async function waitUntilOpen(
   }
 }
 
+/**
+ * How long the closing of a bridge takes at most. A peer may never answer a close frame, and Deno cannot drop its
+ * connection: it stays, as other silent connections do, but no longer as a transfer.
+ */
+const MAX_CLOSING_MS = 5_000;
+
 /** Connects the client's WebSocket with the upstream's, until both are closed. */
 function bridge(
   client: WebSocketPeer,
@@ -158,12 +164,11 @@ function bridge(
   options: WebSocketProxyOptions,
 ): void {
   const { shutdown, timeoutMs, clock, allHeldBytes, onClose } = options;
-  const clientClosed = closeOf(client.socket);
-  const upstreamClosed = closeOf(upstream.socket);
+  const peers = [client, upstream];
   client.forwardTo(upstream);
   upstream.forwardTo(client);
   function close(): void {
-    for (const peer of [client, upstream]) {
+    for (const peer of peers) {
       peer.close(1001, "The gateway has closed the connection");
     }
   }
@@ -171,24 +176,25 @@ function bridge(
   // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
   const cancelTimeout = clock.after(timeoutMs, () => {
     close();
-    clientClosed.resolve();
+    client.closed.resolve();
   });
   client.socket.addEventListener("open", cancelTimeout);
-  const closed = Promise.all([clientClosed.promise, upstreamClosed.promise]);
-  void closed.then(() => {
+  for (const peer of peers) {
+    void peer.closed.promise.then(() => allHeldBytes.remove(peer));
+  }
+  void waitUntilClosed(peers, clock).then(() => {
     shutdown.removeEventListener("abort", close);
-    allHeldBytes.remove(client);
-    allHeldBytes.remove(upstream);
     onClose();
   });
 }
 
-/** Returns what resolves when a WebSocket is closed. The upstream may drop what it has just accepted. */
-function closeOf(socket: WebSocket): PromiseWithResolvers<void> {
-  const closed = Promise.withResolvers<void>();
-  if (socket.readyState === WebSocket.CLOSED) closed.resolve();
-  socket.addEventListener("close", () => closed.resolve());
-  return closed;
+async function waitUntilClosed(
+  peers: readonly WebSocketPeer[],
+  clock: Clock,
+): Promise<void> {
+  await Promise.race(peers.map(({ closing }) => closing.promise));
+  const closed = Promise.all(peers.map(({ closed }) => closed.promise));
+  await waitAtMost(MAX_CLOSING_MS, closed, clock);
 }
 
 /** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
@@ -210,12 +216,18 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
  */
 export class WebSocketPeer {
   readonly socket: WebSocket;
+  /** Resolved when it is to be closed, or is closed. */
+  readonly closing = Promise.withResolvers<void>();
+  /** Resolved when it is closed. */
+  readonly closed = Promise.withResolvers<void>();
   readonly #role: "client" | "upstream";
   readonly #allHeldBytes: HeldBytes;
   readonly #received: PendingAction[] = [];
   #other: WebSocketPeer | undefined;
   readonly #queue: (() => void)[] = [];
   #queuedBytes = 0;
+  /** What was waiting to be sent when it began to close. */
+  #bytesAtClose = 0;
 
   /** @param allHeldBytes Counts the bytes that are waiting in all bridges. The bridge removes the peer from there. */
   constructor(
@@ -232,6 +244,8 @@ export class WebSocketPeer {
       this.#forward((other) => other.send(data));
     });
     socket.addEventListener("close", ({ code, reason, wasClean }) => {
+      this.closing.resolve();
+      this.closed.resolve();
       this.#forward((other) => {
         if (wasClean) other.close(code, reason);
         else other.fail();
@@ -239,10 +253,15 @@ export class WebSocketPeer {
     });
   }
 
-  /** How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed. */
+  /**
+   * How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed; its
+   * `bufferedAmount` is 0 in Deno then.
+   */
   get heldBytes(): number {
-    if (this.socket.readyState === WebSocket.CLOSED) return 0;
-    return this.#queuedBytes + this.socket.bufferedAmount;
+    const { readyState, bufferedAmount } = this.socket;
+    if (readyState === WebSocket.CLOSED) return 0;
+    if (readyState === WebSocket.CLOSING) return this.#bytesAtClose;
+    return this.#queuedBytes + bufferedAmount;
   }
 
   /** Forwards everything that this peer receives, and has received, to another peer. */
@@ -268,7 +287,7 @@ export class WebSocketPeer {
 
   /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
   close(code: number, reason: string): void {
-    this.#whenOpen(() => {
+    this.#close(() => {
       if (code === 1005) this.socket.close(); // there is no reason without a code (RFC 6455 §5.5.1)
       else this.socket.close(allowedCode(code), reason);
     });
@@ -284,7 +303,15 @@ export class WebSocketPeer {
    */
   fail(): void {
     if (this.#role === "upstream") return this.close(1006, "");
-    this.#whenOpen(() => this.socket.close(undefined, "!"));
+    this.#close(() => this.socket.close(undefined, "!"));
+  }
+
+  #close(action: () => void): void {
+    this.closing.resolve();
+    this.#whenOpen(() => {
+      this.#bytesAtClose = this.heldBytes;
+      action();
+    });
   }
 
   #closeBoth(): void {

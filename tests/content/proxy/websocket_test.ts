@@ -12,6 +12,7 @@ import {
   HeldBytes,
   WebSocketPeer,
 } from "../../../src/content/proxy/websocket.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** The code and the reason of a close event. */
 type Close = [code: number, reason: string];
@@ -64,7 +65,10 @@ function echo(socket: WebSocket): void {
 }
 
 /** An upstream that accepts a WebSocket, sends the bytes, and waits for the peer. */
-function rawWebSocketUpstream(bytes: string): Upstream {
+function rawWebSocketUpstream(
+  bytes: string,
+  onReceived = () => Promise.resolve(),
+): Upstream {
   return scriptedUpstream(async (connection) => {
     const [, key] =
       /^sec-websocket-key: (.*)\r$/im.exec(await connection.readHead() ?? "") ??
@@ -78,7 +82,9 @@ function rawWebSocketUpstream(bytes: string): Upstream {
       `HTTP/1.1 101 Ok\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
     );
     await connection.write(bytes);
-    if (bytes !== "") await connection.read();
+    if (bytes === "") return;
+    await connection.read();
+    await onReceived();
   });
 }
 
@@ -422,6 +428,54 @@ Deno.test("a WebSocket that the upstream drops as soon as it has accepted it doe
   assertEquals(failures, Array(20).fill(undefined));
 });
 
+Deno.test("a WebSocket whose client ignores its close is no transfer after 5 s", async () => {
+  const clock = new FakeClock();
+  await using upstream = webSocketUpstream((socket) => {
+    socket.onopen = () => socket.close(1000, "bye");
+  });
+  await using gateway = serveProxy(upstream, { clock, maxTransfers: 2 }); // one client has half of them
+  const clients = [];
+  for (const [ms, status] of [[0, 101], [4_999, 429], [1, 101]]) {
+    await clock.tick(ms!);
+    const client = await connectRaw(gateway.port);
+    clients.push(client);
+    await client.write(HANDSHAKE);
+    assertEquals(
+      (await client.readHead())?.slice(0, 13),
+      `HTTP/1.1 ${status} `,
+    );
+    if (status === 101) {
+      assertEquals(await client.read(), "\x88\x05\x03\xe8bye");
+    }
+  }
+  for (const client of clients) client.close();
+  await gateway.proxy.drain();
+});
+
+Deno.test("a WebSocket whose upstream ignores its close is no transfer after 5 s", async () => {
+  const clock = new FakeClock();
+  const received = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  await using upstream = rawWebSocketUpstream("\x81\x02hi", async () => {
+    received.resolve();
+    await end.promise;
+  });
+  await using gateway = serveProxy(upstream, { clock });
+  const client = await connectRaw(gateway.port);
+  await client.write(HANDSHAKE);
+  await client.readHead();
+  assertEquals(await client.read(), "\x81\x02hi");
+  client.close();
+  await received.promise;
+  let isDrained = false;
+  const drained = gateway.proxy.drain().then(() => isDrained = true);
+  await clock.tick(4_999);
+  assertEquals(isDrained, false);
+  await clock.tick(1);
+  await drained;
+  end.resolve();
+});
+
 Deno.test("with rejectWebsockets, a handshake is 501, and the upstream is not asked", async () => {
   let requests = 0;
   await using upstream = serveUpstream(() => {
@@ -453,8 +507,10 @@ class FakeSocket extends EventTarget {
     this.calls.push(data);
   }
 
+  /** As Deno's, it says no more how much is waiting to be sent. */
   close(...closeArguments: unknown[]): void {
     this.readyState = WebSocket.CLOSING;
+    this.bufferedAmount = 0;
     this.calls.push(closeArguments);
   }
 }
@@ -517,6 +573,8 @@ Deno.test("WebSocketPeer counts what it queues before it is open", () => {
   assertEquals(to.calls.length, 18);
 });
 
+type FakeBridge = ReturnType<typeof setUp>;
+
 /** Opens a bridge and lets the client receive a message while this many bytes are waiting to be sent to it. */
 function setUpSlow(allHeldBytes: HeldBytes, bufferedAmount: number) {
   const bridge = setUp(allHeldBytes);
@@ -547,11 +605,10 @@ Deno.test("WebSocketPeer closes both peers instead of having more than 64 MiB wa
 Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has sent them", () => {
   for (
     const [change, calls] of [
-      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSED, ["x"]],
-      [(socket: FakeSocket) => socket.bufferedAmount = 0, ["x"]],
-      [(socket: FakeSocket) => socket.readyState = WebSocket.CLOSING, [
-        TOO_SLOW,
-      ]],
+      [(bridge: FakeBridge) => bridge.to.readyState = WebSocket.CLOSED, ["x"]],
+      [(bridge: FakeBridge) => bridge.to.bufferedAmount = 0, ["x"]],
+      [(bridge: FakeBridge) => bridge.toPeer.close(1000, ""), [TOO_SLOW]],
+      [(bridge: FakeBridge) => bridge.toPeer.fail(), [TOO_SLOW]],
     ] as const
   ) {
     const allHeldBytes = new HeldBytes();
@@ -559,7 +616,7 @@ Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has se
       { length: 4 },
       () => setUpSlow(allHeldBytes, QUARTER),
     );
-    if (first !== undefined) change(first.to);
+    if (first !== undefined) change(first);
     assertEquals(setUpSlow(allHeldBytes, QUARTER).to.calls, [...calls]);
   }
 });

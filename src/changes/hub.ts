@@ -34,7 +34,12 @@ export interface Position {
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 
-/** An open stream. It has no queue: events that its client has not read yet are read from the log when it does. */
+/**
+ * An open stream. It has no queue: events that its client has not read yet are read from the log when it does. What was
+ * sent and not read is in the memory of the server and of the system, which nothing frees before the client reads it or
+ * leaves. So a stream that is due to end, but whose client does not read, counts until then: otherwise a client could
+ * have any number of them.
+ */
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
@@ -44,7 +49,10 @@ interface Subscriber {
   skipsOutdated: boolean;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
-  readonly endsAt: number;
+  /** Until when its client has to read what was sent last. */
+  readBy: number;
+  /** When it ends. If its client does not read then, it ends when the client reads on. */
+  endsAt: number;
   readonly controller: Controller;
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
@@ -56,6 +64,8 @@ const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 /** The longest silence of a stream; its heartbeat comes up to a fifth earlier. Middleboxes drop it after 30 to 60 s. */
 const STREAM_HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
+/** How long a client may take to read what was sent last. Its cursor says where it goes on if it reconnects. */
+const MAX_UNREAD_MS = 60_000;
 /** The maximum size of a chunk while a stream catches up. */
 const CHUNK_BYTES = 64 << 10;
 /** Random for each stream, so that clients do not reconnect all at once after a restart. */
@@ -149,6 +159,7 @@ export class Hub {
       cursor: cursor ?? 0,
       skipsOutdated,
       heartbeatAt: this.#nextHeartbeat(),
+      readBy: clock.monotonic() + MAX_UNREAD_MS,
       endsAt: clock.monotonic() + age,
       controller,
       onRemove: undefined,
@@ -177,6 +188,9 @@ export class Hub {
   /** Sends what a client that reads has missed, or remembers that it waits for the next event. */
   async #pull(subscriber: Subscriber): Promise<void> {
     const tail = this.#tail;
+    const now = this.#options.clock.monotonic();
+    if (now >= subscriber.endsAt) return this.#end(subscriber);
+    subscriber.readBy = now + MAX_UNREAD_MS;
     if (subscriber.skipsOutdated && subscriber.cursor < tail.head) {
       const newest = tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
       if (newest.length > 0) return this.#replay(subscriber, newest);
@@ -232,6 +246,7 @@ export class Hub {
   ): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
     subscriber.heartbeatAt = this.#nextHeartbeat();
+    subscriber.readBy = this.#options.clock.monotonic() + MAX_UNREAD_MS;
     subscriber.controller.enqueue(chunk);
   }
 
@@ -240,11 +255,19 @@ export class Hub {
     const now = this.#options.clock.monotonic();
     const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
     for (const subscriber of this.#subscribers) {
-      if (now >= subscriber.endsAt) this.#end(subscriber);
-      else if (
-        now >= subscriber.heartbeatAt && this.#waiting.delete(subscriber)
-      ) this.#send(subscriber, [], heartbeat);
+      if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
+      else if (now >= subscriber.endsAt) this.#end(subscriber);
+      else if (now >= subscriber.heartbeatAt) {
+        this.#waiting.delete(subscriber);
+        this.#send(subscriber, [], heartbeat);
+      }
     }
+  }
+
+  #checkStalled(subscriber: Subscriber, now: number): void {
+    if (now < subscriber.readBy || now >= subscriber.endsAt) return;
+    subscriber.endsAt = now;
+    this.#metrics.count("rep.streams.stalled", 1);
   }
 
   /** With jitter, so that the streams that received an event together are not all due together. */

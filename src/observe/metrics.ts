@@ -25,6 +25,10 @@ export const INSTRUMENTS = {
   },
   "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
+  "rep.streams.stalled": {
+    type: "counter",
+    help: "Streams that ended because their clients did not read",
+  },
   "rep.streams.rejected": {
     type: "counter",
     help: "Streams that were told to reconnect later",

@@ -1,8 +1,9 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { heartbeatFrame, openingFrame } from "../../src/changes/hub.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { setUp } from "../_gateway.ts";
+import { setUp, type TestGateway } from "../_gateway.ts";
 import { readSse } from "../_sse.ts";
+import { connectRaw } from "../content/proxy/_servers.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();
@@ -52,6 +53,91 @@ Deno.test("Hub sends every event to a stream of a page that has caught up, also 
     "6",
   ]);
   await stream.close();
+});
+
+/** Returns a metric without labels. */
+async function metric({ gateway }: TestGateway, name: string): Promise<number> {
+  const request = new Request("http://health.test/metrics");
+  const text = await (await gateway.fetchHealth(request)).text();
+  return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+}
+
+/** Opens a stream of which a test reads one chunk at a time. */
+async function openUnread(
+  gate: TestGateway,
+): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  const { body } = await gate.ask("/rep/changes");
+  const reader = body!.getReader();
+  await reader.read();
+  return reader;
+}
+
+Deno.test("Hub ends a stream whose client does not read for a minute, and only that", async () => {
+  const clock = new FakeClock();
+  await using gate = await setUp({ REP_PUBLIC_A: "0" }, { clock });
+  const stalled = await openUnread(gate);
+  const slow = await openUnread(gate);
+  const idle = await gate.listen();
+  await idle.pull();
+  const taken = idle.take(4); // waits for the fourth event
+  for (let i = 1; i <= 3; i++) {
+    await gate.set({ REP_PUBLIC_A: "x".repeat(50_000) + i }); // each is a chunk
+  }
+  await clock.tick(55_000);
+  assertEquals((await slow.read()).done, false);
+  await clock.tick(55_000);
+  assertEquals((await slow.read()).done, false);
+  assertEquals(await stalled.read(), { value: undefined, done: true });
+  assertEquals(await metric(gate, "rep_streams_stalled_total"), 1);
+  await gate.set({ REP_PUBLIC_A: "4" });
+  assertEquals((await taken).at(-1)?.data.value, "4");
+  await slow.cancel();
+  await idle.close();
+});
+
+Deno.test("a stream whose client does not read counts until it reads on or leaves", async () => {
+  for (const end of ["read", "cancel"] as const) {
+    const clock = new FakeClock();
+    const limits = { maxStreamsPerClient: 1, maxStreamAgeMs: 120_000 };
+    await using gate = await setUp({}, { clock, ...limits });
+    const stalled = await openUnread(gate);
+    await clock.tick(300_000);
+    const rejected = await (await gate.ask("/rep/changes")).text();
+    assertMatch(rejected, /too many open streams of this client/);
+    await stalled[end]();
+    await (await openUnread(gate)).cancel();
+    assertEquals(await metric(gate, "rep_streams_opened_total"), 2);
+    assertEquals(await metric(gate, "rep_streams_stalled_total"), 1);
+  }
+});
+
+Deno.test("a connection that does not read gets no more events after a minute", async () => {
+  const clock = new FakeClock();
+  const values = Array.from(
+    { length: 240 },
+    (_, index) => [`REP_PUBLIC_${index}`, "x".repeat(60_000)],
+  );
+  await using gate = await setUp(Object.fromEntries(values), { clock });
+  await using server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    (request, info) => gate.gateway.fetch(request, info),
+  );
+  using client = await connectRaw(server.addr.port);
+  const all = "Last-Event-ID: unknown";
+  await client.write(
+    `GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${all}\r\n\r\n`,
+  );
+  while (await metric(gate, "rep_streams_stalled_total") === 0) {
+    await clock.tick(10_000);
+  }
+  assertEquals(await metric(gate, "rep_streams_open"), 1); // the server holds it
+  let end = "";
+  while (!end.endsWith("\r\n0\r\n\r\n")) {
+    end = (end + await client.read()).slice(-1_000);
+  }
+  assertEquals(await metric(gate, "rep_streams_open"), 0);
+  const sent = await metric(gate, "rep_events_replayed_total");
+  assertEquals(sent > 0 && sent < 240, true, `${sent} events`);
 });
 
 Deno.test("openingFrame() and heartbeatFrame() dispatch no event", async () => {

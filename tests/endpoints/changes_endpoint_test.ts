@@ -602,6 +602,7 @@ async function openFrom(
     readers.push(reader);
   }
   return {
+    readers,
     comments: readers.map((reader) => /^: (.*)$/m.exec(reader.text())?.[1]),
     close: async () =>
       void await Promise.all(readers.map((reader) => reader.close())),
@@ -645,8 +646,10 @@ Deno.test("a stream that ends by its age makes room for another one of the same 
   const clock = new FakeClock(T);
   const limits = { maxStreamsPerClient: 1, maxStreamAgeMs: 60_000 };
   await using gate = await setUp({}, { clock, ...limits });
-  await openFrom(gate, ["192.0.2.1"]);
+  const { readers: [first] } = await openFrom(gate, ["192.0.2.1"]);
+  const end = first?.next();
   await clock.tick(60_000);
+  assertEquals(await end, undefined);
   const { comments, close } = await openFrom(gate, ["192.0.2.1", "192.0.2.1"]);
   assertEquals(comments, [CONNECTED, TOO_MANY_OF_CLIENT]);
   await close();

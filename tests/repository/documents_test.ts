@@ -1,10 +1,17 @@
 /** Compares the pages, and the files that they quote, with the code. `operations_test.ts` does so for operators' pages. */
-import { assertEquals } from "@std/assert";
-import { MAX_PUBLIC_BYTES } from "../../src/config/variables/snapshot.ts";
+import { assertEquals, assertMatch } from "@std/assert";
+import { MAX_HISTORY } from "../../src/config/stored/stored_variables.ts";
+import {
+  MAX_NAME_BYTES,
+  MAX_PUBLIC_BYTES,
+} from "../../src/config/variables/snapshot.ts";
 import { NUMBER_OPTIONS } from "../../src/options.ts";
+import { MAX_CHECKS } from "../../src/store/kv.ts";
+import { POSTGRES_MAX_CHECKS } from "../../src/store/postgres/postgres.ts";
 import { readFigures } from "../../tools/figures.ts";
 import { withOptionTable } from "../../tools/option_table.ts";
 import { PAGES, withResults } from "../../tools/performance.ts";
+import { countUserPages } from "../../tools/words.ts";
 import { readResults } from "../../bench/_results.ts";
 import { runCommand } from "../_command.ts";
 import { rowsAfter } from "../_markdown.ts";
@@ -87,18 +94,58 @@ Deno.test("every page states the figures of their sources", async () => {
 
 /** What pages say of limits, and what the code has. */
 const LIMITS: readonly (readonly [string, RegExp, number])[] = [
-  ["docs/variables.md", /may have up to ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
   [
     "README.md",
-    /accepts\s+([\d,]+)\s+of\s+them\s+by\s+default/,
+    /accepts ([\d,]+) of them by default/,
     NUMBER_OPTIONS.maxStreams.default,
   ],
+  ["docs/migrating.md", /PUBLIC value of more than ([\d,]+)/, MAX_PUBLIC_BYTES],
+  [
+    "docs/scale.md",
+    /default of `--max-streams` is ([\d,]+)/,
+    NUMBER_OPTIONS.maxStreams.default,
+  ],
+  ["docs/scale.md", /up to ([\d,]+) in a SQLite file,/, MAX_CHECKS],
+  [
+    "docs/scale.md",
+    /up to ([\d,]+) [^.]* Deploy and on PostgreSQL/,
+    POSTGRES_MAX_CHECKS,
+  ],
+  ["docs/variables.md", /may have up to ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
+  ["docs/variables.md", /values longer than ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
+  ["docs/variables.md", /are longer than ([\d,]+) bytes/, MAX_NAME_BYTES],
+  ["docs/variables.md", /([\d,]+) are kept/, MAX_HISTORY],
 ];
 
-Deno.test("docs/variables.md and README.md state the limits that the code has", async () => {
+Deno.test("the pages state the limits that the code has", async () => {
   for (const [page, statement, limit] of LIMITS) {
-    const [, stated] = statement.exec(await Deno.readTextFile(page)) ?? [];
-    assertEquals(stated, limit.toLocaleString("en"), page);
+    const text = (await Deno.readTextFile(page)).replaceAll(/\s+/g, " ");
+    const [, stated] = statement.exec(text) ?? [];
+    assertEquals(stated, limit.toLocaleString("en"), `${page} ${statement}`);
+  }
+});
+
+/** A command line of the gateway: Deno's flags, then the first argument. */
+const COMMAND_LINE = /deno run (.*)jsr:@rep\/gateway(?:@[\d.]+)? (.+)/g;
+
+Deno.test("every command of a page that needs Deno KV has --unstable-kv", async () => {
+  const texts = await Promise.all(
+    [...(await countUserPages()).keys()].map((page) => Deno.readTextFile(page)),
+  );
+  const missing: string[] = [];
+  for (
+    const [line, flags = "", args = ""] of texts.join().matchAll(COMMAND_LINE)
+  ) {
+    const needsNone = /^(validate|typegen|lint|inject)\b|postgres:/.test(args);
+    if (!needsNone && !flags.includes("--unstable-kv")) missing.push(line);
+  }
+  assertEquals(missing, []);
+});
+
+Deno.test("the pages that compare with REP's Go gateway name the same version of it", async () => {
+  const version = /0\.1\.2[ ,(]+commit `be15194`/;
+  for (const page of ["docs/conformance.md", "docs/migrating.md"]) {
+    assertMatch(await Deno.readTextFile(page), version, page);
   }
 });
 

@@ -66,7 +66,6 @@ export class Shutdown {
     ]);
     this.#logCutOff(content?.countRequests().all ?? 0);
     content?.close(); // ends the WebSockets that are left, so that the ports are closed
-    await changes?.hub.close(0);
     this.#options.background.abort();
     const leaving = Promise.all([
       this.#options.configuration.close(),

@@ -6,8 +6,8 @@ import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { delegate } from "../_store.ts";
-import { appendUpdates, createEventLog } from "../_event_log.ts";
+import { countedStore, delegate } from "../_store.ts";
+import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
 import { readSse } from "../_sse.ts";
 
 /** A store that answers reads only after `answer()`. */
@@ -126,6 +126,62 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
     await reader.cancel();
   }
   await hub.close(0);
+});
+
+/** Appends an event of A and more of B than a tail caches at its start, and returns a tail that has read them. */
+async function tailWithOldEvents(store: Store, read: Store): Promise<Tail> {
+  const clock = new FakeClock(1);
+  const later = range(1, 600).map((value) => ({
+    name: "B",
+    value: `${value}`,
+  }));
+  const all = [{ name: "A", value: "leaked" }, ...later];
+  await appendUpdates(createEventLog(store, clock), all);
+  const tail = new Tail(createEventLog(read, clock));
+  await tail.readNew();
+  return tail;
+}
+
+Deno.test("Tail.readFromStore() reads again if a value leaves the PUBLIC tier while the store answers", async () => {
+  const store = memoryStore();
+  const answers: Promise<void>[] = [];
+  const slow: Store = {
+    ...delegate(store),
+    async list(...args) {
+      const answer = answers.pop();
+      const entries = await store.list<never>(...args);
+      await answer;
+      return entries;
+    },
+  };
+  const tail = await tailWithOldEvents(store, slow);
+  const answer = Promise.withResolvers<void>();
+  answers.push(answer.promise);
+  const reading = tail.readFromStore(0, Infinity);
+  await new TestPublisher(store, new FakeClock(1)).publish({
+    public: new Map([["B", "600"]]),
+    sensitive: new Map([["A", "secret"]]),
+    server: new Set(),
+  });
+  await tail.readNew();
+  answer.resolve();
+  const frames = await reading;
+  const texts = frames.map(({ bytes }) => new TextDecoder().decode(bytes));
+  assertEquals(texts.length, 100);
+  assertEquals(texts.filter((text) => text.includes("leaked")), []);
+});
+
+Deno.test("Tail.readFromStore() reads the store once for all streams at the same place", async () => {
+  const store = memoryStore();
+  const counted = countedStore(store);
+  const tail = await tailWithOldEvents(store, counted);
+  counted.reset();
+  const [first, second] = await Promise.all([
+    tail.readFromStore(0, Infinity),
+    tail.readFromStore(0, Infinity),
+  ]);
+  assertEquals(counted.counts.list, 1);
+  assertEquals(first, second);
 });
 
 Deno.test("eventFrame() writes the lines event, data and id of an update, in this order", () => {

@@ -24,14 +24,17 @@ const PAGE = "<!doctype html><title>root</title>";
 const SCRIPT = "console.log('hello');";
 const LARGE = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
 
-/** A served directory that is removed after the test. */
+/** A served directory that is removed after the test. Next to it are a directory `outside` and a file `secret.txt`. */
 interface Site extends AsyncDisposable {
-  /** The served directory. Next to it are a directory `outside` and a file `secret.txt`. */
-  directory: string;
   /** The time of the cache, which does not advance by itself. */
   clock: FakeClock;
+  /** A path in the served directory, or its own. */
+  at(name?: string): string;
   /** Responds from the cache, after making sure that it does so a second time, and without a cache. */
-  respond(request: Request): Promise<Response>;
+  respond(path: string, headers?: HeadersInit): Promise<Response>;
+  /** What becomes of a request, in the same way. */
+  get(path: string, headers?: HeadersInit): Promise<Outcome>;
+  head(path: string, headers?: HeadersInit): Promise<Outcome>;
 }
 
 async function serve(
@@ -54,18 +57,19 @@ async function serve(
     immutable,
     cacheBytes: 0,
   });
+  async function respond(request: Request): Promise<Response> {
+    const expected = await outcome(respondWith(cached, request));
+    for (const content of [cached, uncached]) {
+      assertEquals(await outcome(respondWith(content, request)), expected);
+    }
+    return await respondWith(cached, request);
+  }
   return {
-    directory,
     clock,
-    async respond(request) {
-      const [first, second, other] = [cached, cached, uncached].map(
-        (content) => () => outcome(respondWith(content, request)),
-      );
-      const expected = await first!();
-      assertEquals(await second!(), expected);
-      assertEquals(await other!(), expected);
-      return await respondWith(cached, request);
-    },
+    at: (name = "") => join(directory, name),
+    respond: (path, headers) => respond(get(path, headers)),
+    get: (path, headers) => outcome(respond(get(path, headers))),
+    head: (path, headers) => outcome(respond(head(path, headers))),
     [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
   };
 }
@@ -106,10 +110,6 @@ async function outcome(
   }
 }
 
-async function status(responding: Promise<Response>): Promise<number> {
-  return (await outcome(responding)).status;
-}
-
 const NOT_FOUND: Outcome = {
   status: 404,
   headers: {},
@@ -141,7 +141,7 @@ async function scriptHeaders(content: string): Promise<Record<string, string>> {
 
 Deno.test("StaticContent responds to GET with the file", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  assertEquals(await outcome(site.respond(get("/app.js"))), {
+  assertEquals(await site.get("/app.js"), {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
     body: SCRIPT,
@@ -174,13 +174,13 @@ Deno.test("StaticContent responds to HEAD as to GET, without the body", async ()
         "if-modified-since": LAST_MODIFIED,
       }]
     ) {
-      const complete = await outcome(site.respond(get(path, headers)));
+      const complete = await site.get(path, headers);
       const withoutBody = {
         ...complete,
         body: complete.status < 400 ? "" : complete.body,
       };
       assertEquals(
-        await outcome(site.respond(head(path, headers))),
+        await site.head(path, headers),
         withoutBody,
       );
     }
@@ -209,7 +209,7 @@ Deno.test("StaticContent derives the content type from the name", async () => {
     Object.fromEntries(TYPES.map(([name]) => [name, "content"])),
   );
   for (const [name, type] of TYPES) {
-    const { status, headers } = await outcome(site.respond(get(`/${name}`)));
+    const { status, headers } = await site.get(`/${name}`);
     assertEquals({ name, status, type: headers["content-type"] }, {
       name,
       status: 200,
@@ -257,7 +257,7 @@ const FOUND: [path: string, body: string][] = [
 Deno.test("StaticContent finds files, indexes and, for routes of the app, the root's index", async () => {
   await using site = await serve(APP);
   for (const [path, body] of FOUND) {
-    const found = await outcome(site.respond(get(path)));
+    const found = await site.get(path);
     assertEquals({ path, status: found.status, body: found.body }, {
       path,
       status: 200,
@@ -289,7 +289,7 @@ const NOT_SERVED = [
 Deno.test("StaticContent responds with 404 for missing files and for files that must not be served", async () => {
   await using site = await serve(APP);
   for (const path of NOT_SERVED) {
-    assertEquals({ path, ...await outcome(site.respond(get(path))) }, {
+    assertEquals({ path, ...await site.get(path) }, {
       path,
       ...NOT_FOUND,
     });
@@ -299,10 +299,8 @@ Deno.test("StaticContent responds with 404 for missing files and for files that 
 Deno.test("StaticContent responds with 400 for a path that cannot be decoded", async () => {
   await using site = await serve(APP);
   for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
-    assertEquals({ path, status: await status(site.respond(get(path))) }, {
-      path,
-      status: 400,
-    });
+    const { status } = await site.get(path);
+    assertEquals({ path, status }, { path, status: 400 });
   }
 });
 
@@ -312,7 +310,7 @@ Deno.test("StaticContent responds with 404 at the root if there is no index", as
     "index.html/app.js": SCRIPT,
   });
   for (const path of ["/", "/users", "/index.html/"]) {
-    assertEquals({ path, ...await outcome(site.respond(get(path))) }, {
+    assertEquals({ path, ...await site.get(path) }, {
       path,
       ...NOT_FOUND,
     });
@@ -330,9 +328,8 @@ const REDIRECTS: [path: string, target: string][] = [
 Deno.test("StaticContent redirects a directory's path to the one with a slash, on the same host", async () => {
   await using site = await serve(APP);
   for (const [path, target] of REDIRECTS) {
-    const request = get(path);
-    const { status, headers } = await outcome(site.respond(request));
-    const url = new URL(headers.location ?? "", request.url).href;
+    const { status, headers } = await site.get(path);
+    const url = new URL(headers.location ?? "", HOST + path).href;
     assertEquals({ path, status, url }, {
       path,
       status: 308,
@@ -343,7 +340,7 @@ Deno.test("StaticContent redirects a directory's path to the one with a slash, o
 
 Deno.test("StaticContent redirects to a relative location, so that a proxy may strip a prefix", async () => {
   await using site = await serve(APP);
-  assertEquals(await outcome(site.respond(get("/docs/v1.0?q=1"))), {
+  assertEquals(await site.get("/docs/v1.0?q=1"), {
     status: 308,
     headers: { "cache-control": "no-cache", "location": "./v1.0/?q=1" },
     body: "",
@@ -372,8 +369,8 @@ for (const headers of PAGE_REQUESTS) {
       headers: await pageHeaders(PAGE),
       body: PAGE,
     };
-    assertEquals(await outcome(site.respond(get("/", headers))), complete);
-    assertEquals(await outcome(site.respond(get("/users", headers))), complete);
+    assertEquals(await site.get("/", headers), complete);
+    assertEquals(await site.get("/users", headers), complete);
   });
 }
 
@@ -405,7 +402,7 @@ for (const [globs, expected] of IMMUTABLE_FILES) {
     await using site = await serve(files, globs);
     const found: string[] = [];
     for (const name of names) {
-      const { headers } = await outcome(site.respond(get(`/${name}`)));
+      const { headers } = await site.get(`/${name}`);
       const caching = headers["cache-control"];
       if (caching === IMMUTABLE) found.push(name);
       else assertEquals(caching, "no-cache");
@@ -434,13 +431,14 @@ Deno.test("StaticContent evaluates conditional requests for small and large file
     "empty.bin": "",
   });
   for (const path of ["/small.bin", "/large.bin", "/empty.bin"]) {
-    const { headers: { etag = "" } } = await outcome(site.respond(head(path)));
+    const { headers: { etag = "" } } = await site.head(path);
     for (const [headers, expected] of CONDITIONS) {
       const sent = headers(etag);
+      const { status } = await site.get(path, sent);
       assertEquals({
         path,
         sent,
-        status: await status(site.respond(get(path, sent))),
+        status,
       }, {
         path,
         sent,
@@ -455,9 +453,7 @@ Deno.test("StaticContent sends the headers for caches with a 304", async () => {
   await using site = await serve(files, ["assets/*"]);
   const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
   assertEquals(
-    await outcome(
-      site.respond(get("/assets/app.js", { "if-none-match": etag ?? "" })),
-    ),
+    await site.get("/assets/app.js", { "if-none-match": etag ?? "" }),
     {
       status: 304,
       headers: {
@@ -475,7 +471,7 @@ Deno.test("StaticContent sends the headers for caches with a 304", async () => {
 Deno.test("StaticContent never sends a Last-Modified date in the future", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   const clock = new FakeClock(MODIFIED.getTime() - 60_000);
-  const files = await openContent({ directory: site.directory, clock });
+  const files = await openContent({ directory: site.at(), clock });
   const { headers } = await outcome(respondWith(files, get("/app.js")));
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
@@ -502,7 +498,7 @@ const RANGES: [
 for (const [headers, expected, range, body] of RANGES) {
   Deno.test(`StaticContent responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
     await using site = await serve({ "a.txt": "0123456789" });
-    const actual = await outcome(site.respond(get("/a.txt", headers)));
+    const actual = await site.get("/a.txt", headers);
     const { "content-range": contentRange, "content-length": length } =
       actual.headers;
     assertEquals({
@@ -523,7 +519,7 @@ Deno.test("StaticContent responds with 416 and the size to a range outside the f
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
     assertEquals(
-      await outcome(site.respond(get(`${path}`, { range: "bytes=2000000-" }))),
+      await site.get(`${path}`, { range: "bytes=2000000-" }),
       {
         status: 416,
         headers: { "content-range": `bytes */${size}` },
@@ -536,9 +532,7 @@ Deno.test("StaticContent responds with 416 and the size to a range outside the f
 
 Deno.test("StaticContent ignores the range of a HEAD request", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const actual = await outcome(
-    site.respond(head("/app.js", { range: "bytes=0-1" })),
-  );
+  const actual = await site.head("/app.js", { range: "bytes=0-1" });
   assertEquals(actual, {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
@@ -576,11 +570,8 @@ for (const [suffixes, accepted, coding, body] of COMPRESSED) {
     const etag = coding
       ? `${(await eTag(body)).slice(0, -1)}-${coding}"`
       : await eTag(body);
-    const request = get(
-      "/app.js",
-      accepted === undefined ? {} : { "accept-encoding": accepted },
-    );
-    assertEquals(await outcome(site.respond(request)), {
+    const sent = accepted === undefined ? {} : { "accept-encoding": accepted };
+    assertEquals(await site.get("/app.js", sent), {
       status: 200,
       headers: {
         ...headers,
@@ -595,7 +586,7 @@ for (const [suffixes, accepted, coding, body] of COMPRESSED) {
 Deno.test("StaticContent sends no compressed variant without the file itself", async () => {
   await using site = await serve({ "app.js.br": "BR" });
   assertEquals(
-    await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))),
+    await site.get("/app.js", { "accept-encoding": "br" }),
     NOT_FOUND,
   );
 });
@@ -632,9 +623,9 @@ for (const [link, to, path, body] of LINKS) {
       "app.js": SCRIPT,
       "docs/index.html": "docs",
     });
-    await Deno.symlink(to, join(site.directory, link));
+    await Deno.symlink(to, site.at(link));
     site.clock.pass(1_000);
-    const found = await outcome(site.respond(get(path)));
+    const found = await site.get(path);
     assertEquals(
       [found.status, found.body],
       body ? [200, body] : [404, NOT_FOUND.body],
@@ -644,11 +635,9 @@ for (const [link, to, path, body] of LINKS) {
 
 Deno.test("StaticContent sends no compressed variant from outside the directory", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  await Deno.symlink("../secret.txt", join(site.directory, "app.js.br"));
+  await Deno.symlink("../secret.txt", site.at("app.js.br"));
   site.clock.pass(1_000);
-  const actual = await outcome(
-    site.respond(get("/app.js", { "accept-encoding": "br" })),
-  );
+  const actual = await site.get("/app.js", { "accept-encoding": "br" });
   assertEquals(actual, {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
@@ -661,19 +650,19 @@ Deno.test("StaticContent serves a mounted ConfigMap, and its new version after a
     "..1/index.html": "one",
     "..2/index.html": "two",
   });
-  await Deno.symlink("..1", join(site.directory, "..data"));
-  await Deno.symlink("..data/index.html", join(site.directory, "index.html"));
+  await Deno.symlink("..1", site.at("..data"));
+  await Deno.symlink("..data/index.html", site.at("index.html"));
   site.clock.pass(1_000);
-  assertEquals((await outcome(site.respond(get("/")))).body, "one");
-  await Deno.symlink("..2", join(site.directory, "..data_tmp"));
+  assertEquals((await site.get("/")).body, "one");
+  await Deno.symlink("..2", site.at("..data_tmp"));
   await Deno.rename(
-    join(site.directory, "..data_tmp"),
-    join(site.directory, "..data"),
+    site.at("..data_tmp"),
+    site.at("..data"),
   );
   site.clock.pass(1_000);
-  assertEquals((await outcome(site.respond(get("/")))).body, "two");
+  assertEquals((await site.get("/")).body, "two");
   assertEquals(
-    await outcome(site.respond(get("/..data%2findex.html"))),
+    await site.get("/..data%2findex.html"),
     NOT_FOUND,
   );
 });
@@ -684,13 +673,13 @@ Deno.test("StaticContent finds every file while a ConfigMap is swapped", async (
     "..0/app.js": SCRIPT,
     "..0/app.js.br": "BR",
   });
-  const path = (name: string) => join(site.directory, name);
+  const path = (name: string) => site.at(name);
   await Deno.symlink("..0", path("..data"));
   for (const name of ["index.html", "app.js", "app.js.br"]) {
     await Deno.symlink(`..data/${name}`, path(name));
   }
   const files = await openContent({
-    directory: site.directory,
+    directory: site.at(),
     clock: site.clock,
   });
   for (const name of ["/", "/app.js"]) { // known before, as they are once somebody has asked for them
@@ -725,21 +714,21 @@ Deno.test({
   async fn() {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
     for (const name of ["pipe.js", "pipe", "app.js.br", "docs/index.html"]) {
-      await Deno.mkdir(dirname(join(site.directory, name)), {
+      await Deno.mkdir(dirname(site.at(name)), {
         recursive: true,
       });
-      await new Deno.Command("mkfifo", { args: [join(site.directory, name)] })
+      await new Deno.Command("mkfifo", { args: [site.at(name)] })
         .output();
     }
     site.clock.pass(1_000);
-    assertEquals(await outcome(site.respond(get("/pipe.js"))), NOT_FOUND);
-    assertEquals(await outcome(site.respond(get("/pipe"))), NOT_FOUND);
+    assertEquals(await site.get("/pipe.js"), NOT_FOUND);
+    assertEquals(await site.get("/pipe"), NOT_FOUND);
     assertEquals(
-      (await outcome(site.respond(get("/app.js", { "accept-encoding": "br" }))))
+      (await site.get("/app.js", { "accept-encoding": "br" }))
         .body,
       SCRIPT,
     );
-    assertEquals((await outcome(site.respond(get("/docs/")))).body, PAGE);
+    assertEquals((await site.get("/docs/")).body, PAGE);
   },
 });
 
@@ -749,27 +738,27 @@ async function bytes(responding: Promise<Response>): Promise<Uint8Array> {
 
 Deno.test("StaticContent sends a large file and its ranges byte for byte", async () => {
   await using site = await serve({ "large.bin": LARGE, "large.html": LARGE });
-  assertEquals(await bytes(site.respond(get("/large.bin"))), LARGE);
-  assertEquals(await bytes(site.respond(get("/large.html"))), LARGE);
+  assertEquals(await bytes(site.respond("/large.bin")), LARGE);
+  assertEquals(await bytes(site.respond("/large.html")), LARGE);
   const range = await bytes(
-    site.respond(get("/large.bin", { range: "bytes=100000-499999" })),
+    site.respond("/large.bin", { range: "bytes=100000-499999" }),
   );
   assertEquals(range, LARGE.slice(100_000, 500_000));
   assertEquals(
-    await bytes(site.respond(get("/large.bin", { range: "bytes=-1" }))),
+    await bytes(site.respond("/large.bin", { range: "bytes=-1" })),
     LARGE.slice(-1),
   );
 });
 
 Deno.test("StaticContent closes a file whose body is cancelled", async () => {
   await using site = await serve({ "large.bin": LARGE });
-  const unread = await site.respond(get("/large.bin"));
+  const unread = await site.respond("/large.bin");
   await unread.body?.cancel();
-  const begun = (await site.respond(get("/large.bin", { range: "bytes=5-" })))
+  const begun = (await site.respond("/large.bin", { range: "bytes=5-" }))
     .body!.getReader();
   assertEquals((await begun.read()).value?.at(0), 5);
   await begun.cancel();
-  const reading = (await site.respond(get("/large.bin"))).body!.getReader();
+  const reading = (await site.respond("/large.bin")).body!.getReader();
   const chunk = reading.read();
   await reading.cancel(); // while a read is pending
   assertEquals((await chunk).done, true);
@@ -777,20 +766,20 @@ Deno.test("StaticContent closes a file whose body is cancelled", async () => {
 
 Deno.test("StaticContent sends the file that it opened, even if the file is replaced", async () => {
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
-  const response = await site.respond(get("/large.bin"));
+  const response = await site.respond("/large.bin");
   await Deno.rename(
-    join(site.directory, "new.bin"),
-    join(site.directory, "large.bin"),
+    site.at("new.bin"),
+    site.at("large.bin"),
   );
   site.clock.pass(1_000);
   assertEquals(await response.bytes(), LARGE);
-  assertEquals((await outcome(site.respond(get("/large.bin")))).body, "new");
+  assertEquals((await site.get("/large.bin")).body, "new");
 });
 
 Deno.test("StaticContent ends the body in an error if the file is truncated, and closes the file", async () => {
   await using site = await serve({ "large.bin": LARGE });
-  const path = join(site.directory, "large.bin");
-  const response = await site.respond(get("/large.bin"));
+  const path = site.at("large.bin");
+  const response = await site.respond("/large.bin");
   await Deno.truncate(path, 100_000);
   await assertRejects(
     () => response.bytes(),
@@ -807,7 +796,7 @@ for (
 ) {
   Deno.test(`openStaticContent() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
-    const path = directory && join(site.directory, directory);
+    const path = directory && site.at(directory);
     const message =
       `Cannot serve the directory "${path}": expected a readable directory, got ${reason}: `;
     await assertRejects(() => openContent({ directory: path }), Error, message);
@@ -832,7 +821,7 @@ Deno.test({
 Deno.test("StaticContent waits for the config script of a page, and asks for none for a fragment or another file", async () => {
   await using site = await serve({ "index.html": "<p></p>", "app.js": SCRIPT });
   const content = await openContent({
-    directory: site.directory,
+    directory: site.at(),
     clock: site.clock,
   });
   const script = { ...NO_SCRIPT, bytes: new TextEncoder().encode("<SCRIPT>") };

@@ -176,17 +176,6 @@ Deno.test("GET /rep/session-key returns the key of the epoch that kid names", as
   );
 });
 
-Deno.test("GET /rep/session-key issues a key to an allowed origin that is configured in another spelling", async () => {
-  const spelling = "HTTPS://Listed.example.com:443/";
-  await using gateway = await setUp({ allowedOrigins: [spelling] });
-  const ask = async (origin: string) =>
-    (await gateway.ask({ headers: { origin } })).status;
-  assertEquals([await ask("https://listed.example.com"), await ask(spelling)], [
-    200,
-    403,
-  ]);
-});
-
 // ---- the order of rejections
 
 Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 429", async () => {

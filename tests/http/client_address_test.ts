@@ -1,4 +1,3 @@
-import { createGateway } from "../../src/gateway.ts";
 import {
   type Client,
   createProxyWarning,
@@ -367,19 +366,4 @@ Deno.test("createProxyWarning() warns once of X-Forwarded-For from a peer that i
     peer: "192.0.2.1",
     detail,
   }]]);
-});
-
-Deno.test("a gateway warns once of an untrusted proxy", async () => {
-  const { warnings, log } = collectWarnings();
-  await using gateway = await createGateway({ variables: {}, log });
-  const info = {
-    remoteAddr: { transport: "tcp", hostname: "192.0.2.1", port: 1 },
-  } as const;
-  for (let count = 0; count < 3; count++) {
-    await (await gateway.fetch(FORWARDED, info)).body?.cancel();
-  }
-  assertEquals(
-    warnings.filter(([event]) => event === "rep.proxy.untrusted").length,
-    1,
-  );
 });

@@ -171,14 +171,6 @@ Deno.test("validate warns of values that look like secrets without printing them
   }
 });
 
-Deno.test("validate exits with 2 for an invalid command line", async () => {
-  for (
-    const line of ["validate x", "validate --kv=x", "validate --env-file="]
-  ) {
-    assertEquals([line, (await run(line.split(" "))).code], [line, 2]);
-  }
-});
-
 Deno.test("validate warns of what it may not read", {
   permissions: { env: false, read: false },
 }, async () => {

@@ -31,17 +31,6 @@ const MANIFEST = JSON.stringify({
   },
 });
 
-Deno.test("readStart() recognizes --help and --version", async () => {
-  assertEquals(
-    [
-      await readStart(["--help"], {}),
-      await readStart(["-h", "--version"], {}),
-      await readStart(["--version"], {}),
-    ],
-    ["help", "help", "version"],
-  );
-});
-
 Deno.test("readStart() prefers flags to the environment, and the environment to the manifest", async () => {
   await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
   const { options } = await serve([

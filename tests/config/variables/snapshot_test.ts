@@ -162,20 +162,6 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
   assertEquals([error.blocked, error.message], [1, error.issues.join("\n")]);
 });
 
-Deno.test("buildSnapshot() warns of what looks like a secret", async () => {
-  assertEquals(
-    (await build({ REP_PUBLIC_KEY: AWS_KEY, REP_SENSITIVE_KEY2: AWS_KEY }))
-      .warnings,
-    [
-      {
-        name: "KEY",
-        detection: "known_format",
-        detail: "the value looks like an AWS access key",
-      },
-    ],
-  );
-});
-
 Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, without the value", async () => {
   const error = await rejection({
     REP_PUBLIC_A: AWS_KEY,

@@ -5,6 +5,7 @@ import {
   type ResponseContent,
 } from "../../src/pages/page.ts";
 import type { ConfigScript } from "../../src/pages/config_script.ts";
+import type { Log } from "../../src/observe/log.ts";
 import { captureLog } from "../_gateway.ts";
 
 const SCRIPT: ConfigScript = {
@@ -15,35 +16,37 @@ const SCRIPT: ConfigScript = {
 const HTML = "<html><head></head><body></body></html>";
 const INJECTED = "<html><head><SCRIPT></head><body></body></html>";
 
-interface Case {
-  body?: BodyInit | null;
-  status?: number;
-  headers?: Record<string, string>;
+/** Who asks, and what is to be inserted. */
+interface Asked {
   method?: string;
   requestHeaders?: Record<string, string>;
   script?: ConfigScript;
+  log?: Log;
+}
+
+function pageOf(
+  response: ResponseContent,
+  { method = "GET", requestHeaders = {}, script = SCRIPT, log }: Asked = {},
+) {
+  const request = { method, headers: new Headers(requestHeaders) };
+  return injectPage(response, request, () => Promise.resolve(script), log);
+}
+
+interface Case extends Asked {
+  body?: BodyInit | null;
+  status?: number;
+  headers?: Record<string, string>;
 }
 
 async function inject(
-  {
-    body = HTML,
-    status = 200,
-    headers = {},
-    method = "GET",
-    requestHeaders = {},
-    script = SCRIPT,
-  }: Case,
+  { body = HTML, status = 200, headers = {}, ...asked }: Case,
 ) {
   const type = { "content-type": "text/html; charset=utf-8" };
   const response = new Response(body, {
     status,
     headers: { ...type, ...headers },
   });
-  const result = await injectPage(
-    response,
-    { method, headers: new Headers(requestHeaders) },
-    () => Promise.resolve(script),
-  );
+  const result = await pageOf(response, asked);
   return {
     status: result.status,
     headers: Object.fromEntries(result.headers),
@@ -58,13 +61,7 @@ Deno.test("injectPage() inserts the script into a page in memory", async () => {
     headers,
     body: new TextEncoder().encode(HTML),
   };
-  const request = { method: "GET", headers: new Headers() };
-  const page = await injectPage(
-    response,
-    request,
-    () => Promise.resolve(SCRIPT),
-  );
-  assertEquals(await page.text(), (await inject({})).body);
+  assertEquals(await (await pageOf(response)).text(), INJECTED);
 });
 
 Deno.test("injectPage() inserts the script into a page, and removes the headers of the original body", async () => {
@@ -153,13 +150,7 @@ async function injectWithLog(
   requestHeaders: Record<string, string> = {},
 ) {
   const { log, lines } = captureLog();
-  const request = { method: "GET", headers: new Headers(requestHeaders) };
-  const page = await injectPage(
-    response,
-    request,
-    () => Promise.resolve(SCRIPT),
-    log,
-  );
+  const page = await pageOf(response, { requestHeaders, log });
   const text = new TextDecoder("latin1").decode(await page.bytes());
   return {
     isChanged: text.includes("<SCRIPT>"),
@@ -299,10 +290,7 @@ Deno.test("injectPage() responds to HEAD with a body that is empty and not null,
   const response = new Response(null, {
     headers: { "content-type": "text/html" },
   });
-  const result = await injectPage(response, {
-    method: "HEAD",
-    headers: new Headers(),
-  }, () => Promise.resolve(SCRIPT));
+  const result = await pageOf(response, { method: "HEAD" });
   assertEquals([result.body instanceof ReadableStream, await result.text()], [
     true,
     "",
@@ -323,9 +311,13 @@ Deno.test("injectPage() responds to HEAD with the page's headers and no body", a
 });
 
 for (
-  const [kind, method, headers] of [["HEAD", "HEAD", {}], ["304", "GET", {
-    "if-none-match": '"rep-r1-%22a%22"',
-  }]] as const
+  const [kind, method, requestHeaders] of [["HEAD", "HEAD", {}], [
+    "304",
+    "GET",
+    {
+      "if-none-match": '"rep-r1-%22a%22"',
+    },
+  ]] as const
 ) {
   Deno.test(`injectPage() cancels the body that a ${kind} response does not need`, async () => {
     let isCancelled = false;
@@ -335,10 +327,7 @@ for (
     const response = new Response(body, {
       headers: { "content-type": "text/html", "etag": '"a"' },
     });
-    const result = await injectPage(response, {
-      method,
-      headers: new Headers(headers),
-    }, () => Promise.resolve(SCRIPT));
+    const result = await pageOf(response, { method, requestHeaders });
     assertEquals([await result.text(), isCancelled], ["", true]);
   });
 }
@@ -474,14 +463,10 @@ for (
   ]
 ) {
   Deno.test(`injectPage() changes HTML for the destination ${destination}`, async () => {
-    const requestHeaders = destination === undefined
-      ? undefined
+    const requestHeaders: Record<string, string> = destination === undefined
+      ? {}
       : { "sec-fetch-dest": destination };
-    assertEquals(
-      (await inject(requestHeaders === undefined ? {} : { requestHeaders }))
-        .body,
-      INJECTED,
-    );
+    assertEquals((await inject({ requestHeaders })).body, INJECTED);
   });
 }
 

@@ -1,37 +1,19 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { FakeClock } from "../../../tools/fake_clock.ts";
-import {
-  answerWith,
-  bodyOrStatus,
-  openContent,
-  writeFiles,
-} from "./_content.ts";
+import { serveSite, type Site, writeFiles } from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
-
-/** A directory `site` with two files, next to a directory `outside`. */
-interface Site extends AsyncDisposable {
-  root: string;
-  outside: string;
-}
 
 /** Larger than what is read into memory. */
 const LARGE = "inside".repeat(200_000);
 
-async function makeSite(): Promise<Site> {
-  const parent = await Deno.realPath(await Deno.makeTempDir());
-  const [root, outside] = [join(parent, "site"), join(parent, "outside")];
-  await writeFiles(root, {
-    "docs/file.txt": "inside",
-    "docs/large.txt": LARGE,
-  });
-  await writeFiles(outside, { "file.txt": "secret", "large.txt": "secret" });
-  return {
-    root,
-    outside,
-    [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
-  };
+/** Serves two files; next to their directory is a directory `outside`. */
+async function serve(cacheBytes = 67_108_864): Promise<Site> {
+  const files = { "docs/file.txt": "inside", "docs/large.txt": LARGE };
+  const site = await serveSite(files, { cacheBytes });
+  const others = { "file.txt": "secret", "large.txt": "secret" };
+  await writeFiles(site.at("../outside"), others);
+  return site;
 }
 
 /** Runs a function just before the next file is opened. */
@@ -70,36 +52,36 @@ const REPLACEMENTS: Replacement[] = [
   {
     name:
       "StaticContent does not send a file that is replaced by a link before it is opened",
-    async replace({ outside }, path) {
+    async replace({ at }, path) {
       await Deno.remove(path);
-      await Deno.symlink(join(outside, "file.txt"), path);
+      await Deno.symlink(at("../outside/file.txt"), path);
     },
     expected: "404",
   },
   {
     name:
       "StaticContent does not send a file that is replaced by a link to it before it is opened",
-    async replace({ outside }, path) {
-      await Deno.rename(path, join(outside, "moved.txt"));
-      await Deno.symlink(join(outside, "moved.txt"), path);
+    async replace({ at }, path) {
+      await Deno.rename(path, at("../outside/moved.txt"));
+      await Deno.symlink(at("../outside/moved.txt"), path);
     },
     expected: "404",
   },
   {
     name:
       "StaticContent does not send a file whose directory is replaced by a link before it is opened",
-    async replace({ root, outside }) {
-      await Deno.rename(join(root, "docs"), join(root, "old"));
-      await Deno.symlink(outside, join(root, "docs"));
+    async replace({ at }) {
+      await Deno.rename(at("docs"), at("old"));
+      await Deno.symlink(at("../outside"), at("docs"));
     },
     expected: "404",
   },
   {
     name:
       "StaticContent does not send a file whose directory is replaced by a link to it before it is opened",
-    async replace({ root, outside }) {
-      await Deno.rename(join(root, "docs"), join(outside, "docs"));
-      await Deno.symlink(join(outside, "docs"), join(root, "docs"));
+    async replace({ at }) {
+      await Deno.rename(at("docs"), at("../outside/docs"));
+      await Deno.symlink(at("../outside/docs"), at("docs"));
     },
     expected: "404",
   },
@@ -111,21 +93,16 @@ const FILES = ["docs/file.txt", "docs/large.txt"];
 for (const { name, replace, expected } of REPLACEMENTS) {
   Deno.test(name, async () => {
     for (const file of FILES) {
-      await using site = await makeSite();
-      const content = await openContent({ directory: site.root });
-      const request = new Request(`http://app.example/${file}`);
-      beforeOpen(() => replace(site, join(site.root, file)));
-      const read = await bodyOrStatus(answerWith(content, request));
-      assertEquals([file, read], [file, expected]);
+      await using site = await serve();
+      beforeOpen(() => replace(site, site.at(file)));
+      assertEquals([file, await site.read(`/${file}`)], [file, expected]);
     }
   });
 }
 
 for (const file of FILES) {
   Deno.test(`StaticContent does not send ${file} if it is truncated while it is read`, async () => {
-    await using site = await makeSite();
-    const content = await openContent({ directory: site.root });
-    const request = new Request(`http://app.example/${file}`);
+    await using site = await serve();
     const { open } = Deno;
     Deno.open = async (path, options) => {
       const file = await open(path, options);
@@ -139,11 +116,10 @@ for (const file of FILES) {
     };
     try {
       if (file === "docs/file.txt") {
-        const read = await bodyOrStatus(answerWith(content, request));
-        assertEquals(read, "ins");
+        assertEquals(await site.read(`/${file}`), "ins");
         return;
       }
-      const response = await answerWith(content, request);
+      const response = await site.get(`/${file}`);
       await assertRejects(() => response.text(), Error, "truncated");
     } finally {
       Deno.open = open;
@@ -152,29 +128,18 @@ for (const file of FILES) {
 }
 
 Deno.test("StaticContent streams a file that has become too large to be kept before it is opened", async () => {
-  await using site = await makeSite();
-  const content = await openContent({ directory: site.root });
-  const path = join(site.root, "docs/file.txt");
-  beforeOpen(() => Deno.writeTextFile(path, LARGE));
-  const request = new Request("http://app.example/docs/file.txt");
-  assertEquals(await bodyOrStatus(answerWith(content, request)), LARGE);
+  await using site = await serve();
+  beforeOpen(() => Deno.writeTextFile(site.at("docs/file.txt"), LARGE));
+  assertEquals(await site.read("/docs/file.txt"), LARGE);
 });
 
 Deno.test("StaticContent streams no more than the size that a file had, and looks again at one that has become smaller", async () => {
-  await using site = await makeSite();
-  const path = join(site.root, "docs/large.txt");
-  const content = await openContent({
-    directory: site.root,
-    clock: new FakeClock(),
-  });
-  const read = () =>
-    bodyOrStatus(
-      answerWith(content, new Request("http://app.example/docs/large.txt")),
-    );
+  await using site = await serve();
+  const path = site.at("docs/large.txt");
   beforeOpen(() => Deno.writeTextFile(path, " and more", { append: true }));
-  assertEquals(await read(), LARGE);
+  assertEquals(await site.read("/docs/large.txt"), LARGE);
   beforeOpen(() => Deno.truncate(path, 3));
-  assertEquals(await read(), "ins");
+  assertEquals(await site.read("/docs/large.txt"), "ins");
 });
 
 /** Replaces a name by two others in turn, for as long as it lives: each is kept under a name of its own. */
@@ -225,25 +190,17 @@ const EXCHANGES = [
 for (const [what, name, target, cacheBytes] of EXCHANGES) {
   const cache = `a cache of ${cacheBytes} bytes`;
   Deno.test(`StaticContent sends nothing from outside with ${cache} while a ${what} and a link are exchanged`, async () => {
-    await using site = await makeSite();
-    const clock = new FakeClock();
-    const content = await openContent({
-      directory: site.root,
-      clock,
-      cacheBytes,
-    });
-    await Deno.symlink(join(site.outside, target), join(site.root, "other"));
+    await using site = await serve(cacheBytes);
+    await Deno.symlink(site.at(`../outside/${target}`), site.at("other"));
     const results = new Set<string>();
     await using _replacing = await replaceForever(
-      join(site.root, name),
-      join(site.root, "other"),
+      site.at(name),
+      site.at("other"),
     );
     for (let i = 0; !results.has("404") || i < 300; i++) {
-      clock.pass(1_000);
-      const request = () =>
-        answerWith(content, new Request("http://app.example/docs/file.txt"));
+      site.clock.pass(1_000);
       const batch = await Promise.all(
-        Array.from({ length: 10 }, () => bodyOrStatus(request())),
+        Array.from({ length: 10 }, () => site.read("/docs/file.txt")),
       );
       for (const result of batch) results.add(result);
     }

@@ -1,12 +1,33 @@
 import { slices } from "../values/chunks.ts";
-import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
+import { type Clock, sleep, systemClock } from "../values/clock.ts";
+import {
+  type Check,
+  type Entry,
+  type Key,
+  type ListOptions,
+  type Store,
+  StoreUnavailableError,
+  type Write,
+} from "./store.ts";
 
 /** The first part of every key, so that an application can share its database with the gateway. */
 const PREFIX = "rep";
+/** All keys of the store have more parts. */
+const NEVER_WRITTEN = [PREFIX];
 /** The maximum number of entries per read: Deno KV returns at most 1,000, each of up to 64 KiB. */
 const MAX_BATCH = 500;
 /** How many keys one call of `getMany` may have. */
 const MAX_KEYS = 10;
+
+/**
+ * How long commits find a SQLite file locked before it counts as unavailable. Gateways on one file lock it for
+ * milliseconds; another program may hold a transaction for hours.
+ */
+const MAX_LOCKED_MS = 2_000;
+/** The longest pause before a commit is tried again that has found the file locked; half of it is random. */
+const MAX_PAUSE_MS = 20;
+const LOCKED =
+  "Cannot use the store: another process keeps the database locked; end its transaction, or the process";
 
 /** How many checks Deno Deploy and a SQLite file accept per commit. */
 export const MAX_CHECKS = 100;
@@ -23,6 +44,10 @@ export interface KvStoreOptions {
    * @default {10}
    */
   maxChecks?: number;
+  /** The clock of retries. @default {the system clock} */
+  clock?: Clock;
+  /** Returns a number in [0, 1), for the pauses between retries. @default {Math.random} */
+  random?: () => number;
 }
 
 /** An entry of a {@linkcode KvDatabase}; without a version if the key is not in the database. */
@@ -73,19 +98,26 @@ export interface KvDatabase {
 /** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
 export function kvStore(
   kv: KvDatabase,
-  { maxChecks = 10 }: KvStoreOptions = {},
+  { maxChecks = 10, clock = systemClock, random = Math.random }:
+    KvStoreOptions = {},
 ): Store {
-  return new KvStore(kv, maxChecks);
+  return new KvStore(kv, { maxChecks, clock, random });
 }
 
 class KvStore implements Store {
   readonly engine = "Deno KV";
   readonly maxChecks: number;
   readonly #kv: KvDatabase;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  /** Since when each commit has found the file locked, on the monotonic clock. */
+  #lockedSince: number | undefined;
 
-  constructor(kv: KvDatabase, maxChecks: number) {
+  constructor(kv: KvDatabase, options: Required<KvStoreOptions>) {
     this.#kv = kv;
-    this.maxChecks = maxChecks;
+    this.maxChecks = options.maxChecks;
+    this.#clock = options.clock;
+    this.#random = options.random;
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
@@ -122,21 +154,45 @@ class KvStore implements Store {
     checks: readonly Check[],
     writes: readonly Write[],
   ): Promise<string | undefined> {
-    const atomic = this.#kv.atomic();
+    while (true) {
+      try {
+        const result = await this.#operation(checks, writes).commit();
+        this.#lockedSince = undefined;
+        return result.ok ? result.versionstamp : undefined;
+      } catch (error) {
+        if (!isLocked(error)) throw error;
+        this.#countLock(error);
+      }
+      const pause = MAX_PAUSE_MS * (0.5 + 0.5 * this.#random());
+      await sleep(pause, this.#clock);
+    }
+  }
+
+  /**
+   * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
+   * begins with a write, and all operations of this process wait behind it; so a commit has at least one check.
+   */
+  #operation(checks: readonly Check[], writes: readonly Write[]): KvOperation {
+    const operation = this.#kv.atomic();
+    if (checks.length === 0) {
+      operation.check({ key: NEVER_WRITTEN, versionstamp: null });
+    }
     for (const { key, version } of checks) {
-      atomic.check({ key: toKvKey(key), versionstamp: version });
+      operation.check({ key: toKvKey(key), versionstamp: version });
     }
     for (const { key, value } of writes) {
-      if (value === undefined) atomic.delete(toKvKey(key));
-      else atomic.set(toKvKey(key), value);
+      if (value === undefined) operation.delete(toKvKey(key));
+      else operation.set(toKvKey(key), value);
     }
-    try {
-      const result = await atomic.commit();
-      return result.ok ? result.versionstamp : undefined;
-    } catch (error) {
-      if (isLocked(error)) return undefined;
-      throw error;
-    }
+    return operation;
+  }
+
+  /** Once the file was locked for too long, commits fail at once until one succeeds. */
+  #countLock(cause: unknown): void {
+    const now = this.#clock.monotonic();
+    this.#lockedSince ??= now;
+    if (now - this.#lockedSince < MAX_LOCKED_MS) return;
+    throw new StoreUnavailableError(LOCKED, { cause });
   }
 
   watch(key: Key, hint: () => void): () => void {
@@ -162,9 +218,7 @@ function toEntry<T>(
   return { key: ownKey, value: value as T, version: versionstamp };
 }
 
-/**
- * With two connections to one SQLite file, the commit that loses the race gets this error instead of a failed check.
- */
+/** Of two connections to one SQLite file that commit at the same time, one gets this error. */
 function isLocked(error: unknown): boolean {
   return error instanceof TypeError &&
     error.message.includes("database is locked");

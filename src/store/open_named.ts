@@ -2,6 +2,7 @@ import { type Log, messageOf } from "../observe/log.ts";
 import { isGranted } from "../values/runtime.ts";
 import { redactCredentials, redactUrl } from "../values/urls.ts";
 import type { RetryOptions } from "./commits.ts";
+import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
@@ -38,17 +39,23 @@ export async function openNamedStore(
     throw new TypeError(`${cannotOpen(path)}: ${NO_KV}`);
   }
   if (isUrl(path)) return await openServer(path, log, options);
-  return await orCannotOpen(path, () => openFile(path, log));
+  return await orCannotOpen(path, () => openFile(path, log, options));
 }
 
 /** Opens a file. It contains the master key, so that nobody but its owner may read it. */
-async function openFile(path: string, log: Log): Promise<Store> {
+async function openFile(
+  path: string,
+  log: Log,
+  { clock, random }: RetryOptions,
+): Promise<Store> {
   const problem = await restrictToOwner(path);
   if (problem !== undefined) {
     const detail = `other users may read "${path}": ${problem}`;
     log.warn(FILE_NOT_PRIVATE, { detail });
   }
-  return kvStore(await Deno.openKv(path), { maxChecks: MAX_CHECKS });
+  const kv = await Deno.openKv(path);
+  const options = { maxChecks: MAX_CHECKS, clock, random };
+  return await fileStore(path, kvStore(kv, options), clock);
 }
 
 /**

@@ -1,9 +1,17 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import {
+  assertAlmostEquals,
+  assertEquals,
+  assertLess,
+  assertMatch,
+  assertRejects,
+} from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
 import { retryConflicts } from "../../src/store/commits.ts";
-import type { Store } from "../../src/store/store.ts";
+import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { TempDirectory } from "../_temp.ts";
 
 /** Replaces one method of an object. */
 function withMethod<T extends object>(
@@ -21,18 +29,74 @@ function withMethod<T extends object>(
 }
 
 /** A store whose commits are rejected with an error. */
-function failingStore(kv: Deno.Kv, error: Error): Store {
-  const commit = () => Promise.reject(error);
-  return kvStore(
-    withMethod(kv, "atomic", () => withMethod(kv.atomic(), "commit", commit)),
-  );
+function failingStore(
+  kv: Deno.Kv,
+  error: () => Error | undefined,
+  clock = new FakeClock(),
+): Store {
+  const atomic = () => {
+    const failure = error();
+    if (failure === undefined) return kv.atomic();
+    return withMethod(kv.atomic(), "commit", () => Promise.reject(failure));
+  };
+  return kvStore(withMethod(kv, "atomic", atomic), { clock });
 }
 
-Deno.test("kvStore() treats a locked database as a conflict", async () => {
+const WRITES = [{ key: ["a"], value: 1 }];
+const LOCKED =
+  "Cannot use the store: another process keeps the database locked; end its transaction, or the process";
+
+Deno.test("kvStore() commits as soon as a locked database is free", async () => {
   using kv = await Deno.openKv(":memory:");
-  const store = failingStore(kv, new TypeError("database is locked"));
-  const writes = [{ key: ["a"], value: 1 }];
-  assertEquals(await store.commit([], writes), undefined);
+  const clock = new FakeClock();
+  let attempts = 0;
+  const locked = () =>
+    attempts++ < 50 ? new TypeError("database is locked") : undefined;
+  const store = failingStore(kv, locked, clock);
+  const committed = store.commit([{ key: ["a"], version: null }], WRITES);
+  assertMatch(String(await clock.tickUntil(committed, 10)), /^\w+$/);
+  assertEquals((await store.get(["a"]))?.value, 1);
+});
+
+Deno.test("kvStore() fails while a database is locked for over 2 s, at once if that is known", async () => {
+  using kv = await Deno.openKv(":memory:");
+  const clock = new FakeClock();
+  let isLocked = true;
+  const locked = () =>
+    isLocked ? new TypeError("database is locked") : undefined;
+  const store = failingStore(kv, locked, clock);
+  const startedAt = clock.now();
+  const first = assertRejects(
+    () => store.commit([], WRITES),
+    StoreUnavailableError,
+    LOCKED,
+  );
+  await clock.tickUntil(first, 10);
+  assertAlmostEquals(clock.now() - startedAt, 2_000, 100);
+  await assertRejects(() => store.commit([], WRITES), StoreUnavailableError);
+  isLocked = false;
+  await store.commit([], WRITES);
+  isLocked = true;
+  const again = assertRejects(() => store.commit([], WRITES));
+  await clock.tick(0);
+  assertEquals(clock.waiting, 1); // it is tried again
+  await clock.tickUntil(again, 100);
+});
+
+Deno.test("a commit without checks does not keep other operations waiting while another program has locked the file", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("kv.sqlite3");
+  const store = kvStore(await Deno.openKv(path));
+  await store.commit([], WRITES);
+  using program = new DatabaseSync(path);
+  program.exec("BEGIN EXCLUSIVE");
+  const startedAt = performance.now();
+  const commit = store.commit([], WRITES);
+  assertEquals((await store.get(["a"]))?.value, 1);
+  assertLess(performance.now() - startedAt, 4_000); // SQLite itself waits 5 s
+  program.exec("ROLLBACK");
+  await commit;
+  store.close();
 });
 
 Deno.test("kvStore() rethrows any other error", async () => {
@@ -45,8 +109,8 @@ Deno.test("kvStore() rethrows any other error", async () => {
       new Deno.errors.BadResource("Bad resource ID"),
     ]
   ) {
-    const store = failingStore(kv, error);
-    const commit = () => store.commit([], [{ key: ["a"], value: 1 }]);
+    const store = failingStore(kv, () => error);
+    const commit = () => store.commit([], WRITES);
     assertEquals(await assertRejects(commit), error);
   }
 });

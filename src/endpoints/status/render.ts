@@ -67,7 +67,7 @@ const PROBLEMS = {
   config_rejected:
     "The last reload was rejected. Correct it and reload. Do not restart: a start with it fails.",
   store_unavailable:
-    "The store does not answer: changes wait. Bring it back, and restart no gateway meanwhile.",
+    "The store cannot be used, for the reason below: changes wait. Mend that, and restart no gateway before.",
   certificate_ended:
     "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error:
@@ -85,7 +85,7 @@ const PAGES = {
   superseded:
     "Pages have the PUBLIC values of a newer configuration than this process's. In a rollout, this is normal.",
   unannounced:
-    "Pages have the PUBLIC values of the previous configuration, until the store answers.",
+    "Pages have the PUBLIC values of the previous configuration, until the store can be used.",
 };
 
 const NO_KEY =

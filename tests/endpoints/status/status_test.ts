@@ -467,6 +467,24 @@ Deno.test("GET /status shows why the store fails, without credentials", async ()
   );
 });
 
+for (
+  const cause of [
+    "no answer within 5000 ms",
+    "database or disk is full",
+    "another process keeps the database locked",
+    'the schema "rep_gateway" has version 2',
+  ]
+) {
+  Deno.test(`GET /status names the cause if the store cannot be used: ${cause}`, async () => {
+    const error = new Error(cause);
+    const store = fallibleStore(memoryStore(), () => true, { error });
+    await using test = await setUp({ REP_PUBLIC_A: "1" }, { store });
+    const page = (await pageOf(test)).replaceAll("&#34;", '"');
+    assertEquals(page.includes(`Cannot use the store: ${cause}`), true);
+    assertEquals(page.includes("store does not answer"), false);
+  });
+}
+
 Deno.test("GET /status says that SENSITIVE values are missing as long as the master key is", async () => {
   let isDown = true;
   const clock = new FakeClock();

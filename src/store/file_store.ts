@@ -1,0 +1,112 @@
+import type { Clock } from "../values/clock.ts";
+import {
+  type Check,
+  type Entry,
+  type Key,
+  type ListOptions,
+  type Store,
+  StoreUnavailableError,
+  type Write,
+} from "./store.ts";
+
+/** How often the file is looked for, while the store is used. */
+const LOOK_MS = 1_000;
+
+/**
+ * Returns a store whose operations fail once its file was deleted or replaced. SQLite goes on with the open file as if
+ * nothing had happened, and what it writes is lost with the process.
+ *
+ * @param store The store in the file, which is open.
+ */
+export async function fileStore(
+  path: string,
+  store: Store,
+  clock: Clock,
+): Promise<Store> {
+  return new FileStore(path, store, await identify(path), clock);
+}
+
+class FileStore implements Store {
+  readonly engine: string | undefined;
+  readonly maxChecks: number;
+  readonly #path: string;
+  readonly #store: Store;
+  /** What was opened. */
+  readonly #identity: string | undefined;
+  readonly #clock: Clock;
+  #look: Promise<void> = Promise.resolve();
+  #lookedAt: number;
+
+  constructor(
+    path: string,
+    store: Store,
+    identity: string | undefined,
+    clock: Clock,
+  ) {
+    this.engine = store.engine;
+    this.maxChecks = store.maxChecks;
+    this.#path = path;
+    this.#store = store;
+    this.#identity = identity;
+    this.#clock = clock;
+    this.#lookedAt = clock.monotonic();
+  }
+
+  async get<T>(key: Key): Promise<Entry<T> | undefined> {
+    await this.#requireFile();
+    return await this.#store.get<T>(key);
+  }
+
+  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
+    await this.#requireFile();
+    return await this.#store.getMany<T>(keys);
+  }
+
+  async list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
+    await this.#requireFile();
+    return await this.#store.list<T>(prefix, options);
+  }
+
+  async commit(
+    checks: readonly Check[],
+    writes: readonly Write[],
+  ): Promise<string | undefined> {
+    await this.#requireFile();
+    return await this.#store.commit(checks, writes);
+  }
+
+  watch(key: Key, hint: () => void): () => void {
+    return this.#store.watch(key, hint);
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+
+  async #requireFile(): Promise<void> {
+    const now = this.#clock.monotonic();
+    if (now - this.#lookedAt >= LOOK_MS) {
+      this.#lookedAt = now;
+      this.#look = this.#lookForFile();
+    }
+    await this.#look;
+  }
+
+  async #lookForFile(): Promise<void> {
+    if (await identify(this.#path) === this.#identity) return;
+    throw new StoreUnavailableError(
+      `Cannot use the store: "${this.#path}" was deleted or replaced while it was open; put it or a backup back, then restart`,
+    );
+  }
+}
+
+/** Returns what tells a file from others at the same path; `undefined` if there is none. */
+async function identify(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino } = await Deno.stat(path);
+    return `${dev}:${ino}`;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

@@ -3,6 +3,7 @@ import { findProgram } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
+import { modesIn } from "./store/_modes.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.
@@ -51,6 +52,7 @@ Deno.test({
       directory.at("kv.sqlite3"),
       directory.at("backup.sqlite3"),
     ];
+    const paths = { "/data/kv.sqlite3": kv, "/backup/kv.sqlite3": copy };
     const flags = ["--hot-reload", "--kv", kv];
     const env = { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" };
     let kid = "", key = "", seen = 0;
@@ -60,17 +62,18 @@ Deno.test({
       key = await keyFor(command, kid);
       await setTheme("old", kv);
       const [, theme] = await takeAfter(command, 0, 2);
-      await backUp(kv, copy);
+      await runDocumented("umask 077 # it contains", paths);
       await setTheme("new", kv);
       const [after] = await takeAfter(command, theme?.id ?? 0, 1);
       seen = after?.id ?? 0;
       command.signal("SIGTERM");
       await command.ended();
     }
-    for (const suffix of ["-wal", "-shm"]) {
-      await Deno.remove(`${kv}${suffix}`).catch(() => {}); // of the lost database
-    }
-    await Deno.copyFile(copy, kv);
+    await runDocumented("rm -f /data", paths);
+    assertEquals(await modesIn(directory.path), {
+      "backup.sqlite3": "600",
+      "kv.sqlite3": "600",
+    });
 
     await using command = await startCommand(flags, env);
     assertEquals(
@@ -98,9 +101,18 @@ async function issueKey(command: RunningCommand) {
   return await command.logged(({ msg }) => msg === "rep.session_key.issued");
 }
 
-async function backUp(kv: string, copy: string): Promise<void> {
-  const { code, stderr } = await new Deno.Command(SQLITE!, {
-    args: [kv, `.backup '${copy}'`],
+/** Runs the documented commands, with other paths and without a change of the owner. */
+async function runDocumented(start: string, paths: Record<string, string>) {
+  const page = await Deno.readTextFile("docs/deploy.md");
+  const blocks = [...page.matchAll(/^```sh\n(.*?)^```$/gms)];
+  const [, found] = blocks.find(([, text = ""]) => text.startsWith(start)) ??
+    [];
+  let script = `set -e\n${found}`.replace(/ -o \d+ -g \d+/, "");
+  for (const [path, own] of Object.entries(paths)) {
+    script = script.replaceAll(path, own);
+  }
+  const { code, stderr } = await new Deno.Command("sh", {
+    args: ["-c", `umask 022; ${script}`],
   }).output();
   assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
 }

@@ -34,6 +34,12 @@ import type { PostgresTarget } from "./url.ts";
 
 /** How many checks a commit may have: as many as in a SQLite file. The server itself has no limit. */
 export const POSTGRES_MAX_CHECKS = 100;
+/**
+ * How many connections of a process run statements; one more listens. A PostgreSQL server accepts 100 by default. More
+ * would wait for each other, since a process commits one thing at a time; with one alone, a commit that waits for the
+ * lock of another process would hold up the reads.
+ */
+const POOL_SIZE = 2;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
 
@@ -55,11 +61,11 @@ export async function openPostgresStore(
   target: PostgresTarget,
   { clock, random }: RetryOptions,
 ): Promise<Store> {
-  const { schema, poolSize } = target;
+  const { schema } = target;
   const closing = new AbortController();
   const connect = () => PostgresConnection.open(target, closing.signal);
   const open = async () => await withSchema(await connect(), schema);
-  const pool = new PostgresPool(await open(), open, poolSize);
+  const pool = new PostgresPool(await open(), open, POOL_SIZE);
   const notifications = new Notifications({
     connect,
     channel: schema,

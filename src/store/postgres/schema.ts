@@ -1,7 +1,18 @@
 import { PermanentError, type PostgresConnection } from "./connection.ts";
 
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
-export const SCHEMA_VERSION = 1;
+const SCHEMA_VERSION = 1;
+/**
+ * The oldest version whose gateways can use this schema. It stays if a change only adds something that they need not
+ * know, so that old and new gateways run side by side in a rollout, and the old ones start again after a rollback.
+ */
+const COMPATIBLE_SINCE = 1;
+
+/** What a schema says about itself. */
+interface SchemaVersion {
+  readonly version: number;
+  readonly compatibleSince: number;
+}
 
 /**
  * Commits are a function in the database, so that each is one round trip and no transaction stays open if a gateway
@@ -19,7 +30,7 @@ export const SCHEMA_VERSION = 1;
  */
 const createSchema = (schema: string) => `
 CREATE SCHEMA IF NOT EXISTS ${schema};
-CREATE TABLE ${schema}.schema_version (version integer NOT NULL);
+CREATE TABLE ${schema}.schema_version (version integer NOT NULL, compatible_since integer NOT NULL);
 CREATE TABLE ${schema}.entry (
   prefix text COLLATE "C" NOT NULL,
   name text COLLATE "C" NOT NULL,
@@ -62,31 +73,31 @@ BEGIN
   RETURN new_version;
 END
 $$;
-INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION});
+INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION}, ${COMPATIBLE_SINCE});
 `;
 
 /**
- * Creates the tables on first use, and checks that they are those of this version.
+ * Creates the tables on first use, and checks that a gateway of this version can use them.
  *
- * @throws {PermanentError} If they are of a newer version, or the database cannot store all text.
+ * @throws {PermanentError} If it cannot, or the database cannot store all text.
  */
 export async function ensureSchema(
   connection: PostgresConnection,
   schema: string,
 ): Promise<void> {
-  const version = await findVersion(connection, schema) ??
+  const found = await findVersion(connection, schema) ??
     await create(connection, schema);
-  if (version !== SCHEMA_VERSION) {
-    throw new PermanentError(
-      `expected version ${SCHEMA_VERSION} of the schema "${schema}", got ${version}`,
-    );
-  }
+  const { version, compatibleSince } = found;
+  if (compatibleSince <= SCHEMA_VERSION) return;
+  throw new PermanentError(
+    `the schema "${schema}" has version ${version}, for gateways that know version ${compatibleSince}, and this one knows ${SCHEMA_VERSION}; start a newer gateway, or name another schema (?schema=NAME)`,
+  );
 }
 
 async function findVersion(
   connection: PostgresConnection,
   schema: string,
-): Promise<number | undefined> {
+): Promise<SchemaVersion | undefined> {
   // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
   const [table] = await connection.query(
     `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -94,16 +105,19 @@ async function findVersion(
   );
   if (table === undefined) return undefined;
   const [row] = await connection.query(
-    `SELECT version::text FROM ${schema}.schema_version`,
+    `SELECT version::text, compatible_since::text FROM ${schema}.schema_version`,
   );
-  return Number(row?.["version"]);
+  return {
+    version: Number(row?.["version"]),
+    compatibleSince: Number(row?.["compatible_since"]),
+  };
 }
 
 /** Of several gateways that start at once on an empty database, one creates the schema and the others wait for it. */
 async function create(
   connection: PostgresConnection,
   schema: string,
-): Promise<number | undefined> {
+): Promise<SchemaVersion> {
   const [database] = await connection.query(
     "SELECT current_setting('server_encoding') AS encoding",
   );
@@ -118,9 +132,12 @@ async function create(
   await connection.query(
     `SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`,
   );
-  if (await findVersion(connection, schema) === undefined) {
-    await connection.query(createSchema(schema));
-  }
+  const other = await findVersion(connection, schema);
+  if (other === undefined) await connection.query(createSchema(schema));
   await connection.query("COMMIT");
-  return await findVersion(connection, schema);
+  const created = {
+    version: SCHEMA_VERSION,
+    compatibleSince: COMPATIBLE_SINCE,
+  };
+  return other ?? created;
 }

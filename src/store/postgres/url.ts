@@ -23,12 +23,10 @@ export interface PostgresTarget {
   readonly isEncrypted: boolean;
   /** The file with the certificate authorities to trust instead of Deno's. */
   readonly caFile: string | undefined;
-  /** The maximum number of connections per process, one for notifications not included. */
-  readonly poolSize: number;
 }
 
 const EXPECTED =
-  "postgres://USER[:PASSWORD]@HOST[:PORT][,HOST[:PORT] ...]/DATABASE[?schema=NAME&password_file=FILE&sslmode=…&sslrootcert=FILE&pool=N]";
+  "postgres://USER[:PASSWORD]@HOST[:PORT][,HOST[:PORT] ...]/DATABASE[?schema=NAME&password_file=FILE&sslmode=…&sslrootcert=FILE]";
 
 const URL_PARTS =
   /^postgres(?:ql)?:\/\/(?<user>[^:@/?#]+)(?::(?<password>[^@/?#]*))?@(?<hosts>[^@/?#]+)\/(?<database>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
@@ -40,16 +38,12 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,62}$/;
 
 const DEFAULT_PORT = 5432;
 const DEFAULT_SCHEMA = "rep_gateway";
-/** A PostgreSQL server accepts 100 connections by default, and a process at rest needs two. */
-const DEFAULT_POOL_SIZE = 4;
-const MAX_POOL_SIZE = 50;
 
 const PARAMETERS = [
   "schema",
   "password_file",
   "sslmode",
   "sslrootcert",
-  "pool",
 ];
 
 /** Whether a value of `--kv` names a PostgreSQL server. */
@@ -118,9 +112,6 @@ function toTarget(
     schema: parseSchema(parameters.get("schema") ?? DEFAULT_SCHEMA),
     isEncrypted: parseSslMode(parameters.get("sslmode"), hosts),
     caFile: parameters.get("sslrootcert") ?? undefined,
-    poolSize: parsePoolSize(
-      parameters.get("pool") ?? String(DEFAULT_POOL_SIZE),
-    ),
   };
 }
 
@@ -153,13 +144,5 @@ function parseSslMode(
   }
   throw new TypeError(
     `expected sslmode to be verify-full or disable, got "${mode}"`,
-  );
-}
-
-function parsePoolSize(text: string): number {
-  const size = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (size >= 1 && size <= MAX_POOL_SIZE) return size;
-  throw new TypeError(
-    `expected pool to be an integer from 1 to ${MAX_POOL_SIZE}, got "${text}"`,
   );
 }

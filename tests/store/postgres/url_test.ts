@@ -16,14 +16,13 @@ Deno.test("parsePostgresUrl() returns every part, decoded, and the defaults", ()
       schema: "rep_gateway",
       isEncrypted: true,
       caFile: undefined,
-      poolSize: 4,
     },
   );
 });
 
 Deno.test("parsePostgresUrl() returns every parameter, and several hosts in their order", () => {
   const parameters =
-    "schema=shop_2&password_file=/run/secrets/pg&sslmode=disable&sslrootcert=/etc/ca.crt&pool=9";
+    "schema=shop_2&password_file=/run/secrets/pg&sslmode=disable&sslrootcert=/etc/ca.crt";
   assertEquals(
     parsePostgresUrl(
       `postgresql://me@a.example:5433,[::1],10.0.0.1:1/db?${parameters}`,
@@ -40,7 +39,6 @@ Deno.test("parsePostgresUrl() returns every parameter, and several hosts in thei
       schema: "shop_2",
       isEncrypted: false,
       caFile: "/etc/ca.crt",
-      poolSize: 9,
     },
   );
 });
@@ -57,13 +55,6 @@ Deno.test("parsePostgresUrl() encrypts unless every host is a loopback address o
     parsePostgresUrl(`postgres://me@${hosts}/db${query}`).isEncrypted
   );
   assertEquals(results, cases.map(([, , isEncrypted]) => isEncrypted));
-});
-
-Deno.test("parsePostgresUrl() accepts a pool of 1 to 50 connections", () => {
-  const sizes = ["1", "50"].map((size) =>
-    parsePostgresUrl(`postgres://me@db.example/db?pool=${size}`).poolSize
-  );
-  assertEquals(sizes, [1, 50]);
 });
 
 const INVALID: readonly (readonly [url: string, message: string])[] = [
@@ -106,16 +97,8 @@ const INVALID: readonly (readonly [url: string, message: string])[] = [
     'expected sslmode to be verify-full or disable, got "require"',
   ],
   [
-    "postgres://me:s3cret@db.example/db?pool=0",
-    'expected pool to be an integer from 1 to 50, got "0"',
-  ],
-  [
-    "postgres://me:s3cret@db.example/db?pool=51",
-    'expected pool to be an integer from 1 to 50, got "51"',
-  ],
-  [
     "postgres://me@db.example/db?password=s3cret",
-    'sslrootcert, pool, got "password"',
+    'sslmode, sslrootcert, got "password"',
   ],
 ];
 

@@ -8,10 +8,7 @@ export interface RetryOptions {
   random: () => number;
 }
 
-/**
- * Two processes on one SQLite file lose three of four commits to each other; only this many in a row count as a
- * failure.
- */
+/** Processes that commit to the same keys at once lose to each other; only this many in a row count as a failure. */
 const MAX_ATTEMPTS = 40;
 const MAX_BACKOFF_MS = 100;
 

@@ -164,6 +164,13 @@ export interface GatewayOptions {
    * @default {a new random identifier}
    */
   instanceId?: string | undefined;
+  /**
+   * What this process was built from, such as a Git hash or an image tag: it is shown beside the hash of the
+   * configuration. 1 to 128 printable ASCII characters without spaces.
+   *
+   * @default {none}
+   */
+  revision?: string | undefined;
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
   /**
@@ -243,6 +250,7 @@ export interface Settings extends Readonly<Record<NumberOptionName, number>> {
   readonly rejectWebsockets: boolean;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
   readonly instanceId: string | undefined;
+  readonly revision: string | undefined;
   readonly app: string | undefined;
   readonly accessLog: boolean;
 }
@@ -314,6 +322,7 @@ export function resolveSettings(options: GatewayOptions): Settings {
     rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey: checkMasterKey(options.masterKey),
     instanceId: options.instanceId,
+    revision: checkRevision(options.revision),
     app: checkApp(options.app),
     accessLog: options.accessLog ?? false,
   };
@@ -431,6 +440,20 @@ function checkMasterKey(
     return masterKey;
   }
   throw invalid("masterKey", `${MASTER_KEY_BYTES} bytes`, masterKey.length);
+}
+
+/** A valid revision, for error messages. */
+export const EXPECTED_REVISION =
+  "1 to 128 printable ASCII characters without spaces";
+
+/** Returns whether a text can be a revision. The labels of a metric are separated by spaces. */
+export function isRevision(text: string): boolean {
+  return /^[!-~]{1,128}$/.test(text);
+}
+
+function checkRevision(revision: string | undefined): string | undefined {
+  if (revision === undefined || isRevision(revision)) return revision;
+  throw invalid("revision", EXPECTED_REVISION, revision);
 }
 
 function checkOrigins(origins: readonly string[]): readonly string[] {

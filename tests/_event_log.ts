@@ -46,9 +46,8 @@ export class TestPublisher {
     this.#tail = new Tail(this.log);
     this.#publisher = new Publisher({
       rollout: {
-        hash: undefined,
-        active: undefined,
         isActive: true,
+        configurations: {},
         announce: () => Promise.resolve([]),
       },
       eventLog: this.log,

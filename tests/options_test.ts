@@ -4,6 +4,7 @@ import {
   assertNotStrictEquals,
   assertRejects,
   assertStrictEquals,
+  assertStringIncludes,
   assertThrows,
 } from "@std/assert";
 import { createGateway } from "../src/gateway.ts";
@@ -134,6 +135,7 @@ const CONVERTED = [
 /** A value that is not the default, for every option that is passed on as it is. */
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   app: "shop",
+  revision: "8f3a1c9",
   strict: true,
   hotReload: true,
   allowedHosts: ["app.example.com"],
@@ -206,6 +208,17 @@ Deno.test("resolveSettings() rejects allowedOrigins that no browser sends", () =
       `Cannot use allowedOrigins: expected origins such as https://app.example.com, without wildcards, got "${origin}"`,
     );
   }
+});
+
+Deno.test("resolveSettings() rejects a revision that has spaces, cannot be printed, or is too long", () => {
+  for (const revision of ["", "v 1", "v\n1", "é", "a".repeat(129)]) {
+    assertStringIncludes(
+      messageOf({ revision }),
+      "Cannot use revision: expected 1 to 128 printable ASCII characters without spaces, got ",
+    );
+  }
+  const longest = "a".repeat(128);
+  assertEquals(resolveAll({ revision: longest }).revision, longest);
 });
 
 Deno.test("resolveSettings() parses upstream", () => {

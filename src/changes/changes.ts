@@ -24,6 +24,8 @@ export interface ChangesOptions {
   readonly epochs: Pick<Epochs, "fingerprint">;
   /** The place where only one process runs at a time, such as host and port. */
   readonly instanceId: string | undefined;
+  /** What the process was built from, such as a Git hash. */
+  readonly revision: string | undefined;
   /** The maximum number of open streams. */
   readonly maxStreams: number;
   /** The maximum number of open streams of one client. */
@@ -79,6 +81,7 @@ export class Changes {
       log,
       processId: crypto.randomUUID(),
       instanceId: options.instanceId,
+      revision: options.revision,
       maxRepresentatives: MAX_REPRESENTATIVES,
       epochs: options.epochs,
     });
@@ -171,7 +174,10 @@ export class Changes {
   }
 }
 
-function observeActive({ active, isActive }: Rollout): GaugeValue {
+function observeActive(
+  { active, activeRevision = "", isActive }: Rollout,
+): GaugeValue {
   if (active === undefined) return new Map();
-  return new Map([[shortHash(active), Number(isActive)]]);
+  const labels = `${shortHash(active)} ${activeRevision}`.trimEnd();
+  return new Map([[labels, Number(isActive)]]);
 }

@@ -10,13 +10,12 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { shortHash } from "../values/hash.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<Rollout, "hash" | "active" | "isActive" | "announce">;
+  rollout: Pick<Rollout, "isActive" | "configurations" | "announce">;
   eventLog: EventLog;
   tail: Tail;
   /** Holds the variables that snapshots were built from. */
@@ -238,7 +237,7 @@ export class Publisher {
   }
 
   #logFailure(error: unknown, level: "error" | "debug"): void {
-    const configurations = this.#configurations;
+    const { configurations } = this.#options.rollout;
     const isActive = configurations.configuration === configurations.active;
     const effect = isActive
       ? ""
@@ -248,13 +247,6 @@ export class Publisher {
       ...configurations,
       detail,
     });
-  }
-
-  /** This process's configuration and the active one, for the log. */
-  get #configurations(): { configuration?: string; active?: string } {
-    const { hash, active } = this.#options.rollout;
-    if (hash === undefined || active === undefined) return {};
-    return { configuration: shortHash(hash), active: shortHash(active) };
   }
 
   #logEvents(events: readonly LogEvent[]): void {

@@ -22,6 +22,8 @@ interface ConfigurationOptions {
   storedVariables: StoredVariablesSource;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
+  /** What the process was built from, for the log. */
+  revision: string | undefined;
   log: Log;
   metrics: Metrics;
   clock: Pick<Clock, "now">;
@@ -100,7 +102,7 @@ export class Configuration {
     this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
-      ...describe(this.#snapshot),
+      ...describe(this.#snapshot, this.#options.revision),
       warnings: warnings.length,
     });
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
@@ -195,9 +197,9 @@ export class Configuration {
     if (!isPublished) {
       detail = "read, but not published yet: see rep.config.not_published";
     }
-    const { log } = this.#options;
+    const { log, revision } = this.#options;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
-      ...describe(this.#snapshot),
+      ...describe(this.#snapshot, revision),
       detail,
     });
   }
@@ -256,9 +258,10 @@ export class Configuration {
   }
 }
 
-function describe(snapshot: Snapshot) {
+function describe(snapshot: Snapshot, revision: string | undefined) {
   return {
     configuration: shortHash(snapshot.deployment),
+    revision,
     ...countVariables(snapshot),
   };
 }

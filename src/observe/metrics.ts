@@ -96,7 +96,7 @@ export const INSTRUMENTS = {
   "rep.rollout.active": {
     type: "gauge",
     help: "Whether the active configuration is its own",
-    labels: "configuration",
+    labels: "configuration revision",
   },
   "rep.upstream.errors": {
     type: "counter",

@@ -1,6 +1,13 @@
-import type { Check, Store, Write } from "../store/store.ts";
+import type { Check, Entry, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import {
+  activate,
+  type Activations,
+  type Active,
+  rejoin,
+} from "./activations.ts";
+import {
+  findStrangers,
   isDead,
   isLive,
   isOnTime,
@@ -9,6 +16,7 @@ import {
   type Observation,
   observe,
   type Observed,
+  placeOf,
   type Self,
 } from "./observation.ts";
 
@@ -16,14 +24,20 @@ import {
 const MEMBERS = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
 const HIGHEST_RANK = ["rollout"];
+/** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
+const ACTIVATIONS = ["activations"];
 
 /** What a process sends a heartbeat with. */
 interface HeartbeatInput {
   readonly self: Self;
   /** The rank of its configuration, once the process has announced it. */
   readonly rank: number | undefined;
+  /** Whether the process has had another configuration before. */
+  readonly isReload: boolean;
   /** What the process has observed before. */
   readonly previous: Observed;
+  /** The configurations that were active, as far as the process knows. */
+  readonly activations: Activations;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
@@ -35,6 +49,10 @@ interface Heartbeat {
   readonly decision: ElectionResult;
   /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not look. */
   readonly fencing: Check | undefined;
+  /** The configurations that were active. The last one is, unless this process stands apart. */
+  readonly activations: Activations;
+  /** Whether this process has recorded that another one is active now. */
+  readonly hasRecorded: boolean;
 }
 
 /**
@@ -50,10 +68,8 @@ export async function tryHeartbeat(
 ): Promise<Heartbeat | undefined> {
   const { self, rank, previous, isScheduled, maxRepresentatives } = input;
   const isHighestNeeded = rank === undefined || !isScheduled;
-  // It is read first: the check of it fails if a rollout begins between the two reads.
-  const highest = isHighestNeeded
-    ? await store.get<number>(HIGHEST_RANK)
-    : undefined;
+  // They are read first: the check of the rank fails if a rollout begins between the two reads.
+  const [highest, recorded] = isHighestNeeded ? await readRollout(store) : [];
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observed = observe(entries, { previous, now, isScheduled });
@@ -64,6 +80,13 @@ export async function tryHeartbeat(
     highestRank: highest?.value ?? 0,
     maxRepresentatives,
   });
+  const record = await recordActive(store, {
+    heartbeat: input,
+    decision,
+    observed,
+    recorded,
+    isRead: isHighestNeeded,
+  });
   const own = observed.members.get(self.id);
   const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
   const { checks, writes } = commitOf(self, decision, own, clock.now());
@@ -72,21 +95,110 @@ export async function tryHeartbeat(
     checks.push(rankCheck);
     writes.push({ key: HIGHEST_RANK, value: decision.rank });
   }
+  if (record.check !== undefined) {
+    checks.push(record.check);
+    writes.push({ key: ACTIVATIONS, value: record.activations });
+  }
   if (writes.length > 0) {
     const version = await store.commit(checks, writes);
     if (version === undefined) return undefined;
     if (decision.isNew) fencing = { key: HIGHEST_RANK, version };
   }
-  return { observed, decision, fencing };
+  return {
+    observed,
+    decision,
+    fencing,
+    activations: record.activations,
+    hasRecorded: record.check !== undefined,
+  };
+}
+
+/** Reads the highest rank, and the configurations that were active. */
+async function readRollout(
+  store: Store,
+): Promise<[Entry<number> | undefined, Entry<Activations> | undefined]> {
+  const [highest, recorded] = await store.getMany([HIGHEST_RANK, ACTIVATIONS]);
+  return [
+    highest as Entry<number> | undefined,
+    recorded as Entry<Activations> | undefined,
+  ];
+}
+
+/** What {@linkcode recordActive} is based on. */
+interface RecordInput {
+  readonly heartbeat: HeartbeatInput;
+  readonly decision: ElectionResult;
+  readonly observed: Observed;
+  readonly recorded: Entry<Activations> | undefined;
+  /** Whether `recorded` has been read. */
+  readonly isRead: boolean;
+}
+
+/** The configurations that were active, and the check if they have to be written. */
+interface ActivationRecord {
+  readonly activations: Activations;
+  readonly check?: Check;
+}
+
+/**
+ * Returns the configurations that were active, with the one that is. A process that joins the active one writes them.
+ * Any other change is written by the first living process, which compares in every period: two processes may disagree
+ * for some seconds whether a third is dead, and would record what is over. While a process stands apart, no
+ * configuration is active for all.
+ */
+async function recordActive(
+  store: Store,
+  { heartbeat, decision, observed, recorded, isRead }: RecordInput,
+): Promise<ActivationRecord> {
+  const { self, rank, activations } = heartbeat;
+  const { active: hash, isFirst } = decision;
+  const isKnown = activations.at(-1)?.hash === hash;
+  const isApart = findStrangers(self, observed.members.values()).some(isLive);
+  const isNeeded = isRead || isFirst || !isKnown;
+  if (isApart || !isNeeded) return { activations };
+  const entry = isRead ? recorded : await store.get<Activations>(ACTIVATIONS);
+  const before = entry?.value ?? [];
+  const active = describeActive(heartbeat, decision, observed);
+  const isJoining = rank === undefined && hash === self.hash;
+  const all = activate(before, active, observed.at);
+  const after = isJoining ? rejoin(all, active) : all;
+  const mayRecord = isJoining || isFirst;
+  if (after === before || !mayRecord) return { activations: after };
+  const check = { key: ACTIVATIONS, version: entry?.version ?? null };
+  return { activations: after, check };
+}
+
+/** Returns the active configuration as this process's own, or as that of a living member. */
+function describeActive(
+  { self, isReload }: HeartbeatInput,
+  { active, rank, isNew }: ElectionResult,
+  { members }: Observed,
+): Active {
+  if (active === self.hash) {
+    const { revision, instanceId: place = self.id } = self;
+    return { hash: active, revision, rank, place, isReload: isReload && isNew };
+  }
+  const living = members.values().filter((other) =>
+    isLive(other) && other.member.hash === active
+  );
+  const first = lowestRanked([...living]);
+  return {
+    hash: active,
+    revision: first?.member.revision,
+    rank: first?.member.rank ?? rank,
+    place: first && placeOf(first),
+    isReload: false,
+  };
 }
 
 /** @param own The process's own entry. */
 function commitOf(
-  { id, hash, instanceId, names, keyFingerprint }: Self,
+  self: Self,
   decision: ElectionResult,
   own: Observation | undefined,
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
+  const { id, hash, revision, instanceId, names, keyFingerprint } = self;
   const { rank, isRepresentative, rankSource, dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
@@ -99,6 +211,7 @@ function commitOf(
     const member: Member = {
       hash,
       rank,
+      revision,
       heartbeatAt,
       instanceId,
       names,
@@ -171,6 +284,8 @@ export interface ElectionResult {
   readonly rankSource: Observation | undefined;
   /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
   readonly isRepresentative: boolean;
+  /** Whether it is the living process with the lowest ID, which does what one does for all. */
+  readonly isFirst: boolean;
   /** The hash of the active configuration. */
   readonly active: string;
   /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
@@ -184,8 +299,8 @@ export interface ElectionResult {
  * processes with the same configuration live on.
  */
 export const MAX_REPRESENTATIVES = 8;
-/** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
-const MAX_CLEAN_UPS = 8;
+/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the activations need three. */
+const MAX_CLEAN_UPS = 7;
 
 /** Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. */
 export function elect(input: ElectionInput): ElectionResult {
@@ -202,6 +317,7 @@ export function elect(input: ElectionInput): ElectionResult {
     ? findRankSource(peers, input)
     : undefined;
   const rank = resolveRank(input, rankSource ?? lowestRanked(peers));
+  const isFirst = live.every((other) => other.id > id);
   const isNew = input.rank === undefined && rankSource === undefined;
   return {
     rank,
@@ -210,9 +326,10 @@ export function elect(input: ElectionInput): ElectionResult {
     isRepresentative: isNew ||
       peers.filter((peer) => peer.id < id && isOnTime(peer)).length <
         maxRepresentatives,
+    isFirst,
     active: activeHash([{ hash, rank }, ...live.map(({ member }) => member)]),
     ...cleanUp(
-      live.every((other) => other.id > id) ? others : [],
+      isFirst ? others : [],
       predecessors,
     ),
   };

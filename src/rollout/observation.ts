@@ -7,6 +7,8 @@ export interface Member {
   readonly hash: string;
   /** The rank of its configuration: the newest rollout has the highest. */
   readonly rank: number;
+  /** What it was built from, such as a Git hash, if it says so. */
+  readonly revision?: string | undefined;
   /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */
   readonly heartbeatAt: number;
   /** Identifies the one process that can run in its place, such as a host and port. */
@@ -166,6 +168,7 @@ export interface Self {
   readonly id: string;
   /** The hash of its configuration. */
   readonly hash: string;
+  readonly revision: Member["revision"];
   /** Any other member with it that is late is a dead predecessor. */
   readonly instanceId: Member["instanceId"];
   readonly names: Member["names"];
@@ -281,6 +284,9 @@ function clockSkew(other: Observation): Conflict {
   return { type: "clock_skew", detail };
 }
 
-function placeOf({ id, member }: Observation): string {
+/** Names the place of a member, for operators. */
+export function placeOf(
+  { id, member }: Pick<Observation, "id" | "member">,
+): string {
   return member.instanceId ?? id;
 }

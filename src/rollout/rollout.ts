@@ -1,5 +1,5 @@
 import type { Epochs } from "../keys/epochs.ts";
-import { type Log, logTaskError } from "../observe/log.ts";
+import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import { retryConflicts, type RetryOptions } from "../store/commits.ts";
 import {
   type Check,
@@ -7,6 +7,13 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
+import { formatTime } from "../values/units.ts";
+import {
+  type Activations,
+  describeRollback,
+  findRollback,
+  type Rollback,
+} from "./activations.ts";
 import { type Ranked, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import {
   type Conflict,
@@ -17,6 +24,7 @@ import {
   NEVER_OBSERVED,
   type Observation,
   type Observed,
+  placeOf,
   sampleNames,
   type Self,
   stateOf,
@@ -35,6 +43,8 @@ export interface RolloutOptions extends RetryOptions {
    * sooner.
    */
   instanceId: string | undefined;
+  /** What the process was built from, such as a Git hash. */
+  revision: string | undefined;
   /** The maximum number of processes with an entry for each configuration. */
   maxRepresentatives: number;
   /** Has the fingerprint of the master key, once it is known. */
@@ -98,6 +108,8 @@ export class Rollout {
   /** Since when there have been entries of strangers, by the monotonic clock. */
   #strangersSince: number | undefined;
   #conflicts: readonly Conflict[] = [];
+  /** The configurations that were active, of which the last one is, unless this process stands apart. */
+  #activations: Activations = [];
   /** What was logged last: this process's configuration and the active one. */
   #logged: { readonly hash: string; readonly active: string } | undefined;
   #queue: Promise<unknown> = Promise.resolve();
@@ -121,6 +133,37 @@ export class Rollout {
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
     return this.active !== undefined && this.active === this.#hash;
+  }
+
+  /** The revision of the active configuration: this process's own, or that of another one that has it. */
+  get activeRevision(): string | undefined {
+    if (this.isActive) return this.#options.revision;
+    const peer = this.#observations.find((other) =>
+      isLive(other) && other.member.hash === this.active &&
+      other.member.revision !== undefined
+    );
+    const last = this.#activations.at(-1);
+    const recorded = last?.hash === this.active ? last?.revision : undefined;
+    return peer?.member.revision ?? recorded;
+  }
+
+  /** If the active configuration was active before: what is known of that. */
+  get rollback(): Rollback | undefined {
+    const rollback = findRollback(this.#activations);
+    const isCurrent = rollback?.activation.hash === this.active;
+    return isCurrent && !this.#standsApart ? rollback : undefined;
+  }
+
+  /** This process's configuration and the active one, for the log; nothing before {@linkcode announce}. */
+  get configurations(): LogFields {
+    const { hash, active } = this;
+    if (hash === undefined || active === undefined) return {};
+    return {
+      configuration: shortHash(hash),
+      revision: this.#options.revision,
+      active: shortHash(active),
+      active_revision: this.activeRevision,
+    };
   }
 
   /**
@@ -148,12 +191,13 @@ export class Rollout {
     return this.#observations.map((observation) => {
       const {
         id,
-        member: { hash, rank, instanceId: place = id, heartbeatAt },
+        member: { hash, revision, rank, heartbeatAt },
       } = observation;
+      const place = placeOf(observation);
       const state = id === this.#options.processId
         ? "this process"
         : stateOf(observation);
-      return { hash, rank, place, state, heartbeatAt };
+      return { hash, revision, rank, place, state, heartbeatAt };
     });
   }
 
@@ -254,7 +298,9 @@ export class Rollout {
     const input = {
       self,
       rank: isKnown ? this.#announced?.rank : undefined,
+      isReload: this.#announced !== undefined && !isKnown,
       previous: this.#observed,
+      activations: this.#activations,
       isScheduled,
       maxRepresentatives,
     };
@@ -265,18 +311,20 @@ export class Rollout {
     this.#observed = result.observed;
     this.#announced = { hash, rank: result.decision.rank };
     this.#elected = result.decision.active;
+    this.#activations = result.activations;
     const strangers = findStrangers(self, this.#observations);
     this.#noteStrangers(strangers);
     this.#noteConflicts(self);
-    this.#logActive(hash);
+    this.#logActive(hash, result.hasRecorded);
     return result.fencing;
   }
 
   get #self(): Self {
-    const { processId: id, instanceId, epochs } = this.#options;
+    const { processId: id, instanceId, revision, epochs } = this.#options;
     return {
       id,
       hash: this.#hash ?? "",
+      revision,
       instanceId,
       names: this.#names,
       keyFingerprint: this.#needsKey ? epochs.fingerprint : undefined,
@@ -317,38 +365,56 @@ export class Rollout {
     for (const type of known) log.info("rep.rollout.conflict_ended", { type });
   }
 
-  /** Logs which configuration is active, once for each change of it or of the process's own. */
-  #logActive(hash: string): void {
-    const { log } = this.#options;
-    const { active } = this;
+  /**
+   * Logs which configuration is active, once for each change of it or of the process's own.
+   *
+   * @param hasRecorded Whether this process is the first to know. Otherwise, one that has just started logs no rollback
+   * of the past.
+   */
+  #logActive(hash: string, hasRecorded: boolean): void {
+    const { log, revision } = this.#options;
+    const { active, rollback } = this;
     const logged = this.#logged;
     const isSame = logged?.hash === hash && logged.active === active;
     if (active === undefined || isSame) return;
     this.#logged = { hash, active };
-    const configuration = shortHash(hash);
-    if (hash !== active) {
-      log.info("rep.rollout.superseded", {
-        configuration,
-        active: shortHash(active),
-        detail: "another configuration is active; pages and streams use it",
-      });
-      return;
+    if (hash === active) {
+      const configuration = shortHash(hash);
+      log.info("rep.rollout.active", { configuration, revision });
+    } else {
+      const detail =
+        "another configuration is active; pages and streams use it";
+      log.info("rep.rollout.superseded", { ...this.configurations, detail });
     }
-    const replaced = logged?.hash === hash ? logged.active : undefined;
+    const isNews = logged === undefined
+      ? hasRecorded
+      : logged.active !== active;
+    if (rollback !== undefined && isNews) this.#logRollback(rollback);
+  }
+
+  /**
+   * If somebody has reloaded the earlier configuration, or stopped the newer one, that was meant. But an old replica may
+   * have come back by itself, and the newer ones may have died.
+   */
+  #logRollback(rollback: Rollback): void {
+    const { log } = this.#options;
+    const { activation, replaced } = rollback;
     const dead = this.members.filter((member) =>
-      member.hash === replaced && member.state === "dead"
+      member.hash === replaced.hash && member.state === "dead"
     );
-    if (replaced === undefined || dead.length === 0) {
-      log.info("rep.rollout.active", { configuration });
-      return;
-    }
-    // Nobody has decided to return to an older configuration: the processes of the newer one are gone.
     const places = dead.map(({ place }) => place).join(", ");
-    log.warn("rep.rollout.active", {
-      configuration,
-      replaces: shortHash(replaced),
-      detail:
-        `the processes of the configuration that it replaces no longer send heartbeats: ${places}`,
+    const description = describeRollback(rollback);
+    const isStopped = activation.place === undefined && dead.length === 0;
+    const level = activation.isReload || isStopped ? "info" : "warn";
+    log[level]("rep.rollout.rollback", {
+      active: shortHash(activation.hash),
+      active_revision: this.activeRevision,
+      last_active: activation.lastActive && formatTime(activation.lastActive),
+      replaces: shortHash(replaced.hash),
+      replaces_revision: replaced.revision,
+      detail: dead.length === 0
+        ? description
+        : `${description}; no heartbeats any more: ${places}`,
     });
   }
 

@@ -49,6 +49,11 @@ export function parseDuration(text: string): number | undefined {
   return sum;
 }
 
+/** Formats a time in milliseconds since the Unix epoch: `2026-01-02T03:04:05.000Z`. */
+export function formatTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
 /** Formats milliseconds in the largest units that fit: 5400000 is `1h30m`. */
 export function formatDuration(ms: number): string {
   let text = "";

@@ -122,12 +122,14 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
     await hashOf({ A: "old" }),
     await hashOf({ A: "newer" }),
   ];
-  const reason =
-    "the processes of the configuration that it replaces no longer send heartbeats: vm 127.0.0.1:18080";
+  const stopped =
+    `${old}, last active until 2023-11-14T22:13:20.000Z, is active again instead of ${newer}, ` +
+    "since the processes of that one have ended; if nobody meant it, start them again";
+  const killed = `${stopped}; no heartbeats any more: vm 127.0.0.1:18080`;
   for (
     const [ending, expected] of [
-      ["stop", ["INFO", old, undefined, undefined]],
-      ["kill", ["WARN", old, newer, reason]],
+      ["stop", ["INFO", old, newer, stopped]],
+      ["kill", ["WARN", old, newer, killed]],
     ] as const
   ) {
     const [clock, store] = [new FakeClock(), memoryStore()];
@@ -143,11 +145,12 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
     if (ending === "stop") await other.gateway.close();
     isCutOff = true;
     for (let periods = 0; periods < 6; periods++) await clock.tick(PERIOD_MS);
-    const lines = gate.lines.filter(({ msg }) => msg === "rep.rollout.active")
-      .slice(1);
+    const lines = gate.lines.filter(({ msg }) =>
+      msg === "rep.rollout.rollback"
+    );
     const found = lines.map((
-      { level, configuration, replaces, detail },
-    ) => [level, configuration, replaces, detail]);
+      { level, active, replaces, detail },
+    ) => [level, active, replaces, detail]);
     assertEquals(found, [[...expected]], ending);
   }
 });

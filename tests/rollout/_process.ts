@@ -93,6 +93,7 @@ export class Process {
       processId: this.name,
       maxRepresentatives,
       instanceId,
+      revision: undefined,
       log: silentLog,
       epochs: { fingerprint: undefined },
     });

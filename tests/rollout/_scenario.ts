@@ -102,6 +102,7 @@ export class Scenario {
     );
     const startedAt = simulation.now;
     const target = this.#chooseTarget();
+    const isNew = this.#isNew;
     const isAborted = this.#replicas.length > 1 && simulation.chance(0.3);
     await this.#replace(
       target,
@@ -115,6 +116,13 @@ export class Scenario {
       if (!dead.has(process) && !isSubsequence(activations, path)) {
         process.fail(`switched through ${activations} instead of ${path}`);
       }
+    }
+    for (const process of simulation.living) {
+      if (!isNew) continue;
+      const isKnown = process.rollout.rollback !== undefined;
+      const hasSeen = process.since(startedAt).includes(target);
+      if (isAborted && hasSeen && !isKnown) process.fail("saw no rollback");
+      if (!isAborted && isKnown) process.fail(`takes ${target} for a rollback`);
     }
     simulation.check();
   }
@@ -248,11 +256,15 @@ export class Scenario {
     this.#simulation.heal();
     await this.#simulation.advance(AGREEMENT_MS);
     const expected = this.#expected() ?? await this.#simulation.newestHash();
+    const recorded = await this.#simulation.recordedHash();
     for (const process of this.#simulation.living) {
       if (process.rollout.active !== expected) {
         process.fail(
           `considers ${process.rollout.active} active, not ${expected}`,
         );
+      }
+      if (recorded !== expected) {
+        process.fail(`found ${recorded} recorded as active, not ${expected}`);
       }
     }
     this.#simulation.check();

@@ -1,3 +1,4 @@
+import type { Activations } from "../../src/rollout/activations.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Entry, Store, Write } from "../../src/store/store.ts";
@@ -169,6 +170,12 @@ export class Simulation extends SeededChoices {
       this.conditions.store = "up";
       for (const process of this.processes) process.flush();
     });
+  }
+
+  /** Returns the configuration that the store has as the last one that became active. */
+  async recordedHash(): Promise<string | undefined> {
+    const entry = await this.#shared.get<Activations>(["activations"]);
+    return entry?.value.at(-1)?.hash;
   }
 
   /** Returns the configuration with the highest stored rank among those of living processes. */

@@ -56,6 +56,7 @@ class Cluster {
         random: () => 0,
         log: silentLog,
         instanceId: undefined,
+        revision: undefined,
         epochs: { fingerprint: undefined },
       },
       ...{
@@ -245,6 +246,7 @@ Deno.test("announce() rethrows an error other than a store failure", async () =>
     ...memoryStore(),
     list: () => Promise.reject(new TypeError("a bug")),
     get: () => Promise.resolve(undefined),
+    getMany: () => Promise.resolve([]),
   };
   const rollout = new Cluster(store).make();
   await assertRejects(() => announce(rollout, "a"), TypeError, "a bug");

@@ -2,7 +2,11 @@ import { isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
 import { normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/rate_limit.ts";
-import { NUMBER_OPTIONS } from "../../options.ts";
+import {
+  EXPECTED_REVISION,
+  isRevision,
+  NUMBER_OPTIONS,
+} from "../../options.ts";
 import { EXPECTED_GLOBS, isGlob } from "../../values/paths.ts";
 import {
   EXPECTED_BASE_PATH,
@@ -50,6 +54,10 @@ function parseGlob(item: string): string | undefined {
 
 function parseHost(item: string): string | undefined {
   return isHostPattern(item) ? item : undefined;
+}
+
+function parseRevision(text: string): string | undefined {
+  return isRevision(text) ? text : undefined;
 }
 
 function parseProxy(item: string): string | undefined {
@@ -131,6 +139,12 @@ export const GROUPS = {
     "kv": text(
       "PATH|URL|:memory:",
       "Deno KV or postgres:// database; by default Deno's own",
+    ),
+    "revision": textual(
+      "TEXT",
+      EXPECTED_REVISION,
+      parseRevision,
+      "What this process was built from, such as a Git hash or image tag",
     ),
     "app": app("Name of the app, if several apps share a database"),
   },

@@ -43,6 +43,7 @@ export function toGatewayOptions(
     maxTransfers: options["max-transfers"],
     rejectWebsockets: options["reject-websockets"],
     app: options.app,
+    revision: options.revision,
     strict: options.strict,
     hotReload: options["hot-reload"],
     allowedOrigins: options["allowed-origins"],

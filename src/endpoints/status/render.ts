@@ -84,6 +84,8 @@ const PAGES = {
   active: "Pages have the PUBLIC values of this process's configuration.",
   superseded:
     "Pages have the PUBLIC values of a newer configuration than this process's. In a rollout, this is normal.",
+  rolledBack:
+    "Pages have the PUBLIC values of an earlier configuration, and not of this process's.",
   unannounced:
     "Pages have the PUBLIC values of the previous configuration, until the store can be used.",
 };
@@ -93,6 +95,9 @@ const NO_KEY =
 
 function renderHealth(status: Status): Markup {
   const { problems = [], issues, conflicts, store, configuration } = status;
+  const { state, rollback } = configuration;
+  const isRolledBack = state === "superseded" && rollback !== undefined;
+  const pages = PAGES[isRolledBack ? "rolledBack" : state];
   const lacksKey = !status.has_master_key && status.variables.sensitive > 0;
   const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
   const reasons = [...issues, ...conflicts];
@@ -100,13 +105,17 @@ function renderHealth(status: Status): Markup {
   return markup`<section class="health ${status.status}">
 <p class="state" role="status">${STATES[status.status]}</p>
 ${paragraphs}${list(reasons)}
-<p>${PAGES[configuration.state]}</p><p>${lacksKey ? NO_KEY : ""}</p></section>`;
+<p>${pages}</p><p>${rollback && `Rollback: ${rollback.detail}.`}</p><p>${
+    lacksKey ? NO_KEY : ""
+  }</p></section>`;
 }
 
 function renderFacts(status: Status): Markup {
   const { configuration, store, time } = status;
   const { hash, state, active, loaded } = configuration;
-  const other = active === hash ? "" : `; ${active} is active`;
+  const own = nameOf(hash, configuration.revision);
+  const activeName = nameOf(active, configuration.active_revision);
+  const other = active === hash ? "" : `; ${activeName} is active`;
   const availability = store.available ? "available" : "unavailable";
   const sources = Object.entries(status.sources);
   const counts = sources.map(([source, count]) => `${source} (${count})`);
@@ -116,7 +125,7 @@ function renderFacts(status: Status): Markup {
     `until ${status.certificate_end.slice(0, 10)}`;
   return markup`<dl>
 ${fact("Place", status.place)}
-${fact("Configuration", `${hash}, ${state}${other}`)}
+${fact("Configuration", `${own}, ${state}${other}`)}
 ${fact("Loaded", ago(loaded, time))}
 ${fact("Reloads rejected since", rejectedSince)}
 ${fact("From", counts.join(", "))}
@@ -130,6 +139,10 @@ ${fact("Certificate", certificate)}
 ${fact("Version", status.version)}
 ${fact("Running for", duration(status.uptime_seconds))}
 ${fact("As of", markup`<time>${time}</time>`)}</dl>`;
+}
+
+function nameOf(hash: string, revision: string | undefined): string {
+  return revision === undefined ? hash : `${hash} (${revision})`;
 }
 
 /** Returns nothing for what is not known. */
@@ -177,6 +190,7 @@ preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="$
 function renderRollout({ rollout, time }: Status): Markup {
   const heads = [
     "Configuration",
+    "Revision",
     "Configuration is",
     "Rank",
     "Place",
@@ -185,6 +199,7 @@ function renderRollout({ rollout, time }: Status): Markup {
   ];
   const rows = rollout.map((member) => [
     member.hash,
+    member.revision,
     member.role,
     member.rank,
     member.place,
@@ -209,10 +224,11 @@ function renderEvents({ events }: Status): Markup {
 
 function renderVariables(status: Status): Markup {
   const { variables, warnings, sensitive, configuration } = status;
-  const { hash, active } = configuration;
+  const { hash, active, active_revision } = configuration;
+  const activeName = nameOf(active, active_revision);
   const note = hash === active
     ? ""
-    : `The values of this process's own configuration. Pages have those of ${active}.`;
+    : `The values of this process's own configuration. Pages have those of ${activeName}.`;
   const texts = warnings.map(({ name, detail }) =>
     `Warning: ${name}: ${detail}`
   );

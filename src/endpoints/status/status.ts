@@ -4,9 +4,11 @@ import type { Snapshot } from "../../config/variables/snapshot.ts";
 import type { Epochs } from "../../keys/epochs.ts";
 import type { CertificateWatch } from "../../observe/certificate_watch.ts";
 import type { Registry } from "../../observe/registry.ts";
+import { describeRollback, type Rollback } from "../../rollout/activations.ts";
 import type { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import type { Clock } from "../../values/clock.ts";
 import { shortHash } from "../../values/hash.ts";
+import { formatTime } from "../../values/units.ts";
 import { redactCredentials } from "../../values/urls.ts";
 import type { HealthState } from "../health.ts";
 
@@ -22,6 +24,8 @@ export interface StatusParts {
   readonly epochs: Pick<Epochs, "hasMasterKey">;
   /** The place of this process. */
   readonly instanceId: string | undefined;
+  /** What this process was built from. */
+  readonly revision: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
   readonly certificate: Pick<CertificateWatch, "notAfter">;
@@ -46,24 +50,24 @@ export async function createStatus(parts: StatusParts) {
   const { notAfter } = parts.certificate;
   return {
     ...parts.health.report(),
-    time: toTime(parts.clock.now()),
+    time: formatTime(parts.clock.now()),
     place: parts.instanceId,
     issues: issues.map(toMessage),
     /** What is wrong between this process and others. */
     conflicts: conflicts.map(({ detail }) => toMessage(detail)),
-    rejected_since: rejection && toTime(rejection.since),
+    rejected_since: rejection && formatTime(rejection.since),
     configuration: {
       ...describeRole(snapshot.deployment, parts),
-      loaded: toTime(configuration.loadedAt),
+      loaded: formatTime(configuration.loadedAt),
     },
     store: {
       engine,
       available: store.isAvailable,
-      since: toTime(store.state.at),
+      since: formatTime(store.state.at),
       failure: failure && toMessage(failure.message),
     },
     has_master_key: parts.epochs.hasMasterKey,
-    certificate_end: notAfter && toTime(1_000 * notAfter),
+    certificate_end: notAfter && formatTime(1_000 * notAfter),
     hour: {
       streams: registry.history("rep.streams.open")[""] ?? [],
       keys: registry.history("rep.session_keys.issued")[""] ?? [],
@@ -76,10 +80,21 @@ export async function createStatus(parts: StatusParts) {
   };
 }
 
-function describeRole(hash: string, { changes, store }: StatusParts) {
-  const { active = hash, members = [] } = changes?.rollout ?? {};
+function describeRole(
+  hash: string,
+  { changes, store, revision }: StatusParts,
+) {
+  const { active = hash, members = [], rollback } = changes?.rollout ?? {};
   const isKnown = members.some((member) => member.hash === hash);
-  const names = { hash: shortHash(hash), active: shortHash(active) };
+  const names = {
+    hash: shortHash(hash),
+    revision,
+    active: shortHash(active),
+    active_revision: active === hash
+      ? revision
+      : changes?.rollout.activeRevision,
+    rollback: rollback && toRollback(rollback),
+  };
   if (active === hash) return { ...names, state: "active" } as const;
   if (isKnown || store.isAvailable) {
     return { ...names, state: "superseded" } as const;
@@ -87,23 +102,36 @@ function describeRole(hash: string, { changes, store }: StatusParts) {
   return { ...names, state: "unannounced" } as const; // nobody has announced it before the store failed
 }
 
+/** Returns when an earlier configuration became active again, and instead of which one. */
+function toRollback(rollback: Rollback) {
+  const { activation: { since, lastActive }, replaced } = rollback;
+  return {
+    since: formatTime(since),
+    last_active: lastActive === undefined ? undefined : formatTime(lastActive),
+    replaced: shortHash(replaced.hash),
+    replaced_revision: replaced.revision,
+    detail: describeRollback(rollback),
+  };
+}
+
 function describeRollout(changes: Changes | undefined) {
   const { active, members = [] } = changes?.rollout ?? {};
   const newestFirst = members.toSorted((a, b) => b.rank - a.rank);
   return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
     hash: shortHash(member.hash),
+    revision: member.revision,
     role: member.hash === active ? "active" : "superseded",
     rank: member.rank,
     place: member.place,
     state: member.state,
-    heartbeat: toTime(member.heartbeatAt),
+    heartbeat: formatTime(member.heartbeatAt),
   }));
 }
 
 function describeEvents(changes: Changes | undefined) {
   const events = changes?.tail.newest(MAX_EVENTS) ?? [];
   return events.toReversed().map(({ id, name, value }) => ({
-    time: toTime(id / 1_000),
+    time: formatTime(id / 1_000),
     id,
     name,
     action: value === undefined ? "delete" : "update",
@@ -134,8 +162,4 @@ function toMessage(text: string): string {
 function cut(text: string): string {
   if (text.length <= MAX_SHOWN) return text;
   return `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`;
-}
-
-function toTime(ms: number): string {
-  return new Date(ms).toISOString();
 }

@@ -136,6 +136,14 @@ const RULES: Readonly<Record<OptionName, Rule>> = {
   ),
   "strict": SWITCH,
   "kv": TEXT,
+  "revision": rule(
+    "1 to 128 printable ASCII characters without spaces",
+    {
+      "8f3a1c9": "8f3a1c9",
+      "ghcr.io/shop/app:1.2@sha256:ab": "ghcr.io/shop/app:1.2@sha256:ab",
+    },
+    ["", "a b", "a\nb", "é"],
+  ),
   "app": rule(
     "1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit",
     { "shop": "shop", "Shop-2.x_y": "Shop-2.x_y", "8080": "8080" },

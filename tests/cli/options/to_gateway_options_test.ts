@@ -50,6 +50,7 @@ const CASES: {
   ]: readonly [flag: string, value: Converted[N]];
 } = {
   app: ["--app=shop", "shop"],
+  revision: ["--revision=8f3a1c9", "8f3a1c9"],
   strict: ["--strict", true],
   hotReload: ["--hot-reload", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", [

@@ -1,0 +1,122 @@
+import { shortHash } from "../values/hash.ts";
+import { formatTime } from "../values/units.ts";
+
+/** A configuration that is or was active. */
+export interface Activation {
+  readonly hash: string;
+  /** What its processes were built from, if they say so. */
+  readonly revision?: string | undefined;
+  /** Its rank when it was last active. */
+  readonly rank: number;
+  /** When it became active, in milliseconds since the Unix epoch. */
+  readonly since: number;
+  /** When another one replaced it; `undefined` for the active one. */
+  readonly until?: number | undefined;
+  /** Until when it had been active before, if it had. */
+  readonly lastActive?: number | undefined;
+  /** Whether an earlier configuration became active again. */
+  readonly isRollback: boolean;
+  /** Where its rollout began; `undefined` if it is active because the processes of a newer one have ended. */
+  readonly place?: string | undefined;
+  /** Whether its rollout began with a reload, which somebody has caused, and not with the start of a process. */
+  readonly isReload?: boolean | undefined;
+}
+
+/** The configurations that were active, in the order in which they last became so. The last one is active. */
+export type Activations = readonly Activation[];
+
+/** A configuration that is active. */
+export type Active = Pick<
+  Activation,
+  "hash" | "revision" | "rank" | "place" | "isReload"
+>;
+
+/** With the longest texts, they take half of the 64 KiB of a value. */
+const MAX_ACTIVATIONS = 50;
+
+/**
+ * Returns the activations with the configuration that is active now; the same ones if it is the last of them.
+ *
+ * A configuration that was active before and has a new rank was started again after its last process had ended. One
+ * with a lower rank than the one before is active since the processes of that one have ended. Both are rollbacks. One
+ * with a higher rank that it had already is the newest, whose processes the others had not seen for a while.
+ */
+export function activate(
+  activations: Activations,
+  active: Active,
+  now: number,
+): Activations {
+  const replaced = activations.at(-1);
+  if (replaced?.hash === active.hash) return activations;
+  const before = activations.find(({ hash }) => hash === active.hash);
+  const isRankedAnew = before !== undefined && before.rank !== active.rank;
+  const isLower = replaced !== undefined && active.rank < replaced.rank;
+  const ended = { ...replaced, until: now } as Activation;
+  const others = activations.slice(0, -1).filter((it) => it !== before);
+  const next: Activation = {
+    hash: active.hash,
+    revision: active.revision,
+    rank: active.rank,
+    since: now,
+    lastActive: before?.until,
+    isRollback: isRankedAnew || isLower,
+    place: isLower ? undefined : active.place,
+    isReload: !isLower && active.isReload,
+  };
+  const all = replaced === undefined ? [next] : [...others, ended, next];
+  return all.slice(-MAX_ACTIVATIONS);
+}
+
+/** Returns the activations with the rank and the revision of a process that joins the active configuration. */
+export function rejoin(
+  activations: Activations,
+  { rank, revision }: Active,
+): Activations {
+  const last = activations.at(-1);
+  const isKnown = last?.rank === rank &&
+    (revision === undefined || last.revision === revision);
+  if (last === undefined || isKnown) return activations;
+  const joined = { ...last, rank, revision: revision ?? last.revision };
+  return [...activations.slice(0, -1), joined];
+}
+
+/** An earlier configuration that is active again. */
+export interface Rollback {
+  readonly activation: Activation;
+  readonly replaced: Activation;
+}
+
+/** Returns what is known of a rollback, if the last activation is one. */
+export function findRollback(activations: Activations): Rollback | undefined {
+  const activation = activations.at(-1);
+  const replaced = activations.at(-2);
+  if (!activation?.isRollback || replaced === undefined) return undefined;
+  return { activation, replaced };
+}
+
+/** Says which configuration is active again, why, and what to do if nobody meant it. */
+export function describeRollback({ activation, replaced }: Rollback): string {
+  const { lastActive, place, isReload } = activation;
+  const last = lastActive === undefined
+    ? "active before"
+    : `last active until ${formatTime(lastActive)}`;
+  const begun = isReload ? "reloaded" : "started with";
+  const reason = place === undefined
+    ? "the processes of that one have ended"
+    : `the gateway at ${place} has ${begun} it`;
+  const remedy = place === undefined
+    ? "start them again"
+    : isReload
+    ? "correct its variables"
+    : "stop every gateway that has it";
+  return `${nameOf(activation)}, ${last}, is active again instead of ` +
+    `${nameOf(replaced)}, since ${reason}; if nobody meant it, ${remedy}`;
+}
+
+/** Names a configuration by its hash and, if it has one, its revision. */
+export function nameOf(
+  { hash, revision }: Pick<Activation, "hash" | "revision">,
+): string {
+  const short = shortHash(hash);
+  return revision === undefined ? short : `${short} (${revision})`;
+}

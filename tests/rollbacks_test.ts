@@ -1,0 +1,304 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { silentLog } from "../src/observe/log.ts";
+import type { GatewayOptions } from "../src/options.ts";
+import { MAX_REPRESENTATIVES } from "../src/rollout/heartbeat.ts";
+import { Rollout } from "../src/rollout/rollout.ts";
+import { kvStore } from "../src/store/kv.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import { openStore } from "../src/store/open.ts";
+import type { Store } from "../src/store/store.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { findPostgres, PostgresServer } from "../tools/postgres.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { FAST } from "./_postgres.ts";
+import { pageValues, shareStore } from "./_replicas.ts";
+import { askStatus, readStatus } from "./_status.ts";
+import { countedStore } from "./_store.ts";
+import { announcementOf } from "./rollout/_process.ts";
+
+const PERIOD_MS = 5_000;
+
+/** Advances the time period by period. */
+async function pass(clock: FakeClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += PERIOD_MS) {
+    await clock.tick(PERIOD_MS);
+  }
+}
+
+/** Starts gateways with the revision and the place of their version: `old` is `v-old`, at `old:8080`. */
+async function startReplicas() {
+  const replicas = await shareStore();
+  const start = (version: string, more: GatewayOptions = {}) =>
+    replicas.start({ REP_PUBLIC_A: version }, {
+      revision: `v-${version}`,
+      instanceId: `${version}:8080`,
+      ...more,
+    });
+  return {
+    clock: replicas.clock,
+    store: replicas.store,
+    start,
+    /** Replaces the old version by the new one, so long ago that the store has no entry of the old one any more. */
+    async rollOut() {
+      const old = await start("old");
+      await pass(replicas.clock, 10_000);
+      const next = await start("new");
+      await pass(replicas.clock, 10_000);
+      await old.gateway.close();
+      await pass(replicas.clock, 120_000);
+      return next;
+    },
+    [Symbol.asyncDispose]: () => replicas[Symbol.asyncDispose](),
+  };
+}
+
+/** Returns the levels and fields of the log lines about rollbacks. */
+function rollbacks({ lines }: TestGateway) {
+  return lines.filter(({ msg }) => msg === "rep.rollout.rollback");
+}
+
+async function statusPage(gate: TestGateway): Promise<string> {
+  return await (await askStatus(gate)).text();
+}
+
+async function rolloutMetric({ gateway }: TestGateway) {
+  const request = new Request("http://health.test/metrics");
+  const text = await (await gateway.fetchHealth(request)).text();
+  return /^rep_rollout_active.*$/m.exec(text)?.[0];
+}
+
+Deno.test("an old replica that starts long after a rollout is named as a rollback, with when it was last active: log, status, metric", async () => {
+  await using replicas = await startReplicas();
+  await using next = await replicas.rollOut();
+  const { hash } = (await readStatus(next)).configuration;
+  assertEquals((await readStatus(next)).configuration.rollback, undefined);
+  await using stray = await replicas.start("old");
+  await pass(replicas.clock, PERIOD_MS);
+  assertEquals(await pageValues(next), { A: "old" });
+
+  for (const gate of [next, stray]) {
+    const [line, ...more] = rollbacks(gate);
+    const { configuration } = await readStatus(gate);
+    const { rollback, active, active_revision } = configuration;
+    assertEquals(more, []);
+    assertEquals([active_revision, line?.active_revision], ["v-old", "v-old"]);
+    const last = "2023-11-14T22:13:30.000Z"; // when the new version started
+    const detail =
+      `${active} (v-old), last active until ${last}, is active again instead of ${hash} (v-new), ` +
+      "since the gateway at old:8080 has started with it; if nobody meant it, stop every gateway that has it";
+    assertEquals(rollback, {
+      since: "2023-11-14T22:15:40.000Z",
+      last_active: last,
+      replaced: hash,
+      replaced_revision: "v-new",
+      detail,
+    });
+    assertEquals(
+      [line?.level, line?.active, line?.last_active, line?.replaces],
+      ["WARN", active, last, hash],
+    );
+    assertEquals([line?.replaces_revision, line?.detail], ["v-new", detail]);
+    const page = await statusPage(gate);
+    assertStringIncludes(page, `Rollback: ${detail}.`);
+    assertEquals(page.includes("newer configuration"), false);
+    assertStringIncludes(
+      await rolloutMetric(gate) ?? "",
+      `{configuration="${active}",revision="v-old"}`,
+    );
+  }
+  assertStringIncludes(
+    await statusPage(next),
+    "Pages have the PUBLIC values of an earlier configuration, and not of this process&#39;s.",
+  );
+  const superseded = next.lines.find(({ msg }) =>
+    msg === "rep.rollout.superseded"
+  );
+  assertEquals([superseded?.revision, superseded?.active_revision], [
+    "v-new",
+    "v-old",
+  ]);
+});
+
+Deno.test("a newer configuration is no rollback: the status page calls it newer, and nothing warns", async () => {
+  await using replicas = await startReplicas();
+  await using old = await replicas.start("old");
+  await pass(replicas.clock, 10_000);
+  await using next = await replicas.start("new");
+  await pass(replicas.clock, PERIOD_MS);
+  assertEquals([rollbacks(old), rollbacks(next)], [[], []]);
+  const { configuration, rollout } = await readStatus(old);
+  assertEquals(
+    [configuration.revision, configuration.active_revision],
+    ["v-old", "v-new"],
+  );
+  assertEquals(configuration.rollback, undefined);
+  assertEquals(rollout.map(({ revision }) => revision), ["v-new", "v-old"]);
+  const page = await statusPage(old);
+  assertStringIncludes(page, "a newer configuration than this process&#39;s");
+  assertEquals(page.includes("Rollback"), false);
+});
+
+Deno.test("when the old replica stops again, the newer configuration goes on, and a third one ends the notice", async () => {
+  await using replicas = await startReplicas();
+  await using next = await replicas.rollOut();
+  const stray = await replicas.start("old");
+  await pass(replicas.clock, PERIOD_MS);
+  await stray.gateway.close();
+  await pass(replicas.clock, PERIOD_MS);
+  assertEquals(await pageValues(next), { A: "new" });
+  assertEquals(
+    rollbacks(next).map(({ level, active_revision }) => [
+      level,
+      active_revision,
+    ]),
+    [["WARN", "v-old"], ["INFO", "v-new"]],
+  );
+  await using third = await replicas.start("third");
+  await pass(replicas.clock, PERIOD_MS);
+  for (const gate of [next, third]) {
+    assertEquals((await readStatus(gate)).configuration.rollback, undefined);
+  }
+});
+
+Deno.test("a replica that starts after a rollback shows it, and does not warn of it again", async () => {
+  await using replicas = await startReplicas();
+  await using _next = await replicas.rollOut();
+  await using _stray = await replicas.start("old");
+  await pass(replicas.clock, 60_000);
+  await using later = await replicas.start("old", { instanceId: "later:8080" });
+  assertEquals(rollbacks(later), []);
+  const { rollback } = (await readStatus(later)).configuration;
+  assertEquals(rollback?.last_active, "2023-11-14T22:13:30.000Z");
+});
+
+Deno.test("a reload of earlier variables is a rollback that somebody has asked for", async () => {
+  await using replicas = await startReplicas();
+  await using gate = await replicas.start("old");
+  await pass(replicas.clock, 60_000);
+  await gate.set({ REP_PUBLIC_A: "new" });
+  assertEquals(rollbacks(gate), []);
+  await pass(replicas.clock, 60_000);
+  await gate.set({ REP_PUBLIC_A: "old" });
+  const found = rollbacks(gate).map(({ level, last_active }) => [
+    level,
+    last_active,
+  ]);
+  assertEquals(found, [["INFO", "2023-11-14T22:14:20.000Z"]]);
+});
+
+Deno.test("a single process that stops and starts again has not rolled back", async () => {
+  await using replicas = await startReplicas();
+  for (const version of ["old", "new", "new"]) {
+    await using gate = await replicas.start(version);
+    await pass(replicas.clock, 10_000);
+    assertEquals(rollbacks(gate), []);
+    await gate.gateway.close();
+    replicas.clock.pass(3_600_000);
+  }
+});
+
+Deno.test("the revision is in every log line that has the hash of a configuration", async () => {
+  await using replicas = await startReplicas();
+  await using gate = await replicas.start("old");
+  await gate.set({ REP_PUBLIC_A: "new" });
+  const lines = gate.lines.filter((line) => "configuration" in line);
+  assertEquals(lines.map(({ msg, revision }) => [msg, revision]), [
+    ["rep.config.loaded", "v-old"],
+    ["rep.rollout.active", "v-old"],
+    ["rep.rollout.active", "v-old"],
+    ["rep.config.reloaded", "v-old"],
+  ]);
+});
+
+Deno.test("what was active is read and written by the operations of a publication, without one more", async () => {
+  const store = countedStore(memoryStore());
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store,
+    clock: new FakeClock(),
+  });
+  store.reset();
+  await gate.set({ REP_PUBLIC_A: "2" });
+  // A get and a list read the stored variables; a list looks for events to compact; five are the publication.
+  assertEquals(store.counts, { get: 1, getMany: 1, list: 4, commit: 2 });
+});
+
+Deno.test("a process of a version that records nothing is no obstacle: the others record what it makes active", async () => {
+  await using replicas = await startReplicas();
+  const { clock, store } = replicas;
+  await using next = await replicas.rollOut();
+  const member = { hash: "sha256-old", rank: 3, heartbeatAt: clock.now() };
+  await store.commit([], [
+    { key: ["rollout"], value: 3 },
+    { key: ["member", "~before"], value: member },
+  ]);
+  await pass(clock, PERIOD_MS);
+  assertEquals(rollbacks(next), []);
+  assertEquals((await readStatus(next)).configuration.active, "old");
+  await using stray = await replicas.start("old");
+  const [line] = rollbacks(stray);
+  assertEquals([line?.active_revision, line?.replaces], ["v-old", "old"]);
+});
+
+/** The engines of stores, each empty. */
+const bin = await findPostgres();
+const ENGINES: Record<string, () => Promise<Store & AsyncDisposable>> = {
+  memory: () => Promise.resolve(disposable(memoryStore())),
+  "Deno KV": async () => disposable(kvStore(await Deno.openKv(":memory:"))),
+  ...(bin !== undefined && {
+    async PostgreSQL() {
+      const server = await PostgresServer.create(bin, FAST);
+      const store = await openStore(server.url(), silentLog);
+      return disposable(store, () => server[Symbol.asyncDispose]());
+    },
+  }),
+};
+
+function disposable(
+  store: Store,
+  end: () => Promise<void> = () => Promise.resolve(),
+) {
+  return Object.assign(store, {
+    async [Symbol.asyncDispose]() {
+      store.close();
+      await end();
+    },
+  });
+}
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  Deno.test(`a rollback is known after restarts, in ${engine}`, async () => {
+    await using store = await open();
+    const clock = new FakeClock();
+    const start = async (hash: string) => {
+      const rollout = new Rollout({
+        store,
+        clock,
+        random: () => 0,
+        log: silentLog,
+        processId: crypto.randomUUID(),
+        instanceId: undefined,
+        revision: `v-${hash}`,
+        maxRepresentatives: MAX_REPRESENTATIVES,
+        epochs: { fingerprint: undefined },
+      });
+      await rollout.announce(announcementOf(hash));
+      await rollout.leave();
+      clock.pass(1_000);
+      return rollout;
+    };
+    const forget = async () => {
+      const members = await store.list(["member"]);
+      await store.commit([], members.map(({ key }) => ({ key })));
+    };
+    await start("a");
+    await start("b");
+    await forget();
+    await start("a");
+    const { rollback } = await start("a");
+    const { activation, replaced } = rollback ?? {};
+    assertEquals(
+      [activation?.hash, activation?.lastActive, replaced?.revision],
+      ["a", 1_700_000_001_000, "v-b"],
+    );
+  });
+}

@@ -45,15 +45,18 @@ export type { ValueListener } from "./src/config/configuration.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { OptionError } from "./src/values/option_error.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
+export type { GaugeValue, MetricsSink } from "./src/observe/metrics.ts";
 export type {
-  GaugeValue,
-  MetricsSink,
+  ClientSpan,
+  ClientSpanStart,
+  SpanIds,
   Telemetry,
-} from "./src/observe/metrics.ts";
+} from "./src/observe/telemetry.ts";
 export {
   createLog,
   type Log,
   type LogFields,
+  type LogLevel,
   type LogOptions,
 } from "./src/observe/log.ts";
 export {

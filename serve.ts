@@ -61,18 +61,24 @@ const BOUND_AFTER_MS = 2_000;
 
 // Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
 // in use. `onListen` is called in one of the threads only: the others start with their first request, or after this
-// time.
-let starting: Promise<void> | undefined;
+// time. It waits for a promise, since what a request starts is a part of the request's trace.
+const beginning = Promise.withResolvers<void>();
+const starting = beginning.promise
+  .then(() => service.start())
+  .catch(exitWithStartError);
+let hasBegun = false;
 const timer = setTimeout(startOnce, BOUND_AFTER_MS);
 
 function startOnce(): Promise<void> {
   clearTimeout(timer);
-  return starting ??= service.start().catch(exitWithStartError);
+  hasBegun = true;
+  beginning.resolve();
+  return starting;
 }
 
 async function stop(): Promise<void> {
   threads?.close(); // it keeps the process alive
-  if (starting === undefined) return clearTimeout(timer);
+  if (!hasBegun) return clearTimeout(timer);
   await service.stop();
 }
 

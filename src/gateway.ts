@@ -110,7 +110,7 @@ async function createParts(
   sources: Sources,
   process: ProcessInfo,
 ) {
-  const { clock, random, log, metrics, registry } = services;
+  const { clock, random, log, metrics, registry, telemetry } = services;
   const background = new AbortController();
   const content = await openContent({
     staticDir: settings.staticDir,
@@ -123,10 +123,10 @@ async function createParts(
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     maxTransfers: settings.maxTransfers,
     rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics });
+  }, { clock, log, metrics, telemetry });
 
   const appStore = storeOfApp(services.store, settings.app);
-  const store = new CircuitBreaker(appStore, { clock, metrics });
+  const store = new CircuitBreaker(appStore, { clock, metrics, telemetry });
   const epochs = new Epochs({
     clock,
     rotationMs: settings.keyRotationMs,

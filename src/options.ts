@@ -17,13 +17,13 @@ import { trustRule } from "./http/client_address.ts";
 import { normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
+import { combineMetrics, type Metrics } from "./observe/metrics.ts";
+import { Registry } from "./observe/registry.ts";
 import {
-  combineMetrics,
-  type Metrics,
+  logWithSpanIds,
   noTelemetry,
   type Telemetry,
-} from "./observe/metrics.ts";
-import { Registry } from "./observe/registry.ts";
+} from "./observe/telemetry.ts";
 import { checkApp } from "./store/app_store.ts";
 import { memoryStore } from "./store/memory.ts";
 import type { Store } from "./store/store.ts";
@@ -336,7 +336,7 @@ export function resolveServices(options: GatewayOptions): Services {
     store: options.store ?? memoryStore(),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
-    log: options.log ?? silentLog,
+    log: logWithSpanIds(options.log ?? silentLog, telemetry),
     metrics: combineMetrics(registry, telemetry.metrics),
     registry,
     telemetry,

@@ -6,6 +6,7 @@ import { readStart, type Start } from "../src/cli/options/read_start.ts";
 import { Service } from "../src/cli/start/service.ts";
 import { ConfigurationError } from "../src/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
+import { noTelemetry } from "../src/observe/telemetry.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
@@ -64,10 +65,7 @@ function everyOperation(
   );
 }
 
-const THROWS = {
-  metrics: { count() {}, record() {}, observe() {} },
-  nameSpan: () => throwError(),
-};
+const THROWS = { ...noTelemetry, nameSpan: () => throwError() };
 
 function throwError(): never {
   throw new Error("unexpected");

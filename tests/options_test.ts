@@ -20,7 +20,7 @@ import {
   resolveSources,
 } from "../src/options.ts";
 import { silentLog } from "../src/observe/log.ts";
-import { noTelemetry } from "../src/observe/metrics.ts";
+import { noTelemetry } from "../src/observe/telemetry.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";
 

@@ -1,7 +1,8 @@
 import { logAccess } from "../observe/access_log.ts";
 import { describeError, type Log, messageOf } from "../observe/log.ts";
-import type { Metrics, Telemetry } from "../observe/metrics.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
+import type { Telemetry } from "../observe/telemetry.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import {

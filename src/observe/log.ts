@@ -23,14 +23,17 @@ export interface Log {
   error(event: string, fields?: LogFields): void;
 }
 
+/** How important a line is. */
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
 /** Options of {@linkcode createLog}. */
 export interface LogOptions {
   /** Log format: one JSON object or `key=value` text per line. @default {"json"} */
   format?: "json" | "text";
   /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
-  level?: "debug" | "info" | "warn" | "error";
+  level?: LogLevel;
   /** Writes a line, which has no line terminator. @default {console.log} */
-  write?: (line: string) => void;
+  write?: (line: string, level: LogLevel) => void;
 }
 
 /** Every issuance of a key is written to the audit log (endpoint specification, Audit event). */
@@ -44,7 +47,7 @@ export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
  * messages of Deno contain them. Errors of `write` are ignored.
  */
 export function createLog(options: LogOptions = {}): Log {
-  const { format = "json", level = "info", write = toConsole } = options;
+  const { format = "json", level = "info", write = printLine } = options;
   const formatter = format === "json" ? formatJson : formatText;
   const handler = new LineHandler(write, formatter);
   const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
@@ -84,26 +87,33 @@ export function logTaskError(log: Log, task: string): (error: unknown) => void {
 }
 
 class LineHandler extends BaseHandler {
-  readonly #write: (line: string) => void;
+  readonly #write: (line: string, level: LogLevel) => void;
+  readonly #format: (record: LogRecord) => string;
 
   constructor(
-    write: (line: string) => void,
-    formatter: (record: LogRecord) => string,
+    write: (line: string, level: LogLevel) => void,
+    format: (record: LogRecord) => string,
   ) {
-    super("NOTSET", { formatter }); // the logger filters by level
+    super("NOTSET", { formatter: format }); // the logger filters by level
     this.#write = write;
+    this.#format = format;
   }
 
-  override log(line: string): void {
+  override handle(record: LogRecord): void {
+    const level = record.levelName.toLowerCase() as LogLevel;
+    const line = this.#format(record);
     try {
-      this.#write(redactCredentials(line));
+      this.#write(redactCredentials(line), level);
     } catch {
       // A full disk or a closed pipe must not take the gateway down.
     }
   }
+
+  override log(): void {} // what the base class calls instead, without the level
 }
 
-function toConsole(line: string): void {
+/** Prints a line on standard output. */
+export function printLine(line: string): void {
   // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
   console.log(line);
 }

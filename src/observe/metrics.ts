@@ -167,17 +167,6 @@ export interface Metrics extends MetricsSink {
 /** Metrics that discard everything. */
 export const noMetrics: Metrics = { count() {}, record() {}, observe() {} };
 
-/** Where a gateway exports its measurements and its routes, such as OpenTelemetry. */
-export interface Telemetry {
-  /** Receives every measurement. */
-  readonly metrics: MetricsSink;
-  /** Names the span of the current request by its route. */
-  nameSpan(method: string, route: string): void;
-}
-
-/** Telemetry that exports nothing. */
-export const noTelemetry: Telemetry = { metrics: noMetrics, nameSpan() {} };
-
 /** Returns metrics that pass every measurement on to others. */
 export function combineMetrics(...sinks: readonly MetricsSink[]): Metrics {
   return {

@@ -1,4 +1,9 @@
 import { type Metrics, secondsSince } from "../observe/metrics.ts";
+import {
+  type ClientSpanStart,
+  noTelemetry,
+  type Telemetry,
+} from "../observe/telemetry.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   type Key,
@@ -13,6 +18,8 @@ import {
 interface CircuitBreakerOptions {
   clock: Clock;
   metrics: Metrics;
+  /** Has a span for each operation that a request waits for. @default {noTelemetry} */
+  telemetry?: Telemetry;
 }
 
 /** How long operations fail at once after a failure. */
@@ -39,6 +46,7 @@ export class CircuitBreaker implements Store {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #metrics: Metrics;
+  readonly #telemetry: Telemetry;
   /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
   readonly #pausedUntil = new Map<Operation, number>();
   /** When it became available or unavailable, in milliseconds since the Unix epoch. */
@@ -46,11 +54,13 @@ export class CircuitBreaker implements Store {
   /** Why it is unavailable; the latest reason if there were several. */
   #failure: Error | undefined;
 
-  constructor(store: Store, { clock, metrics }: CircuitBreakerOptions) {
+  constructor(store: Store, options: CircuitBreakerOptions) {
+    const { clock, metrics, telemetry = noTelemetry } = options;
     this.maxChecks = store.maxChecks;
     this.#store = store;
     this.#clock = clock;
     this.#metrics = metrics;
+    this.#telemetry = telemetry;
     this.#changedAt = clock.now();
     metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
@@ -119,7 +129,10 @@ export class CircuitBreaker implements Store {
   async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
     const startedAt = this.#clock.monotonic();
     try {
-      return await withTimeout(operation(), OPERATION_TIMEOUT_MS, this.#clock);
+      return await this.#telemetry.inClientSpan(
+        this.#spanOf(kind),
+        () => withTimeout(operation(), OPERATION_TIMEOUT_MS, this.#clock),
+      );
     } catch (error) {
       this.#metrics.count("rep.store.errors", 1, kind);
       const failure = toUnavailableError(error);
@@ -129,6 +142,12 @@ export class CircuitBreaker implements Store {
       const seconds = secondsSince(startedAt, this.#clock);
       this.#metrics.record("rep.store.duration", seconds, kind);
     }
+  }
+
+  #spanOf(kind: Operation): ClientSpanStart {
+    const system = this.#store.engine?.toLowerCase() ?? "unknown";
+    const attributes = { "db.system.name": system, "db.operation.name": kind };
+    return { name: `store ${kind}`, attributes };
   }
 
   #isPaused(kind: Operation): boolean {

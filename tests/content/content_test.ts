@@ -6,6 +6,7 @@ import {
 } from "../../src/content/content.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
+import { noTelemetry } from "../../src/observe/telemetry.ts";
 import { systemClock } from "../../src/values/clock.ts";
 
 function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
@@ -21,7 +22,12 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     maxTransfers: 10,
     rejectWebsockets: false,
   };
-  const services = { clock: systemClock, log: silentLog, metrics: noMetrics };
+  const services = {
+    clock: systemClock,
+    log: silentLog,
+    metrics: noMetrics,
+    telemetry: noTelemetry,
+  };
   return openContent({ ...settings, ...changed }, services);
 }
 

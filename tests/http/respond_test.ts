@@ -2,11 +2,8 @@ import { assertEquals } from "@std/assert";
 import { createRoute, notFound, type Route } from "../../src/http/routes.ts";
 import { createResponder, type Responder } from "../../src/http/respond.ts";
 import { type Log, silentLog } from "../../src/observe/log.ts";
-import {
-  type Metrics,
-  noMetrics,
-  noTelemetry,
-} from "../../src/observe/metrics.ts";
+import { type Metrics, noMetrics } from "../../src/observe/metrics.ts";
+import { noTelemetry } from "../../src/observe/telemetry.ts";
 import { type Clock, systemClock } from "../../src/values/clock.ts";
 import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";

@@ -2,7 +2,11 @@ import { assertEquals } from "@std/assert";
 import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
 import { openTelemetry } from "../../src/observe/open_telemetry.ts";
 import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
+import { logWithSpanIds, noTelemetry } from "../../src/observe/telemetry.ts";
 import { stdFlags } from "../../tools/std.ts";
+import { runDeno, startCommand } from "../_command.ts";
+import { captureLog } from "../_gateway.ts";
+import { attributesOf, OtlpCollector, SPAN_KIND } from "../_otlp_collector.ts";
 
 Deno.test("openTelemetry() returns nothing unless OTEL_DENO is true", async () => {
   assertEquals(await openTelemetry(), undefined);
@@ -93,5 +97,165 @@ Deno.test("with OTEL_DENO, metrics are exported and spans are named by their rou
     [...spans, ...metrics].filter((name) => !text.includes(name)),
     [],
     text,
+  );
+});
+
+Deno.test("logWithSpanIds() adds the identifiers of the current span, if there is one", () => {
+  const { log, lines } = captureLog();
+  const ids = { trace_id: "0a", span_id: "0b" };
+  const telemetry = { ...noTelemetry, spanIds: () => ids };
+  const withIds = logWithSpanIds(log, telemetry);
+  const outside = { ...noTelemetry, spanIds: () => undefined };
+  logWithSpanIds(log, outside).info("rep.test", { a: 1 });
+  for (const level of ["debug", "info", "warn", "error"] as const) {
+    withIds[level]("rep.test", { a: 1 });
+  }
+  assertEquals(
+    lines.map(({ level, a, trace_id, span_id }) => [
+      level,
+      a,
+      trace_id,
+      span_id,
+    ]),
+    [
+      ["INFO", 1, undefined, undefined],
+      ["DEBUG", 1, "0a", "0b"],
+      ["INFO", 1, "0a", "0b"],
+      ["WARN", 1, "0a", "0b"],
+      ["ERROR", 1, "0a", "0b"],
+    ],
+  );
+});
+
+const TRACE_ID = "0aeea6763f665e33ab7ecad88bad1fbd";
+const CLIENT_SPAN_ID = "4253614843ebfe7b";
+/** The headers of a client that traces its requests. */
+const TRACED = { traceparent: `00-${TRACE_ID}-${CLIENT_SPAN_ID}-01` };
+
+/** An upstream that keeps the `traceparent` of each path that it was asked for. */
+class TracedUpstream implements AsyncDisposable {
+  readonly parents = new Map<string, string | null>();
+  readonly #server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    (request) => this.#respond(request),
+  );
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.addr.port}`;
+  }
+
+  #respond(request: Request): Response {
+    const { pathname } = new URL(request.url);
+    this.parents.set(pathname, request.headers.get("traceparent"));
+    if (pathname === "/socket") {
+      const { socket, response } = Deno.upgradeWebSocket(request);
+      socket.onopen = () => socket.close();
+      return response;
+    }
+    return new Response(null, { status: pathname === "/gone" ? 410 : 200 });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.shutdown();
+  }
+}
+
+Deno.test("with OTEL_DENO, the spans of upstream and store lie below the request's, and its log lines name it", async () => {
+  await using collector = new OtlpCollector();
+  await using upstream = new TracedUpstream();
+  await using command = await startCommand(
+    ["--upstream", upstream.url, "--kv", ":memory:", "--access-log"],
+    { ...collector.environment, REP_SENSITIVE_A: "a" },
+  );
+  for (const path of ["/found?secret=1", "/gone", "/rep/session-key"]) {
+    const headers = { ...TRACED, origin: command.url };
+    await (await fetch(command.url + path, { headers })).text();
+  }
+  const socket = new WebSocket(`${command.url.replace("http", "ws")}/socket`);
+  await new Promise((resolve) => socket.onclose = resolve);
+  command.signal("SIGTERM");
+  assertEquals(await command.ended(), 0);
+
+  const servers = collector.spans.filter(({ kind }) =>
+    kind === SPAN_KIND.server
+  );
+  const calls = collector.spans.filter(({ kind }) => kind === SPAN_KIND.client);
+  const found: unknown[] = [];
+  for (const { name, parentSpanId, traceId, spanId } of servers) {
+    const below = calls.filter((call) => call.parentSpanId === spanId);
+    if (traceId === TRACE_ID) {
+      found.push([parentSpanId, name, below.map((call) => call.name)]);
+    }
+  }
+  assertEquals(found, [
+    [CLIENT_SPAN_ID, "GET /*", ["GET"]],
+    [CLIENT_SPAN_ID, "GET /*", ["GET"]],
+    [CLIENT_SPAN_ID, "GET /rep/session-key", ["store read", "store write"]],
+  ]);
+  // Only what a request waits for has a span, and not what the gateway does by itself.
+  const ids = servers.map(({ spanId }) => spanId);
+  assertEquals(calls.filter((call) => !ids.includes(call.parentSpanId)), []);
+
+  const [toFound, toGone] = calls.filter(({ name }) => name === "GET");
+  assertEquals(upstream.parents.get("/found"), parentOf(toFound));
+  assertEquals(upstream.parents.get("/gone"), parentOf(toGone));
+  assertEquals(attributesOf(toFound!)["url.full"], `${upstream.url}/found`);
+  assertEquals([toFound?.status.code, toGone?.status.code], [0, 2]);
+  const toSocket = servers.find((span) => span.traceId !== TRACE_ID);
+  assertEquals(upstream.parents.get("/socket"), parentOf(toSocket));
+
+  const line = await command.logged(({ msg }) => msg === "rep.request");
+  const [first] = servers;
+  assertEquals([line.trace_id, line.span_id], [TRACE_ID, first?.spanId]);
+  const ready = await command.logged(({ msg }) => msg === "rep.listening");
+  assertEquals(ready.trace_id, undefined);
+});
+
+/** Returns the `traceparent` of what happens below a span. */
+function parentOf(span: { traceId: string; spanId: string } | undefined) {
+  return span && `00-${span.traceId}-${span.spanId}-01`;
+}
+
+Deno.test("without OpenTelemetry, traceparent is forwarded as it was received", async () => {
+  await using upstream = new TracedUpstream();
+  const args = ["--upstream", upstream.url, "--kv", ":memory:"];
+  await using command = await startCommand(args);
+  await (await fetch(`${command.url}/page`, { headers: TRACED })).text();
+  assertEquals(upstream.parents.get("/page"), TRACED.traceparent);
+});
+
+/** Logs a line of each level as the command does. */
+const LOG_PROGRAM = `
+  import { openLog } from "${new URL(
+  "../../src/cli/start/start_log.ts",
+  import.meta.url,
+)}";
+  const options = { "log-format": "text", "log-level": "debug" };
+  const log = openLog({ options, warnings: [] });
+  for (const level of ["debug", "info", "warn", "error"]) log[level]("rep." + level);
+  console.warn("of Deno");
+`;
+
+Deno.test("with OTEL_DENO_CONSOLE=replace, lines are exported with their level, and stay on standard output", async () => {
+  await using collector = new OtlpCollector();
+  const args = ["eval", ...await stdFlags(), "--ext=ts", LOG_PROGRAM];
+  const { stdout, stderr } = await runDeno(args, {
+    ...collector.environment,
+    OTEL_DENO_CONSOLE: "replace",
+  });
+  const written = stdout.trimEnd().split("\n");
+  assertEquals(stderr, "");
+  assertEquals(
+    written.map((line) => line.split(" ").filter(Boolean)[2]),
+    ["rep.debug", "rep.info", "rep.warn", "rep.error", "rep.runtime.warning"],
+  );
+  const exported = collector.logRecords.map(({ severityText, body }) => [
+    severityText,
+    body.stringValue.trimEnd(),
+  ]);
+  const levels = ["DEBUG", "INFO", "WARN", "ERROR", "WARN"];
+  assertEquals(
+    exported,
+    written.map((line, index) => [levels[index], line]),
   );
 });

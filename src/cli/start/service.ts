@@ -3,7 +3,7 @@ import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
 import type { ConnectionInfo } from "../../http/respond.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
-import type { Telemetry } from "../../observe/metrics.ts";
+import type { Telemetry } from "../../observe/telemetry.ts";
 import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../store/memory.ts";
 import { openStore } from "../../store/open.ts";

@@ -1,12 +1,19 @@
-import { createLog, type Log, messageOf } from "../../observe/log.ts";
+import {
+  createLog,
+  type Log,
+  type LogLevel,
+  messageOf,
+  printLine,
+} from "../../observe/log.ts";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { OptionError } from "../../values/option_error.ts";
-import type { Telemetry } from "../../observe/metrics.ts";
+import type { Telemetry } from "../../observe/telemetry.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
+import { isGranted } from "../../values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
 
 /** Creates the log of a command, and writes the command's warnings to it. */
@@ -14,10 +21,37 @@ export function openLog({ options, warnings }: Start): Log {
   const log = createLog({
     format: options["log-format"],
     level: options["log-level"],
+    write: lineWriter(),
   });
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
+}
+
+/**
+ * Returns what writes the lines of a log: to standard output, in any case. Where Deno is told to only export what is
+ * written to the console, each line is written there as well, so that it is exported with its level. Otherwise Deno
+ * exports what it prints, and it prints warnings and errors on standard error only.
+ */
+function lineWriter(): (line: string, level: LogLevel) => void {
+  const variable = "OTEL_DENO_CONSOLE";
+  const isExportedOnly = isGranted({ name: "env", variable }) &&
+    Deno.env.get(variable) === "replace";
+  if (!isExportedOnly) return printLine;
+  const { debug, info, warn, error } = console; // before logRuntimeWarnings() replaces one
+  const exporters = { debug, info, warn, error };
+  return (line, level) => {
+    exporters[level](line);
+    writeToStdout(`${line}\n`);
+  };
+}
+
+function writeToStdout(text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  let written = 0;
+  while (written < bytes.length) {
+    written += Deno.stdout.writeSync(bytes.subarray(written));
+  }
 }
 
 /** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
@@ -59,7 +93,9 @@ export function logRuntimeWarnings(log: Log): void {
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
-  if (!isShownTwice) logStartError(error, createLog({ format }));
+  if (!isShownTwice) {
+    logStartError(error, createLog({ format, write: lineWriter() }));
+  }
   // deno-lint-ignore no-console -- people read standard error, programs the log
   console.error(startErrorMessage(error));
   Deno.exit(error instanceof UsageError ? 2 : 1);

@@ -18,7 +18,8 @@ import {
   type RouteTable,
 } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
-import { noMetrics, noTelemetry } from "../../observe/metrics.ts";
+import { noMetrics } from "../../observe/metrics.ts";
+import { noTelemetry } from "../../observe/telemetry.ts";
 import type { Clock } from "../../values/clock.ts";
 import type { StartOptions } from "../options/option_table.ts";
 

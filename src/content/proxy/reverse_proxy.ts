@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import {
   encodeContent,
   filterAcceptEncoding,
@@ -6,6 +7,11 @@ import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
+import {
+  type ClientSpanStart,
+  spanMethod,
+  type Telemetry,
+} from "../../observe/telemetry.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import {
   headersToOmit,
@@ -28,7 +34,11 @@ import {
   upstreamHeaders,
   upstreamTarget,
 } from "./forwarded_request.ts";
-import { Upstream, upstreamResponse } from "./upstream.ts";
+import {
+  Upstream,
+  type UpstreamRequest,
+  upstreamResponse,
+} from "./upstream.ts";
 import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** How requests are forwarded, as the options of the gateway name it. */
@@ -53,6 +63,8 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Has a span for each request to the upstream. */
+  readonly telemetry: Telemetry;
 }
 
 /** Forwards requests to an upstream, and injects the configuration into its pages. */
@@ -176,7 +188,6 @@ export class ReverseProxy {
     context: RouteContext,
     exchange: Exchange,
   ): Promise<ResponseContent> {
-    const { clock, metrics } = this.#services;
     const { method, signal } = request;
     const { transfer } = exchange;
     const endUpload = request.body === null ? () => {} : this.#uploads.add();
@@ -187,12 +198,11 @@ export class ReverseProxy {
       const accepted = headers.get("accept-encoding");
       headers.set("accept-encoding", filterAcceptEncoding(accepted));
     }
-    const body = await requestBody(request, clock);
+    const body = await requestBody(request, this.#services.clock);
     if (body === null && headers.get("content-length") !== "0") {
       headers.delete("content-length"); // Deno.serve drops the body of a GET; the upstream would wait for it
     }
-    const startedAt = clock.monotonic();
-    const message = await this.#upstream.send({
+    const message = await this.#send({
       method,
       target: this.#targetOf(context),
       headers,
@@ -200,7 +210,6 @@ export class ReverseProxy {
       onBodyEnd: endUpload,
       signal,
     });
-    metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
     const toBrokenBody = (error: unknown) => {
       this.#warn(error, exchange, "broken_body");
       return new BrokenBodyError(detailOf(error));
@@ -213,16 +222,33 @@ export class ReverseProxy {
     }
   }
 
+  /** Sends a request in a span of its own, below which the upstream's spans belong. */
+  async #send(request: UpstreamRequest): Promise<IncomingMessage> {
+    const { clock, metrics, telemetry } = this.#services;
+    const startedAt = clock.monotonic();
+    const start = spanOf(request, this.#url);
+    const message = await telemetry.inClientSpan(start, async (span) => {
+      telemetry.injectContext(request.headers);
+      const message = await this.#upstream.send(request);
+      span.setHttpStatus(message.statusCode ?? 0);
+      return message;
+    });
+    metrics.record("rep.upstream.duration", secondsSince(startedAt, clock));
+    return message;
+  }
+
   async #bridge(
     request: Request,
     context: RouteContext,
     transfer: Transfer,
   ): Promise<Response> {
     transfer.onEnd = this.#webSockets.add();
+    const headers = this.#headersFor(request, context);
+    this.#services.telemetry.injectContext(headers);
     return await proxyWebSocket(request, {
       upstream: this.#url,
       target: this.#targetOf(context),
-      headers: this.#headersFor(request, context),
+      headers,
       timeoutMs: this.#settings.upstreamTimeoutMs,
       clock: this.#services.clock,
       shutdown: this.#shutdown.signal,
@@ -278,6 +304,22 @@ interface Exchange {
   readonly method: string;
   readonly path: string;
   readonly transfer: Transfer;
+}
+
+/** Names the host as the upstream's option does. The query may contain secrets. */
+function spanOf(
+  { method, target }: UpstreamRequest,
+  url: URL,
+): ClientSpanStart {
+  const defaultPort = url.protocol === "https:" ? 443 : 80;
+  const [path = ""] = target.split("?");
+  const attributes = {
+    "http.request.method": method,
+    "server.address": url.hostname,
+    "server.port": Number(url.port) || defaultPort,
+    "url.full": `${url.protocol}//${url.host}${path}`,
+  };
+  return { name: spanMethod(method), attributes };
 }
 
 /** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */

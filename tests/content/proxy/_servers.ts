@@ -11,6 +11,7 @@ import {
   silentLog,
 } from "../../../src/observe/log.ts";
 import { noMetrics } from "../../../src/observe/metrics.ts";
+import { noTelemetry } from "../../../src/observe/telemetry.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
 
 /** Options of {@linkcode serveProxy}. */
@@ -43,6 +44,7 @@ export function createProxy(
     clock,
     log,
     metrics: noMetrics,
+    telemetry: noTelemetry,
   });
 }
 

@@ -53,7 +53,9 @@ export async function rejectSecrets(
   envFiles: readonly string[],
 ): Promise<void> {
   const secrets: Variable[] = [];
-  for (const path of envFiles) secrets.push(...await secretsIn(path));
+  for (const path of envFiles) {
+    for (const secret of await secretsIn(path)) secrets.push(secret);
+  }
   const findings: string[] = [];
   for (const file of files) {
     const text = textOf(file);

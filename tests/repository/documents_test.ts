@@ -1,10 +1,8 @@
 /** Compares the pages, and the files that they quote, with the code. `operations_test.ts` does so for operators' pages. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { MAX_HISTORY } from "../../src/config/stored/stored_variables.ts";
-import {
-  MAX_NAME_BYTES,
-  MAX_PUBLIC_BYTES,
-} from "../../src/config/variables/snapshot.ts";
+import { MAX_NAME_BYTES } from "../../src/config/variables/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../src/config/variables/tiers.ts";
 import { NUMBER_OPTIONS } from "../../src/options.ts";
 import { MAX_CHECKS } from "../../src/store/kv.ts";
 import { POSTGRES_MAX_CHECKS } from "../../src/store/postgres/postgres.ts";

@@ -44,7 +44,8 @@ export async function lint(
   }
   const findings: Finding[] = [];
   for (const file of files) {
-    findings.push(...lintText(await Deno.readTextFile(file), file));
+    const found = lintText(await Deno.readTextFile(file), file);
+    for (const finding of found) findings.push(finding);
   }
   printFindings(findings, files.length, line.json, io);
   return findings.length === 0 ? 0 : 1;

@@ -97,10 +97,12 @@ async function check(sources: CommandSources): Promise<Report> {
       warnings.push(`${environmentName({ name, tier: "public" })}: ${detail}`);
     }
   }
-  warnings.push(...deprecationWarnings(set, sources.manifest));
   return {
     issues: [...new Set(issues)], // both the command and the gateway check the manifest
-    warnings,
+    warnings: [
+      ...warnings,
+      ...deprecationWarnings(set, sources.manifest),
+    ],
     variables: describeAll(variables, secretNames, sources),
   };
 }
@@ -224,7 +226,7 @@ export async function readSources(
   const manifest = text === undefined
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
-  issues.push(...manifest.issues);
+  for (const issue of manifest.issues) issues.push(issue);
   const options = await orIssues(() =>
     readOptions({
       flags: new Map(line.strict ? [["strict", "true"]] : []),
@@ -262,10 +264,16 @@ export async function orIssues<T>(
   try {
     return await read();
   } catch (error) {
-    if (error instanceof ConfigurationError) issues.push(...error.issues);
-    else if (error instanceof UsageError) {
-      issues.push(...error.message.split("\n"));
-    } else throw error;
+    const isExpected = error instanceof ConfigurationError ||
+      error instanceof UsageError;
+    if (!isExpected) throw error;
+    for (const issue of issuesOf(error)) issues.push(issue); // there may be more than a call may have arguments
     return undefined;
   }
+}
+
+function issuesOf(error: ConfigurationError | UsageError): readonly string[] {
+  return error instanceof ConfigurationError
+    ? error.issues
+    : error.message.split("\n");
 }

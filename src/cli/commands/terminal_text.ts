@@ -16,9 +16,12 @@ export function printTable(
   { columns, print }: Pick<CommandIo, "columns" | "print">,
 ): void {
   const cells = rows.map((row) => row.map(escapeInvisible));
-  const widths = (rows[0] ?? []).map((_, index) =>
-    Math.max(...cells.map((row) => widthOf(row[index] ?? "")))
-  );
+  const widths = (rows[0] ?? []).map(() => 0);
+  for (const row of cells) { // there may be more rows than a call may have arguments
+    for (const [index, cell] of row.entries()) {
+      widths[index] = Math.max(widths[index] ?? 0, widthOf(cell));
+    }
+  }
   const others = widths.reduce(
     (sum, column, index) =>
       index === flexible ? sum : sum + column + GAP.length,

@@ -1,3 +1,5 @@
+import { MAX_PUBLIC_BYTES } from "./tiers.ts";
+
 /** What is scanned of a variable. */
 interface ScannedVariable {
   readonly name: string;
@@ -83,10 +85,14 @@ export function scanForSecrets(
   return warnings;
 }
 
-/** Returns why a value looks like a secret, if it does. */
+/**
+ * Returns why a value looks like a secret, if it does. Only as much of it is scanned as can be published: in a value of
+ * megabytes, regular expressions take seconds or run out of stack.
+ */
 export function detectSecret(value: string): Detection | undefined {
-  const tokens = tokenize(value);
-  return detectKnownFormat(value) ?? lengthAnomaly(tokens) ??
+  const text = value.slice(0, MAX_PUBLIC_BYTES);
+  const tokens = tokenize(text);
+  return detectKnownFormat(text) ?? lengthAnomaly(tokens) ??
     highEntropy(tokens);
 }
 
@@ -156,7 +162,8 @@ function isEncoded(token: string): boolean {
 }
 
 function highEntropy(tokens: readonly string[]): Detection | undefined {
-  const bits = Math.max(...tokens.map(shannonEntropy));
+  let bits = 0;
+  for (const token of tokens) bits = Math.max(bits, shannonEntropy(token));
   if (bits <= MAX_ENTROPY_BITS) return undefined;
   const detail = `the value has ${
     bits.toFixed(2)

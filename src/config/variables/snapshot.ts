@@ -14,6 +14,7 @@ import {
   hasTier,
   HOW_TO_EMPTY,
   isRepName,
+  MAX_PUBLIC_BYTES,
   OPTION_PREFIX,
   type Tier,
   TIER_PREFIX,
@@ -117,11 +118,6 @@ export class ConfigurationError extends Error {
   }
 }
 
-/**
- * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect,
- * and a Deno KV value holds 64 KiB, including the name and the encoding.
- */
-export const MAX_PUBLIC_BYTES = 64_000;
 /** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */
 export const MAX_NAME_BYTES = 1_024;
 

@@ -50,3 +50,9 @@ export function isEmptied(before: Environment, after: Environment): boolean {
   const hadAny = Object.keys(before).some(hasTier);
   return hadAny && !Object.keys(after).some(hasTier);
 }
+
+/**
+ * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect,
+ * and a Deno KV value holds 64 KiB, including the name and the encoding.
+ */
+export const MAX_PUBLIC_BYTES = 64_000;

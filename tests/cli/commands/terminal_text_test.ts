@@ -36,6 +36,14 @@ Deno.test("escapeInvisible() does not change visible characters", () => {
   assertEquals(escapeInvisible(text), text);
 });
 
+Deno.test("printTable() prints any number of rows", () => {
+  const rows = Array.from({ length: 200_000 }, () => ["A"]);
+  let lines = 0;
+  const print = (text: string) => void (lines = text.split("\n").length);
+  printTable(rows, 0, { columns: 80, print });
+  assertEquals(lines, rows.length);
+});
+
 Deno.test("printTable() prints a row with any characters as one line", () => {
   const lines = linesOf(
     [["NAME", "VALUE", "ID"], ["A", HOSTILE, "1"], ["BCDEF", "", "22"]],

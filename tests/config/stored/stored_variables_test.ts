@@ -1,8 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import {
-  MAX_NAME_BYTES,
-  MAX_PUBLIC_BYTES,
-} from "../../../src/config/variables/snapshot.ts";
+import { MAX_NAME_BYTES } from "../../../src/config/variables/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../../src/config/variables/tiers.ts";
 import {
   ConflictError,
   listVariables,

@@ -6,10 +6,10 @@ import {
   findSuspiciousNames,
   hasSameVariables,
   MAX_NAME_BYTES,
-  MAX_PUBLIC_BYTES,
   type Snapshot,
   type SnapshotInput,
 } from "../../../src/config/variables/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../../src/config/variables/tiers.ts";
 import { canonicalJson, sriHash } from "../../../src/values/hash.ts";
 import { snapshotInput, type TestSnapshotInput } from "../../_snapshot.ts";
 import { parseManifest } from "../../../src/config/variables/manifest.ts";
@@ -197,6 +197,16 @@ Deno.test("buildSnapshot() accepts a PUBLIC value of 60,000 characters or 64,000
 Deno.test("buildSnapshot() rejects a PUBLIC value of more than 64,000 bytes of UTF-8, with its size", async () => {
   assertEquals((await rejection({ REP_PUBLIC_A: "ä".repeat(32_001) })).issues, [
     "Cannot publish the value of REP_PUBLIC_A: expected at most 64000 bytes, got 64002",
+  ]);
+});
+
+Deno.test("buildSnapshot() rejects a PUBLIC value of megabytes by its name, whatever is in it", async () => {
+  const text = "aB1 ".repeat(1_000_000); // a million words that are not
+  const words = "Ab".repeat(16_000_000);
+  const values = { REP_PUBLIC_TEXT: text, REP_PUBLIC_WORDS: words };
+  assertEquals((await rejection(values)).issues, [
+    "Cannot publish the value of REP_PUBLIC_TEXT: expected at most 64000 bytes, got 4000000",
+    "Cannot publish the value of REP_PUBLIC_WORDS: expected at most 64000 bytes, got 32000000",
   ]);
 });
 

@@ -229,6 +229,27 @@ Deno.test("examples/systemd: the drain ends in time, and the unit starts from th
   assertEquals(environment.includes(variable), true);
 });
 
+Deno.test("examples/systemd: the unit is started again however often it fails", async () => {
+  const [restart] = unitSettings("Restart");
+  assertEquals(restart, "on-failure");
+  const unit = await Deno.readTextFile("examples/systemd/rep-gateway.service");
+  const [section = ""] = unit.split("[Service]");
+  // In another section than this one, systemd ignores it.
+  assertMatch(section, /^StartLimitIntervalSec=0$/m);
+});
+
+Deno.test("the unit and the task grant what recognizes a process after it was killed, and reference.md names it", async () => {
+  const permission = "--allow-sys=hostname";
+  const [unit = ""] = unitSettings("ExecStart");
+  const reference = await Deno.readTextFile("docs/reference.md");
+  const places = [unit, config.tasks.gateway.command, reference];
+  assertEquals(places.map((text) => text.includes(permission)), [
+    true,
+    true,
+    true,
+  ]);
+});
+
 /** The types and validators of objects that are not Kubernetes' own. */
 const MODELS: Record<string, string> = {
   "gateway.networking.k8s.io/v1":

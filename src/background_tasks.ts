@@ -5,6 +5,7 @@ import {
   type StoredVariablesSource,
   VARIABLES_HEAD_KEY,
 } from "./config/stored/stored_variables.ts";
+import type { Epochs } from "./keys/epochs.ts";
 import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import type { CertificateWatch } from "./observe/certificate_watch.ts";
 import { type Log, logTaskError } from "./observe/log.ts";
@@ -25,6 +26,7 @@ const SAMPLE_MS = 60_000;
 /** What the tasks work on. */
 interface BackgroundTasksOptions {
   readonly store: CircuitBreaker;
+  readonly epochs: Epochs;
   readonly rateLimit: RateLimit;
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;
@@ -64,6 +66,7 @@ export class BackgroundTasks {
       this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
       this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
       this.#repeat(POLL_MS, "poll", () => this.#poll()),
+      () => this.#run("master key", () => this.#loadMasterKey()),
     );
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#pollVariables());
     if (changes === undefined) return;
@@ -101,6 +104,12 @@ export class BackgroundTasks {
     const clients = await this.#options.rateLimit.save();
     if (clients === 0) return;
     this.#options.log.info("rep.rate_limit.saved", { clients });
+  }
+
+  /** Loads the master key, if that failed at the start: pages of the next outage then have SENSITIVE values. */
+  async #loadMasterKey(): Promise<void> {
+    const { epochs } = this.#options;
+    if (!epochs.hasMasterKey) await epochs.keys(epochs.current());
   }
 
   /** Looks for new events, and for new writes to the variables in the store. */

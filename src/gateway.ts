@@ -180,6 +180,7 @@ async function createParts(
   });
   const tasks = new BackgroundTasks({
     store,
+    epochs,
     rateLimit,
     changes,
     storedVariables,

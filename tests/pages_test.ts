@@ -246,6 +246,23 @@ Deno.test("while the store with the master key is unavailable, pages have PUBLIC
   );
 });
 
+Deno.test("a master key that was missing at the start is loaded when the store is back, before the next outage", async () => {
+  await using directory = await makeSite();
+  const clock = new FakeClock();
+  let isDown = true;
+  const store = fallibleStore(memoryStore(), () => isDown);
+  await using gate = await setUp({ REP_SENSITIVE_S: "x" }, {
+    staticDir: directory.path,
+    store,
+    clock,
+  });
+  isDown = false;
+  await clock.tick(40_000);
+  isDown = true;
+  const { sensitive } = await pageOf(gate);
+  assertNotEquals(sensitive, undefined);
+});
+
 Deno.test("gateway.handle() responds to the gateway's own paths, and returns undefined for all others", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
   const handle = (path: string) =>

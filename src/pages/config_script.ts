@@ -144,10 +144,13 @@ interface ConfigScriptCacheOptions {
   hotReload: boolean;
   /** The path under which the endpoints are served: empty, or such as `/app`. */
   basePath: string;
-  epochs: Epochs;
+  epochs: Pick<Epochs, "current" | "keys" | "hasMasterKey">;
   clock: Clock;
   log: Log;
 }
+
+/** How long pages without SENSITIVE values are kept before the master key is asked for again. */
+const RETRY_MS = 1_000;
 
 /** What a config script depends on. */
 interface CacheKey extends PageValues {
@@ -161,6 +164,10 @@ interface CacheKey extends PageValues {
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
   #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
+  /** Until when the cached script is used, by the monotonic clock. */
+  #validUntil = Infinity;
+  /** Whether the last script lacks SENSITIVE values. */
+  #lacksKey = false;
 
   constructor(options: ConfigScriptCacheOptions) {
     this.#options = options;
@@ -168,10 +175,11 @@ export class ConfigScriptCache {
 
   /** Returns the config script for a page that is sent now. */
   async get(): Promise<ConfigScript> {
-    const { values, cursor } = this.#options.current();
-    const key = { values, cursor, epoch: this.#options.epochs.current() };
+    const { current, epochs, clock } = this.#options;
+    const { values, cursor } = current();
+    const key = { values, cursor, epoch: epochs.current() };
     const isCurrent = this.#cached !== undefined &&
-      isSame(this.#cached.key, key);
+      clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
     this.#cached = { key, script }; // the next comparison is with the same values
     return await script;
@@ -179,7 +187,8 @@ export class ConfigScriptCache {
 
   async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
     const { hotReload, clock, basePath } = this.#options;
-    const keys = await this.#keysOf(epoch);
+    this.#validUntil = Infinity;
+    const keys = await this.#keysFor(values, epoch);
     const payload = await makePayload({
       public: values.public,
       sensitive: keys === undefined ? new Map() : values.sensitive,
@@ -191,18 +200,34 @@ export class ConfigScriptCache {
     return await renderConfigScript(payload);
   }
 
-  /** Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. */
-  async #keysOf(epoch: string): Promise<EpochKeys | undefined> {
-    const { epochs, log } = this.#options;
+  /**
+   * Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. No
+   * key is asked for where there are no others.
+   */
+  async #keysFor(
+    { sensitive }: PageValues["values"],
+    epoch: string,
+  ): Promise<EpochKeys | undefined> {
+    const { epochs, clock } = this.#options;
+    if (sensitive.size === 0 && !epochs.hasMasterKey) return undefined;
     try {
-      return await epochs.keys(epoch);
+      const keys = await epochs.keys(epoch);
+      this.#lacksKey = false;
+      return keys;
     } catch (error) {
-      this.#cached = undefined; // so that the next page tries again
-      log.error("rep.page.without_sensitive", {
-        detail: `the master key is unavailable: ${messageOf(error)}`,
-      });
+      this.#validUntil = clock.monotonic() + RETRY_MS;
+      this.#reportMissingKey(error);
       return undefined;
     }
+  }
+
+  /** Logs it once an outage. */
+  #reportMissingKey(error: unknown): void {
+    if (this.#lacksKey) return;
+    this.#lacksKey = true;
+    this.#options.log.error("rep.page.without_sensitive", {
+      detail: `the master key is unavailable: ${messageOf(error)}`,
+    });
   }
 }
 

@@ -6,7 +6,7 @@ import {
 } from "@std/assert";
 import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
-import { type EpochKeys, Epochs } from "../../src/keys/epochs.ts";
+import type { EpochKeys } from "../../src/keys/epochs.ts";
 import { integrityToken } from "../../src/keys/page_crypto.ts";
 import {
   ConfigScriptCache,
@@ -172,41 +172,76 @@ Deno.test("escapeForScript() escapes < and all characters that are not ASCII", (
   );
 });
 
-Deno.test("ConfigScriptCache logs that pages lack SENSITIVE values while the master key is unavailable", async () => {
+/** A cache of scripts while the master key can be unavailable. */
+function setUpCache(sensitive: [name: string, value: string][]) {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
-  let isDown = true;
-  const masterKey = () =>
-    isDown
+  const store = { isDown: true, reads: 0 };
+  const keys = (): Promise<EpochKeys> => {
+    store.reads++;
+    return store.isDown
       ? Promise.reject(new Error("down"))
-      : Promise.resolve(new Uint8Array(32));
-  const snapshot = {
-    public: new Map([["A", "1"]]),
-    sensitive: new Map([["S", "2"]]),
+      : Promise.resolve(KEYS);
   };
   const cache = new ConfigScriptCache({
-    current: () => ({ values: snapshot, cursor: 0 }),
+    current: () => ({
+      values: {
+        public: new Map([["A", "1"]]),
+        sensitive: new Map(sensitive),
+      },
+      cursor: 0,
+    }),
     hotReload: false,
     basePath: "",
-    epochs: new Epochs({
-      clock,
-      masterKey,
-      rotationMs: 600_000,
-      retentionMs: 0,
-    }),
+    epochs: { current: () => "1700000000", keys, hasMasterKey: false },
     clock,
     log,
   });
-  const hasSensitive = async () => (await cache.get()).isSecret;
-  assertEquals([await hasSensitive(), await hasSensitive()], [false, false]);
-  assertEquals(
-    lines.map(({ level, msg, detail }) => [level, msg, detail]),
-    Array(2).fill([
-      "ERROR",
-      "rep.page.without_sensitive",
-      "the master key is unavailable: down",
-    ]),
-  );
-  isDown = false;
-  assertEquals([await hasSensitive(), lines.length], [true, 2]);
+  return { cache, clock, lines, store };
+}
+
+Deno.test("ConfigScriptCache logs once an outage that pages lack SENSITIVE values, and keeps their script for a second", async () => {
+  const { cache, clock, lines, store } = setUpCache([["S", "2"]]);
+  const first = await cache.get();
+  await clock.tick(999);
+  assert(await cache.get() === first);
+  assertEquals([first.isSecret, store.reads], [false, 1]);
+  await clock.tick(1);
+  assert(await cache.get() !== first);
+  assertEquals(store.reads, 2);
+  const line = [
+    "ERROR",
+    "rep.page.without_sensitive",
+    "the master key is unavailable: down",
+  ];
+  const logged = () =>
+    lines.map(({ level, msg, detail }) => [level, msg, detail]);
+  assertEquals(logged(), [line]);
+
+  store.isDown = false;
+  await clock.tick(1_000);
+  const complete = await cache.get();
+  await clock.tick(3_600_000);
+  assert(await cache.get() === complete);
+  assertEquals([complete.isSecret, store.reads], [true, 3]);
+});
+
+Deno.test("ConfigScriptCache logs the next outage again", async () => {
+  const sensitive: [string, string][] = [["S", "1"]];
+  const { cache, clock, lines, store } = setUpCache(sensitive);
+  await cache.get();
+  for (const isDown of [false, true]) {
+    store.isDown = isDown;
+    sensitive[0] = ["S", String(isDown)];
+    await clock.tick(1_000);
+    await cache.get();
+  }
+  assertEquals(lines.length, 2);
+});
+
+Deno.test("ConfigScriptCache asks for no key where nothing is SENSITIVE", async () => {
+  const { cache, lines, store } = setUpCache([]);
+  const first = await cache.get();
+  assert(await cache.get() === first);
+  assertEquals([store.reads, lines], [0, []]);
 });

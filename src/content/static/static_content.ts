@@ -297,17 +297,38 @@ class Looks {
       const seen = await this.#judge(path, root, key);
       return seen.kind === "file" ? await this.#withVariants(seen) : seen;
     } catch (error) {
+      if (await this.#leadsOut(key)) return { kind: "rejected" };
       if (!isAbsence(error)) throw error;
       if (wasFound) return { kind: "rejected" }; // it was removed meanwhile
       return { kind: await isDirectory(directory) ? "absent" : "gone" };
     }
   }
 
+  /**
+   * Returns whether a path at which nothing was found leads over a link out of the directory. It gets the same response
+   * as one at which something is: which names there are outside is not to be found out.
+   */
+  async #leadsOut(key: string): Promise<boolean> {
+    const parents = key.split("/").slice(0, -1);
+    if (parents.length === 0) return false;
+    try {
+      let path = this.#directory;
+      const root = await Deno.realPath(path);
+      for (const name of parents) {
+        path += `/${name}`;
+        if (!isInside(await Deno.realPath(path), root)) return true;
+      }
+    } catch {
+      // Nothing more is there.
+    }
+    return false;
+  }
+
   /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
   async #judge(path: string, root: string, key: string): Promise<Seen> {
+    if (!isInside(path, root)) return { kind: "rejected" };
     const lookedAt = Date.now();
     const stats = await Deno.stat(path);
-    if (!isInside(path, root)) return { kind: "rejected" };
     const isOtherwise = isSpelledOtherwise(path.slice(root.length), `/${key}`);
     if (isOtherwise) return { kind: "absent" };
     if (stats.isDirectory) return { kind: "directory" };

@@ -604,6 +604,11 @@ const LINKS: [
   ["link", "../secret.txt", "/link", undefined], // rejected, and so not a route of the app either
   ["link", "../outside", "/link/secret.txt", undefined],
   ["link", "../outside", "/link/", undefined],
+  // What is missing outside is rejected like what is there, and not a route of the app.
+  ["link", "../outside", "/link/missing", undefined],
+  ["link", "../outside", "/link/missing/page", undefined],
+  ["link", "../outside", "/link/secret.txt/page", undefined],
+  ["docs/link", "../../outside", "/docs/link/missing", undefined],
   ["link", "../site-old", "/link/secret.txt", undefined], // begins with the path of the directory
   ["link", "..", "/link/secret.txt", undefined],
   ["link", "..", "/link/site/app.js", SCRIPT], // leads out and in again: only the end counts

@@ -32,7 +32,12 @@ export interface LogOptions {
   format?: "json" | "text";
   /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
   level?: LogLevel;
-  /** Writes a line, which has no line terminator. @default {console.log} */
+  /**
+   * Writes a line, which has no line terminator. With `OTEL_DENO_CONSOLE=replace`, `console[level](line)` exports it with
+   * its level, and only that.
+   *
+   * @default {console.log}
+   */
   write?: (line: string, level: LogLevel) => void;
 }
 

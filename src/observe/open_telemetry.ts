@@ -32,8 +32,9 @@ export async function openTelemetry(): Promise<Telemetry | undefined> {
       const span = trace.getActiveSpan()?.spanContext();
       return span && { trace_id: span.traceId, span_id: span.spanId };
     },
-    async inClientSpan({ name, attributes }, call) {
+    async inClientSpan(start, call) {
       if (trace.getActiveSpan() === undefined) return await call(noSpan);
+      const { name, attributes } = start();
       const options = { kind: SpanKind.CLIENT, attributes };
       return await tracer.startActiveSpan(name, options, async (span) => {
         try {

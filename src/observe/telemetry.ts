@@ -31,9 +31,13 @@ export interface Telemetry {
   nameSpan(method: string, route: string): void;
   /** Returns the identifiers of the current span; `undefined` if there is none, as outside of a request. */
   spanIds(): SpanIds | undefined;
-  /** Runs a call in a span of its own, below the current one. If there is none, the call is only run. */
+  /**
+   * Runs a call in a span of its own, below the current one. If there is none, the call is only run.
+   *
+   * @param start Returns what the span says from its start; called only if there is one.
+   */
   inClientSpan<T>(
-    start: ClientSpanStart,
+    start: () => ClientSpanStart,
     call: (span: ClientSpan) => Promise<T>,
   ): Promise<T>;
   /** Makes the current span the parent of what the receiver of these headers does. If there is none, they stay. */

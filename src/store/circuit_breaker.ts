@@ -130,7 +130,7 @@ export class CircuitBreaker implements Store {
     const startedAt = this.#clock.monotonic();
     try {
       return await this.#telemetry.inClientSpan(
-        this.#spanOf(kind),
+        () => this.#spanOf(kind),
         () => withTimeout(operation(), OPERATION_TIMEOUT_MS, this.#clock),
       );
     } catch (error) {

@@ -4,9 +4,10 @@ import { openTelemetry } from "../../src/observe/open_telemetry.ts";
 import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
 import { logWithSpanIds, noTelemetry } from "../../src/observe/telemetry.ts";
 import { stdFlags } from "../../tools/std.ts";
-import { runDeno, startCommand } from "../_command.ts";
+import { runDeno, startCommand, startServe } from "../_command.ts";
 import { captureLog } from "../_gateway.ts";
 import { attributesOf, OtlpCollector, SPAN_KIND } from "../_otlp_collector.ts";
+import { TempDirectory } from "../_temp.ts";
 
 Deno.test("openTelemetry() returns nothing unless OTEL_DENO is true", async () => {
   assertEquals(await openTelemetry(), undefined);
@@ -258,4 +259,23 @@ Deno.test("with OTEL_DENO_CONSOLE=replace, lines are exported with their level, 
     exported,
     written.map((line, index) => [levels[index], line]),
   );
+});
+
+Deno.test("what a thread of deno serve does from its first request on is no part of that request's trace", async () => {
+  await using collector = new OtlpCollector();
+  await using directory = await TempDirectory.make();
+  await using command = await startServe(["--parallel"], {
+    ...collector.environment,
+    DENO_JOBS: "2",
+    REP_GATEWAY_KV: directory.at("kv.sqlite3"),
+  });
+  // As many connections at once reach both threads, of which one starts with its first request.
+  const requests = Array.from({ length: 40 }, () => fetch(`${command.url}/x`));
+  for (const response of await Promise.all(requests)) {
+    await response.body?.cancel();
+  }
+  command.signal("SIGTERM");
+  assertEquals(await command.ended(), 0);
+  const names = new Set(collector.spans.map(({ name }) => name));
+  assertEquals([...names], ["GET /*"]);
 });

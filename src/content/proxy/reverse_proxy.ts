@@ -226,7 +226,7 @@ export class ReverseProxy {
   async #send(request: UpstreamRequest): Promise<IncomingMessage> {
     const { clock, metrics, telemetry } = this.#services;
     const startedAt = clock.monotonic();
-    const start = spanOf(request, this.#url);
+    const start = () => spanOf(request, this.#url);
     const message = await telemetry.inClientSpan(start, async (span) => {
       telemetry.injectContext(request.headers);
       const message = await this.#upstream.send(request);

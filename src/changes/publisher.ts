@@ -287,7 +287,9 @@ export function planChanges(
     ...lost.map(({ name }) => confirmation(target, name)),
     ...[...unpublished].map((name) => confirmation(target, name)),
   ]);
-  return { changes, afterId: Math.max(0, ...lost.map(({ id }) => id)) };
+  let afterId = 0;
+  for (const { id } of lost) afterId = Math.max(afterId, id);
+  return { changes, afterId };
 }
 
 /**

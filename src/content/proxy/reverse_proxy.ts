@@ -306,7 +306,7 @@ interface Exchange {
   readonly transfer: Transfer;
 }
 
-/** Names the host as the upstream's option does. The query may contain secrets. */
+/** Returns what the span of a request says, without the query, which may contain secrets. */
 function spanOf(
   { method, target }: UpstreamRequest,
   url: URL,

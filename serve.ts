@@ -61,8 +61,7 @@ const BOUND_AFTER_MS = 2_000;
 
 // Deno binds the port after it has loaded this module. Starting earlier would join the rollout although the port may be
 // in use. `onListen` is called in one of the threads only: the others start with their first request, or after this
-// time. It follows a promise: what a request starts
-// itself is a part of the request's trace, with all that follows from it.
+// time. The start follows a promise, since what a request itself starts is part of the request's trace.
 const beginning = Promise.withResolvers<void>();
 const starting = beginning.promise
   .then(() => service.start())

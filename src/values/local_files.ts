@@ -17,6 +17,8 @@ export interface FileSystem {
   stat(path: string): Promise<FileInfo>;
   /** Returns the names of a directory's entries. */
   names(directory: string): Promise<string[]>;
+  /** Returns the path of what a symbolic link leads to. */
+  realPath(path: string): Promise<string>;
   /** Reads a file until its end, or until the buffer is full, and returns the number of bytes. */
   readInto(buffer: Uint8Array, path: string): Promise<number>;
 }
@@ -28,6 +30,7 @@ export const denoFileSystem: FileSystem = {
     const entries = await Array.fromAsync(Deno.readDir(directory));
     return entries.map(({ name }) => name);
   },
+  realPath: (path) => Deno.realPath(path),
   async readInto(buffer, path) {
     const file = await Deno.open(path); // without `using`, which Node.js 22 cannot parse
     try {
@@ -58,14 +61,16 @@ const MAX_BYTES = 4 * 1024 * 1024;
  * Reads a file that may be anything by the time it is read again: it has to be a regular one, or a link to one, as
  * Kubernetes mounts them. Opening a FIFO would wait for its writer, and a device may never end.
  *
+ * @param files The file system. That of the runtime by default.
  * @throws {TypeError} If it is not a regular file.
  * @throws {RangeError} If it is larger than 4 MiB.
  * @throws {Error} Of the runtime, if it cannot be read.
  */
 export async function readBoundedFile(
   path: string,
+  files?: FileSystem,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const files = await localFiles();
+  files ??= await localFiles();
   const { isFile } = await files.stat(path);
   if (!isFile) throw new TypeError(`expected a regular file, got '${path}'`);
   // Not as large as `stat()` says, which is 0 under `/proc`, and outdated for a log. Memory is taken as it is filled.

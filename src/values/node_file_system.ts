@@ -1,4 +1,4 @@
-import { open, readdir, stat } from "node:fs/promises";
+import { open, readdir, realpath, stat } from "node:fs/promises";
 
 /** Local files by the functions of Node.js: a `FileSystem` of `local_files.ts`. */
 export const nodeFileSystem = {
@@ -10,6 +10,7 @@ export const nodeFileSystem = {
     return { isFile, isDirectory, size, mtime, mode, ino };
   },
   names: (directory: string) => readdir(directory),
+  realPath: (path: string) => realpath(path),
   async readInto(buffer: Uint8Array, path: string) {
     const file = await open(path);
     try {

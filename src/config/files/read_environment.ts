@@ -1,5 +1,9 @@
 import { messageOf } from "../../observe/log.ts";
-import { localFiles, readBoundedFile } from "../../values/local_files.ts";
+import {
+  type FileSystem,
+  localFiles,
+  readBoundedFile,
+} from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import { type Environment, isRepName } from "../variables/tiers.ts";
@@ -58,14 +62,18 @@ export async function readEnvFiles(
  * Reads variables from a file of `NAME=value` lines, or from a directory with one file per variable, as Kubernetes
  * mounts a ConfigMap or a Secret.
  *
+ * @param files The file system. That of the runtime by default.
  * @throws {Error} Of the runtime, if the path cannot be read.
  * @throws {ConfigurationError} If it is not UTF-8, or not an env file.
  */
-export async function loadEnvFile(path: string): Promise<EnvFile> {
-  const files = await localFiles();
+export async function loadEnvFile(
+  path: string,
+  files?: FileSystem,
+): Promise<EnvFile> {
+  files ??= await localFiles();
   const { isDirectory } = await files.stat(path);
-  if (isDirectory) return await readDirectory(path, await files.names(path));
-  const text = await readText(path);
+  if (isDirectory) return await readMount(path, files);
+  const text = await readText(path, files);
   const { variables, lines, issues } = parseEnvFile(text);
   if (issues.length > 0) {
     throw new ConfigurationError(
@@ -79,14 +87,47 @@ export async function loadEnvFile(path: string): Promise<EnvFile> {
   };
 }
 
-async function readDirectory(
-  path: string,
-  entries: readonly string[],
-): Promise<EnvFile> {
+/** How often a directory is read that is replaced again and again. */
+const MAX_READS = 10;
+
+/**
+ * Reads a directory. Kubernetes replaces all its files at once, by another target for the link `..data` that leads to
+ * them: if that happens meanwhile, some values are of the previous version, or their files are gone already.
+ */
+async function readMount(path: string, files: FileSystem): Promise<EnvFile> {
   const directory = path.replace(/\/+$/, "");
-  const names = entries.filter(isRepName);
+  const data = `${directory}/..data`;
+  for (let reads = 0; reads < MAX_READS; reads++) {
+    const before = await targetOf(data, files);
+    const reading = readDirectory(directory, files);
+    await reading.catch(() => {}); // rejects below, unless it is read again
+    const after = await targetOf(data, files);
+    if (before === after) return await reading;
+  }
+  throw new Error(
+    `expected a directory that stays the same, but ..data changed in ${MAX_READS} reads`,
+  );
+}
+
+/** Returns what a link leads to; `undefined` if there is none, as in a directory that nobody mounts. */
+async function targetOf(
+  link: string,
+  files: FileSystem,
+): Promise<string | undefined> {
+  try {
+    return await files.realPath(link);
+  } catch {
+    return undefined; // whoever reads the directory reports what is wrong with it
+  }
+}
+
+async function readDirectory(
+  directory: string,
+  files: FileSystem,
+): Promise<EnvFile> {
+  const names = (await files.names(directory)).filter(isRepName);
   const values = await Promise.all(
-    names.map((name) => readValue(`${directory}/${name}`)),
+    names.map((name) => readValue(`${directory}/${name}`, files)),
   );
   const variables = names.map((name, index) => [name, values[index]]);
   return {
@@ -97,14 +138,14 @@ async function readDirectory(
 }
 
 /** The text of the file is the value, except for a newline at its end. */
-async function readValue(path: string): Promise<string> {
-  const text = await readText(path);
+async function readValue(path: string, files: FileSystem): Promise<string> {
+  const text = await readText(path, files);
   return text.replace(/\r?\n$/, "");
 }
 
 /** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace what is invalid. */
-async function readText(path: string): Promise<string> {
-  const bytes = await readBoundedFile(path);
+async function readText(path: string, files: FileSystem): Promise<string> {
+  const bytes = await readBoundedFile(path, files);
   const reject = (position: number, detail: string): never => {
     const line = bytes.subarray(0, position).filter(isLineFeed).length + 1;
     throw new ConfigurationError([`"${path}:${line}": ${detail}`]);

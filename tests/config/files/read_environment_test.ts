@@ -5,6 +5,10 @@ import {
 } from "../../../src/config/files/read_environment.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
+import {
+  denoFileSystem,
+  type FileSystem,
+} from "../../../src/values/local_files.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 Deno.test("readEnvironment() returns the REP_ variables only", () => {
@@ -68,6 +72,43 @@ Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async
     REP_PUBLIC_A: "3",
     REP_SERVER_B: "4",
   });
+});
+
+/** Calls back before each file is read. */
+function filesWith(beforeRead: () => unknown): FileSystem {
+  return {
+    ...denoFileSystem,
+    async readInto(buffer, path) {
+      await beforeRead();
+      return await denoFileSystem.readInto(buffer, path);
+    },
+  };
+}
+
+Deno.test("loadEnvFile() reads a mounted ConfigMap again that is replaced meanwhile", async () => {
+  await using directory = await TempDirectory.make();
+  await directory.mount("1", { REP_PUBLIC_A: "a1", REP_PUBLIC_B: "b1" });
+  let reads = 0;
+  const files = filesWith(async () => {
+    if (++reads !== 2) return;
+    await directory.mount("2", { REP_PUBLIC_A: "a2", REP_PUBLIC_B: "b2" });
+    // Kubernetes removes the previous version, so that the read may fail as well.
+    await Deno.remove(directory.at("..1"), { recursive: true });
+  });
+  const { variables } = await loadEnvFile(directory.path, files);
+  assertEquals(variables, { REP_PUBLIC_A: "a2", REP_PUBLIC_B: "b2" });
+});
+
+Deno.test("loadEnvFile() rejects a mounted ConfigMap that is replaced again and again", async () => {
+  await using directory = await TempDirectory.make();
+  let version = 0;
+  const mount = () => directory.mount(String(++version), { REP_A: "1" });
+  await mount();
+  await assertRejects(
+    () => loadEnvFile(directory.path, filesWith(mount)),
+    Error,
+    "expected a directory that stays the same, but ..data changed in 10 reads",
+  );
 });
 
 Deno.test("loadEnvFile() removes exactly one newline from the end of each file in a directory", async () => {

@@ -37,7 +37,8 @@ export interface Gateway extends AsyncDisposable {
   /**
    * Reads the variables again.
    *
-   * @throws {ConfigurationError} If they are invalid; then everything stays as it was.
+   * @throws {ConfigurationError} If they are invalid; then those stay that were last valid, with the newest variables
+   * in the store.
    */
   reload(options?: ReloadOptions): Promise<void>;
   /** Returns the value of a PUBLIC variable; `undefined` if it is not set. For what a server renders itself. */

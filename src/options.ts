@@ -365,9 +365,13 @@ async function readSources(
   if (!isMapping(environment)) {
     throw sourceError("variables", "an object with their names", environment);
   }
+  // Named now: the next read may find them elsewhere, and be rejected.
+  const places = new Map(
+    Object.keys(environment).map((name) => [name, sourceOf(name)]),
+  );
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
-    sourceOf,
+    sourceOf: (name) => places.get(name),
     manifest: await readManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,

@@ -264,23 +264,24 @@ Deno.test("resolveSources() reads variables and manifest anew each time, with th
     strict: true,
     loadPatternLibrary,
   };
-  const { read } = resolveAll({
+  const { read } = resolveSources({
     ...options,
     variables: () => ({ A: String(++reads) }),
     manifest: () => manifest,
     manifestPath: "rep.yaml",
-  });
+  }, () => `file ${reads}`);
   const parsed = parseManifest(manifest, { path: "rep.yaml" });
+  const inputs = [await read(), await read()];
   assertEquals(
-    [await read(), await read()],
+    inputs.map(({ sourceOf, ...input }) => [input, sourceOf?.("A")]),
     ["1", "2"].map((A) => {
-      return {
+      const input = {
         ...options,
         environment: { A },
-        sourceOf,
         manifest: parsed,
         requiredTiers: TIERS,
       };
+      return [input, `file ${A}`];
     }),
   );
 });

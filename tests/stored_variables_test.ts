@@ -1,8 +1,12 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { writeVariables } from "../src/config/stored/stored_variables.ts";
+import type { GatewayOptions } from "../src/options.ts";
+import type { Environment } from "../src/config/variables/tiers.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
-import { setUp } from "./_gateway.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { replicatedStore } from "./_store.ts";
 
 Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
@@ -50,4 +54,186 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
   assertEquals(rejected?.issues, [
     "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only",
   ]);
+});
+
+const SOURCES: Environment = { REP_PUBLIC_A: "file", REP_SENSITIVE_S: "x" };
+const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
+
+/** Replicas on one store, of which each test breaks the sources of the first. */
+class World implements AsyncDisposable {
+  readonly store: Store;
+  readonly clock = new FakeClock(1_700_000_000_000);
+  readonly gates: TestGateway[] = [];
+  /** Reads the sources of the first gateway. */
+  variables = (): Environment => SOURCES;
+
+  constructor(store: Store = memoryStore()) {
+    this.store = store;
+  }
+
+  async start(options: GatewayOptions = {}): Promise<TestGateway> {
+    const isFirst = this.gates.length === 0;
+    const variables = isFirst ? () => this.variables() : SOURCES;
+    const { store, clock } = this;
+    const gate = await setUp({}, { store, clock, variables, ...options });
+    this.gates.push(gate);
+    return gate;
+  }
+
+  /** Writes variables to the store, and waits until the first gateway has logged so many more reloads. */
+  async write(
+    values: Record<string, string | undefined>,
+    reloads: number,
+  ): Promise<void> {
+    const [gate] = this.gates;
+    const count = () => gate === undefined ? 0 : reloadsOf(gate).length;
+    const end = count() + reloads;
+    const options = { clock: this.clock, random: () => 0, ifId: undefined };
+    const all = new Map(Object.entries(values));
+    await writeVariables(this.store, all, options);
+    while (count() < end) await this.clock.tick(250);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const gate of this.gates) await gate[Symbol.asyncDispose]();
+  }
+}
+
+/** What the log says of reloads: the issues of those that were rejected, the details of others that changed something. */
+function reloadsOf({ lines }: TestGateway): unknown[] {
+  const found = lines.filter(({ msg, level }) =>
+    /^rep\.config\.(rejected|reloaded)$/.test(String(msg)) && level !== "DEBUG"
+  );
+  return found.map(({ issues, detail }) => issues ?? detail);
+}
+
+async function healthOf(gate: TestGateway) {
+  const { status, problems, guardrails } = await (await gate.ask("/rep/health"))
+    .json();
+  return [status, problems, guardrails.blocked];
+}
+
+const COLLISION =
+  "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only";
+const STORED_ONLY = "variables in the store only: see rep.config.rejected";
+
+/** Sources that cannot be read, or are invalid, and the issue. */
+const BROKEN: Record<string, readonly [() => Environment, string]> = {
+  "cannot be read": [() => {
+    throw new Error("no such file");
+  }, "Error: no such file"],
+  "are invalid": [
+    () => ({ ...SOURCES, REP_PUBLIC_S: "", REP_PUBLIC_A: "new" }),
+    COLLISION,
+  ],
+  "have lost a tier": [
+    () => ({ REP_PUBLIC_A: "new" }),
+    "Cannot use the variables: expected names that begin with REP_SENSITIVE_, as before, got none; only a restart removes them all",
+  ],
+};
+
+for (const [kind, [broken, issue]] of Object.entries(BROKEN)) {
+  Deno.test(`a stored variable applies while the sources ${kind}, over those that were last valid`, async () => {
+    await using world = new World();
+    const gate = await world.start();
+    const stream = await gate.listen();
+    world.variables = broken;
+    await world.write({ B: "banner" }, 2);
+    const [change] = await stream.take(1);
+    assertEquals([change?.data.key, change?.data.value], ["B", "banner"]);
+    assertEquals(["A", "B"].map(gate.gateway.get), ["file", "banner"]);
+    assertEquals(await healthOf(gate), ["degraded", ["config_rejected"], 0]);
+    assertEquals(reloadsOf(gate), [[issue], STORED_ONLY]);
+    await world.write({ A: "store", B: undefined }, 1);
+    assertEquals(["A", "B"].map(gate.gateway.get), ["store", undefined]);
+    assertEquals(reloadsOf(gate), [[issue], STORED_ONLY, STORED_ONLY]);
+    world.variables = () => ({ ...SOURCES, REP_PUBLIC_C: "new" });
+    await gate.gateway.reload();
+    assertEquals(["A", "C"].map(gate.gateway.get), ["store", "new"]);
+    assertEquals((await healthOf(gate))[0], "healthy");
+    await stream.close();
+  });
+}
+
+Deno.test("a reload of sources that are invalid rejects, also if a stored variable applies with it", async () => {
+  await using world = new World();
+  const gate = await world.start({ hotReload: false });
+  const [broken = () => ({})] = BROKEN["cannot be read"] ?? [];
+  world.variables = broken;
+  const options = { clock: world.clock, random: () => 0, ifId: undefined };
+  await writeVariables(world.store, new Map([["B", "1"]]), options);
+  await assertRejects(() => gate.gateway.reload(), Error, "no such file");
+  assertEquals(gate.gateway.get("B"), "1");
+});
+
+Deno.test("a stored variable that is invalid changes nothing while the sources are invalid, and both reasons are named", async () => {
+  await using world = new World();
+  const gate = await world.start();
+  world.variables = () => {
+    throw new Error("no such file");
+  };
+  await world.write({ S: "public", B: "1" }, 1);
+  assertEquals(gate.gateway.get("B"), undefined);
+  assertEquals(reloadsOf(gate), [["Error: no such file", COLLISION]]);
+  await world.write({ S: undefined }, 2);
+  assertEquals(gate.gateway.get("B"), "1");
+  assertEquals(reloadsOf(gate).slice(1), [
+    ["Error: no such file"],
+    STORED_ONLY,
+  ]);
+});
+
+Deno.test("strict mode rejects a stored secret once, also while the sources are invalid", async () => {
+  await using world = new World();
+  const gate = await world.start({ strict: true });
+  world.variables = () => ({ ...SOURCES, REP_PUBLIC_A: AWS_KEY });
+  await world.write({ B: "1" }, 2);
+  assertEquals(gate.gateway.get("B"), "1");
+  assertEquals((await healthOf(gate))[2], 1);
+  world.variables = () => SOURCES;
+  await gate.gateway.reload();
+  await world.write({ B: AWS_KEY }, 1);
+  assertEquals(gate.gateway.get("B"), "1");
+  assertEquals((await healthOf(gate))[2], 2);
+});
+
+Deno.test("a replica with invalid sources stays in the deployment of its last valid ones, and publishes nothing else", async () => {
+  await using world = new World();
+  const first = await world.start();
+  const second = await world.start();
+  const stream = await second.listen();
+  world.variables = () => ({ ...SOURCES, REP_SERVER_A: "2" });
+  await world.write({ B: "1" }, 2);
+  await world.write({ B: "2" }, 1);
+  const values = (await stream.take(2)).map(({ data }) => data.value);
+  assertEquals([values, stream.arrived()], [["1", "2"], []]);
+  const configurations = world.gates.flatMap(({ lines }) =>
+    lines.flatMap(({ configuration }) => configuration ?? [])
+  );
+  assertEquals(new Set(configurations).size, 1);
+  assertEquals(first.gateway.get("B"), "2");
+  await stream.close();
+});
+
+Deno.test("a gateway does not start with sources that are invalid, whatever is stored", async () => {
+  await using world = new World();
+  await world.write({ B: "1" }, 0);
+  world.variables = () => ({ ...SOURCES, REP_PUBLIC_S: "" });
+  await assertRejects(() => world.start(), Error, COLLISION);
+});
+
+Deno.test("events that the store has lost are published again while the sources are invalid", async () => {
+  const store = replicatedStore();
+  await using world = new World(store);
+  const gate = await world.start();
+  const stream = await gate.listen();
+  store.stopReplication();
+  world.variables = () => ({ ...SOURCES, REP_PUBLIC_A: "2" });
+  await gate.gateway.reload();
+  world.variables = () => ({});
+  store.failOver();
+  await world.clock.tick(2_000);
+  const values = (await stream.take(2)).map(({ data }) => data.value);
+  assertEquals(values, ["2", "2"]);
+  await stream.close();
 });

@@ -2,7 +2,6 @@ import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
-import type { Environment } from "./variables/tiers.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -70,7 +69,7 @@ export class Configuration {
     | undefined;
   #blocked = 0;
   /** What the sources had when they were last valid, without the variables in the store. */
-  #environment: Environment = {};
+  #sources: SnapshotInput | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether a caller of the queued reload wants to know that nothing has changed. */
   #logsUnchanged = false;
@@ -98,7 +97,7 @@ export class Configuration {
    * @throws {ConfigurationError} If the configuration is invalid.
    */
   async load(): Promise<void> {
-    this.#snapshot = await this.#build();
+    await this.#build(await this.#options.read());
     this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
@@ -143,7 +142,8 @@ export class Configuration {
    * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued
    * share it. After {@linkcode close} it does nothing.
    *
-   * @throws {ConfigurationError} If the configuration is invalid; then everything stays as it was.
+   * @throws {ConfigurationError} If the configuration is invalid. Then the sources stay as they were, with the newest
+   * variables in the store; if those are invalid, everything stays as it was.
    */
   async reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
     this.#logsUnchanged ||= logsUnchanged;
@@ -165,22 +165,23 @@ export class Configuration {
     const before = this.#snapshot;
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
-    try {
-      this.#snapshot = await this.#build();
-    } catch (error) {
-      throw this.#reject(error, logsUnchanged);
-    }
+    const errors = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown has not waited for the sources
-    const isRecovery = this.#rejection !== undefined;
-    this.#rejection = undefined;
-    this.#logFindings(this.#snapshot, before);
-    const { publisher } = this.#options;
-    const isPublished = await publisher?.publish(this.#snapshot) ?? true;
-    const isUnchanged = hasSameVariables(this.#snapshot, before);
-    if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
-    this.listeners.notify(before, this.#snapshot);
-    this.#count(isUnchanged ? "unchanged" : "applied");
-    this.#logReload({ isUnchanged, isPublished, isRecovery, logsUnchanged });
+    const isRejected = errors.length > 0;
+    const isRecovery = this.isReloadRejected && !isRejected;
+    if (isRejected) this.#reject(errors, logsUnchanged);
+    else this.#rejection = undefined;
+    if (this.#snapshot !== before) {
+      this.#logFindings(this.#snapshot, before);
+      const { publisher } = this.#options;
+      const isPublished = await publisher?.publish(this.#snapshot) ?? true;
+      const isUnchanged = hasSameVariables(this.#snapshot, before);
+      if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
+      this.listeners.notify(before, this.#snapshot);
+      if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
+      this.#logReload({ isUnchanged, isPublished, isRecovery, logsUnchanged });
+    }
+    if (isRejected) throw errors[0];
   }
 
   /** A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is. */
@@ -191,9 +192,13 @@ export class Configuration {
     readonly logsUnchanged: boolean;
   }): void {
     const { isUnchanged, isPublished, isRecovery, logsUnchanged } = outcome;
+    if (isUnchanged && this.isReloadRejected) return;
     const isNews = !isUnchanged || isRecovery || logsUnchanged;
     let detail: string | undefined;
     if (isUnchanged && logsUnchanged) detail = "no variable has changed";
+    if (this.isReloadRejected) {
+      detail = "variables in the store only: see rep.config.rejected";
+    }
     if (!isPublished) {
       detail = "read, but not published yet: see rep.config.not_published";
     }
@@ -204,38 +209,59 @@ export class Configuration {
     });
   }
 
+  /**
+   * Reads everything and builds a snapshot of it. If the sources cannot be read or are invalid, it is one of those that
+   * were last valid, so that a broken file does not hold up what is `set` in the store.
+   *
+   * @returns Why the sources are rejected, and why the variables in the store are; nothing of what is valid.
+   */
+  async #rebuild(): Promise<readonly unknown[]> {
+    const errors: unknown[] = [];
+    try {
+      await this.#build(await this.#options.read());
+      return errors;
+    } catch (error) {
+      errors.push(error);
+    }
+    try {
+      if (this.#sources !== undefined) await this.#build(this.#sources);
+    } catch (error) {
+      errors.push(error);
+    }
+    return errors;
+  }
+
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(): Promise<Snapshot> {
-    const { read, storedVariables } = this.#options;
-    const [input, stored] = await Promise.all([read(), storedVariables.read()]);
-    const snapshot = await buildSnapshot({ ...input, stored });
-    this.#rejectIfEmptied(input.environment);
-    this.#environment = input.environment;
-    return snapshot;
+  async #build(sources: SnapshotInput): Promise<void> {
+    const stored = await this.#options.storedVariables.read();
+    const snapshot = await buildSnapshot({ ...sources, stored });
+    this.#rejectIfEmptied(sources);
+    this.#sources = sources;
+    this.#snapshot = snapshot;
   }
 
   /** Variables in the store are removed one by one, and on purpose. */
-  #rejectIfEmptied(environment: Environment): void {
-    const issues = emptiedTierIssues(this.#environment, environment);
+  #rejectIfEmptied({ environment }: SnapshotInput): void {
+    const before = this.#sources?.environment ?? {};
+    const issues = emptiedTierIssues(before, environment);
     if (issues.length > 0) throw new ConfigurationError(issues);
   }
 
-  #reject(error: unknown, logsUnchanged: boolean): unknown {
-    const { issues, blocked } = error instanceof ConfigurationError
-      ? error
-      : { issues: [String(error)], blocked: 0 };
+  /** @param errors Those of the sources, and of the variables in the store if these do not apply either. */
+  #reject(errors: readonly unknown[], logsUnchanged: boolean): void {
+    const issues = [...new Set(errors.flatMap(issuesOf))]; // an invalid variable in the store is found twice
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
-    if (!isSame) this.#blocked += blocked;
+    if (!isSame) this.#blocked += Math.max(...errors.map(blockedOf));
     this.#rejection = {
       issues,
       since: this.#rejection?.since ?? this.#options.clock.now(),
     };
     this.#count("rejected");
-    const detail = "the previous configuration stays active";
-    if (!isSame || logsUnchanged) {
-      this.#options.log.error("rep.config.rejected", { detail, issues });
-    }
-    return error;
+    if (isSame && !logsUnchanged) return;
+    const detail = errors.length === 1
+      ? "the previous sources stay active, with the variables in the store"
+      : "the previous configuration stays active";
+    this.#options.log.error("rep.config.rejected", { detail, issues });
   }
 
   #count(outcome: ReloadOutcome): void {
@@ -256,6 +282,15 @@ export class Configuration {
     this.#isClosed = true;
     await this.#runningReload;
   }
+}
+
+function issuesOf(error: unknown): readonly string[] {
+  return error instanceof ConfigurationError ? error.issues : [String(error)];
+}
+
+/** Returns how many changes strict mode has rejected. */
+function blockedOf(error: unknown): number {
+  return error instanceof ConfigurationError ? error.blocked : 0;
 }
 
 function describe(snapshot: Snapshot, revision: string | undefined) {

@@ -22,7 +22,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 
 /**
  * Why a gateway is `degraded`:
- * - `config_rejected`: the last reload was rejected, and the previous configuration stays active.
+ * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
  * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.

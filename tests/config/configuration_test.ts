@@ -99,7 +99,7 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals(linesOf(gate, "rep.config.rejected"), [{
     level: "ERROR",
     msg: "rep.config.rejected",
-    detail: "the previous configuration stays active",
+    detail: "the previous sources stay active, with the variables in the store",
     issues: [
       "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
     ],

@@ -362,6 +362,11 @@ testEngine(
     await using client = await Client.open(at(setup.gateways, 0));
     await checkVariableCommands(setup.access);
     await client.until(has("3"), PROPAGATION_MS);
+    const { kv, env } = setup.access;
+    const { code, stderr } = await runCommand(["unset", "A", "--kv", kv], {
+      ...env,
+    });
+    assertEquals([code, stderr], [0, "Taken by 1 gateway\n"]);
   },
 );
 

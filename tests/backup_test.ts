@@ -17,7 +17,7 @@ async function setTheme(value: string, kv: string): Promise<void> {
     "--kv",
     kv,
   ]);
-  assertEquals([code, stderr], [0, ""]);
+  assertEquals([code, stderr], [0, "Taken by 1 gateway\n"]);
 }
 
 /** Returns what a client gets that has seen everything up to an id. */

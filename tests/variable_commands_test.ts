@@ -1,9 +1,41 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { runCommand, startCommand } from "./_command.ts";
+import { Client, has } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 import { checkVariableCommands } from "./_variable_commands.ts";
+import { within } from "./_time.ts";
 
 // The engines with a server have the same test in _multi_gateway.ts; in memory, no command would see what another has
 // written.
 Deno.test("on a SQLite file: set, unset, list, history and watch work", async () => {
   await using directory = await TempDirectory.make();
   await checkVariableCommands({ kv: directory.at("kv.sqlite3"), env: {} });
+});
+
+Deno.test("on a SQLite file: a gateway whose env file is broken takes what is set, and set says so", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "REP_PUBLIC_A=1\n",
+  });
+  const kv = ["--kv", directory.at("kv.sqlite3")];
+  const flags = ["--hot-reload", "--env-file", directory.at("app.env"), ...kv];
+  await using gateway = await within(startCommand(flags));
+  await using client = await Client.open(gateway);
+  await directory.write("app.env", "REP_PUBLIC_A=1\nBANNER\n");
+  const { code, stderr } = await runCommand(["set", "A=banner", ...kv]);
+  assertEquals([code, stderr], [0, "Taken by 1 gateway\n"]);
+  await client.until(has("banner"));
+  await gateway.logged(({ msg }) => msg === "rep.config.rejected");
+});
+
+Deno.test("set on a server that is unreachable says that nothing was written", async () => {
+  const kv = "http://127.0.0.1:1";
+  const { code, stdout, stderr } = await runCommand(
+    ["set", "A=1", "--kv", kv],
+    { DENO_KV_ACCESS_TOKEN: "token" },
+  );
+  assertEquals([code, stdout], [1, ""]);
+  assertMatch(
+    stderr,
+    /^Cannot use the store: Cannot open the store "http:\/\/127\.0\.0\.1:1\/?": [^]*; nothing was written: repeat it once the store is available\n$/,
+  );
 });

@@ -1,4 +1,4 @@
-import type { Check, Entry, Store, Write } from "../store/store.ts";
+import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   activate,
@@ -21,7 +21,7 @@ import {
 } from "./observation.ts";
 
 /** The prefix of the members' entries, by process ID. */
-const MEMBERS = ["member"];
+export const MEMBERS: Key = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
 const HIGHEST_RANK = ["rollout"];
 /** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
@@ -216,6 +216,7 @@ function commitOf(
       instanceId,
       names,
       keyFingerprint,
+      newestWrite: self.newestWrite,
     };
     const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
@@ -243,7 +244,7 @@ export async function tryMarkLeft(
     : true;
 }
 
-function keyOf(id: string): string[] {
+function keyOf(id: string): Key {
   return [...MEMBERS, id];
 }
 

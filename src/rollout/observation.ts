@@ -17,6 +17,8 @@ export interface Member {
   readonly names?: readonly number[] | undefined;
   /** The fingerprint of its master key, if it has SENSITIVE variables and has loaded the key. */
   readonly keyFingerprint?: string | undefined;
+  /** The id of the newest write to a variable in the store that its values contain. */
+  readonly newestWrite?: number;
   /** It has left, or another process has found it dead and marked its entry: it counts as dead in either case. */
   readonly hasLeft?: boolean;
   /** Another process has marked its entry, since its heartbeats were missing. */
@@ -68,7 +70,7 @@ const DEAD_AFTER_PERIODS = 4;
 /** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
 const REMOVED_AFTER_PERIODS = 15;
 /** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
-const OLD_MS = 600_000;
+export const OLD_MS = 600_000;
 
 /**
  * Compares the members with the previous observations and returns the new ones by process ID.
@@ -173,6 +175,7 @@ export interface Self {
   readonly instanceId: Member["instanceId"];
   readonly names: Member["names"];
   readonly keyFingerprint: Member["keyFingerprint"];
+  readonly newestWrite: number;
 }
 
 /**

@@ -59,6 +59,8 @@ export interface Announcement {
   readonly deployedNames: Iterable<string>;
   /** With any, its pages need the master key, so that all replicas must have the same one. */
   readonly sensitive: { readonly size: number };
+  /** The id of the newest write to a variable in the store that it contains. */
+  readonly newestWrite: number;
 }
 
 /** Thrown instead of publishing over the values of another app. */
@@ -100,6 +102,7 @@ export class Rollout {
   #hash: string | undefined;
   #names: readonly number[] = [];
   #needsKey = false;
+  #newestWrite = 0;
   /** Why the last heartbeat failed that found the store unavailable. */
   #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank. */
@@ -218,6 +221,7 @@ export class Rollout {
       this.#hash = own.deployment;
       this.#names = sampleNames(own.deployedNames);
       this.#needsKey = own.sensitive.size > 0;
+      this.#newestWrite = own.newestWrite;
       this.#cancelHeartbeat ??= this.#schedule();
       const fencing = await this.#heartbeat({ isScheduled: false });
       if (this.#hasLeft) return undefined;
@@ -328,6 +332,7 @@ export class Rollout {
       instanceId,
       names: this.#names,
       keyFingerprint: this.#needsKey ? epochs.fingerprint : undefined,
+      newestWrite: this.#newestWrite,
     };
   }
 

@@ -13,6 +13,9 @@ export interface OpenStoreOptions {
   random?: () => number;
 }
 
+/** The event of a store in memory, since there is no database. */
+export const STORE_IN_MEMORY = "rep.store.memory";
+
 /** The limitations of the memory store, for the log. */
 const MEMORY_ONLY =
   "Until then, ids, limits and keys are kept in memory: they are lost on restart and not shared with other processes";
@@ -54,7 +57,7 @@ async function openDefault(log: Log): Promise<Store> {
 }
 
 function fallBackToMemory(log: Log, reason: string): Store {
-  log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
+  log.warn(STORE_IN_MEMORY, { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 

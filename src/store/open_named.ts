@@ -13,9 +13,6 @@ type PostgresModule = typeof import("./postgres/postgres.ts");
 /** How many checks a `denokv` server accepts per commit. */
 const MAX_SERVER_CHECKS = 10;
 
-/** The event of a database file that other users may read. The database is used all the same. */
-export const FILE_NOT_PRIVATE = "rep.store.not_private";
-
 const EXPECTED =
   "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
 
@@ -51,7 +48,7 @@ async function openFile(
   const problem = await restrictToOwner(path);
   if (problem !== undefined) {
     const detail = `other users may read "${path}": ${problem}`;
-    log.warn(FILE_NOT_PRIVATE, { detail });
+    log.warn("rep.store.not_private", { detail });
   }
   const kv = await Deno.openKv(path);
   const options = { maxChecks: MAX_CHECKS, clock, random };

@@ -13,7 +13,12 @@ import type { Simulation } from "./_simulation.ts";
 
 /** Returns what a process announces of a configuration that has a hash. */
 export function announcementOf(hash: string): Announcement {
-  return { deployment: hash, deployedNames: [], sensitive: new Map() };
+  return {
+    deployment: hash,
+    deployedNames: [],
+    sensitive: new Map(),
+    newestWrite: 0,
+  };
 }
 
 /** A member as a process last read it, and the age of its heartbeat then. */

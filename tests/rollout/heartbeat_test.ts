@@ -44,6 +44,7 @@ function electWith(
     revision: undefined,
     names: undefined,
     keyFingerprint: undefined,
+    newestWrite: 0,
   };
   const decision = elect({
     self: { id, hash, instanceId, ...unused },

@@ -1,8 +1,7 @@
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { silentLog } from "../../observe/log.ts";
-import { openStore } from "../../store/open.ts";
-import { FILE_NOT_PRIVATE } from "../../store/open_named.ts";
+import { openStore, STORE_IN_MEMORY } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { type Clock, systemClock } from "../../values/clock.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
@@ -60,8 +59,9 @@ export async function openPersistentStore(
   await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
+    // A server that is unreachable fails the first operation.
     warn: (event, fields) =>
-      event !== FILE_NOT_PRIVATE && warnings.push(String(fields?.detail)),
+      event === STORE_IN_MEMORY && warnings.push(String(fields?.detail)),
   });
   if (warnings.length === 0) return store;
   store.close();

@@ -58,6 +58,10 @@ const STORE_NOTES = [
   "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
   "REP_GATEWAY_KV, REP_GATEWAY_APP, REP_GATEWAY_PORT and REP_GATEWAY_MANIFEST are used if the flags are not set.",
 ];
+const WRITE_NOTES = [
+  "Then waits until the running gateways have taken it, for 6 s at most. Exit code 3: it is written, but none of them has.",
+  ...STORE_NOTES,
+];
 const STORE_FAILS = "it is rejected, in conflict, or the store is unavailable";
 
 /** The commands. What runs each of them is in `run_command.ts`. */
@@ -104,14 +108,14 @@ export const COMMANDS = {
     args: "KEY=VALUE ...",
     help: "Set PUBLIC variables in the store",
     options: ["kv", "app", "port", "json", "manifest", "if-id", "force"],
-    notes: STORE_NOTES,
+    notes: WRITE_NOTES,
     fails: STORE_FAILS,
   },
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
     options: ["kv", "app", "port", "json", "if-id"],
-    notes: STORE_NOTES,
+    notes: WRITE_NOTES,
     fails: STORE_FAILS,
   },
   list: {

@@ -38,7 +38,7 @@ const RUN: Readonly<Record<CommandName, Run>> = {
  *
  * @param args What follows the name of the command.
  * @returns The exit code: 0; 1 if it was rejected, in conflict, found an issue, or the store is unavailable; 2 if the
- * usage is invalid.
+ * usage is invalid; 3 if no running gateway has taken what was written.
  */
 export async function runCommand(
   command: CommandName,

@@ -15,6 +15,11 @@ import { noMetrics } from "../../observe/metrics.ts";
 import { storeOfApp } from "../../store/app_store.ts";
 import { CircuitBreaker } from "../../store/circuit_breaker.ts";
 import {
+  MAX_WAIT_MS,
+  type Receipt,
+  waitUntilTaken,
+} from "../../rollout/taken_writes.ts";
+import {
   type Store,
   StoreUnavailableError,
   withTimeout,
@@ -41,7 +46,7 @@ const POLL_MS = 1_000;
 export async function set(
   line: CommandArguments,
   io: CommandIo,
-): Promise<void> {
+): Promise<number> {
   const values = parseAssignments(line.args);
   const manifest = line.manifest && await readManifest(line.manifest);
   const warnings = await validateAssignments(values, {
@@ -49,19 +54,21 @@ export async function set(
     environment: io.environment,
     force: line.force,
   });
-  await write(values, line, io);
+  const { exitCode } = await write(values, line, io);
   for (const warning of warnings) io.printError(warning);
+  return exitCode;
 }
 
 export async function unset(
   line: CommandArguments,
   io: CommandIo,
-): Promise<void> {
+): Promise<number> {
   const names = new Set(line.args.map(publicName));
   const values = new Map([...names].map((name) => [name, undefined]));
-  const writes = await write(values, line, io);
+  const { writes, exitCode } = await write(values, line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
+  return exitCode;
 }
 
 export async function list(
@@ -138,32 +145,79 @@ async function readNewWrites(
   }
 }
 
+/** The exit code if a gateway runs that reports what it has taken, and none has taken the write. */
+export const NOT_TAKEN = 3;
+
+/** Writes variables, prints the writes, and whether the gateways have taken them. */
 async function write(
   values: ReadonlyMap<string, string | undefined>,
   line: CommandArguments,
   io: CommandIo,
-): Promise<StoredWrite[]> {
+): Promise<{ writes: readonly StoredWrite[]; exitCode: number }> {
   const options = {
     clock: io.clock,
     random: io.random,
     ifId: line["if-id"],
   };
-  const writes = await withStore(line, io, async (store) => {
-    try {
-      return await writeVariables(store, values, options);
-    } catch (cause) {
-      if (!(cause instanceof StoreUnavailableError)) throw cause;
-      const message = `${cause.message}; it may have been written; see history`;
-      throw new StoreUnavailableError(message, { cause });
+  return await withStore(line, io, async (store) => {
+    const writes = await writeVariables(store, values, options);
+    if (!line.json && writes.length > 0) {
+      const rows = writes.map(({ name, id }) => [name, String(id)]);
+      printTable([["NAME", "ID"], ...rows], 0, io);
     }
+    const receipt = await receiptOf(writes, store, io);
+    const { takenBy, notTakenBy } = receipt;
+    if (line.json) {
+      const taken = { taken_by: takenBy, not_taken_by: notTakenBy };
+      const all = writes.map((write) => ({ ...toJson(write), ...taken }));
+      io.print(terminalJson(all, 2));
+    }
+    const isTaken = takenBy.length > 0 || notTakenBy.length === 0;
+    return { writes, exitCode: isTaken ? 0 : NOT_TAKEN };
   });
-  if (line.json) printJson(writes, io);
-  else if (writes.length > 0) {
-    const rows = writes.map(({ name, id }) => [name, String(id)]);
-    printTable([["NAME", "ID"], ...rows], 0, io);
-  }
-  return writes;
 }
+
+/** Waits until the gateways have taken the writes, and prints which have. The writes are made, whatever happens now. */
+async function receiptOf(
+  writes: readonly StoredWrite[],
+  store: Store,
+  io: CommandIo,
+): Promise<Receipt> {
+  const newest = writes.at(-1)?.id;
+  const none = { takenBy: [], notTakenBy: [] };
+  if (newest === undefined) return none;
+  try {
+    const receipt = await waitUntilTaken(store, newest, io.clock);
+    io.printError(escapeInvisible(describeReceipt(receipt)));
+    return receipt;
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    const reason = error.message;
+    io.printError(
+      `Written; whether a gateway has taken it is unknown: ${reason}`,
+    );
+    return none;
+  }
+}
+
+function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
+  const count = takenBy.length;
+  const gateways = count === 1 ? "1 gateway" : `${count} gateways`;
+  if (notTakenBy.length > 0) {
+    const time = `within ${MAX_WAIT_MS / 1_000} s`;
+    const result = count > 0
+      ? `Taken by ${gateways}, but ${time} not`
+      : `Written, but ${time} not taken`;
+    const places = notTakenBy.join(", ");
+    return `${result} by ${places}: look for rep.config.rejected in the log there`;
+  }
+  return count > 0 ? `Taken by ${gateways}` : NO_GATEWAY;
+}
+
+/** Gateways without hot reload take writes as well, but have no entry in the store. */
+const NO_GATEWAY =
+  "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
+  "and others do not report what they have taken";
 
 /** @param onChange Called when the store becomes unavailable, and when it is available again. */
 async function withStore<T>(

@@ -34,14 +34,14 @@ export interface SetStoredVariablesOptions {
 
 /**
  * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. The gateways publish the
- * change within a second or two.
+ * change within a second or two, for which this does not wait.
  *
  * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
  * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
  * @throws {RangeError} If no app can have the name.
  * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
- * @throws {StoreUnavailableError} If the store is unavailable.
+ * @throws {StoreUnavailableError} If the store is unavailable; the message says whether something may have been written.
  */
 export async function setStoredVariables(
   store: Store,

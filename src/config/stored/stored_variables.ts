@@ -8,6 +8,7 @@ import {
   type Entry,
   type Key,
   type Store,
+  StoreFullError,
   StoreUnavailableError,
   type Write,
 } from "../../store/store.ts";
@@ -101,7 +102,8 @@ export const MAX_HISTORY = 1_000;
  * the time of the write in milliseconds, if that is greater than the last id.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {RangeError} If `ifId` is given and the number of variables is not one.
- * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer.
+ * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer. Its
+ * message says whether something may have been written.
  */
 export async function writeVariables(
   store: Store,
@@ -115,14 +117,35 @@ export async function writeVariables(
   }
   const changes = [...values].map(([name, value]) => ({ name, value }));
   const all: StoredWrite[] = [];
-  for (const batch of batches(changes)) {
-    const writes = await retryConflicts(
-      () => tryToWrite(store, batch, ifId, clock.now()),
-      { clock, random },
-    );
-    all.push(...writes);
+  try {
+    for (const batch of batches(changes)) {
+      const writes = await retryConflicts(
+        () => tryToWrite(store, batch, ifId, clock.now()),
+        { clock, random },
+      );
+      all.push(...writes);
+    }
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    throw withOutcome(error, all.length > 0);
   }
   return all;
+}
+
+/** The store has failed during a commit, and may have committed before. */
+class LostAnswerError extends StoreUnavailableError {
+  override name = "LostAnswerError";
+}
+
+/** Returns an error that says whether something was written, and what to do. */
+function withOutcome(
+  cause: StoreUnavailableError,
+  hasWritten: boolean,
+): StoreUnavailableError {
+  const outcome = hasWritten || cause instanceof LostAnswerError
+    ? "it may have been written, or a part of it: compare with the history, or repeat it"
+    : "nothing was written: repeat it once the store is available";
+  return new StoreUnavailableError(`${cause.message}; ${outcome}`, { cause });
 }
 
 /**
@@ -167,22 +190,26 @@ async function commit(
   writes: readonly StoredWrite[],
   head: Entry<VariablesHead> | undefined,
 ): Promise<boolean> {
-  const all = (head?.value.writes ?? 0) + writes.length;
-  const limit = Math.max(0, all - MAX_HISTORY);
+  const count = (head?.value.writes ?? 0) + writes.length;
+  const limit = Math.max(0, count - MAX_HISTORY);
   const outdated = await store.list<HistoryEntry>(WRITES, { limit });
   const value: VariablesHead = {
     id: writes.at(-1)?.id ?? 0,
-    writes: all - outdated.length,
+    writes: count - outdated.length,
   };
-  const version = await store.commit(
-    [{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }],
-    [
-      { key: VARIABLES_HEAD_KEY, value },
-      ...writes.flatMap(createEntries),
-      ...outdated.map(({ key }) => ({ key })),
-    ],
-  );
-  return version !== undefined;
+  const checks = [{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }];
+  const all = [
+    { key: VARIABLES_HEAD_KEY, value },
+    ...writes.flatMap(createEntries),
+    ...outdated.map(({ key }) => ({ key })),
+  ];
+  try {
+    return await store.commit(checks, all) !== undefined;
+  } catch (error) {
+    const isCertain = error instanceof StoreFullError;
+    if (isCertain || !(error instanceof StoreUnavailableError)) throw error;
+    throw new LostAnswerError(error.message, { cause: error });
+  }
 }
 
 /** Creates the entry in the history and the entry of the variable. */
@@ -217,7 +244,11 @@ export async function storedEnvironment(
   for (const { name, value } of await listVariables(store)) {
     environment[environmentName({ name, tier: "public" })] = value;
   }
-  return { environment, version: head?.version ?? null };
+  return {
+    environment,
+    version: head?.version ?? null,
+    newestWrite: head?.value.id ?? 0,
+  };
 }
 
 /** Returns the newest writes, the newest first. */

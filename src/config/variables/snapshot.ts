@@ -35,6 +35,8 @@ export interface Snapshot {
   readonly state: string;
   /** The version of the variables in the store that it was built from; `undefined` if they have not been read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
+  /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
+  readonly newestWrite: number;
   readonly public: ReadonlyMap<string, string>;
   readonly sensitive: ReadonlyMap<string, string>;
   /** The names of the SERVER variables. */
@@ -58,6 +60,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   deployedNames: new Set(),
   state: "",
   storedVersion: undefined,
+  newestWrite: 0,
   public: new Map(),
   sensitive: new Map(),
   server: new Set(),
@@ -81,6 +84,8 @@ export interface StoredEnvironment {
   readonly environment: Environment;
   /** The version of their head; `null` if no variable has ever been written. */
   readonly version: Check["version"];
+  /** The id of the newest write; 0 if there has never been one. */
+  readonly newestWrite: number;
 }
 
 /** Input of {@linkcode buildSnapshot}. */
@@ -160,6 +165,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     deployedNames: new Set(deployed.keys()),
     state: await publicHash(publicValues),
     storedVersion: stored?.version,
+    newestWrite: stored?.newestWrite ?? 0,
     public: publicValues,
     sensitive: valuesOf("sensitive", variables),
     server: new Set(serverValues.keys()),

@@ -63,12 +63,14 @@ class World {
 
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
   const { source, store, set } = new World();
-  assertEquals(await source.read(), { environment: {}, version: null });
-  await set("1");
+  const empty = { environment: {}, version: null, newestWrite: 0 };
+  assertEquals(await source.read(), empty);
+  const newestWrite = await set("1");
   const head = await store.get(VARIABLES_HEAD_KEY);
   assertEquals(await source.read(), {
     environment: { REP_PUBLIC_A: "1" },
     version: head?.version,
+    newestWrite,
   });
 });
 

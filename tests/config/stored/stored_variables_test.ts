@@ -13,10 +13,15 @@ import {
   writeVariables,
 } from "../../../src/config/stored/stored_variables.ts";
 import { kvStore } from "../../../src/store/kv.ts";
-import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
+import {
+  type Store,
+  StoreFullError,
+  StoreUnavailableError,
+} from "../../../src/store/store.ts";
+import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { delegate, testWithStores } from "../../_store.ts";
+import { delegate, fallibleStore, testWithStores } from "../../_store.ts";
 
 const START = 1_700_000_000_000;
 
@@ -448,4 +453,45 @@ Deno.test("writeVariables() loses no write of two connections to one file", asyn
       assert(await newestWrite(store) === all.at(-1)?.id);
     }
   });
+});
+
+const DOWN = new StoreUnavailableError("down");
+const NOTHING = "nothing was written: repeat it once the store is available";
+const PERHAPS =
+  "it may have been written, or a part of it: compare with the history, or repeat it";
+
+Deno.test("writeVariables() says whether something may have been written when the store fails", async () => {
+  const failures = [
+    [{ error: DOWN }, `down; ${NOTHING}`],
+    [{ error: DOWN, operations: ["commit"] }, `down; ${PERHAPS}`],
+    [
+      { error: new StoreFullError("disk full"), operations: ["commit"] },
+      `Cannot use the store: disk full; ${NOTHING}`,
+    ],
+  ] as const;
+  for (const [failure, message] of failures) {
+    const { set } = setUp(fallibleStore(memoryStore(), () => true, failure));
+    await assertRejects(() => set({ A: "1" }), StoreUnavailableError, message);
+  }
+});
+
+Deno.test("writeVariables() says that a part may have been written when the store fails between two commits", async () => {
+  const store = memoryStore();
+  let commits = 0;
+  const failing = fallibleStore(store, () => commits > 0, { error: DOWN });
+  const { set } = setUp({
+    ...failing,
+    async commit(...args) {
+      const version = await failing.commit(...args);
+      commits++;
+      return version;
+    },
+  });
+  const names = Array.from({ length: 400 }, (_, index) => [`A${index}`, ""]);
+  await assertRejects(
+    () => set(Object.fromEntries(names)),
+    StoreUnavailableError,
+    `down; ${PERHAPS}`,
+  );
+  assertEquals((await listVariables(store)).length, 330);
 });

@@ -56,6 +56,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     deployedNames: new Set(["A"]),
     state: await sriHash('{"A":"1"}'),
     storedVersion: undefined,
+    newestWrite: 0,
     public: new Map([["A", "1"]]),
     sensitive: new Map([["B", "2"]]),
     server: new Set(["C"]),
@@ -86,6 +87,7 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
       REP_PUBLIC_ADDED: "3",
     },
     version: "7",
+    newestWrite: 5,
   };
   const own = '{"DEFAULTED":"1","OVERRIDDEN":"1","OWN":"2","SET":"2"}';
   const all =
@@ -93,7 +95,7 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
   for (
     const [reading, values, version] of [
       [undefined, own, undefined],
-      [{ environment: {}, version: null }, own, null],
+      [{ environment: {}, version: null, newestWrite: 0 }, own, null],
       [stored, all, "7"],
     ] as const
   ) {

@@ -1,0 +1,64 @@
+import type { Entry, Store } from "../store/store.ts";
+import { type Clock, sleep } from "../values/clock.ts";
+import { MEMBERS } from "./heartbeat.ts";
+import { type Member, OLD_MS, placeOf } from "./observation.ts";
+
+/** Longer than the period of heartbeats: whoever lives has written its entry by then. */
+export const MAX_WAIT_MS = 6_000;
+/** How often the entries are looked at. Gateways take a write within 1.5 s. */
+const LOOK_MS = 250;
+
+/** Which gateways have taken a write to a variable in the store, by the places where they run. */
+export interface Receipt {
+  /** Those whose values contain it. */
+  readonly takenBy: readonly string[];
+  /** Those that live, and whose values do not contain it. */
+  readonly notTakenBy: readonly string[];
+}
+
+/**
+ * Waits until all gateways on a store have taken a write, but no longer than six seconds. A gateway with hot reload
+ * writes into its entry what it has taken, with every reload. One whose entry stays the same meanwhile was killed, and
+ * is not among them; of more than eight replicas, eight have entries.
+ *
+ * @param write The id of the write.
+ * @throws {StoreUnavailableError} If the store is unavailable.
+ */
+export async function waitUntilTaken(
+  store: Store,
+  write: number,
+  clock: Clock,
+): Promise<Receipt> {
+  const hasTaken = ({ value }: Entry<Member>) =>
+    (value.newestWrite ?? 0) >= write;
+  const deadline = clock.monotonic() + MAX_WAIT_MS;
+  const first = await listMembers(store, clock);
+  let members = first;
+  while (!members.every(hasTaken) && clock.monotonic() < deadline) {
+    await sleep(LOOK_MS, clock);
+    members = await listMembers(store, clock);
+  }
+  const known = new Set(first.map(({ version }) => version));
+  const others = members.filter((member) => !hasTaken(member));
+  const living = others.filter(({ version }) => !known.has(version));
+  return {
+    takenBy: members.filter(hasTaken).map(nameOf),
+    notTakenBy: living.map(nameOf),
+  };
+}
+
+/** Lists those that have not left, and may live. */
+async function listMembers(
+  store: Store,
+  clock: Clock,
+): Promise<Entry<Member>[]> {
+  const entries = await store.list<Member>(MEMBERS);
+  const oldest = clock.now() - OLD_MS;
+  return entries.filter(({ value }) =>
+    !value.hasLeft && value.heartbeatAt >= oldest
+  );
+}
+
+function nameOf({ key, value }: Entry<Member>): string {
+  return placeOf({ id: String(key.at(-1)), member: value });
+}

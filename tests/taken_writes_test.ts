@@ -1,0 +1,169 @@
+import { assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { listVariables } from "../src/config/stored/stored_variables.ts";
+import type { GatewayOptions } from "../src/options.ts";
+import type { Member } from "../src/rollout/observation.ts";
+import { memoryStore } from "../src/store/memory.ts";
+import type { Store } from "../src/store/store.ts";
+import { FakeClock } from "../tools/fake_clock.ts";
+import { type Outcome, runWith } from "./cli/commands/_run.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
+import { fallibleStore, remoteStore } from "./_store.ts";
+
+const START = 1_700_000_000_000;
+const NO_GATEWAY =
+  "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
+  "and others do not report what they have taken";
+/** Rejects letters for N. */
+const STRICT = 'version: "0.1.0"\nvariables: {N: {tier: public, type: number}}';
+
+/** Gateways and commands on one store. */
+class World implements AsyncDisposable {
+  readonly clock = new FakeClock(START);
+  readonly store = memoryStore();
+  readonly #gates: TestGateway[] = [];
+
+  async start(
+    place: string,
+    options: GatewayOptions = {},
+  ): Promise<TestGateway> {
+    const gate = await setUp({ REP_PUBLIC_A: "0" }, {
+      store: remoteStore(this.store),
+      clock: this.clock,
+      instanceId: place,
+      ...options,
+    });
+    this.#gates.push(gate);
+    return gate;
+  }
+
+  /** Runs a command to its end. */
+  async run(line: string, store: Store = this.store): Promise<Outcome> {
+    const running = this.#run(line, store, this.clock);
+    return await this.clock.tickUntil(running, 50);
+  }
+
+  /** Runs a command for which no time passes: it never ends if it waits. */
+  async runAtOnce(line: string): Promise<Outcome> {
+    return await this.#run(line, this.store, new FakeClock(START));
+  }
+
+  #run(line: string, store: Store, clock: FakeClock): Promise<Outcome> {
+    return runWith([...line.split(" "), "--kv=kv.sqlite3"], {
+      openStore: () => Promise.resolve(remoteStore(store)),
+      clock,
+    });
+  }
+
+  /** Writes the entry of a process that was killed. */
+  async addDead(heartbeatAt: number): Promise<void> {
+    const member: Member = { hash: "x", rank: 0, heartbeatAt };
+    await this.store.commit([], [{ key: ["member", "dead"], value: member }]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const gate of this.#gates) await gate[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test("set says how many gateways have taken the write, as soon as all have", async () => {
+  await using world = new World();
+  await world.start("a:1");
+  const { code, err } = await world.run("set B=1");
+  assertEquals([code, err], [0, ["Taken by 1 gateway"]]);
+  assertLess(world.clock.now(), START + 6_000);
+  const second = await world.start("b:1");
+  assertEquals((await world.run("set B=2")).err, ["Taken by 2 gateways"]);
+  assertEquals(second.gateway.get("B"), "2");
+  assertEquals((await world.run("unset B")).err, ["Taken by 2 gateways"]);
+  assertEquals(second.gateway.get("B"), undefined);
+});
+
+Deno.test("set says that a gateway has taken a write whose value is the same", async () => {
+  await using world = new World();
+  await world.start("a:1");
+  await world.run("set A=0");
+  assertEquals((await world.run("set A=0")).err, ["Taken by 1 gateway"]);
+});
+
+Deno.test("set says that a gateway has taken the write whose sources are invalid", async () => {
+  await using world = new World();
+  const gate = await world.start("a:1");
+  await gate.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }).catch(() => {}); // is rejected
+  const { code, err } = await world.run("set B=banner");
+  assertEquals([code, err], [0, ["Taken by 1 gateway"]]);
+  assertEquals(gate.gateway.get("B"), "banner");
+});
+
+Deno.test("set exits with 3 and names the gateways if all that run reject the write", async () => {
+  await using world = new World();
+  await world.start("a:1", { manifest: STRICT });
+  await world.start("b:1\x1b[31m", { manifest: STRICT });
+  const { code, err } = await world.run("set N=one");
+  assertEquals([code, err.length], [3, 1]);
+  const [message = ""] = err;
+  assertStringIncludes(message, "Written, but within 6 s not taken by ");
+  assertStringIncludes(message, "a:1");
+  assertStringIncludes(message, "b:1\\u{1b}[31m");
+  assertStringIncludes(
+    message,
+    ": look for rep.config.rejected in the log there",
+  );
+  assertEquals((await listVariables(world.store)).length, 1);
+  assertEquals((await world.run("unset N")).err, ["Taken by 2 gateways"]);
+});
+
+Deno.test("set exits with 0 and names the gateways if some reject the write", async () => {
+  await using world = new World();
+  await world.start("a:1", { manifest: STRICT });
+  await world.start("b:1");
+  const { code, err } = await world.run("set N=one");
+  assertEquals([code, err], [0, [
+    "Taken by 1 gateway, but within 6 s not by a:1: look for rep.config.rejected in the log there",
+  ]]);
+  const { out } = await world.run("set N=two --json");
+  const [{ taken_by, not_taken_by }] = JSON.parse(out.join("\n"));
+  assertEquals([taken_by, not_taken_by], [["b:1"], ["a:1"]]);
+});
+
+Deno.test("set does not wait where no gateway with hot reload is running, and exits with 0", async () => {
+  await using world = new World();
+  const gate = await world.start("a:1", { hotReload: false });
+  const stopped = await world.start("b:1");
+  await stopped.gateway.close();
+  const { code, err } = await world.runAtOnce("set B=1");
+  assertEquals([code, err], [0, [NO_GATEWAY]]);
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  gate.gateway.onChange("B", resolve);
+  assertEquals(await world.clock.tickUntil(promise, 250), "1");
+});
+
+Deno.test("set does not count a gateway that was killed", async () => {
+  await using world = new World();
+  await world.start("a:1");
+  await world.addDead(START);
+  const { code, err } = await world.run("set B=1");
+  assertEquals([code, err], [0, ["Taken by 1 gateway"]]);
+});
+
+Deno.test("set does not wait for a gateway that was killed long ago", async () => {
+  await using world = new World();
+  await world.addDead(START - 600_001);
+  const { code, err } = await world.runAtOnce("set B=1");
+  assertEquals([code, err], [0, [NO_GATEWAY]]);
+});
+
+Deno.test("set says that it does not know who has taken the write if the store then fails, and exits with 0", async () => {
+  await using world = new World();
+  await world.start("a:1");
+  let hasWritten = false;
+  const failing = fallibleStore(world.store, () => hasWritten);
+  const commit: Store["commit"] = async (...args) => {
+    const version = await failing.commit(...args);
+    hasWritten = true;
+    return version;
+  };
+  const { code, err } = await world.run("set B=1", { ...failing, commit });
+  assertEquals([code, err], [0, [
+    "Written; whether a gateway has taken it is unknown: Cannot use the store: down",
+  ]]);
+});

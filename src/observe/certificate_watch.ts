@@ -23,7 +23,7 @@ export class CertificateWatch {
   constructor(options: CertificateWatchOptions) {
     this.#options = options;
     options.metrics.observe(
-      "rep.tls.not_after_timestamp_seconds",
+      "rep.tls.not_after_timestamp",
       options.notAfter,
     );
   }

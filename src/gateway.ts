@@ -175,6 +175,7 @@ async function createParts(
   });
   const certificate = new CertificateWatch({
     notAfter: process.certificateNotAfter,
+    rejection: process.certificateRejection,
     clock,
     log,
     metrics,

@@ -45,7 +45,7 @@ export type { ValueListener } from "./src/config/configuration.ts";
 export type { Clock } from "./src/values/clock.ts";
 export { OptionError } from "./src/values/option_error.ts";
 export { openTelemetry } from "./src/observe/open_telemetry.ts";
-export type { GaugeValue, MetricsSink } from "./src/observe/metrics.ts";
+export type { MetricsSink, ObservedValue } from "./src/observe/metrics.ts";
 export type {
   ClientSpan,
   ClientSpanStart,

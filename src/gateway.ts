@@ -31,7 +31,8 @@ import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
 import { CertificateWatch } from "./observe/certificate_watch.ts";
-import { type GaugeValue, noMetrics } from "./observe/metrics.ts";
+import { noMetrics, type ObservedValue } from "./observe/metrics.ts";
+import { observeProcess } from "./observe/process_metrics.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,
@@ -174,6 +175,7 @@ async function createParts(
   });
   const certificate = new CertificateWatch({
     notAfter: process.certificateNotAfter,
+    rejection: process.certificateRejection,
     clock,
     log,
     metrics,
@@ -284,6 +286,7 @@ function connect(
     clock,
   });
   metrics.observe("rep.build.info", buildInfo);
+  observeProcess(metrics);
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
 
   const gateway: Gateway = {
@@ -445,7 +448,7 @@ async function start(
 }
 
 /** Returns what is running, as the labels of a gauge. */
-function buildInfo(): GaugeValue {
+function buildInfo(): ObservedValue {
   const runtime = globalThis.navigator?.userAgent ?? "unknown";
   return new Map([[`${VERSION} ${runtime}`, 1]]);
 }

@@ -288,6 +288,8 @@ export interface ProcessInfo {
   readonly failure: AbortSignal;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
   readonly certificateNotAfter: () => number | undefined;
+  /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
+  readonly certificateRejection: () => string | undefined;
 }
 
 /** The process of a module. */
@@ -296,6 +298,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   shownOptions: () => Promise.resolve({}),
   failure: new AbortController().signal,
   certificateNotAfter: () => undefined,
+  certificateRejection: () => undefined,
 };
 
 /**

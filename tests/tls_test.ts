@@ -133,7 +133,7 @@ Deno.test("file_watch notices a renewed certificate", async () => {
   assertEquals(await statusOf(tls), "healthy");
 });
 
-Deno.test("a certificate that cannot be used is rejected, and the previous one stays", async () => {
+Deno.test("a certificate that cannot be used is rejected, and the previous one stays; until one is accepted, that is a problem", async () => {
   await using tls = await startTlsCommand();
   await tls.directory.write("cert.pem", "half a certif");
   tls.command.signal("SIGHUP");
@@ -149,6 +149,22 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
         tls.directory.at("key.pem")
       }": No certificates found in certificate data`,
   );
+  const { status, problems } = await (await tls.fetch("/rep/health")).json();
+  assertEquals([status, problems], ["degraded", ["certificate_rejected"]]);
+  await renew(tls);
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(isReloaded);
+  assertEquals(await statusOf(tls), "healthy");
+});
+
+Deno.test("a rejected certificate is no problem any more once the files have the one in use again", async () => {
+  await using tls = await startTlsCommand(["--hot-reload-mode=file_watch"]);
+  const inUse = await Deno.readTextFile(tls.directory.at("cert.pem"));
+  await tls.directory.write("cert.pem", "half a certif");
+  await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
+  assertEquals(await statusOf(tls), "degraded");
+  await tls.directory.write("cert.pem", inUse);
+  await tls.command.logged(isReloaded);
   assertEquals(await statusOf(tls), "healthy");
 });
 

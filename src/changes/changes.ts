@@ -2,7 +2,7 @@ import type { Snapshot } from "../config/variables/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
-import type { GaugeValue, Metrics } from "../observe/metrics.ts";
+import type { Metrics, ObservedValue } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
@@ -176,7 +176,7 @@ export class Changes {
 
 function observeActive(
   { active, activeRevision = "", isActive }: Rollout,
-): GaugeValue {
+): ObservedValue {
   if (active === undefined) return new Map();
   const labels = `${shortHash(active)} ${activeRevision}`.trimEnd();
   return new Map([[labels, Number(isActive)]]);

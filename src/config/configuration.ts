@@ -85,7 +85,7 @@ export class Configuration {
       () => Number(!this.isReloadRejected),
     );
     options.metrics.observe(
-      "rep.config.last_reload_timestamp_seconds",
+      "rep.config.last_reload_timestamp",
       () => this.#lastReloadAt / 1_000,
     );
     this.listeners = new ValueListeners(options.log);

@@ -24,6 +24,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * Why a gateway is `degraded`:
  * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
+ * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
  * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
  * - `other_app`: living gateways of another app have the same store, and neither publishes.
@@ -33,6 +34,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 export const HEALTH_PROBLEMS = [
   "config_rejected",
   "store_unavailable",
+  "certificate_rejected",
   "certificate_ended",
   "uncaught_error",
   "other_app",
@@ -70,7 +72,7 @@ interface HealthOptions {
   readonly store: Pick<CircuitBreaker, "isAvailable">;
   /** `undefined` without hot reload. */
   readonly rollout: Pick<Rollout, "conflicts"> | undefined;
-  readonly certificate: Pick<CertificateWatch, "hasEnded">;
+  readonly certificate: Pick<CertificateWatch, "rejection" | "hasEnded">;
   /** Aborted after an error that was not caught. */
   readonly failure: AbortSignal;
   readonly clock: Pick<Clock, "monotonic">;
@@ -119,6 +121,9 @@ export class Health implements HealthState {
     const problems: HealthProblem[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
+    if (certificate.rejection !== undefined) {
+      problems.push("certificate_rejected");
+    }
     if (certificate.hasEnded) problems.push("certificate_ended");
     if (failure.aborted) problems.push("uncaught_error");
     for (const { type } of rollout?.conflicts ?? []) problems.push(type);

@@ -5,13 +5,14 @@ import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { LabelValues } from "../observe/metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "../observe/registry.ts";
 import { STORE_OPERATIONS } from "../store/circuit_breaker.ts";
-import { SESSION_KEY_REJECTIONS } from "./session_key.ts";
+import { CLIENT_REJECTIONS, SESSION_KEY_REJECTIONS } from "./session_key.ts";
 
 /** The values of all labels that are known from the start. */
 export const LABEL_VALUES: LabelValues = {
-  "rep.requests": [], // known once the routes are
+  "http.server.request.duration": [], // known once there are requests
   "rep.streams.rejected": Object.keys(STREAM_REJECTIONS),
   "rep.session_keys.rejected": SESSION_KEY_REJECTIONS,
+  "rep.session_keys.rejected_clients": CLIENT_REJECTIONS,
   "rep.config.reloads": RELOAD_OUTCOMES,
   "rep.store.errors": STORE_OPERATIONS,
   "rep.store.duration": STORE_OPERATIONS,

@@ -22,7 +22,7 @@ import {
 import type { RateDecision, RateLimit } from "../keys/rate_limit.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { RejectionLog } from "../observe/rejection_log.ts";
+import { type Rejection, RejectionLog } from "../observe/rejection_log.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -86,6 +86,11 @@ type Reason = keyof typeof REJECTIONS;
 
 /** Why a request for a session key is rejected, as the log and the metrics name it. */
 export const SESSION_KEY_REJECTIONS = Object.keys(REJECTIONS);
+
+/** Those that are the gateway's doing are not counted by client. */
+export const CLIENT_REJECTIONS = SESSION_KEY_REJECTIONS.filter((reason) =>
+  reason !== "not_configured" && reason !== "store_unavailable"
+);
 
 /** As in the spec, GET /rep/session-key. */
 const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
@@ -166,7 +171,7 @@ export class SessionKeys {
     { used, retryAfterMs }: RateDecision,
     { client, origin }: Requester,
   ): Response {
-    this.#rejections.report({
+    this.#report({
       key: client.clientKey,
       reason: "rate_limited",
       event: "rep.session_key.rate_limited",
@@ -233,7 +238,7 @@ export class SessionKeys {
   #reject(reason: Reason, requester: Requester, rest = ""): Problem {
     const { client, origin } = requester;
     // Like the rate limit, the log takes an IPv6 /64 for one client.
-    this.#rejections.report({
+    this.#report({
       key: client.clientKey,
       reason,
       event: "rep.session_key.rejected",
@@ -245,6 +250,13 @@ export class SessionKeys {
       },
     });
     return this.#problem(reason, requester, rest);
+  }
+
+  /** Logs a rejection, and counts its client unless that has just been rejected for the same reason. */
+  #report(rejection: Rejection): void {
+    if (!this.#rejections.report(rejection)) return;
+    const { metrics } = this.#options;
+    metrics.count("rep.session_keys.rejected_clients", 1, rejection.reason);
   }
 
   /** Counts a rejection, and returns its problem. */

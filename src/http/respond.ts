@@ -1,8 +1,8 @@
 import { logAccess } from "../observe/access_log.ts";
 import { describeError, type Log, messageOf } from "../observe/log.ts";
-import type { Metrics } from "../observe/metrics.ts";
+import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
-import type { Telemetry } from "../observe/telemetry.ts";
+import { methodAttribute, type Telemetry } from "../observe/telemetry.ts";
 import type { Clock } from "../values/clock.ts";
 import { type HostRule, requireAllowedHost } from "./allowed_hosts.ts";
 import {
@@ -39,7 +39,7 @@ interface ResponderOptions {
   readonly accessLog: boolean;
   readonly log: Log;
   readonly telemetry: Telemetry;
-  /** Counts the requests. */
+  /** Records how long the responses take. */
   readonly metrics: Metrics;
   readonly clock: Clock;
 }
@@ -105,7 +105,7 @@ export function createResponder(options: ResponderOptions): Responder {
     info: ConnectionInfo | undefined,
   ): Promise<Response> {
     const startedAt = clock.monotonic();
-    const { request, route } = routed;
+    const { request } = routed;
     const { method } = request;
     const peer = info ? peerAddress(info.remoteAddr) : "unknown";
     const progress: Progress = { peer, address: peer, path: undefined };
@@ -117,7 +117,7 @@ export function createResponder(options: ResponderOptions): Responder {
     }
     if (method === "HEAD") response = headResponse(response);
     if (hasIgnoredContent(request)) response = await endConnection(response);
-    count(route, response);
+    recordDuration(startedAt, routed, response);
     if (accessLog) {
       const { address, path } = progress;
       const entry = { method, path, address, startedAt };
@@ -128,8 +128,10 @@ export function createResponder(options: ResponderOptions): Responder {
 
   function respondNow(
     handler: (request: Request) => Response,
-    { request, route }: Routed,
+    routed: Routed,
   ): Response {
+    const startedAt = clock.monotonic();
+    const { request, route } = routed;
     let response: Response;
     try {
       telemetry.nameSpan(request.method, route.pattern);
@@ -137,13 +139,20 @@ export function createResponder(options: ResponderOptions): Responder {
     } catch (error) {
       response = problemResponse(toProblem(error, log, exhaustion));
     }
-    count(route, response);
+    recordDuration(startedAt, routed, response);
     return response;
   }
 
-  function count(route: Route, { status }: Response): void {
-    const statusClass = `${Math.trunc(status / 100)}xx`;
-    metrics.count("rep.requests", 1, `${route.pattern} ${statusClass}`);
+  /** Called when the headers are ready: a body, such as a stream, may take as long as the client likes. */
+  function recordDuration(
+    startedAt: number,
+    { request, route }: Routed,
+    { status }: Response,
+  ): void {
+    const method = methodAttribute(request.method);
+    const label = `${route.pattern} ${method} ${status}`;
+    const seconds = secondsSince(startedAt, clock);
+    metrics.record("http.server.request.duration", seconds, label);
   }
 
   return function respond(request, info, routeFor) {

@@ -6,6 +6,8 @@ import type { Metrics } from "./metrics.ts";
 interface CertificateWatchOptions {
   /** Returns the end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
   readonly notAfter: () => number | undefined;
+  /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
+  readonly rejection: () => string | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -14,16 +16,16 @@ interface CertificateWatchOptions {
 /** How early the end of a certificate is worth a warning. */
 const EXPIRING_SECONDS = 7 * 86_400;
 
-/** Watches the end of the TLS certificate. */
+/** Knows whether the TLS certificate ends, and whether its renewal failed. */
 export class CertificateWatch {
   readonly #options: CertificateWatchOptions;
-  /** What the last warning was about. */
-  #warned: string | undefined;
+  /** What was logged last. */
+  #logged: string | undefined;
 
   constructor(options: CertificateWatchOptions) {
     this.#options = options;
     options.metrics.observe(
-      "rep.tls.not_after_timestamp_seconds",
+      "rep.tls.not_after_timestamp",
       options.notAfter,
     );
   }
@@ -33,6 +35,11 @@ export class CertificateWatch {
     return this.#options.notAfter();
   }
 
+  /** Why a newer certificate was rejected, so that this one is still in use; `undefined` unless the last one was. */
+  get rejection(): string | undefined {
+    return this.#options.rejection();
+  }
+
   /** Whether clients reject the certificate, since its end has passed. */
   get hasEnded(): boolean {
     return this.#secondsLeft() <= 0;
@@ -40,16 +47,16 @@ export class CertificateWatch {
 
   /** Logs once of each certificate that it ends soon, and once that it has ended. */
   check(): void {
-    const seconds = this.#secondsLeft();
-    if (seconds > EXPIRING_SECONDS) return;
-    const state = seconds > 0
-      ? "ends within 7 days"
-      : "has ended, and clients reject it";
+    if (this.#secondsLeft() > EXPIRING_SECONDS) return;
+    const state = this.hasEnded
+      ? "has ended, and clients reject it"
+      : "ends within 7 days";
     const notAfter = this.notAfter ?? 0;
-    const warning = `${notAfter} ${state}`;
-    if (warning === this.#warned) return;
-    this.#warned = warning;
-    this.#options.log.warn("rep.tls.expiring", {
+    const message = `${notAfter} ${state}`;
+    if (message === this.#logged) return;
+    this.#logged = message;
+    const level = this.hasEnded ? "error" : "warn";
+    this.#options.log[level]("rep.tls.expiring", {
       not_after: new Date(1_000 * notAfter).toISOString(),
       detail:
         `the certificate ${state}: renew it, replace its files, and reload (SIGHUP)`,

@@ -2,13 +2,22 @@ import type { Clock } from "../values/clock.ts";
 
 /** What an instrument measures. Its key in {@linkcode INSTRUMENTS} is its OpenTelemetry name. */
 export interface Instrument {
-  /** A counter only rises, a gauge is read when it is exported, and a histogram records durations in seconds. */
-  readonly type: "counter" | "gauge" | "histogram";
+  /**
+   * A counter only rises, a gauge is read when it is exported, so is an observable counter, and a histogram records
+   * durations.
+   */
+  readonly type: "counter" | "gauge" | "observable_counter" | "histogram";
   readonly help: string;
+  /** As OpenTelemetry writes it: seconds, bytes. */
+  readonly unit?: "s" | "By";
   /** The names of its labels, separated by spaces; so are their values. */
   readonly labels?: string;
   /** Whether the status page has a plot of it. */
   readonly plot?: boolean;
+  /** Its name for Prometheus, where that does not follow from the key. */
+  readonly prometheusName?: string;
+  /** Whether it is not exported through OpenTelemetry, where the runtime does that itself. */
+  readonly isPrometheusOnly?: boolean;
 }
 
 /** All instruments of the gateway. `docs/operations.md` has a row for each. */
@@ -18,10 +27,13 @@ export const INSTRUMENTS = {
     help: "1; its labels say what is running",
     labels: "version runtime",
   },
-  "rep.requests": {
-    type: "counter",
-    help: "Requests to the public port",
-    labels: "route status",
+  // As Deno exports it, which does so itself (OpenTelemetry semantic conventions for HTTP metrics).
+  "http.server.request.duration": {
+    type: "histogram",
+    unit: "s",
+    help: "Time until the headers of the response to a request",
+    labels: "http_route http_request_method http_response_status_code",
+    isPrometheusOnly: true,
   },
   "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
@@ -57,6 +69,11 @@ export const INSTRUMENTS = {
     labels: "reason",
     plot: true,
   },
+  "rep.session_keys.rejected_clients": {
+    type: "counter",
+    help: "Clients whose requests for keys are rejected",
+    labels: "reason",
+  },
   "rep.config.reloads": {
     type: "counter",
     help: "Reloads of the variables",
@@ -66,12 +83,14 @@ export const INSTRUMENTS = {
     type: "gauge",
     help: "Whether the last reload, or else the start, succeeded",
   },
-  "rep.config.last_reload_timestamp_seconds": {
+  "rep.config.last_reload_timestamp": {
     type: "gauge",
+    unit: "s",
     help: "The time of the last reload, or else the start",
   },
-  "rep.tls.not_after_timestamp_seconds": {
+  "rep.tls.not_after_timestamp": {
     type: "gauge",
+    unit: "s",
     help: "The end of the TLS certificate",
   },
   "rep.health.problem": {
@@ -90,6 +109,7 @@ export const INSTRUMENTS = {
   },
   "rep.store.duration": {
     type: "histogram",
+    unit: "s",
     help: "Duration of the operations of the store",
     labels: "operation",
   },
@@ -105,11 +125,30 @@ export const INSTRUMENTS = {
   },
   "rep.upstream.duration": {
     type: "histogram",
+    unit: "s",
     help: "Time until the headers of the upstream's response",
   },
   "rep.pages.served": {
     type: "counter",
     help: "Pages that were served with the configuration, 304 included",
+  },
+  "process.cpu.time": {
+    type: "observable_counter",
+    unit: "s",
+    help: "CPU time of the process, user and system",
+    prometheusName: "process_cpu_seconds_total",
+  },
+  "process.memory.usage": {
+    type: "gauge",
+    unit: "By",
+    help: "Resident memory of the process",
+    prometheusName: "process_resident_memory_bytes",
+  },
+  "process.start_time": { // OpenTelemetry has the start of each counter
+    type: "gauge",
+    unit: "s",
+    help: "The time at which the process started",
+    isPrometheusOnly: true,
   },
 } as const satisfies Record<string, Instrument>;
 
@@ -122,8 +161,8 @@ type NameOf<T extends Instrument["type"]> = {
 
 /** The name of a counter. */
 export type CounterName = NameOf<"counter">;
-/** The name of a gauge. */
-export type GaugeName = NameOf<"gauge">;
+/** The name of what is read when it is exported. */
+export type ObservableName = NameOf<"gauge" | "observable_counter">;
 /** The name of a histogram. */
 export type HistogramName = NameOf<"histogram">;
 
@@ -141,8 +180,8 @@ export const BUCKETS: readonly number[] = [
   ...[1, 2.5, 5, 10, 30],
 ];
 
-/** The value of a gauge, or its values by label; `undefined` if there is none. */
-export type GaugeValue = number | undefined | ReadonlyMap<string, number>;
+/** What is observed: a value, or values by label; `undefined` if there is none. */
+export type ObservedValue = number | undefined | ReadonlyMap<string, number>;
 
 /** Receives measurements. The names and labels are those of `docs/operations.md`. */
 export interface MetricsSink {
@@ -150,8 +189,8 @@ export interface MetricsSink {
   count(name: string, amount: number, label?: string): void;
   /** Records a duration in a histogram. */
   record(name: string, seconds: number, label?: string): void;
-  /** Registers the function that reads a gauge. */
-  observe(name: string, read: () => GaugeValue): void;
+  /** Registers the function that reads a gauge or an observable counter. */
+  observe(name: string, read: () => ObservedValue): void;
 }
 
 /** A {@linkcode MetricsSink} for the instruments of the gateway only. */
@@ -160,8 +199,8 @@ export interface Metrics extends MetricsSink {
   count(name: CounterName, amount: number, label?: string): void;
   /** Records a duration in a histogram. */
   record(name: HistogramName, seconds: number, label?: string): void;
-  /** Registers the function that reads a gauge. */
-  observe(name: GaugeName, read: () => GaugeValue): void;
+  /** Registers the function that reads a gauge or an observable counter. */
+  observe(name: ObservableName, read: () => ObservedValue): void;
 }
 
 /** Metrics that discard everything. */

@@ -1,19 +1,22 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
 import {
   BUCKETS,
-  type GaugeValue,
   type Instrument,
   INSTRUMENT_NAMES,
   type InstrumentName,
   INSTRUMENTS,
   labelPairs,
   type MetricsSink,
+  type ObservedValue,
 } from "./metrics.ts";
 
 /** The parts of a `Meter` that are used. */
 type MeterLike = Pick<
   api.Meter,
-  "createCounter" | "createHistogram" | "createObservableGauge"
+  | "createCounter"
+  | "createHistogram"
+  | "createObservableCounter"
+  | "createObservableGauge"
 >;
 
 /**
@@ -22,22 +25,28 @@ type MeterLike = Pick<
  */
 export class OpenTelemetryMetrics implements MetricsSink {
   readonly #counters = new Map<string, api.Counter>();
-  readonly #gauges = new Map<string, api.ObservableGauge>();
+  readonly #observables = new Map<string, api.Observable>();
   readonly #histograms = new Map<string, api.Histogram>();
 
   constructor(meter: MeterLike) {
     for (const name of INSTRUMENT_NAMES) {
-      const { type, help: description }: Instrument = INSTRUMENTS[name];
+      const instrument: Instrument = INSTRUMENTS[name];
+      if (instrument.isPrometheusOnly) continue;
+      const { type, help: description, unit = "" } = instrument;
+      const options = { description, unit };
       if (type === "counter") {
-        const counter = meter.createCounter(name, { description });
+        const counter = meter.createCounter(name, options);
         this.#counters.set(name, counter);
       } else if (type === "gauge") {
-        const gauge = meter.createObservableGauge(name, { description });
-        this.#gauges.set(name, gauge);
+        const gauge = meter.createObservableGauge(name, options);
+        this.#observables.set(name, gauge);
+      } else if (type === "observable_counter") {
+        const counter = meter.createObservableCounter(name, options);
+        this.#observables.set(name, counter);
       } else {
         const advice = { explicitBucketBoundaries: [...BUCKETS] };
-        const options = { description, unit: "s", advice };
-        this.#histograms.set(name, meter.createHistogram(name, options));
+        const histogram = meter.createHistogram(name, { ...options, advice });
+        this.#histograms.set(name, histogram);
       }
     }
   }
@@ -50,8 +59,8 @@ export class OpenTelemetryMetrics implements MetricsSink {
     this.#histograms.get(name)?.record(seconds, attributesOf(name, label));
   }
 
-  observe(name: string, read: () => GaugeValue): void {
-    this.#gauges.get(name)?.addCallback((result) => {
+  observe(name: string, read: () => ObservedValue): void {
+    this.#observables.get(name)?.addCallback((result) => {
       const value = read();
       if (typeof value === "number") return result.observe(value);
       for (const [label, one] of value ?? []) {

@@ -1,12 +1,12 @@
 import {
   BUCKETS,
-  type GaugeValue,
   type Instrument,
   INSTRUMENT_NAMES,
   INSTRUMENTS,
   labelPairs,
   type LabelValues,
   type MetricsSink,
+  type ObservedValue,
 } from "./metrics.ts";
 
 /** The media type of the text format of Prometheus. */
@@ -31,7 +31,7 @@ const MINUTES = 60;
 /** Keeps the measurements of a process in memory, for `GET /metrics` and the plots of the status page. */
 export class Registry implements MetricsSink {
   readonly #counters = new Map<string, Map<Label, number>>();
-  readonly #gauges = new Map<string, () => GaugeValue>();
+  readonly #observed = new Map<string, () => ObservedValue>();
   readonly #histograms = new Map<string, Map<Label, Distribution>>();
   /** The values of what is plotted at the end of each of the last minutes. */
   #minutes: readonly ReadonlyMap<string, number>[] = [];
@@ -59,14 +59,20 @@ export class Registry implements MetricsSink {
   }
 
   record(name: string, seconds: number, label?: string): void {
-    this.#histograms.get(name)?.get(label)?.record(seconds);
+    const distributions = this.#histograms.get(name);
+    let distribution = distributions?.get(label);
+    if (distribution === undefined) {
+      distribution = new Distribution();
+      distributions?.set(label, distribution);
+    }
+    distribution.record(seconds);
   }
 
-  observe(name: string, read: () => GaugeValue): void {
-    this.#gauges.set(name, read);
+  observe(name: string, read: () => ObservedValue): void {
+    this.#observed.set(name, read);
   }
 
-  /** Returns all measurements in the text format of Prometheus. A gauge that nothing observes is left out. */
+  /** Returns all measurements in the text format of Prometheus. What has no value yet is left out. */
   format(): string {
     const lines: string[] = [];
     for (const name of INSTRUMENT_NAMES) {
@@ -75,7 +81,8 @@ export class Registry implements MetricsSink {
       if (samples.length === 0) continue;
       const fullName = prometheusName(name, instrument);
       lines.push(`# HELP ${fullName} ${instrument.help}`);
-      lines.push(`# TYPE ${fullName} ${instrument.type}`);
+      const type = instrument.type.replace("observable_", "");
+      lines.push(`# TYPE ${fullName} ${type}`);
       for (const sample of samples) {
         lines.push(formatSample(fullName, instrument, sample));
       }
@@ -94,7 +101,7 @@ export class Registry implements MetricsSink {
     const series: Record<string, readonly number[]> = {};
     for (const { label = "" } of this.#samples(name)) {
       const values = minutes.map((minute) => minute.get(name + label) ?? 0);
-      const plotted = this.#gauges.has(name) ? values : increases(values);
+      const plotted = this.#observed.has(name) ? values : increases(values);
       series[label] = plotted.slice(-MINUTES);
     }
     return series;
@@ -117,7 +124,7 @@ export class Registry implements MetricsSink {
     if (distributions.length > 0) {
       return distributions.flatMap(([label, one]) => one.samples(label));
     }
-    const value = this.#counters.get(name) ?? this.#gauges.get(name)?.();
+    const value = this.#counters.get(name) ?? this.#observed.get(name)?.();
     if (typeof value === "number") return [{ label: undefined, value }];
     return Array.from(value ?? [], ([label, value]) => ({ label, value }));
   }
@@ -151,16 +158,21 @@ class Distribution {
   }
 }
 
+/** The units in the names of Prometheus. */
+const UNIT_SUFFIXES = { s: "_seconds", By: "_bytes" };
+
 /**
  * Returns the Prometheus name of an instrument: with underscores, its unit, and `_total` for a counter (OpenTelemetry
  * specification, "Prometheus and OpenMetrics Compatibility").
  */
 export function prometheusName(
   name: string,
-  { type }: Pick<Instrument, "type">,
+  { type, unit, prometheusName }: Omit<Instrument, "help">,
 ): string {
-  const suffix = { counter: "_total", gauge: "", histogram: "_seconds" }[type];
-  return name.replaceAll(".", "_") + suffix;
+  if (prometheusName !== undefined) return prometheusName;
+  const unitSuffix = unit ? UNIT_SUFFIXES[unit] : "";
+  const suffix = type === "counter" ? "_total" : "";
+  return name.replaceAll(".", "_") + unitSuffix + suffix;
 }
 
 function formatSample(

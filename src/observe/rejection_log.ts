@@ -45,14 +45,22 @@ export class RejectionLog {
     this.#options = options;
   }
 
-  /** Logs or counts a rejection. */
-  report({ key, reason, event, fields }: Rejection): void {
+  /**
+   * Logs or counts a rejection.
+   *
+   * @returns Whether it is the first one with its key and reason: there was none for a minute.
+   */
+  report({ key, reason, event, fields }: Rejection): boolean {
     const counts = this.#countsOf(key);
     const count = counts.get(reason);
-    if (count !== undefined) return void counts.set(reason, count + 1);
+    if (count !== undefined) {
+      counts.set(reason, count + 1);
+      return false;
+    }
     counts.set(reason, 0);
     this.#scheduleSummary();
     this.#options.log.warn(event, fields);
+    return true;
   }
 
   /** Logs what has only been counted so far. */

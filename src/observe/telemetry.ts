@@ -56,8 +56,8 @@ export const noTelemetry: Telemetry = {
   injectContext() {},
 };
 
-/** The methods that names of spans may contain (OpenTelemetry semantic conventions for HTTP spans). */
-const KNOWN_METHODS = [
+/** The methods that spans and series may name (OpenTelemetry semantic conventions for HTTP). */
+const KNOWN_METHODS: ReadonlySet<string> = new Set([
   "CONNECT",
   "DELETE",
   "GET",
@@ -68,11 +68,16 @@ const KNOWN_METHODS = [
   "PUT",
   "QUERY",
   "TRACE",
-];
+]);
 
 /** Returns a method for the name of a span: `HTTP` for one that a client has made up. */
 export function spanMethod(method: string): string {
-  return KNOWN_METHODS.includes(method) ? method : "HTTP";
+  return KNOWN_METHODS.has(method) ? method : "HTTP";
+}
+
+/** Returns a method for an attribute: `_OTHER` for one that a client has made up. */
+export function methodAttribute(method: string): string {
+  return KNOWN_METHODS.has(method) ? method : "_OTHER";
 }
 
 /** Returns a log whose lines carry the identifiers of the span in which they are written. */

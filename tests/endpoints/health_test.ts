@@ -197,23 +197,25 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
     clock,
     log,
   }, { certificateNotAfter: () => certificateEnd });
-  const warnings = () =>
-    lines.filter(({ msg }) => msg === "rep.tls.expiring").map(({ detail }) =>
-      detail
-    );
+  const logged = () =>
+    lines.filter(({ msg }) => msg === "rep.tls.expiring").map((line) => [
+      line.level,
+      line.detail,
+    ]);
   const problems = async () =>
     ((await ask(gateway)).body as { problems?: unknown }).problems;
   await clock.tick(60_000);
-  assertEquals(warnings(), []);
+  assertEquals(logged(), []);
   certificateEnd = clock.now() / 1_000 + 120;
   await clock.tick(60_000);
   assertEquals(await problems(), undefined);
   await clock.tick(120_000);
+  await clock.tick(3_600_000);
   assertEquals(await problems(), ["certificate_ended"]);
   const toDo = "renew it, replace its files, and reload (SIGHUP)";
-  assertEquals(warnings(), [
-    `the certificate ends within 7 days: ${toDo}`,
-    `the certificate has ended, and clients reject it: ${toDo}`,
+  assertEquals(logged(), [
+    ["WARN", `the certificate ends within 7 days: ${toDo}`],
+    ["ERROR", `the certificate has ended, and clients reject it: ${toDo}`],
   ]);
   const notAfter = new Date(1_000 * certificateEnd).toISOString();
   assertEquals(
@@ -222,6 +224,21 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
   );
   certificateEnd += 8 * 86_400;
   assertEquals(await problems(), undefined);
+});
+
+Deno.test("GET /rep/health is degraded from the rejection of a renewed certificate until one is accepted", async () => {
+  let rejection: string | undefined;
+  await using gateway = await start({}, {
+    certificateRejection: () => rejection,
+  });
+  assertEquals(await ask(gateway), report({}));
+  rejection = "no PEM";
+  assertEquals(
+    await ask(gateway),
+    report({ status: "degraded", problems: ["certificate_rejected"] }),
+  );
+  rejection = undefined;
+  assertEquals(await ask(gateway), report({}));
 });
 
 Deno.test("GET /rep/health is stopping, with 503, on both ports from the start of the shutdown, also if it was degraded", async () => {

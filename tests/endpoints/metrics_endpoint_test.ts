@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { createGateway } from "../../src/gateway.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
@@ -20,7 +20,7 @@ async function textOf(
   return await (await gateway.fetchHealth(request)).text();
 }
 
-/** Returns the series with this prefix whose value is not 0, without the buckets of histograms. */
+/** Returns the series with this prefix whose value is not 0, of histograms only their counts. */
 async function pick(
   test: Pick<TestGateway, "gateway">,
   prefix: string,
@@ -100,11 +100,44 @@ Deno.test("GET /metrics counts session keys, and rejections by reason", async ()
     'rep_session_keys_rejected_total{reason="malformed"}': 1,
     'rep_session_keys_rejected_total{reason="expired"}': 1,
     'rep_session_keys_rejected_total{reason="origin_mismatch"}': 1,
+    'rep_session_keys_rejected_clients_total{reason="rate_limited"}': 1,
+    'rep_session_keys_rejected_clients_total{reason="malformed"}': 1,
+    'rep_session_keys_rejected_clients_total{reason="expired"}': 1,
+    'rep_session_keys_rejected_clients_total{reason="origin_mismatch"}': 1,
   });
   await test.set({ REP_PUBLIC_A: "1" });
   await (await test.ask("/rep/session-key")).text();
   const series = 'rep_session_keys_rejected_total{reason="not_configured"}';
   assertEquals(await pick(test, series), { [series]: 1 });
+});
+
+Deno.test("GET /metrics counts a client whose requests for keys are rejected once for each reason, until it was quiet for a minute or two", async () => {
+  const clock = new FakeClock();
+  const options = { sessionKeyMaxRate: 1, trustedProxies: ["127.0.0.1"] };
+  await using test = await setUp({ REP_SENSITIVE_A: "1" }, {
+    ...options,
+    clock,
+  });
+  const ask = async (client: string, query = "") => {
+    const headers = {
+      "x-forwarded-for": client,
+      origin: "https://old.example",
+    };
+    await (await test.ask(`/rep/session-key${query}`, { headers })).text();
+  };
+  const mismatch =
+    'rep_session_keys_rejected_clients_total{reason="origin_mismatch"}';
+  const rejectedClients = () => pick(test, "rep_session_keys_rejected_clients");
+  for (let times = 0; times < 100; times++) await ask("192.0.2.1");
+  assertEquals(await rejectedClients(), { [mismatch]: 1 });
+  await ask("192.0.2.2");
+  assertEquals(await rejectedClients(), { [mismatch]: 2 });
+  await clock.tick(60_000);
+  await ask("192.0.2.1"); // it goes on
+  assertEquals(await rejectedClients(), { [mismatch]: 2 });
+  await clock.tick(120_000);
+  await ask("192.0.2.1");
+  assertEquals(await rejectedClients(), { [mismatch]: 3 });
 });
 
 Deno.test("GET /metrics counts reloads by outcome, and has the problems of the health report", async () => {
@@ -186,6 +219,22 @@ Deno.test("GET /metrics has the time and the result of the last reload, which is
   assertEquals(await reload({ REP_PUBLIC_A: "1" }), [1, 1_700_000_120]);
 });
 
+Deno.test("GET /metrics has CPU time, memory and start of the process", async () => {
+  await using test = await setUp({});
+  const {
+    process_cpu_seconds_total: cpuSeconds = 0,
+    process_resident_memory_bytes: bytes = 0,
+    process_start_time_seconds: start = 0,
+    ...others
+  } = await pick(test, "process_");
+  assertEquals(others, {});
+  assert(cpuSeconds > 0.01 && cpuSeconds < 3_600, `${cpuSeconds} s`);
+  assert(bytes > 2e7 && bytes < 1e10, `${bytes} bytes`);
+  assert(start <= Date.now() / 1_000 && start > Date.now() / 1_000 - 3_600);
+  const text = await textOf(test);
+  assert(text.includes("\n# TYPE process_cpu_seconds_total counter\n"));
+});
+
 Deno.test("GET /metrics has the end of the certificate, if there is one", async () => {
   await using test = await setUp({}, {}, {
     certificateNotAfter: () => 1_900_000_000,
@@ -197,7 +246,13 @@ Deno.test("GET /metrics has the end of the certificate, if there is one", async 
   assertEquals((await textOf(plain)).includes("rep_tls"), false);
 });
 
-Deno.test("GET /metrics counts requests to the public port by route and class of status, and no path of a client", async () => {
+/** The count of the responses to requests. */
+function responses(route: string, status: number, method = "GET"): string {
+  return `http_server_request_duration_seconds_count{http_route="${route}",` +
+    `http_request_method="${method}",http_response_status_code="${status}"}`;
+}
+
+Deno.test("GET /metrics counts responses of the public port by route, method and status, and no path of a client", async () => {
   await using directory = await TempDirectory.make({
     "index.html": "<head></head>",
     "app.js": "1",
@@ -225,27 +280,63 @@ Deno.test("GET /metrics counts requests to the public port by route and class of
   await (await test.gateway.fetchHealth(
     new Request("http://health.test/livez"),
   )).text();
-  const { length } = paths;
-  assertEquals([length, await pick(test, "rep_requests")], [7, {
-    'rep_requests_total{route="/app/*",status="2xx"}': 4,
-    'rep_requests_total{route="/app/*",status="4xx"}': 4,
-    'rep_requests_total{route="/app",status="3xx"}': 2,
-    'rep_requests_total{route="/*",status="4xx"}': 2,
-    'rep_requests_total{route="/app/rep/*",status="4xx"}': 2,
-    'rep_requests_total{route="/app/rep/health",status="2xx"}': 2,
-    'rep_requests_total{route="/app/rep/health",status="4xx"}': 1,
-  }]);
+  assertEquals(await pick(test, "http_server"), {
+    [responses("/app/*", 200)]: 4,
+    [responses("/app/*", 404)]: 2,
+    [responses("/app/*", 400)]: 1,
+    [responses("/app/*", 421)]: 1,
+    [responses("/app", 308)]: 2,
+    [responses("/*", 404)]: 2,
+    [responses("/app/rep/*", 404)]: 2,
+    [responses("/app/rep/health", 200)]: 2,
+    [responses("/app/rep/health", 405, "POST")]: 1,
+  });
 });
 
-Deno.test("GET /metrics counts a request that fails as 5xx, also after a wait", async () => {
+Deno.test("GET /metrics has one series for all methods that clients invent", async () => {
+  await using test = await setUp({ REP_PUBLIC_A: "1" });
+  for (const method of ["SPY-1", "SPY-2", "PATCH"]) {
+    await (await test.ask("/rep/health", { method })).text();
+  }
+  assertEquals(await pick(test, "http_server"), {
+    [responses("/rep/health", 405, "_OTHER")]: 2,
+    [responses("/rep/health", 405, "PATCH")]: 1,
+  });
+});
+
+Deno.test("GET /metrics has the time until the headers of a response: not that of its body, such as a stream", async () => {
+  const clock = new FakeClock();
+  await using server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    onListen() {},
+  }, async () => {
+    await clock.tick(300);
+    return new Response("app");
+  });
+  const upstream = `http://127.0.0.1:${server.addr.port}`;
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, { upstream, clock });
+  await (await test.ask("/")).text();
+  const stream = await test.listen();
+  await clock.tick(3_600_000);
+  await stream.close();
+  const sums = (await textOf(test)).split("\n").filter((line) =>
+    line.startsWith("http_server_request_duration_seconds_sum")
+  );
+  const page = responses("/*", 200).replace("_count", "_sum");
+  const changes = responses("/rep/changes", 200).replace("_count", "_sum");
+  assertEquals(sums, [`${page} 0.3`, `${changes} 0`]);
+});
+
+Deno.test("GET /metrics counts a request that fails as 503, also after a wait", async () => {
   const store = fallibleStore(memoryStore(), () => true);
   await using test = await setUp({ REP_SENSITIVE_A: "1" }, {
     store,
     clock: new FakeClock(),
   });
   await (await test.ask("/rep/session-key")).text();
-  assertEquals(await pick(test, "rep_requests"), {
-    'rep_requests_total{route="/rep/session-key",status="5xx"}': 1,
+  assertEquals(await pick(test, "http_server"), {
+    [responses("/rep/session-key", 503)]: 1,
   });
 });
 

@@ -154,10 +154,10 @@ Deno.test("createResponder() responds at once to a GET that an endpoint has an a
     handler: () => new Response("later"),
     respondAtOnce: () => new Response("at once", { status: 503 }),
   }, "/probe");
-  const counted: unknown[] = [];
+  const recorded: unknown[] = [];
   const metrics: Metrics = {
     ...noMetrics,
-    count: (_name, _amount, label) => void counted.push(label),
+    record: (_name, _seconds, label) => void recorded.push(label),
   };
   const ask = (method: string, accessLog: boolean) => {
     const respond = responder({ metrics, accessLog });
@@ -169,7 +169,11 @@ Deno.test("createResponder() responds at once to a GET that an endpoint has an a
   assertEquals(await (await atOnce).text(), "at once");
   assertEquals(await (await ask("POST", false)).text(), "later");
   assertEquals(await (await ask("GET", true)).text(), "later");
-  assertEquals(counted, ["/probe 5xx", "/probe 2xx", "/probe 2xx"]);
+  assertEquals(recorded, [
+    "/probe GET 503",
+    "/probe POST 200",
+    "/probe GET 200",
+  ]);
 });
 
 Deno.test("the content of a CONNECT request is never read as another request", async () => {

@@ -1,5 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
+import {
+  type Instrument,
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/observe/metrics.ts";
 import { openTelemetry } from "../../src/observe/open_telemetry.ts";
 import { OpenTelemetryMetrics } from "../../src/observe/open_telemetry_metrics.ts";
 import { logWithSpanIds, noTelemetry } from "../../src/observe/telemetry.ts";
@@ -15,50 +19,59 @@ Deno.test("openTelemetry() returns nothing unless OTEL_DENO is true", async () =
 
 type Meter = ConstructorParameters<typeof OpenTelemetryMetrics>[0];
 
-Deno.test("OpenTelemetryMetrics creates every instrument, and passes measurements on with their label", () => {
+Deno.test("OpenTelemetryMetrics creates every instrument but those of the runtime, and passes measurements on with their label", () => {
   const created: string[] = [];
   const measured: unknown[] = [];
   const described: unknown[] = [];
-  const create =
-    (kind: string) =>
-    (name: string, { description }: { description: string }) => {
-      created.push(name);
-      described.push(description);
-      return {
-        add: (...args: unknown[]) => measured.push([kind, name, ...args]),
-        record: (...args: unknown[]) => measured.push([kind, name, ...args]),
-        addCallback: (read: (result: unknown) => void) =>
-          read({
-            observe: (...args: unknown[]) =>
-              measured.push([kind, name, ...args]),
-          }),
-      };
+  const create = (kind: string) =>
+  (
+    name: string,
+    { description, unit }: { description: string; unit: string },
+  ) => {
+    created.push(name);
+    described.push([description, unit]);
+    return {
+      add: (...args: unknown[]) => measured.push([kind, name, ...args]),
+      record: (...args: unknown[]) => measured.push([kind, name, ...args]),
+      addCallback: (read: (result: unknown) => void) =>
+        read({
+          observe: (...args: unknown[]) => measured.push([kind, name, ...args]),
+        }),
     };
+  };
   const meter = {
     createCounter: create("counter"),
     createHistogram: create("histogram"),
+    createObservableCounter: create("observable counter"),
     createObservableGauge: create("gauge"),
   };
   const metrics = new OpenTelemetryMetrics(meter as unknown as Meter);
-  assertEquals(created, INSTRUMENT_NAMES);
+  const exported = INSTRUMENT_NAMES.filter((name) =>
+    !["http.server.request.duration", "process.start_time"].includes(name)
+  );
+  assertEquals(created, exported);
   assertEquals(
     described,
-    INSTRUMENT_NAMES.map((name) => INSTRUMENTS[name].help),
+    exported.map((name) => {
+      const { help, unit }: Instrument = INSTRUMENTS[name];
+      return [help, unit ?? ""];
+    }),
   );
   metrics.count("rep.events.delivered", 3);
   metrics.count("rep.session_keys.rejected", 1, "origin_mismatch");
-  metrics.count("rep.requests", 1, "/* 4xx");
+  metrics.record("http.server.request.duration", 1, "/* GET 404");
   metrics.record("rep.store.duration", 0.5, "read");
   metrics.observe("rep.streams.open", () => 7);
   metrics.observe("rep.rollout.active", () => new Map([["abc", 1]]));
-  metrics.observe("rep.tls.not_after_timestamp_seconds", () => undefined);
+  metrics.observe("rep.tls.not_after_timestamp", () => undefined);
+  metrics.observe("process.cpu.time", () => 1.5);
   assertEquals(measured, [
     ["counter", "rep.events.delivered", 3, {}],
     ["counter", "rep.session_keys.rejected", 1, { reason: "origin_mismatch" }],
-    ["counter", "rep.requests", 1, { route: "/*", status: "4xx" }],
     ["histogram", "rep.store.duration", 0.5, { operation: "read" }],
     ["gauge", "rep.streams.open", 7],
     ["gauge", "rep.rollout.active", 1, { configuration: "abc" }],
+    ["observable counter", "process.cpu.time", 1.5],
   ]);
 });
 
@@ -78,7 +91,7 @@ const PROGRAM = `
   await gateway.close();
 `;
 
-Deno.test("with OTEL_DENO, metrics are exported and spans are named by their route", async () => {
+Deno.test("with OTEL_DENO, metrics are exported and spans are named by their route, the duration of requests by Deno alone", async () => {
   const env = {
     OTEL_DENO: "true",
     OTEL_EXPORTER_OTLP_PROTOCOL: "console",
@@ -99,6 +112,9 @@ Deno.test("with OTEL_DENO, metrics are exported and spans are named by their rou
     [],
     text,
   );
+  const durations = text.match(/METRIC http\.server\.request\.duration/g);
+  assertEquals(durations?.length, 1, text);
+  assertEquals(text.includes("http.route=/rep/session-key"), true, text);
 });
 
 Deno.test("logWithSpanIds() adds the identifiers of the current span, if there is one", () => {

@@ -78,12 +78,40 @@ Deno.test("record() counts a duration in every bucket that is not below it", () 
   ]);
 });
 
+Deno.test("record() begins a series with the first value of a label that was not known", () => {
+  const registry = new Registry(LABEL_VALUES);
+  const prefix = "http_server_request_duration_seconds_count";
+  assertEquals(linesOf(registry, prefix), []);
+  registry.record("http.server.request.duration", 0.5, "/* GET 200");
+  assertEquals(linesOf(registry, prefix), [
+    `${prefix}{http_route="/*",http_request_method="GET",http_response_status_code="200"} 1`,
+  ]);
+});
+
 Deno.test("prometheusName() returns distinct, valid names", () => {
   const names = INSTRUMENT_NAMES.map((name) =>
     prometheusName(name, INSTRUMENTS[name])
   );
   assertEquals(names.filter((name) => !/^[a-z][a-z_]+$/.test(name)), []);
   assertEquals(new Set(names).size, names.length);
+});
+
+Deno.test("prometheusName() ends in the unit, and in _total for a counter", () => {
+  const nameOf = (name: keyof typeof INSTRUMENTS) =>
+    prometheusName(name, INSTRUMENTS[name]);
+  assertEquals([
+    nameOf("http.server.request.duration"),
+    nameOf("rep.tls.not_after_timestamp"),
+    nameOf("rep.session_keys.issued"),
+    nameOf("process.cpu.time"),
+    prometheusName("a.sent", { type: "counter", unit: "By" }),
+  ], [
+    "http_server_request_duration_seconds",
+    "rep_tls_not_after_timestamp_seconds",
+    "rep_session_keys_issued_total",
+    "process_cpu_seconds_total",
+    "a_sent_bytes_total",
+  ]);
 });
 
 Deno.test("history() returns the values of a gauge and the increases of a counter in each minute, this one included", () => {

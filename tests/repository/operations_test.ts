@@ -9,6 +9,7 @@ import {
 } from "../../src/observe/metrics.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
+import { metricsIn } from "./_promql.ts";
 import { readModules } from "./_sources.ts";
 
 const DOCS = await Deno.readTextFile("docs/operations.md");
@@ -60,8 +61,9 @@ Deno.test("docs/operations.md has a row for every metric, with its label, the la
   );
   for (const name of INSTRUMENT_NAMES) {
     const { labels = "", ...instrument }: Instrument = INSTRUMENTS[name];
+    const otherName = instrument.isPrometheusOnly ? "" : ` (\`${name}\`)`;
     const row = rows.get(
-      `\`${prometheusName(name, instrument)}\` (\`${name}\`)`,
+      `\`${prometheusName(name, instrument)}\`${otherName}`,
     );
     const [labelCell = "none", meaning = ""] = row ?? [];
     const labelNames = labels.split(" ").filter(Boolean);
@@ -81,12 +83,9 @@ Deno.test("docs/operations.md has a row for every problem", () => {
 Deno.test("the Grafana dashboard queries every metric, and only metrics that exist", async () => {
   const dashboard = await Deno.readTextFile("examples/grafana/dashboard.json");
   const queries = [...dashboard.matchAll(/"expr": "((?:[^"\\]|\\.)*)"/g)];
-  const queried = queries.flatMap(([, query = ""]) =>
-    query.match(/rep_[a-z_]+/g) ?? []
-  );
-  const series = queried.map((name) => name.replace(/_bucket$/, ""));
+  const queried = queries.flatMap(([, query = ""]) => metricsIn(query));
   const metrics = INSTRUMENT_NAMES.map((name) =>
     prometheusName(name, INSTRUMENTS[name])
   );
-  assertEquals([...new Set(series)].toSorted(), metrics.toSorted());
+  assertEquals([...new Set(queried)].toSorted(), metrics.toSorted());
 });

@@ -6,6 +6,7 @@ import { UNKNOWN_PROCESS } from "../../src/options.ts";
 import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
 import { prometheusName } from "../../src/observe/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
+import { metricsIn } from "./_promql.ts";
 import { findProgram } from "../../tools/find_program.ts";
 
 interface Rule {
@@ -34,9 +35,9 @@ Deno.test("every alert queries series that exist, with a severity and a summary"
   const known = INSTRUMENT_NAMES.map((name) =>
     prometheusName(name, INSTRUMENTS[name])
   );
-  const unknown = RULES.flatMap(({ expr }) =>
-    expr.match(/\brep_[a-z_]+/g) ?? []
-  ).filter((it) => !known.includes(it));
+  const unknown = RULES.flatMap(({ expr }) => metricsIn(expr)).filter((it) =>
+    !known.includes(it)
+  );
   assertEquals([RULES.length > 5, unknown], [true, []]);
   const incomplete = RULES.filter(({ labels, annotations }) =>
     !["warning", "critical"].includes(labels.severity) ||

@@ -74,6 +74,17 @@ checkGateway(
       equal(response.status, 200);
     }
     equal(await statusOf("/rep/health"), 404);
+    const response = await gateway.fetchHealth(
+      new Request(`${ORIGIN}/metrics`),
+    );
+    const metrics = await response.text();
+    const isProcess = globalThis.navigator.userAgent !== "Cloudflare-Workers";
+    for (const name of ["cpu_seconds_total", "resident_memory_bytes"]) {
+      const [, value] =
+        new RegExp(`^process_${name} (.*)`, "m").exec(metrics) ??
+          [];
+      equal(Number(value) > 0, isProcess);
+    }
   },
 );
 

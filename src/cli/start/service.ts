@@ -56,6 +56,8 @@ export class Service {
   #store: Store | undefined;
   #stopTriggers: (() => void) | undefined;
   #reloadingTls: Promise<void> = Promise.resolve();
+  /** Why the last certificate was rejected. */
+  #tlsRejection: string | undefined;
 
   constructor(start: Start, options: ServiceOptions) {
     this.#start = start;
@@ -218,6 +220,7 @@ export class Service {
       },
       failure,
       certificateNotAfter: () => listener?.certificateNotAfter,
+      certificateRejection: () => this.#tlsRejection,
     };
     const gatewayOptions = toGatewayOptions(options, {
       sources,
@@ -250,12 +253,15 @@ export class Service {
       const isNew = await this.#listener.useTls(tls, async () => {
         await this.#gateway?.finishUploads(this.#start.options.drain);
       });
-      if (!isNew) return;
+      const wasRejected = this.#tlsRejection !== undefined;
+      this.#tlsRejection = undefined;
+      if (!isNew && !wasRejected) return;
       const not_after = tls.notAfter?.toISOString();
       this.#log.info("rep.tls.reloaded", { not_after });
     } catch (error) {
+      this.#tlsRejection = messageOf(error);
       this.#log.error("rep.tls.rejected", {
-        detail: `the previous certificate stays: ${messageOf(error)}`,
+        detail: `the previous certificate stays: ${this.#tlsRejection}`,
       });
     }
   }

@@ -68,6 +68,8 @@ const PROBLEMS = {
     "The last reload was rejected. Correct it and reload. Do not restart: a start with it fails.",
   store_unavailable:
     "The store cannot be used, for the reason below: changes wait. Mend that, and restart no gateway before.",
+  certificate_rejected:
+    "The new TLS certificate was rejected, and the previous one stays. Replace its files by a pair that match, and reload.",
   certificate_ended:
     "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error:
@@ -102,6 +104,8 @@ function renderHealth(status: Status): Markup {
   const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
   const reasons = [...issues, ...conflicts];
   if (store.failure !== undefined) reasons.push(store.failure);
+  const { certificate_rejection } = status;
+  if (certificate_rejection) reasons.push(certificate_rejection);
   return markup`<section class="health ${status.status}">
 <p class="state" role="status">${STATES[status.status]}</p>
 ${paragraphs}${list(reasons)}

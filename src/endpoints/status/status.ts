@@ -28,7 +28,7 @@ export interface StatusParts {
   readonly revision: string | undefined;
   readonly registry: Registry;
   readonly clock: Clock;
-  readonly certificate: Pick<CertificateWatch, "notAfter">;
+  readonly certificate: Pick<CertificateWatch, "notAfter" | "rejection">;
   /** Returns the options in effect. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
 }
@@ -47,7 +47,7 @@ export async function createStatus(parts: StatusParts) {
   const { engine = "unknown", failure } = store.state;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
   const conflicts = changes?.rollout.conflicts ?? [];
-  const { notAfter } = parts.certificate;
+  const { notAfter, rejection: certificateRejection } = parts.certificate;
   return {
     ...parts.health.report(),
     time: formatTime(parts.clock.now()),
@@ -68,6 +68,8 @@ export async function createStatus(parts: StatusParts) {
     },
     has_master_key: parts.epochs.hasMasterKey,
     certificate_end: notAfter && formatTime(1_000 * notAfter),
+    certificate_rejection: certificateRejection &&
+      toMessage(certificateRejection),
     hour: {
       streams: registry.history("rep.streams.open")[""] ?? [],
       keys: registry.history("rep.session_keys.issued")[""] ?? [],

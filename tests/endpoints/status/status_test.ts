@@ -581,6 +581,19 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
   );
 });
 
+Deno.test("GET /status says that a certificate was rejected, and why", async () => {
+  const certificateRejection = () => "Cannot use cert.pem";
+  await using test = await setUp({}, {}, { certificateRejection });
+  const { certificate_rejection } = await readStatus(test);
+  assertEquals(certificate_rejection, "Cannot use cert.pem");
+  const page = await pageOf(test);
+  const shown = [
+    "<p>The new TLS certificate was rejected",
+    "<li>Cannot use cert.pem",
+  ];
+  assertEquals(shown.filter((it) => !page.includes(it)), []);
+});
+
 Deno.test("GET /status is bounded with ten thousand variables, warnings and long values", async () => {
   const names = Array.from({ length: 10_000 }, (_, index) => `V${index}`);
   const tier = (prefix: string, value: string) =>

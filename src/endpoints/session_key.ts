@@ -20,7 +20,7 @@ import {
   UnknownMasterKeyError,
 } from "../keys/epochs.ts";
 import type { RateDecision, RateLimit } from "../keys/rate_limit.ts";
-import { type Log, messageOf } from "../observe/log.ts";
+import { AUDIT_EVENT, type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
 import type { Rollout } from "../rollout/rollout.ts";
@@ -186,7 +186,7 @@ export class SessionKeys {
     const keys = await this.#loadKeys(kid, requester);
     const expiresAt = new Date(clock.now() + sessionKeyTtlMs).toISOString();
     // The audit event of the spec, one line for every key. It contains neither the key nor a value.
-    log.info("rep.session_key.issued", {
+    log.info(AUDIT_EVENT, {
       client_ip: requester.client.address,
       origin: truncate(requester.origin.origin),
       key_id: keys.kid,

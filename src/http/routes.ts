@@ -38,7 +38,8 @@ export interface Endpoint {
   readonly isForAnyHost?: boolean;
   /**
    * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever client. Only for
-   * what is asked for all the time, and is ready. @default {none}
+   * what is asked for all the time, and is ready. It is not used unless {@linkcode isForAnyHost}, since the host is that
+   * of the client. @default {none}
    */
   readonly respondAtOnce?: (request: Request) => Response;
 }

@@ -12,9 +12,9 @@ import {
   type SnapshotInput,
 } from "./config/variables/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
-import { isHostPattern } from "./http/allowed_hosts.ts";
+import { EXPECTED_HOSTS, isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";
-import { normalizeOrigin } from "./http/origin.ts";
+import { EXPECTED_ORIGINS, normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
 import { combineMetrics, type Metrics } from "./observe/metrics.ts";
@@ -460,18 +460,14 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
   return origins.map((origin) => {
     const normalized = normalizeOrigin(origin);
     if (normalized !== undefined) return normalized;
-    const expected =
-      "origins such as https://app.example.com, without wildcards";
-    throw invalid("allowedOrigins", expected, redactUrl(origin));
+    throw invalid("allowedOrigins", EXPECTED_ORIGINS, redactUrl(origin));
   });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
   const wrong = hosts.find((host) => !isHostPattern(host));
   if (wrong === undefined) return hosts;
-  const expected =
-    "hosts such as app.example.com, localhost:8080 or *.example.com";
-  throw invalid("allowedHosts", expected, wrong);
+  throw invalid("allowedHosts", EXPECTED_HOSTS, wrong);
 }
 
 function checkGlobs(globs: readonly string[]): readonly string[] {

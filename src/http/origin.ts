@@ -10,6 +10,10 @@ export interface OriginContext {
   allowed: readonly string[];
 }
 
+/** Valid origins, for error messages. */
+export const EXPECTED_ORIGINS =
+  "origins such as https://app.example.com, without wildcards";
+
 /** Reads what decides about cross-origin access. */
 export function readOrigin(
   { headers }: Request,

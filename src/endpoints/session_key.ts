@@ -135,7 +135,10 @@ export class SessionKeys {
   }
 
   /** Returns the headers of a response to another method. */
-  headersOf405(request: Request, { client }: RouteContext): Headers {
+  headersOf405(
+    request: Request,
+    { client }: RouteContext,
+  ): Record<string, string> {
     return sessionKeyHeaders(this.#originOf(request, client));
   }
 
@@ -176,7 +179,8 @@ export class SessionKeys {
     const seconds = Math.ceil(retryAfterMs / 1_000);
     const [status, detail] = REJECTIONS.rate_limited;
     const body = problemBody(status, `${detail}${seconds} s`);
-    const headers = responseHeaders(origin, PROBLEM_TYPE);
+    const headers = sessionKeyHeaders(origin);
+    headers["content-type"] = PROBLEM_TYPE;
     headers["retry-after"] = String(seconds); // RFC 9110 §10.2.3
     return new Response(body, { status, headers });
   }
@@ -197,7 +201,8 @@ export class SessionKeys {
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
-    const headers = responseHeaders(requester.origin, "application/json");
+    const headers = sessionKeyHeaders(requester.origin);
+    headers["content-type"] = "application/json";
     return new Response(body, { headers });
   }
 
@@ -265,33 +270,19 @@ export function createSessionKeyEndpoint(keys: SessionKeys): Endpoint {
   };
 }
 
-/** The headers of a response to an origin that has been checked. */
-function responseHeaders(
-  { origin }: OriginContext,
-  contentType: string,
-): Record<string, string> {
-  const headers: Record<string, string> = {
-    "vary": "Origin",
-    "cache-control": CACHE_CONTROL,
-    "content-type": contentType,
-  };
-  if (origin !== null) headers["access-control-allow-origin"] = origin;
-  return headers;
-}
-
 /** Returns the headers that every response has. */
-function sessionKeyHeaders(origin: OriginContext): Headers {
+function sessionKeyHeaders(origin: OriginContext): Record<string, string> {
   const headers = corsHeaders(origin);
-  headers.set("cache-control", CACHE_CONTROL);
+  headers["cache-control"] = CACHE_CONTROL;
   return headers;
 }
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
 function preflight(origin: OriginContext): Response {
   const headers = sessionKeyHeaders(origin);
-  headers.set("access-control-allow-methods", "GET");
-  headers.set("access-control-max-age", "600");
-  headers.set("allow", CORS_METHODS.join(", "));
+  headers["access-control-allow-methods"] = "GET";
+  headers["access-control-max-age"] = "600";
+  headers["allow"] = CORS_METHODS.join(", ");
   return new Response(null, { status: 204, headers });
 }
 

@@ -33,7 +33,10 @@ export interface Endpoint {
   /** The response to other methods is 405. @default {any method} */
   readonly methods?: readonly string[];
   /** Returns further headers of the 405. @default {none} */
-  readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
+  readonly headersOf405?: (
+    request: Request,
+    context: RouteContext,
+  ) => HeadersInit;
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
   /**

@@ -527,7 +527,7 @@ class Contents {
     if (lastModified !== undefined) {
       headers["last-modified"] = lastModified.toUTCString();
     }
-    const resource = { isPage: false, headers, lastModified, compressor };
+    const resource = { isHtml: false, headers, lastModified, compressor };
     return new Representations(resource, file, variants);
   }
 }

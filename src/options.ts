@@ -368,7 +368,7 @@ async function readSources(
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
     sourceOf,
-    manifest: await readManifest(source, options.manifestPath),
+    manifest: await resolveManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,
     loadPatternLibrary: options.loadPatternLibrary,
@@ -376,7 +376,7 @@ async function readSources(
 }
 
 /** Parses a manifest, unless whoever has read it has done so. The YAML parser is loaded only if there is a text. */
-async function readManifest(
+async function resolveManifest(
   source: unknown,
   path: string | undefined,
 ): Promise<Manifest | undefined> {

@@ -91,7 +91,7 @@ interface OpenFile {
  *
  * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
  */
-async function openFile(found: FoundFile): Promise<OpenFile> {
+async function openFound(found: FoundFile): Promise<OpenFile> {
   const lookedAt = Date.now();
   const file = await Deno.open(found.path);
   try {
@@ -170,7 +170,7 @@ export async function readFile(
   found: FoundFile,
   maxBytes: number,
 ): Promise<FileBytes> {
-  const { file, stats, lookedAt } = await openFile(found);
+  const { file, stats, lookedAt } = await openFound(found);
   using _file = file;
   if (stats.size > maxBytes) {
     throw new Deno.errors.NotFound(
@@ -202,7 +202,7 @@ async function readBytes(
 export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
   const { path, stats: { size } } = found;
   async function read(range: ByteRange = { start: 0, end: size }) {
-    const opening = openFile(found);
+    const opening = openFound(found);
     try {
       const { file, stats } = await inTime(opening, clock);
       if (stats.size >= size) return streamBytes(file, path, range);

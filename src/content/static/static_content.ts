@@ -333,7 +333,7 @@ class Looks {
     if (isOtherwise) return { kind: "absent" };
     if (stats.isDirectory) return { kind: "directory" };
     const found = { path, root, stats, lookedAt };
-    if (!stats.isFile || await this.#barred.includes(found, root)) {
+    if (!stats.isFile || await this.#barred.includes(found)) {
       return { kind: "rejected" };
     }
     const type = await mediaTypeOf(key);

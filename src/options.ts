@@ -44,7 +44,9 @@ export type Source<T> = T | (() => T | Promise<T>);
 /** Options of {@linkcode createGateway}. Durations are in milliseconds. */
 export interface GatewayOptions {
   /**
-   * Variables by name, including the prefix `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_`.
+   * Variables by name, including the prefix `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_`. If a function throws,
+   * reading them fails with a {@linkcode ConfigurationError}: with the same one, or with the error as its `cause`. Only
+   * the issues of a `ConfigurationError` are logged.
    *
    * @default {the environment of the process}
    */
@@ -359,7 +361,7 @@ async function readSources(
   sourceOf: ProcessInfo["sourceOf"],
 ): Promise<SnapshotInput> {
   const [environment, source]: unknown[] = await Promise.all([
-    resolveSource(options.variables ?? readEnvironment),
+    readVariables(options.variables),
     resolveSource(options.manifest),
   ]);
   if (!isMapping(environment)) {
@@ -373,6 +375,25 @@ async function readSources(
     strict: options.strict ?? false,
     loadPatternLibrary: options.loadPatternLibrary,
   };
+}
+
+/**
+ * Reads the variables. The message of an error that is not ours may quote a value, as those of `JSON.parse()` and
+ * `new URL()` do, and would appear in the log and on the status page: only its name does.
+ */
+async function readVariables(
+  source: GatewayOptions["variables"],
+): Promise<unknown> {
+  if (source === undefined) return readEnvironment();
+  try {
+    return await resolveSource(source);
+  } catch (cause) {
+    if (cause instanceof ConfigurationError) throw cause;
+    const name = cause instanceof Error ? cause.name : describeKind(cause);
+    const issue =
+      `Cannot read variables: got ${name}, whose message may quote a value and is not shown`;
+    throw new ConfigurationError([issue], { cause });
+  }
 }
 
 /** Parses a manifest, unless whoever has read it has done so. The YAML parser is loaded only if there is a text. */

@@ -9,7 +9,12 @@ import {
 } from "../../coding/representations.ts";
 import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
-import { isStreamed, send, type SendRequest } from "../../http/send.ts";
+import {
+  isStreamed,
+  type Representation,
+  send,
+  type SendRequest,
+} from "../../http/send.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
@@ -431,8 +436,8 @@ class Contents {
   readonly #files: SizeBoundedCache<KeptFile>;
   readonly #reading = new SharedCalls<KeptFile>();
   readonly #maxKeptBytes: number;
-  /** The size of the last config script: each page in memory contains one. */
-  scriptBytes = 0;
+  /** The size of the last config script: each page in memory contains one, and is counted with it at its next look. */
+  #scriptBytes = 0;
 
   /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
   constructor(
@@ -446,8 +451,22 @@ class Contents {
     this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
   }
 
+  /** Returns what is sent of a file: of an HTML file a page with the config script, or a fragment. */
+  async represent(
+    seen: SeenFile,
+    headers: Headers,
+    getConfigScript: GetConfigScript,
+  ): Promise<Representations> {
+    const content = await this.#contentAt(seen);
+    if (content instanceof Representations) return content;
+    if (isFragmentRequest(headers)) return content.represent(undefined);
+    const script = await getConfigScript();
+    this.#scriptBytes = script.bytes.length;
+    return content.represent(script);
+  }
+
   /** Returns the content of a file: from memory, if the file is the same as when it was read. */
-  async read(seen: SeenFile): Promise<FileContent> {
+  async #contentAt(seen: SeenFile): Promise<FileContent> {
     const kept = this.#files.get(seen.key);
     if (kept?.seen === seen) return kept.content;
     const read = () => this.#readAgain(seen, kept);
@@ -473,7 +492,7 @@ class Contents {
   #keep(file: KeptFile): KeptFile {
     const { content, seen: { key } } = file;
     const bytes = content instanceof HtmlFile
-      ? content.maxBytes(this.scriptBytes)
+      ? content.maxBytes(this.#scriptBytes)
       : content.maxBytes;
     this.#files.set(key, file, ENTRY_BYTES + 2 * key.length + bytes);
     return file;
@@ -621,9 +640,13 @@ export class StaticContent {
       const found = await this.#find(filePath, headers);
       if (found === "redirect") return redirectToDirectory(filePath, search);
       try {
-        const content = await this.#contents.read(found);
-        const sent = { method, headers };
-        return await this.#send(content, sent, context, getConfigScript);
+        const representations = await this.#contents.represent(
+          found,
+          headers,
+          getConfigScript,
+        );
+        const representation = representations.select(headers);
+        return await this.#send(representation, { method, headers }, context);
       } catch (error) {
         if (error instanceof Problem) throw error;
         this.#looks.forget(found); // it may have been replaced
@@ -693,30 +716,14 @@ export class StaticContent {
   }
 
   async #send(
-    content: FileContent,
+    representation: Representation,
     request: SendRequest,
     context: RouteContext,
-    getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const representations = content instanceof HtmlFile
-      ? await this.#pageOf(content, request.headers, getConfigScript)
-      : content;
-    const representation = representations.select(request.headers);
     const response = await send(request, representation);
     if (!isStreamed(representation.body)) return response;
     const isRead = request.method === "GET" && response.body !== null;
     return isRead ? this.#count(response, context) : response;
-  }
-
-  async #pageOf(
-    file: HtmlFile,
-    headers: Headers,
-    getConfigScript: GetConfigScript,
-  ): Promise<Representations> {
-    if (isFragmentRequest(headers)) return file.represent(undefined);
-    const script = await getConfigScript();
-    this.#contents.scriptBytes = script.bytes.length;
-    return file.represent(script);
   }
 
   /** Counts a response that is read from the disk while it is sent. */

@@ -22,21 +22,21 @@ export interface FoundFile {
  */
 const RESOLUTION_MS = 2_000;
 
-/** Returns whether a time of a file lies long enough before a look that a change after it has another one. */
-function isSettled(time: Date | null, lookedAt: number): boolean {
+/** Returns whether a time of a file lies so long before a look that every change after the look has another one. */
+function isOld(time: Date | null, lookedAt: number): boolean {
   return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
 }
 
 /** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
-export function hasSettled(
+export function isSettled(
   { stats, lookedAt }: Pick<FoundFile, "stats" | "lookedAt">,
 ): boolean {
-  return isSettled(stats.mtime, lookedAt) && isSettled(stats.ctime, lookedAt);
+  return isOld(stats.mtime, lookedAt) && isOld(stats.ctime, lookedAt);
 }
 
 /** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
 export function isBeingWritten({ stats, lookedAt }: FoundFile): boolean {
-  return !isSettled(stats.mtime, lookedAt) && !isSettled(stats.ctime, lookedAt);
+  return !isOld(stats.mtime, lookedAt) && !isOld(stats.ctime, lookedAt);
 }
 
 /** Returns a text that changes when a file or a variant is replaced, written to, or gets other permissions. */
@@ -144,7 +144,7 @@ async function areDirectoriesSettled(
     const end = directory.lastIndexOf(SEPARATOR);
     directory = directory.slice(0, Math.max(end, root.length));
     const stats = await Deno.lstat(directory);
-    if (!stats.isDirectory || !hasSettled({ stats, lookedAt })) return false;
+    if (!stats.isDirectory || !isSettled({ stats, lookedAt })) return false;
   }
   return true;
 }

@@ -31,11 +31,11 @@ import { type RequestCounts, transferBody, Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 import {
   type FoundFile,
-  hasSettled,
   inTime,
   isAbsence,
   isBeingWritten,
   isPermanent,
+  isSettled,
   isUnreadable,
   readFile,
   streamFile,
@@ -170,7 +170,10 @@ interface SeenFile extends FoundFile {
   readonly variants: readonly SeenFile[];
 }
 
-/** `rejected`: it must not be served. `unreadable`: the log says why. `gone`: the served directory is not there. */
+/**
+ * `rejected`: it must not be served, or was removed while it was looked at. `unreadable`: the log says why. `gone`: the
+ * served directory is not there.
+ */
 interface SeenOther {
   readonly kind: "directory" | "absent" | "rejected" | "unreadable" | "gone";
 }
@@ -195,7 +198,16 @@ const MAX_LOOKS = 4_096;
 /** How often it is logged that something cannot be read. */
 const LOG_INTERVAL_MS = 60_000;
 
-/** What is at the paths of a directory, looked at once a second at most. */
+/**
+ * What is at the paths of a directory, looked at once a second at most.
+ *
+ * A look takes several calls of the system, and a deployment may replace files, links or the directory itself between
+ * any two of them. It sees neither the old nor the new app then, and what it sees would be kept for a second. So there
+ * are three exceptions. A file that was there and is not now, and whatever must not be served, is looked at twice: the
+ * second look follows the links of a mounted ConfigMap, or of the directory, as they are after the switch. While the app
+ * is not there, what is absent is looked for again after 20 ms. And a file that may still be written to is looked at for
+ * each request. What is replaced after the look is noticed when it is opened: see `MAX_ATTEMPTS`.
+ */
 class Looks {
   /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
   readonly #directory: string;
@@ -270,7 +282,6 @@ class Looks {
     }
   }
 
-  /** What is not there during a deployment, or is not complete yet, will be soon. */
   #maxAgeOf(seen: Seen): number {
     if (seen.kind === "file") {
       return [seen, ...seen.variants].some(isBeingWritten) ? 0 : MAX_AGE_MS;
@@ -280,33 +291,30 @@ class Looks {
     return isGone ? GONE_AGE_MS : MAX_AGE_MS;
   }
 
-  /**
-   * Sees what is at a path. It is looked at twice if a file was there and is not now, or must not be served: a link, such
-   * as those of a mounted ConfigMap, or the directory itself may just have been switched, and the first look have
-   * followed the old one.
-   */
   async #see(key: string, wasFile: boolean): Promise<Seen> {
     const seen = await this.#seeOnce(key);
-    const isThere = seen.kind === "file" || seen.kind === "directory";
-    const isLost = wasFile && !isThere;
-    return isLost || seen.kind === "rejected" ? await this.#seeOnce(key) : seen;
+    if (seen.kind === "file" || seen.kind === "directory") return seen;
+    const isWorthAnotherLook = wasFile || seen.kind === "rejected";
+    return isWorthAnotherLook ? await this.#seeOnce(key) : seen;
   }
 
   async #seeOnce(key: string): Promise<Seen> {
-    const directory = this.#directory;
-    let wasFound = false;
     try {
-      const path = await Deno.realPath(`${directory}/${key}`);
-      wasFound = true;
-      const root = await Deno.realPath(directory);
+      const path = await realPathOf(`${this.#directory}/${key}`);
+      if (path === undefined) return await this.#seeNothing(key);
+      const root = await Deno.realPath(this.#directory);
       const seen = await this.#judge(path, root, key);
       return seen.kind === "file" ? await this.#withVariants(seen) : seen;
     } catch (error) {
-      if (await this.#leadsOut(key)) return { kind: "rejected" };
-      if (!isAbsence(error)) throw error;
-      if (wasFound) return { kind: "rejected" }; // it was removed meanwhile
-      return { kind: await isDirectory(directory) ? "absent" : "gone" };
+      const wasRemoved = isAbsence(error);
+      if (wasRemoved || await this.#leadsOut(key)) return { kind: "rejected" };
+      throw error;
     }
+  }
+
+  async #seeNothing(key: string): Promise<Seen> {
+    if (await this.#leadsOut(key)) return { kind: "rejected" };
+    return { kind: await isDirectory(this.#directory) ? "absent" : "gone" };
   }
 
   /**
@@ -367,6 +375,16 @@ class Looks {
     } catch {
       return undefined; // the file itself can be sent
     }
+  }
+}
+
+/** Returns where a path leads; `undefined` if there is nothing. */
+async function realPathOf(path: string): Promise<string | undefined> {
+  try {
+    return await Deno.realPath(path);
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
   }
 }
 
@@ -473,6 +491,10 @@ class Contents {
     return (await this.#reading.run(seen.key, read)).content;
   }
 
+  /**
+   * Reads a file again, unless its version says that it is unchanged: it does not if the file was changed just before it
+   * was read. If the bytes have not changed either, what was made of them stays.
+   */
   async #readAgain(
     seen: SeenFile,
     kept: KeptFile | undefined,
@@ -485,8 +507,13 @@ class Contents {
     const etags = files.map(({ etag }) => etag).join();
     const isSame = kept?.version === version && kept.etags === etags;
     const content = isSame ? kept.content : this.#contentOf(files);
-    const isSettled = files.every(hasSettled);
-    return this.#keep({ seen, version, etags, isSettled, content });
+    return this.#keep({
+      seen,
+      version,
+      etags,
+      isSettled: files.every(isSettled),
+      content,
+    });
   }
 
   #keep(file: KeptFile): KeptFile {

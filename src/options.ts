@@ -12,9 +12,9 @@ import {
   type SnapshotInput,
 } from "./config/variables/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
-import { isHostPattern } from "./http/allowed_hosts.ts";
+import { EXPECTED_HOSTS, isHostPattern } from "./http/allowed_hosts.ts";
 import { trustRule } from "./http/client_address.ts";
-import { normalizeOrigin } from "./http/origin.ts";
+import { EXPECTED_ORIGINS, normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
 import { combineMetrics, type Metrics } from "./observe/metrics.ts";
@@ -44,7 +44,9 @@ export type Source<T> = T | (() => T | Promise<T>);
 /** Options of {@linkcode createGateway}. Durations are in milliseconds. */
 export interface GatewayOptions {
   /**
-   * Variables by name, including the prefix `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_`.
+   * Variables by name, including the prefix `REP_PUBLIC_`, `REP_SENSITIVE_` or `REP_SERVER_`. If a function throws,
+   * reading them fails with a {@linkcode ConfigurationError}: with the same one, or with the error as its `cause`. Only
+   * the issues of a `ConfigurationError` are logged.
    *
    * @default {the environment of the process}
    */
@@ -362,7 +364,7 @@ async function readSources(
   sourceOf: ProcessInfo["sourceOf"],
 ): Promise<SnapshotInput> {
   const [environment, source]: unknown[] = await Promise.all([
-    resolveSource(options.variables ?? readEnvironment),
+    readVariables(options.variables),
     resolveSource(options.manifest),
   ]);
   if (!isMapping(environment)) {
@@ -375,15 +377,34 @@ async function readSources(
   return {
     environment: environment as Environment, // classifying the variables reports values that are not strings
     sourceOf: (name) => places.get(name),
-    manifest: await readManifest(source, options.manifestPath),
+    manifest: await resolveManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,
     loadPatternLibrary: options.loadPatternLibrary,
   };
 }
 
+/**
+ * Reads the variables. The message of an error that is not ours may quote a value, as those of `JSON.parse()` and
+ * `new URL()` do, and would appear in the log and on the status page: only its name does.
+ */
+async function readVariables(
+  source: GatewayOptions["variables"],
+): Promise<unknown> {
+  if (source === undefined) return readEnvironment();
+  try {
+    return await resolveSource(source);
+  } catch (cause) {
+    if (cause instanceof ConfigurationError) throw cause;
+    const name = cause instanceof Error ? cause.name : describeKind(cause);
+    const issue =
+      `Cannot read variables: got ${name}, whose message may quote a value and is not shown`;
+    throw new ConfigurationError([issue], { cause });
+  }
+}
+
 /** Parses a manifest, unless whoever has read it has done so. The YAML parser is loaded only if there is a text. */
-async function readManifest(
+async function resolveManifest(
   source: unknown,
   path: string | undefined,
 ): Promise<Manifest | undefined> {
@@ -467,18 +488,14 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
   return origins.map((origin) => {
     const normalized = normalizeOrigin(origin);
     if (normalized !== undefined) return normalized;
-    const expected =
-      "origins such as https://app.example.com, without wildcards";
-    throw invalid("allowedOrigins", expected, redactUrl(origin));
+    throw invalid("allowedOrigins", EXPECTED_ORIGINS, redactUrl(origin));
   });
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
   const wrong = hosts.find((host) => !isHostPattern(host));
   if (wrong === undefined) return hosts;
-  const expected =
-    "hosts such as app.example.com, localhost:8080 or *.example.com";
-  throw invalid("allowedHosts", expected, wrong);
+  throw invalid("allowedHosts", EXPECTED_HOSTS, wrong);
 }
 
 function checkGlobs(globs: readonly string[]): readonly string[] {

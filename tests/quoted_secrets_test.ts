@@ -14,7 +14,7 @@ import { rep } from "../src/vite/mod.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
 import { readStart } from "../src/cli/options/read_start.ts";
 import { runCommand } from "./_command.ts";
-import { setUp } from "./_gateway.ts";
+import { setUp, type TestGateway } from "./_gateway.ts";
 import { snapshotInput } from "./_snapshot.ts";
 import { askStatus, readStatus } from "./_status.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -136,9 +136,27 @@ async function reloadOf(value: string): Promise<string> {
   const error = await gate.gateway.reload().then(
     () => gate.set({ REP_PUBLIC_A: value }),
   ).catch(messageOf);
+  return `${error}\n${await shownBy(gate)}`;
+}
+
+/** What reload() rejects with and what is shown if a function of the app throws such an error. */
+async function failedReadOf(text: string): Promise<string> {
+  let isBroken = false;
+  function variables() {
+    if (isBroken) throw new SyntaxError(`Unexpected token in "${text}"`);
+    return {};
+  }
+  await using gate = await setUp({}, { variables });
+  isBroken = true;
+  const message = await gate.gateway.reload().catch(messageOf);
+  return `${message}\n${await shownBy(gate)}`;
+}
+
+/** The status page and the log. */
+async function shownBy(gate: TestGateway): Promise<string> {
   const page = await (await askStatus(gate)).text();
   const status = JSON.stringify(await readStatus(gate));
-  return [error, page, status, JSON.stringify(gate.lines)].join("\n");
+  return [page, status, JSON.stringify(gate.lines)].join("\n");
 }
 
 /** Everything that the plugin for Vite prints, and shows in the overlay of a page. */
@@ -258,6 +276,7 @@ const WAYS: Readonly<Record<string, (text: string) => Promise<string>>> = {
   "the value of an option in the environment": (text) =>
     usageErrorOf([], { REP_GATEWAY_PORT: text }),
   "log, status page and error of a reload": reloadOf,
+  "log, status page and error of a reload whose source throws": failedReadOf,
   "the overlay and the terminal of Vite": viteOutputOf,
 };
 

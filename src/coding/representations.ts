@@ -185,7 +185,7 @@ interface SentBody extends Omit<CodedBody, "body"> {
 }
 
 /** What all representations of a resource have in common. */
-interface Resource extends Pick<Representation, "isPage"> {
+interface Resource extends Pick<Representation, "isHtml"> {
   readonly headers: Readonly<Record<string, string>>;
   readonly lastModified?: Date | undefined;
   /** Compresses the resource, if it is in memory and worth it. */
@@ -246,7 +246,7 @@ export class Representations {
   }
 
   #represent({ coding, body, etag: own }: SentBody): Representation {
-    const { isPage, headers: common, lastModified } = this.#resource;
+    const { isHtml, headers: common, lastModified } = this.#resource;
     const headers: Record<string, string> = { ...common };
     const etag = codedEtag(own, coding);
     if (etag !== undefined) headers["etag"] = etag;
@@ -258,7 +258,7 @@ export class Representations {
     }
     if (coding !== "identity") headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
-    return { isPage, headers, validators: { etag, lastModified }, body };
+    return { isHtml, headers, validators: { etag, lastModified }, body };
   }
 
   /** Adds a variant; without one, the coding is not tried again. It never rejects: the original can still be sent. */

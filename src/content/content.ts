@@ -24,15 +24,23 @@ export interface Content {
   close(): void;
 }
 
-/** What is served, as the options of the gateway name it. */
-export interface ContentSettings extends ProxySettings {
-  readonly staticDir: string | undefined;
+/** How files are served, as the options of the gateway name it. */
+interface DirectorySettings {
+  /** The path under which the directory is served: empty, or such as `/app`. */
+  readonly basePath: string;
   /** How many bytes of files are kept in memory. */
   readonly staticCacheBytes: number;
   /** Globs of the files in the directory that never change. */
   readonly immutable: readonly string[];
   /** Returns the paths of files and directories that are never served from the directory. */
   readonly neverServed: () => Promise<readonly string[]>;
+  /** The maximum number of files that are streamed at once. */
+  readonly maxTransfers: number;
+}
+
+/** What is served, a directory or an upstream, and how. */
+export interface ContentSettings extends DirectorySettings, ProxySettings {
+  readonly staticDir: string | undefined;
   readonly upstream: URL | undefined;
 }
 
@@ -68,8 +76,8 @@ export async function openContent(
 
 async function openDirectory(
   directory: string,
-  settings: ContentSettings,
-  { clock, log }: ProxyServices,
+  settings: DirectorySettings,
+  { clock, log }: Pick<ProxyServices, "clock" | "log">,
 ): Promise<Content> {
   const { openStaticContent } = await import("./static/static_content.ts");
   const { Compressor } = await import("../coding/representations.ts");

@@ -21,7 +21,9 @@ export function createChangesEndpoint(
   allowedOrigins: readonly string[],
 ): Endpoint {
   const headersFor = (request: Request, { client }: RouteContext) =>
-    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+    new Headers(
+      corsHeaders(readOrigin(request, client.origin, allowedOrigins)),
+    );
 
   if (changes === undefined) {
     return {

@@ -20,7 +20,7 @@ import {
   UnknownMasterKeyError,
 } from "../keys/epochs.ts";
 import type { RateDecision, RateLimit } from "../keys/rate_limit.ts";
-import { type Log, messageOf } from "../observe/log.ts";
+import { AUDIT_EVENT, type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Rejection, RejectionLog } from "../observe/rejection_log.ts";
 import type { Rollout } from "../rollout/rollout.ts";
@@ -140,7 +140,10 @@ export class SessionKeys {
   }
 
   /** Returns the headers of a response to another method. */
-  headersOf405(request: Request, { client }: RouteContext): Headers {
+  headersOf405(
+    request: Request,
+    { client }: RouteContext,
+  ): Record<string, string> {
     return sessionKeyHeaders(this.#originOf(request, client));
   }
 
@@ -181,7 +184,8 @@ export class SessionKeys {
     const seconds = Math.ceil(retryAfterMs / 1_000);
     const [status, detail] = REJECTIONS.rate_limited;
     const body = problemBody(status, `${detail}${seconds} s`);
-    const headers = responseHeaders(origin, PROBLEM_TYPE);
+    const headers = sessionKeyHeaders(origin);
+    headers["content-type"] = PROBLEM_TYPE;
     headers["retry-after"] = String(seconds); // RFC 9110 §10.2.3
     return new Response(body, { status, headers });
   }
@@ -191,7 +195,7 @@ export class SessionKeys {
     const keys = await this.#loadKeys(kid, requester);
     const expiresAt = new Date(clock.now() + sessionKeyTtlMs).toISOString();
     // The audit event of the spec, one line for every key. It contains neither the key nor a value.
-    log.info("rep.session_key.issued", {
+    log.info(AUDIT_EVENT, {
       client_ip: requester.client.address,
       origin: truncate(requester.origin.origin),
       key_id: keys.kid,
@@ -202,7 +206,8 @@ export class SessionKeys {
     // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
-    const headers = responseHeaders(requester.origin, "application/json");
+    const headers = sessionKeyHeaders(requester.origin);
+    headers["content-type"] = "application/json";
     return new Response(body, { headers });
   }
 
@@ -277,33 +282,19 @@ export function createSessionKeyEndpoint(keys: SessionKeys): Endpoint {
   };
 }
 
-/** The headers of a response to an origin that has been checked. */
-function responseHeaders(
-  { origin }: OriginContext,
-  contentType: string,
-): Record<string, string> {
-  const headers: Record<string, string> = {
-    "vary": "Origin",
-    "cache-control": CACHE_CONTROL,
-    "content-type": contentType,
-  };
-  if (origin !== null) headers["access-control-allow-origin"] = origin;
-  return headers;
-}
-
 /** Returns the headers that every response has. */
-function sessionKeyHeaders(origin: OriginContext): Headers {
+function sessionKeyHeaders(origin: OriginContext): Record<string, string> {
   const headers = corsHeaders(origin);
-  headers.set("cache-control", CACHE_CONTROL);
+  headers["cache-control"] = CACHE_CONTROL;
   return headers;
 }
 
 /** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
 function preflight(origin: OriginContext): Response {
   const headers = sessionKeyHeaders(origin);
-  headers.set("access-control-allow-methods", "GET");
-  headers.set("access-control-max-age", "600");
-  headers.set("allow", CORS_METHODS.join(", "));
+  headers["access-control-allow-methods"] = "GET";
+  headers["access-control-max-age"] = "600";
+  headers["allow"] = CORS_METHODS.join(", ");
   return new Response(null, { status: 204, headers });
 }
 

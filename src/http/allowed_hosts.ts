@@ -44,6 +44,10 @@ function isAddress(hostname: string): boolean {
   return hostname.startsWith("[") || /^[\d.]+$/.test(hostname);
 }
 
+/** Valid patterns, for error messages. */
+export const EXPECTED_HOSTS =
+  "hosts such as app.example.com, localhost:8080 or *.example.com";
+
 /** Returns whether text is a valid pattern for {@linkcode hostRule}. */
 export function isHostPattern(text: string): boolean {
   return parsePattern(text) !== undefined;

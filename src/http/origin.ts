@@ -10,6 +10,10 @@ export interface OriginContext {
   allowed: readonly string[];
 }
 
+/** Valid origins, for error messages. */
+export const EXPECTED_ORIGINS =
+  "origins such as https://app.example.com, without wildcards";
+
 /** Reads what decides about cross-origin access. */
 export function readOrigin(
   { headers }: Request,
@@ -78,11 +82,11 @@ function listRejection(
  * Returns the CORS headers of a response (Fetch standard, CORS protocol): `Access-Control-Allow-Origin` with the origin
  * of the request if it is allowed, never `*`, and always `Vary: Origin`, so that caches keep the responses apart.
  */
-export function corsHeaders(context: OriginContext): Headers {
-  const headers = new Headers({ vary: "Origin" });
+export function corsHeaders(context: OriginContext): Record<string, string> {
+  const headers: Record<string, string> = { "vary": "Origin" };
   const { origin } = context;
   if (origin !== null && originRejection(context) === undefined) {
-    headers.set("access-control-allow-origin", origin);
+    headers["access-control-allow-origin"] = origin;
   }
   return headers;
 }

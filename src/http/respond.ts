@@ -159,8 +159,8 @@ export function createResponder(options: ResponderOptions): Responder {
     const url = readUrl(request.url);
     const route = url === undefined ? NO_ROUTE : routeFor(url.path);
     const routed = { request, url, route };
-    const { respondAtOnce } = route;
-    const isPossible = request.method === "GET" && !accessLog;
+    const { respondAtOnce, isForAnyHost } = route;
+    const isPossible = isForAnyHost && request.method === "GET" && !accessLog;
     if (respondAtOnce !== undefined && isPossible && hasValidHost(request)) {
       return respondNow(respondAtOnce, routed);
     }

@@ -33,12 +33,16 @@ export interface Endpoint {
   /** The response to other methods is 405. @default {any method} */
   readonly methods?: readonly string[];
   /** Returns further headers of the 405. @default {none} */
-  readonly headersOf405?: (request: Request, context: RouteContext) => Headers;
+  readonly headersOf405?: (
+    request: Request,
+    context: RouteContext,
+  ) => HeadersInit;
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
   /**
    * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever client. Only for
-   * what is asked for all the time, and is ready. @default {none}
+   * what is asked for all the time, and is ready. It is not used unless {@linkcode isForAnyHost}, since the host is that
+   * of the client. @default {none}
    */
   readonly respondAtOnce?: (request: Request) => Response;
 }

@@ -3,8 +3,8 @@ import { Problem } from "./problem.ts";
 
 /** A resource in one content coding, with everything that a response needs. */
 export interface Representation {
-  /** Whether it is HTML with the configuration, or a fragment of such a page. */
-  readonly isPage: boolean;
+  /** Whether it is HTML: a page with the configuration, or a fragment of one. */
+  readonly isHtml: boolean;
   /** @default {200} */
   readonly status?: number;
   readonly statusText?: string;
@@ -85,12 +85,12 @@ export async function send(
   });
 }
 
-/** Only `If-None-Match` applies to a page: the others refer to what it was made of. */
+/** Only `If-None-Match` applies to HTML: the others refer to what a page was made of. */
 function preconditionStatus(
   { method, headers }: SendRequest,
-  { isPage, status = 200, validators }: Representation,
+  { isHtml, status = 200, validators }: Representation,
 ): 304 | 412 | undefined {
-  if (!isPage) return failedPrecondition(headers, validators);
+  if (!isHtml) return failedPrecondition(headers, validators);
   const isRead = method === "GET" || method === "HEAD";
   if (status !== 200 || !isRead || validators.etag === undefined) return;
   if (ifNoneMatchFails(headers, validators.etag)) return 304;
@@ -129,9 +129,9 @@ function notModifiedHeaders(headers: Representation["headers"]): Headers {
 
 function requestedRange(
   { method, headers }: SendRequest,
-  { isPage, body, validators }: Representation,
+  { isHtml, body, validators }: Representation,
 ): ByteRange | undefined {
-  if (isPage || method !== "GET") return undefined; // RFC 9110 §14.2
+  if (isHtml || method !== "GET") return undefined; // RFC 9110 §14.2
   const header = headers.get("range");
   if (header === null || !ifRangeHolds(headers, validators)) return undefined;
   const size = body.length ?? 0;

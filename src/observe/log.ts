@@ -41,8 +41,8 @@ export interface LogOptions {
   write?: (line: string, level: LogLevel) => void;
 }
 
-/** Every issuance of a key is written to the audit log (endpoint specification, Audit event). */
-const AUDIT_EVENT = "rep.session_key.issued";
+/** The event of every issued key, which is written at any level (endpoint specification, Audit event). */
+export const AUDIT_EVENT = "rep.session_key.issued";
 
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -36,7 +36,7 @@ export function isFragmentRequest(headers: Headers): boolean {
  * @param original The headers of the document as it is.
  * @param log Receives `rep.page.not_injected`.
  */
-export function representPage(
+export function representHtml(
   original: Headers,
   body: CodedBody["body"],
   script: ConfigScript | undefined,
@@ -45,7 +45,7 @@ export function representPage(
   const headers = pageHeaders(original, script);
   const etag = headers.get("etag") ?? undefined;
   return {
-    isPage: true,
+    isHtml: true,
     headers,
     validators: { etag, lastModified: undefined },
     body: script === undefined ? body : withScript(body, script, log),
@@ -196,7 +196,7 @@ export async function injectPage(
 ): Promise<Response> {
   if (!isHtml(response)) return createResponse(response);
   if (isFragmentRequest(request.headers)) {
-    return await sendPage(request, response, undefined, log);
+    return await sendHtml(request, response, undefined, log);
   }
   if (isUtf16(response.headers)) {
     warnOfUtf16(log);
@@ -207,11 +207,11 @@ export async function injectPage(
     warnOfCoding(page.headers, log);
     return createResponse(page);
   }
-  return await sendPage(request, page, await getConfigScript(), log);
+  return await sendHtml(request, page, await getConfigScript(), log);
 }
 
-/** Sends a page with the config script; without one, a fragment. */
-async function sendPage(
+/** Sends HTML as a page with the config script; without one, as a fragment. */
+async function sendHtml(
   request: SendRequest,
   { status, statusText = "", headers: original, body: content }:
     ResponseContent,
@@ -219,10 +219,8 @@ async function sendPage(
   log: Log,
 ): Promise<Response> {
   const document = content instanceof Uint8Array ? content : streamed(content);
-  const page = representPage(original, document, script, log);
-  const { isPage, headers, validators, body } = page;
-  const sent = { isPage, status, statusText, headers, validators, body };
-  return await send(request, sent);
+  const html = representHtml(original, document, script, log);
+  return await send(request, { ...html, status, statusText });
 }
 
 function streamed(content: Exclude<BodyContent, Uint8Array>): StreamedBody {
@@ -344,11 +342,11 @@ export class HtmlFile {
   #represent(script: ConfigScript | undefined): Representations {
     const { headers: original, body: document, compressor, log } =
       this.#options;
-    const page = representPage(original, document, script, log);
-    const headers = Object.fromEntries(new Headers(page.headers));
-    const { body, validators: { etag } } = page;
+    const html = representHtml(original, document, script, log);
+    const headers = Object.fromEntries(new Headers(html.headers));
+    const { body, validators: { etag } } = html;
     return new Representations(
-      { isPage: true, headers, compressor },
+      { isHtml: true, headers, compressor },
       { coding: "identity", body, etag },
     );
   }

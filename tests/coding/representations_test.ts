@@ -178,7 +178,7 @@ class AskedCompressor extends Compressor {
 }
 
 function resourceOf(compressor?: Compressor, type = "text/plain") {
-  return { isPage: false, headers: { "content-type": type }, compressor };
+  return { isHtml: false, headers: { "content-type": type }, compressor };
 }
 
 function contentOf(coding: RepresentationCoding, length: number) {

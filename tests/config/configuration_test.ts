@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { publicHash, shortHash } from "../../src/values/hash.ts";
@@ -150,11 +150,13 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   let reading = Promise.resolve({ REP_PUBLIC_A: "1" });
   await using gate = await setUp({}, { variables: () => reading });
   reading = Promise.reject(new Deno.errors.NotFound("no such file"));
-  await assertRejects(
+  const error = await assertRejects(
     () => gate.gateway.reload(),
-    Deno.errors.NotFound,
-    "no such file",
+    ConfigurationError,
+    "Cannot read variables: got NotFound",
   );
+  assertInstanceOf(error.cause, Deno.errors.NotFound);
+  assertEquals(error.cause.message, "no such file");
   assertEquals(gate.gateway.get("A"), "1");
   assertEquals((await healthOf(gate)).problems, ["config_rejected"]);
 });

@@ -188,7 +188,7 @@ testProperty(
     assertEquals(isPermitted, expected, `${origin} with ${allowed}`);
     if (isPermitted) {
       assertEquals(
-        corsHeaders(context).get("access-control-allow-origin"),
+        corsHeaders(context)["access-control-allow-origin"],
         origin,
       );
     }

@@ -149,18 +149,19 @@ Deno.test("a request with an invalid Host header is 400, and the answer says wha
   }]);
 });
 
-Deno.test("createResponder() responds at once to a GET that an endpoint has an answer for, unless requests are logged", async () => {
-  const route = createRoute({
+Deno.test("createResponder() responds at once to a GET that an endpoint for any host has an answer for, unless requests are logged", async () => {
+  const endpoint = {
     handler: () => new Response("later"),
     respondAtOnce: () => new Response("at once", { status: 503 }),
-  }, "/probe");
+  };
   const recorded: unknown[] = [];
   const metrics: Metrics = {
     ...noMetrics,
     record: (_name, _seconds, label) => void recorded.push(label),
   };
-  const ask = (method: string, accessLog: boolean) => {
+  const ask = (method: string, accessLog: boolean, isForAnyHost = true) => {
     const respond = responder({ metrics, accessLog });
+    const route = createRoute({ ...endpoint, isForAnyHost }, "/probe");
     const request = new Request("http://gateway.test/probe", { method });
     return respond(request, undefined, () => route);
   };
@@ -169,9 +170,11 @@ Deno.test("createResponder() responds at once to a GET that an endpoint has an a
   assertEquals(await (await atOnce).text(), "at once");
   assertEquals(await (await ask("POST", false)).text(), "later");
   assertEquals(await (await ask("GET", true)).text(), "later");
+  assertEquals(await (await ask("GET", false, false)).text(), "later");
   assertEquals(recorded, [
     "/probe GET 503",
     "/probe POST 200",
+    "/probe GET 200",
     "/probe GET 200",
   ]);
 });

@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { HEALTH_PROBLEMS } from "../../src/endpoints/health.ts";
 import { LABEL_VALUES } from "../../src/endpoints/metrics_endpoint.ts";
+import { AUDIT_EVENT } from "../../src/observe/log.ts";
 import {
   type Instrument,
   INSTRUMENT_NAMES,
@@ -42,7 +43,7 @@ Deno.test("docs/operations.md has a row for every log event, and for no other", 
   assertEquals(namesIn("Log events"), [...new Set(events)].toSorted());
 });
 
-/** A call such as `log.warn("rep.start.warning"`; events whose level is computed are missing. */
+/** A call such as `log.warn("rep.start.warning"`; events whose level is computed are missing, and the audit event. */
 const CALL = /\.(debug|info|warn|error)\(\s*"(rep\.[a-z_.]+)"/g;
 
 Deno.test("docs/operations.md states the levels at which the code logs", () => {
@@ -53,6 +54,7 @@ Deno.test("docs/operations.md states the levels at which the code logs", () => {
     if (!levels.split(", ").includes(level.toUpperCase())) wrong.push(event);
   }
   assertEquals(wrong, []);
+  assertEquals(rows.get(AUDIT_EVENT)?.[0], "INFO");
 });
 
 Deno.test("docs/operations.md has a row for every metric, with its label, the label's values and its OpenTelemetry name", () => {

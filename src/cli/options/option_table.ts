@@ -1,6 +1,6 @@
-import { isHostPattern } from "../../http/allowed_hosts.ts";
+import { EXPECTED_HOSTS, isHostPattern } from "../../http/allowed_hosts.ts";
 import { trustRule } from "../../http/client_address.ts";
-import { normalizeOrigin } from "../../http/origin.ts";
+import { EXPECTED_ORIGINS, normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/rate_limit.ts";
 import {
   EXPECTED_REVISION,
@@ -34,10 +34,6 @@ import {
 } from "./option_kinds.ts";
 
 const EXPECTED_URL = "a URL such as http://127.0.0.1:3000, or host:port";
-const EXPECTED_ORIGINS =
-  "origins such as https://app.example.com, without wildcards";
-const EXPECTED_HOSTS =
-  "hosts such as app.example.com, localhost:8080 or *.example.com";
 const EXPECTED_PROXIES = "IP addresses or CIDR blocks such as 10.0.0.0/8";
 
 function parseUrl(input: string): URL | undefined {

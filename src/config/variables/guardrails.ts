@@ -148,7 +148,7 @@ function isWords(text: string): boolean {
 
 function lengthAnomaly(tokens: readonly string[]): Detection | undefined {
   const encoded = tokens.find((token) =>
-    token.length > MAX_ENCODED_LENGTH && isEncoded(token)
+    token.length > MAX_ENCODED_LENGTH && looksEncoded(token)
   );
   if (encoded === undefined) return undefined;
   const detail =
@@ -157,7 +157,7 @@ function lengthAnomaly(tokens: readonly string[]): Detection | undefined {
 }
 
 /** Returns whether a token looks like hex, base64 or base64url. */
-function isEncoded(token: string): boolean {
+function looksEncoded(token: string): boolean {
   return /^(?=.*\d)(?=.*[A-Za-z])[\w+/-]+={0,2}$/.test(token);
 }
 

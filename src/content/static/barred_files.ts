@@ -2,19 +2,13 @@ import type { Clock } from "../../values/clock.ts";
 import { isInside, lastName, toAbsolute } from "../../values/paths.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
+import type { FoundFile } from "./read_file.ts";
 
 /** Options of {@linkcode BarredFiles}. */
 interface BarredFilesOptions {
   /** Returns the paths of files and directories. */
   readonly neverServed: () => Promise<readonly string[]>;
   readonly clock: Pick<Clock, "monotonic">;
-}
-
-/** A file that a request has found. */
-interface FoundFile {
-  /** Its real path. */
-  readonly path: string;
-  readonly stats: Deno.FileInfo;
 }
 
 /** A file or a directory that is never served. */
@@ -51,12 +45,8 @@ export class BarredFiles {
     this.#options = options;
   }
 
-  /**
-   * Returns whether a file is one of them, or in one of the directories.
-   *
-   * @param root The real path of the served directory.
-   */
-  async includes({ path, stats }: FoundFile, root: string): Promise<boolean> {
+  /** Returns whether a file is one of them, or in one of the directories. */
+  async includes({ path, root, stats }: FoundFile): Promise<boolean> {
     const barred = await this.#recent();
     if (this.#remembered.has(identityOf(stats))) return true;
     return barred.some((it) =>
@@ -81,7 +71,7 @@ export class BarredFiles {
   async #look(): Promise<readonly Barred[]> {
     const lookedAt = this.#options.clock.monotonic();
     const paths = await this.#options.neverServed();
-    this.#barred = await Promise.all(paths.map(lookAt));
+    this.#barred = await Promise.all(paths.map(locate));
     this.#lookedAt = lookedAt;
     for (const { stats } of this.#barred) this.#remember(stats);
     return this.#barred;
@@ -100,7 +90,8 @@ export class BarredFiles {
   }
 }
 
-async function lookAt(asGiven: string): Promise<Barred> {
+/** Returns where a path leads, and what is there. */
+async function locate(asGiven: string): Promise<Barred> {
   const given = toAbsolute(asGiven);
   // Without the permission, looking would prompt. What is in the served directory may be read.
   if (isGranted({ name: "read", path: given })) {

@@ -22,21 +22,21 @@ export interface FoundFile {
  */
 const RESOLUTION_MS = 2_000;
 
-/** Returns whether a time of a file lies long enough before a look that a change after it has another one. */
-function isSettled(time: Date | null, lookedAt: number): boolean {
+/** Returns whether a time of a file lies so long before a look that every change after the look has another one. */
+function isOld(time: Date | null, lookedAt: number): boolean {
   return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
 }
 
 /** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
-export function hasSettled(
+export function isSettled(
   { stats, lookedAt }: Pick<FoundFile, "stats" | "lookedAt">,
 ): boolean {
-  return isSettled(stats.mtime, lookedAt) && isSettled(stats.ctime, lookedAt);
+  return isOld(stats.mtime, lookedAt) && isOld(stats.ctime, lookedAt);
 }
 
 /** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
 export function isBeingWritten({ stats, lookedAt }: FoundFile): boolean {
-  return !isSettled(stats.mtime, lookedAt) && !isSettled(stats.ctime, lookedAt);
+  return !isOld(stats.mtime, lookedAt) && !isOld(stats.ctime, lookedAt);
 }
 
 /** Returns a text that changes when a file or a variant is replaced, written to, or gets other permissions. */
@@ -91,7 +91,7 @@ interface OpenFile {
  *
  * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
  */
-async function openFile(found: FoundFile): Promise<OpenFile> {
+async function openFound(found: FoundFile): Promise<OpenFile> {
   const lookedAt = Date.now();
   const file = await Deno.open(found.path);
   try {
@@ -144,7 +144,7 @@ async function areDirectoriesSettled(
     const end = directory.lastIndexOf(SEPARATOR);
     directory = directory.slice(0, Math.max(end, root.length));
     const stats = await Deno.lstat(directory);
-    if (!stats.isDirectory || !hasSettled({ stats, lookedAt })) return false;
+    if (!stats.isDirectory || !isSettled({ stats, lookedAt })) return false;
   }
   return true;
 }
@@ -170,7 +170,7 @@ export async function readFile(
   found: FoundFile,
   maxBytes: number,
 ): Promise<FileBytes> {
-  const { file, stats, lookedAt } = await openFile(found);
+  const { file, stats, lookedAt } = await openFound(found);
   using _file = file;
   if (stats.size > maxBytes) {
     throw new Deno.errors.NotFound(
@@ -202,7 +202,7 @@ async function readBytes(
 export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
   const { path, stats: { size } } = found;
   async function read(range: ByteRange = { start: 0, end: size }) {
-    const opening = openFile(found);
+    const opening = openFound(found);
     try {
       const { file, stats } = await inTime(opening, clock);
       if (stats.size >= size) return streamBytes(file, path, range);

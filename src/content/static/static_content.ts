@@ -9,7 +9,12 @@ import {
 } from "../../coding/representations.ts";
 import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
-import { isStreamed, send, type SendRequest } from "../../http/send.ts";
+import {
+  isStreamed,
+  type Representation,
+  send,
+  type SendRequest,
+} from "../../http/send.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
@@ -26,11 +31,11 @@ import { type RequestCounts, transferBody, Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 import {
   type FoundFile,
-  hasSettled,
   inTime,
   isAbsence,
   isBeingWritten,
   isPermanent,
+  isSettled,
   isUnreadable,
   readFile,
   streamFile,
@@ -165,7 +170,10 @@ interface SeenFile extends FoundFile {
   readonly variants: readonly SeenFile[];
 }
 
-/** `rejected`: it must not be served. `unreadable`: the log says why. `gone`: the served directory is not there. */
+/**
+ * `rejected`: it must not be served, or was removed while it was looked at. `unreadable`: the log says why. `gone`: the
+ * served directory is not there.
+ */
 interface SeenOther {
   readonly kind: "directory" | "absent" | "rejected" | "unreadable" | "gone";
 }
@@ -190,7 +198,16 @@ const MAX_LOOKS = 4_096;
 /** How often it is logged that something cannot be read. */
 const LOG_INTERVAL_MS = 60_000;
 
-/** What is at the paths of a directory, looked at once a second at most. */
+/**
+ * What is at the paths of a directory, looked at once a second at most.
+ *
+ * A look takes several calls of the system, and a deployment may replace files, links or the directory itself between
+ * any two of them. It sees neither the old nor the new app then, and what it sees would be kept for a second. So there
+ * are three exceptions. A file that was there and is not now, and whatever must not be served, is looked at twice: the
+ * second look follows the links of a mounted ConfigMap, or of the directory, as they are after the switch. While the app
+ * is not there, what is absent is looked for again after 20 ms. And a file that may still be written to is looked at for
+ * each request. What is replaced after the look is noticed when it is opened: see `MAX_ATTEMPTS`.
+ */
 class Looks {
   /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
   readonly #directory: string;
@@ -265,7 +282,6 @@ class Looks {
     }
   }
 
-  /** What is not there during a deployment, or is not complete yet, will be soon. */
   #maxAgeOf(seen: Seen): number {
     if (seen.kind === "file") {
       return [seen, ...seen.variants].some(isBeingWritten) ? 0 : MAX_AGE_MS;
@@ -275,33 +291,30 @@ class Looks {
     return isGone ? GONE_AGE_MS : MAX_AGE_MS;
   }
 
-  /**
-   * Sees what is at a path. It is looked at twice if a file was there and is not now, or must not be served: a link, such
-   * as those of a mounted ConfigMap, or the directory itself may just have been switched, and the first look have
-   * followed the old one.
-   */
   async #see(key: string, wasFile: boolean): Promise<Seen> {
     const seen = await this.#seeOnce(key);
-    const isThere = seen.kind === "file" || seen.kind === "directory";
-    const isLost = wasFile && !isThere;
-    return isLost || seen.kind === "rejected" ? await this.#seeOnce(key) : seen;
+    if (seen.kind === "file" || seen.kind === "directory") return seen;
+    const isWorthAnotherLook = wasFile || seen.kind === "rejected";
+    return isWorthAnotherLook ? await this.#seeOnce(key) : seen;
   }
 
   async #seeOnce(key: string): Promise<Seen> {
-    const directory = this.#directory;
-    let wasFound = false;
     try {
-      const path = await Deno.realPath(`${directory}/${key}`);
-      wasFound = true;
-      const root = await Deno.realPath(directory);
+      const path = await realPathOf(`${this.#directory}/${key}`);
+      if (path === undefined) return await this.#seeNothing(key);
+      const root = await Deno.realPath(this.#directory);
       const seen = await this.#judge(path, root, key);
       return seen.kind === "file" ? await this.#withVariants(seen) : seen;
     } catch (error) {
-      if (await this.#leadsOut(key)) return { kind: "rejected" };
-      if (!isAbsence(error)) throw error;
-      if (wasFound) return { kind: "rejected" }; // it was removed meanwhile
-      return { kind: await isDirectory(directory) ? "absent" : "gone" };
+      const wasRemoved = isAbsence(error);
+      if (wasRemoved || await this.#leadsOut(key)) return { kind: "rejected" };
+      throw error;
     }
+  }
+
+  async #seeNothing(key: string): Promise<Seen> {
+    if (await this.#leadsOut(key)) return { kind: "rejected" };
+    return { kind: await isDirectory(this.#directory) ? "absent" : "gone" };
   }
 
   /**
@@ -333,7 +346,7 @@ class Looks {
     if (isOtherwise) return { kind: "absent" };
     if (stats.isDirectory) return { kind: "directory" };
     const found = { path, root, stats, lookedAt };
-    if (!stats.isFile || await this.#barred.includes(found, root)) {
+    if (!stats.isFile || await this.#barred.includes(found)) {
       return { kind: "rejected" };
     }
     const type = await mediaTypeOf(key);
@@ -362,6 +375,16 @@ class Looks {
     } catch {
       return undefined; // the file itself can be sent
     }
+  }
+}
+
+/** Returns where a path leads; `undefined` if there is nothing. */
+async function realPathOf(path: string): Promise<string | undefined> {
+  try {
+    return await Deno.realPath(path);
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
   }
 }
 
@@ -431,8 +454,8 @@ class Contents {
   readonly #files: SizeBoundedCache<KeptFile>;
   readonly #reading = new SharedCalls<KeptFile>();
   readonly #maxKeptBytes: number;
-  /** The size of the last config script: each page in memory contains one. */
-  scriptBytes = 0;
+  /** The size of the last config script: each page in memory contains one, and is counted with it at its next look. */
+  #scriptBytes = 0;
 
   /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
   constructor(
@@ -446,14 +469,32 @@ class Contents {
     this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
   }
 
+  /** Returns what is sent of a file: of an HTML file a page with the config script, or a fragment. */
+  async represent(
+    seen: SeenFile,
+    headers: Headers,
+    getConfigScript: GetConfigScript,
+  ): Promise<Representations> {
+    const content = await this.#contentAt(seen);
+    if (content instanceof Representations) return content;
+    if (isFragmentRequest(headers)) return content.represent(undefined);
+    const script = await getConfigScript();
+    this.#scriptBytes = script.bytes.length;
+    return content.represent(script);
+  }
+
   /** Returns the content of a file: from memory, if the file is the same as when it was read. */
-  async read(seen: SeenFile): Promise<FileContent> {
+  async #contentAt(seen: SeenFile): Promise<FileContent> {
     const kept = this.#files.get(seen.key);
     if (kept?.seen === seen) return kept.content;
     const read = () => this.#readAgain(seen, kept);
     return (await this.#reading.run(seen.key, read)).content;
   }
 
+  /**
+   * Reads a file again, unless its version says that it is unchanged: it does not if the file was changed just before it
+   * was read. If the bytes have not changed either, what was made of them stays.
+   */
   async #readAgain(
     seen: SeenFile,
     kept: KeptFile | undefined,
@@ -466,14 +507,19 @@ class Contents {
     const etags = files.map(({ etag }) => etag).join();
     const isSame = kept?.version === version && kept.etags === etags;
     const content = isSame ? kept.content : this.#contentOf(files);
-    const isSettled = files.every(hasSettled);
-    return this.#keep({ seen, version, etags, isSettled, content });
+    return this.#keep({
+      seen,
+      version,
+      etags,
+      isSettled: files.every(isSettled),
+      content,
+    });
   }
 
   #keep(file: KeptFile): KeptFile {
     const { content, seen: { key } } = file;
     const bytes = content instanceof HtmlFile
-      ? content.maxBytes(this.scriptBytes)
+      ? content.maxBytes(this.#scriptBytes)
       : content.maxBytes;
     this.#files.set(key, file, ENTRY_BYTES + 2 * key.length + bytes);
     return file;
@@ -527,7 +573,7 @@ class Contents {
     if (lastModified !== undefined) {
       headers["last-modified"] = lastModified.toUTCString();
     }
-    const resource = { isPage: false, headers, lastModified, compressor };
+    const resource = { isHtml: false, headers, lastModified, compressor };
     return new Representations(resource, file, variants);
   }
 }
@@ -621,9 +667,13 @@ export class StaticContent {
       const found = await this.#find(filePath, headers);
       if (found === "redirect") return redirectToDirectory(filePath, search);
       try {
-        const content = await this.#contents.read(found);
-        const sent = { method, headers };
-        return await this.#send(content, sent, context, getConfigScript);
+        const representations = await this.#contents.represent(
+          found,
+          headers,
+          getConfigScript,
+        );
+        const representation = representations.select(headers);
+        return await this.#send(representation, { method, headers }, context);
       } catch (error) {
         if (error instanceof Problem) throw error;
         this.#looks.forget(found); // it may have been replaced
@@ -693,30 +743,14 @@ export class StaticContent {
   }
 
   async #send(
-    content: FileContent,
+    representation: Representation,
     request: SendRequest,
     context: RouteContext,
-    getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const representations = content instanceof HtmlFile
-      ? await this.#pageOf(content, request.headers, getConfigScript)
-      : content;
-    const representation = representations.select(request.headers);
     const response = await send(request, representation);
     if (!isStreamed(representation.body)) return response;
     const isRead = request.method === "GET" && response.body !== null;
     return isRead ? this.#count(response, context) : response;
-  }
-
-  async #pageOf(
-    file: HtmlFile,
-    headers: Headers,
-    getConfigScript: GetConfigScript,
-  ): Promise<Representations> {
-    if (isFragmentRequest(headers)) return file.represent(undefined);
-    const script = await getConfigScript();
-    this.#contents.scriptBytes = script.bytes.length;
-    return file.represent(script);
   }
 
   /** Counts a response that is read from the disk while it is sent. */

@@ -258,9 +258,9 @@ Deno.test("GET /status has neither the credentials of a URL in an issue, nor the
   let isBroken = false;
   const variables = () => {
     if (isBroken) {
-      throw new Error(
+      throw new ConfigurationError([
         `https://user:pa55word@vault.example/ ${"a".repeat(10_000)}`,
-      );
+      ]);
     }
     return { REP_PUBLIC_A: "1" };
   };

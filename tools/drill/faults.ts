@@ -291,7 +291,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: "old configuration started",
-    names: ["log rep.rollout.superseded", "metric rep_rollout_active"],
+    names: ["log rep.rollout.rollback"],
     run: oldConfiguration,
   },
   {

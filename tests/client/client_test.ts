@@ -360,7 +360,7 @@ Deno.test("getAll() returns a frozen object, which a change replaces", () => {
   assertStrictEquals(getAll(), before);
   source.update("FLAGS", "c", "101");
   assertNotStrictEquals(getAll(), before);
-  assertEquals({ ...before }, VALUES);
+  assertEquals<Record<string, string>>({ ...before }, VALUES);
   assertEquals({ ...getAll() }, { ...VALUES, FLAGS: "c" });
   assert(Object.isFrozen(getAll()));
 });

@@ -69,7 +69,7 @@ Deno.test("StoredVariablesSource.read() reads the variables from the store each 
   const head = await store.get(VARIABLES_HEAD_KEY);
   assertEquals(await source.read(), {
     environment: { REP_PUBLIC_A: "1" },
-    version: head?.version,
+    version: head?.version ?? null,
     newestWrite,
   });
 });

@@ -55,12 +55,12 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     test.lines.find(({ msg }) => msg === "rep.config.loaded")?.configuration,
     hash,
   );
-  assertEquals(configuration, {
+  assertEquals<unknown>(configuration, {
     state: "active",
     active: hash,
     loaded: "2026-01-02T03:04:05.000Z",
   });
-  assertEquals(rollout, [{
+  assertEquals<unknown>(rollout, [{
     ...{
       hash,
       rank: 1,

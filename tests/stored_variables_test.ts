@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { writeVariables } from "../src/config/stored/stored_variables.ts";
+import { ConfigurationError } from "../src/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import type { Environment } from "../src/config/variables/tiers.ts";
 import { memoryStore } from "../src/store/memory.ts";
@@ -120,8 +121,8 @@ const STORED_ONLY = "variables in the store only: see rep.config.rejected";
 /** Sources that cannot be read, or are invalid, and the issue. */
 const BROKEN: Record<string, readonly [() => Environment, string]> = {
   "cannot be read": [() => {
-    throw new Error("no such file");
-  }, "Error: no such file"],
+    throw new ConfigurationError(["no such file"]);
+  }, "no such file"],
   "are invalid": [
     () => ({ ...SOURCES, REP_PUBLIC_S: "", REP_PUBLIC_A: "new" }),
     COLLISION,
@@ -170,15 +171,15 @@ Deno.test("a stored variable that is invalid changes nothing while the sources a
   await using world = new World();
   const gate = await world.start();
   world.variables = () => {
-    throw new Error("no such file");
+    throw new ConfigurationError(["no such file"]);
   };
   await world.write({ S: "public", B: "1" }, 1);
   assertEquals(gate.gateway.get("B"), undefined);
-  assertEquals(reloadsOf(gate), [["Error: no such file", COLLISION]]);
+  assertEquals(reloadsOf(gate), [["no such file", COLLISION]]);
   await world.write({ S: undefined }, 2);
   assertEquals(gate.gateway.get("B"), "1");
   assertEquals(reloadsOf(gate).slice(1), [
-    ["Error: no such file"],
+    ["no such file"],
     STORED_ONLY,
   ]);
 });

@@ -36,7 +36,7 @@ export interface Endpoint {
   readonly headersOf405?: (
     request: Request,
     context: RouteContext,
-  ) => HeadersInit;
+  ) => Headers | Record<string, string>;
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
   /**

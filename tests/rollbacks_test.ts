@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { silentLog } from "../src/observe/log.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import { MAX_REPRESENTATIVES } from "../src/rollout/heartbeat.ts";
+import { MAX_REPRESENTATIVES } from "../src/rollout/election.ts";
 import { Rollout } from "../src/rollout/rollout.ts";
 import { kvStore } from "../src/store/kv.ts";
 import { memoryStore } from "../src/store/memory.ts";

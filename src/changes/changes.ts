@@ -4,7 +4,7 @@ import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { Metrics, ObservedValue } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script.ts";
-import { MAX_REPRESENTATIVES } from "../rollout/heartbeat.ts";
+import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
@@ -112,9 +112,17 @@ export class Changes {
   }
 
   /**
-   * What pages are built from: the published state, which may be newer than this process's own configuration, while
-   * another one is active or while this process reads what another replica has read and published already. So pages do
-   * not go back in time. If the store fails, they have the own configuration, and streams get it later.
+   * What pages are built from: the published PUBLIC values, which may be newer than this process's own configuration,
+   * while another one is active or while this process reads what another replica has read and published already. So
+   * pages do not go back in time.
+   *
+   * They have the process's own PUBLIC values while it stands apart, so that nobody can tell whose the published ones are;
+   * while its configuration is the active one but the store fails, so that streams get them later; and before the log
+   * could be read.
+   *
+   * SENSITIVE values are always the process's own: the store must not have any. So a page of a superseded process may have
+   * PUBLIC values of the new configuration and SENSITIVE ones of the old, which it has until it is replaced. With its own
+   * PUBLIC values as well, a page would change from replica to replica, and its stream would bring the new ones anyway.
    */
   pageValues(own: Snapshot): PageValues {
     const { publisher, rollout, tail } = this;
@@ -122,6 +130,7 @@ export class Changes {
     if (rollout.standsApart || isWaiting || !tail.isLoaded) {
       return { values: own, cursor: publisher.cursor };
     }
+    // It is the same object until either changes: then a page is served without a comparison of all values.
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
       this.#published = {
         own,

@@ -14,18 +14,21 @@ import {
   findRollback,
   type Rollback,
 } from "./activations.ts";
-import { type Ranked, tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
 import {
   type Conflict,
   type ConflictType,
   findConflicts,
   findStrangers,
+  sampleNames,
+} from "./conflicts.ts";
+import type { Ranked } from "./election.ts";
+import { tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
+import {
   isLive,
   NEVER_OBSERVED,
   type Observation,
   type Observed,
   placeOf,
-  sampleNames,
   type Self,
   stateOf,
 } from "./observation.ts";
@@ -53,7 +56,10 @@ export interface RolloutOptions extends RetryOptions {
 
 /** What a process announces of its configuration. */
 export interface Announcement {
-  /** Identifies the configuration, equal on all processes that have it. */
+  /**
+   * Identifies the configuration, equal on all processes that have it. It is a hash of PUBLIC values: to edit one is a
+   * rollout, also in a process that is alone.
+   */
   readonly deployment: string;
   /** The names of its PUBLIC variables. Without any, it is of the same app as any other. */
   readonly deployedNames: Iterable<string>;
@@ -105,7 +111,7 @@ export class Rollout {
   #newestWrite = 0;
   /** Why the last heartbeat failed that found the store unavailable. */
   #outage = new StoreUnavailableError("Cannot announce the configuration");
-  /** The hash of the configuration with the highest rank. */
+  /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode announce}. */
   #elected: string | undefined;
   #standsApart = false;
   /** Since when there have been entries of strangers, by the monotonic clock. */
@@ -128,7 +134,10 @@ export class Rollout {
     return this.#hash;
   }
 
-  /** The hash of the active configuration; `undefined` before {@linkcode announce}. */
+  /**
+   * The hash of the active configuration; `undefined` before {@linkcode announce}. It is the elected one for all processes;
+   * while this one stands apart, for which the election means nothing, it is its own.
+   */
   get active(): string | undefined {
     return this.#standsApart ? this.#hash : this.#elected;
   }
@@ -208,6 +217,10 @@ export class Rollout {
    * Announces the configuration of this process by a heartbeat, and looks whether it is active, before a commit that only
    * a process with the active one may make. The first call schedules further heartbeats, which announce it if the store is
    * unavailable now.
+   *
+   * If the store is unavailable after a reload, the configuration that this process has replaced would stay active. If no
+   * other process is known to have it, it has ended with the reload, and the new one is active at once: pages have its
+   * values during the outage.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.

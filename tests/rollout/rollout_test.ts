@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { silentLog } from "../../src/observe/log.ts";
-import { MAX_REPRESENTATIVES } from "../../src/rollout/heartbeat.ts";
+import { MAX_REPRESENTATIVES } from "../../src/rollout/election.ts";
 import { Rollout, type RolloutOptions } from "../../src/rollout/rollout.ts";
 import type { Member } from "../../src/rollout/observation.ts";
 import { memoryStore } from "../../src/store/memory.ts";

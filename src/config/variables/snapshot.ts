@@ -25,8 +25,10 @@ import {
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
   /**
-   * The hash of the PUBLIC values of the process's own sources: what it was deployed with. Variables in the store are no
-   * part of it, so that all replicas of a deployment have the same one, whichever of them has read the newest write.
+   * The hash of the PUBLIC values of the process's own sources: what it was deployed with. It
+   * identifies the configuration in the rollout: to edit a PUBLIC value is a rollout, also in a process that is alone
+   * (`election.ts`). Variables in the store are no part of it, so that all replicas of a deployment have the same one,
+   * whichever of them has read the newest write.
    */
   readonly deployment: string;
   /** The names of those PUBLIC values. */

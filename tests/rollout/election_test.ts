@@ -3,7 +3,7 @@ import {
   elect,
   type ElectionInput,
   MAX_REPRESENTATIVES,
-} from "../../src/rollout/heartbeat.ts";
+} from "../../src/rollout/election.ts";
 import type { Observation, Self } from "../../src/rollout/observation.ts";
 
 interface Fields extends Partial<Omit<Observation, "member">> {

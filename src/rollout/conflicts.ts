@@ -1,0 +1,125 @@
+import { MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
+import { isLive, type Observation, placeOf, type Self } from "./observation.ts";
+
+/**
+ * What is wrong between this process and others on its store:
+ * - `other_app`: they are of another app. The two overwrite each other's pages if they publish.
+ * - `other_master_key`: they cannot issue the keys of this process's pages, nor this process those of theirs.
+ * - `clock_skew`: one of the clocks is off, so that keys of pages are rejected as not begun yet.
+ */
+export type ConflictType = "other_app" | "other_master_key" | "clock_skew";
+
+/** A conflict, and what to do. */
+export interface Conflict {
+  readonly type: ConflictType;
+  readonly detail: string;
+}
+
+/**
+ * For how long two deployments without a common PUBLIC variable may be the old and the new one of a rollout. Kubernetes
+ * gives one up that makes no progress for as long.
+ */
+const LONGEST_ROLLOUT_MS = 600_000;
+
+/** Of how many PUBLIC variables a member's entry has the hashes: they take at most 1.1 KiB. */
+const MAX_NAMES = 100;
+
+/**
+ * Returns the hashes of the PUBLIC variables' names, for a member's entry. Of more than 100, it is those with the
+ * smallest hashes: the same ones on both sides, as far as both have them.
+ */
+export function sampleNames(names: Iterable<string>): number[] {
+  const hashes = Array.from(names, hashName).sort((a, b) => a - b);
+  return hashes.slice(0, MAX_NAMES);
+}
+
+/** 32-bit FNV-1a: it need not be secure, and is not asynchronous. */
+function hashName(name: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of encoder.encode(name)) {
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return hash >>> 0;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * Returns the members with PUBLIC variables of which this process, which has some as well, has none: of another app, or
+ * of this one before or after a rollout that renames all.
+ */
+export function findStrangers(
+  { id, names = [] }: Self,
+  observations: Iterable<Observation>,
+): Observation[] {
+  const own = new Set(names);
+  return [...observations].filter((other) => {
+    const others = other.member.names ?? [];
+    const isComparable = other.id !== id && !other.isOld &&
+      own.size > 0 && others.length > 0;
+    return isComparable && !others.some((name) => own.has(name));
+  });
+}
+
+/**
+ * Returns the conflicts of this process with the living ones.
+ *
+ * @param strangersForMs For how long there have been strangers, in milliseconds.
+ */
+export function findConflicts(
+  self: Self,
+  observations: Iterable<Observation>,
+  strangersForMs: number,
+): Conflict[] {
+  const living = [...observations].filter((other) =>
+    other.id !== self.id && isLive(other)
+  );
+  const strangers = findStrangers(self, living);
+  const replicas = living.filter((other) => !strangers.includes(other));
+  const others = strangersForMs > LONGEST_ROLLOUT_MS ? strangers : [];
+  return [
+    ...others.slice(0, 1).map(otherApp),
+    ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)
+      .map(otherMasterKey),
+    ...replicas.filter(isClockOff).slice(0, 1).map(clockSkew),
+  ];
+}
+
+function hasOtherKey(
+  { keyFingerprint }: Self,
+  { member }: Observation,
+): boolean {
+  return keyFingerprint !== undefined && member.keyFingerprint !== undefined &&
+    member.keyFingerprint !== keyFingerprint;
+}
+
+function isClockOff({ clockSkewMs }: Observation): boolean {
+  return Math.abs(clockSkewMs) > MAX_CLOCK_SKEW_MS;
+}
+
+function otherApp(other: Observation): Conflict {
+  const place = placeOf(other);
+  const detail =
+    `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: nothing is ` +
+    "published until either leaves; give each app a name (--app; in the module, app), or a store of its own";
+  return { type: "other_app", detail };
+}
+
+function otherMasterKey(other: Observation): Conflict {
+  const place = placeOf(other);
+  const detail =
+    `the gateway at ${place} has another master key, and neither can issue keys for the other's pages: ` +
+    "expected the same master key for all replicas, or none for any";
+  return { type: "other_master_key", detail };
+}
+
+function clockSkew(other: Observation): Conflict {
+  const place = placeOf(other);
+  const seconds = Math.floor(Math.abs(other.clockSkewMs) / 1_000);
+  const direction = other.clockSkewMs > 0 ? "ahead of" : "behind";
+  const bound = MAX_CLOCK_SKEW_MS / 1_000;
+  const detail =
+    `the clock of the gateway at ${place} is at least ${seconds} s ${direction} this one's: ` +
+    `expected at most ${bound} s; synchronize the clocks of both machines (NTP)`;
+  return { type: "clock_skew", detail };
+}

@@ -1,0 +1,179 @@
+import {
+  isDead,
+  isLive,
+  isOnTime,
+  isRemovable,
+  type Member,
+  type Observation,
+  type Self,
+} from "./observation.ts";
+
+/** A configuration and its rank. */
+export type Ranked = Pick<Member, "hash" | "rank">;
+
+/** What a process bases its decision on. */
+export interface ElectionInput {
+  readonly self: Self;
+  /** The rank of its configuration, once the process has announced it. */
+  readonly rank: number | undefined;
+  /** All members, including the process itself if it is one. */
+  readonly observations: readonly Observation[];
+  /** The highest rank that was ever assigned. */
+  readonly highestRank: number;
+  /** How many processes have an entry for each configuration. */
+  readonly maxRepresentatives: number;
+}
+
+/** The decision of a process. */
+export interface ElectionResult {
+  /** The rank of the process's configuration. */
+  readonly rank: number;
+  /** Whether the rank is new, so that a rollout begins. */
+  readonly isNew: boolean;
+  /** The member whose rank the process takes over; its entry must not change before the commit. */
+  readonly rankSource: Observation | undefined;
+  /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
+  readonly isRepresentative: boolean;
+  /** Whether it is the living process with the lowest ID, which does what one does for all. */
+  readonly isFirst: boolean;
+  /** The hash of the active configuration. */
+  readonly active: string;
+  /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
+  readonly dead: readonly Observation[];
+  /** Members whose entries are to be deleted. */
+  readonly removed: readonly Observation[];
+}
+
+/**
+ * How many processes have an entry for each configuration: enough that they do not all stop at once while other
+ * processes with the same configuration live on.
+ */
+export const MAX_REPRESENTATIVES = 8;
+/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the activations need three. */
+const MAX_CLEAN_UPS = 7;
+
+/**
+ * Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. Each
+ * process decides for itself, and all decide the same, since nothing but the members' entries and the highest rank counts.
+ */
+export function elect(input: ElectionInput): ElectionResult {
+  const { self: { id, hash }, observations, maxRepresentatives } = input;
+  const others = observations.filter((other) => other.id !== id);
+  const predecessors = others.filter((other) =>
+    isDeadPredecessor(other, input)
+  );
+  const living = others.filter((other) =>
+    isLive(other) && !predecessors.includes(other)
+  );
+  const peers = living.filter(({ member }) => member.hash === hash);
+  const earlierPeers = peers.filter((peer) => peer.id < id && isOnTime(peer));
+  const ranking = findRank(peers, input);
+  const { rank, isNew } = ranking;
+  const isFirst = living.every((other) => other.id > id);
+  const cleanedUp = isFirst ? others : []; // one process cleans up for all
+  return {
+    ...ranking,
+    isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
+    isFirst,
+    active: activeHash([{ hash, rank }, ...living.map(({ member }) => member)]),
+    ...cleanUp(cleanedUp, predecessors),
+  };
+}
+
+/**
+ * A process with an instance ID should be the only one with it. Its predecessors are dead once they are late, and not
+ * at once: if two living processes have the same instance ID by mistake, an older configuration would win.
+ */
+function isDeadPredecessor(
+  other: Observation,
+  { self: { instanceId } }: ElectionInput,
+): boolean {
+  const { member } = other;
+  return instanceId !== undefined && member.instanceId === instanceId &&
+    !member.hasLeft && !isOnTime(other);
+}
+
+/**
+ * Returns the rank of the process's configuration, which is identified by the hash of its PUBLIC values: a start or a
+ * reload with other ones has another hash, so that it is a rollout, also of a process that is alone.
+ *
+ * | the process             | who else has the configuration       | its rank                                |
+ * | ----------------------- | ------------------------------------ | --------------------------------------- |
+ * | has announced it        | a living process, with a lower rank  | that one                                |
+ * | has announced it        | none such                            | its own                                 |
+ * | starts or reloads to it | a living process, or else a dead one | that one; its entry is the `rankSource` |
+ * | starts or reloads to it | nobody                               | above all others: a rollout begins      |
+ *
+ * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
+ * while the new ones start.
+ *
+ * @param peers The living others with the configuration.
+ */
+function findRank(
+  peers: readonly Observation[],
+  { rank, observations, highestRank, self: { hash } }: ElectionInput,
+): Pick<ElectionResult, "rank" | "isNew" | "rankSource"> {
+  const peer = lowestRanked(peers);
+  if (rank !== undefined) {
+    const lowest = Math.min(rank, peer?.member.rank ?? rank);
+    return { rank: lowest, isNew: false, rankSource: undefined };
+  }
+  const rankSource = peer ??
+    lowestRanked(observations.filter(({ member }) => member.hash === hash));
+  if (rankSource !== undefined) {
+    return { rank: rankSource.member.rank, isNew: false, rankSource };
+  }
+  const ranks = observations.map(({ member }) => member.rank);
+  const newRank = Math.max(highestRank, ...ranks) + 1;
+  return { rank: newRank, isNew: true, rankSource };
+}
+
+/** The lowest rank counts, so that a process that assigned a new one because it saw no other returns to the old one. */
+export function lowestRanked(
+  members: readonly Observation[],
+): Observation | undefined {
+  return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
+}
+
+/** Returns the configuration with the highest rank among those with a living process. */
+function activeHash(live: readonly Ranked[]): string {
+  const ranks = new Map<string, number>();
+  for (const { hash, rank } of live) {
+    ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
+  }
+  return [...ranks].reduce((best, ranked) =>
+    isAbove(ranked, best) ? ranked : best
+  )[0];
+}
+
+/** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
+function isAbove(
+  [hash, rank]: readonly [string, number],
+  [other, otherRank]: readonly [string, number],
+): boolean {
+  return rank === otherRank ? hash > other : rank > otherRank;
+}
+
+/**
+ * Returns the predecessors and the members that died without leaving, which are marked, and those that left long ago, which
+ * are deleted.
+ *
+ * @param others All other members for the process that cleans up for all; none for the rest, which mark only their
+ * predecessors.
+ */
+function cleanUp(
+  others: readonly Observation[],
+  predecessors: readonly Observation[],
+): Pick<ElectionResult, "dead" | "removed"> {
+  const found = others.filter((other) =>
+    isDead(other) && !other.member.hasLeft
+  );
+  const dead = [...new Set([...predecessors, ...found])].slice(
+    0,
+    MAX_CLEAN_UPS,
+  );
+  return {
+    dead,
+    removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length),
+  };
+}

@@ -184,6 +184,22 @@ Deno.test("a stored variable that is invalid changes nothing while the sources a
   ]);
 });
 
+Deno.test("a stored variable that was rejected applies with the next reload after the sources have made room for it", async () => {
+  await using world = new World();
+  const gate = await world.start();
+  const stream = await gate.listen();
+  await world.write({ S: "public" }, 1);
+  await world.clock.tick(10_000);
+  assertEquals([gate.gateway.get("S"), stream.arrived()], [undefined, []]);
+  assertEquals(reloadsOf(gate), [[COLLISION]]);
+  world.variables = () => ({ REP_PUBLIC_A: "file", REP_SENSITIVE_T: "x" });
+  await gate.gateway.reload();
+  const [change] = await stream.take(1);
+  assertEquals([change?.data.key, change?.data.value], ["S", "public"]);
+  assertEquals(gate.gateway.get("S"), "public");
+  await stream.close();
+});
+
 Deno.test("strict mode rejects a stored secret once, also while the sources are invalid", async () => {
   await using world = new World();
   const gate = await world.start({ strict: true });

@@ -76,7 +76,6 @@ const REJECTED_RETRY_MS = [5_000, 30_000] as const;
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
-  readonly #metrics: Metrics;
   readonly #subscribers = new Set<Subscriber>();
   readonly #limits: ClientLimits<"max_streams">;
   /** The subscribers that are up to date and whose client waits for the next event. */
@@ -87,7 +86,6 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    this.#metrics = options.metrics;
     const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } =
       options;
     this.#limits = new ClientLimits({
@@ -139,7 +137,7 @@ export class Hub {
    * standard §9.2.3).
    */
   reject(reason: StreamRejection): ReadableStream<Uint8Array> {
-    this.#metrics.count("rep.streams.rejected", 1, reason);
+    this.#options.metrics.count("rep.streams.rejected", 1, reason);
     const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
     const retryMs = this.#randomBetween(REJECTED_RETRY_MS);
     return ReadableStream.from([
@@ -165,7 +163,7 @@ export class Hub {
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
-    this.#metrics.count("rep.streams.opened", 1);
+    this.#options.metrics.count("rep.streams.opened", 1);
     this.#limits.add(clientKey);
     controller.enqueue(encoder.encode(this.#opening(cursor)));
     return subscriber;
@@ -185,17 +183,24 @@ export class Hub {
     });
   }
 
-  /** Sends what a client that reads has missed, or remembers that it waits for the next event. */
+  /**
+   * Sends what a client that reads has missed, a chunk a call, or remembers that it waits for the next event. What it has
+   * missed comes from the first of these that has anything after its cursor:
+   *
+   * 1. the public state, while the stream skips outdated events, which it does until its cursor is the newest event;
+   * 2. the log in the store, if the cursor is before the oldest event in memory;
+   * 3. the events in memory.
+   */
   async #pull(subscriber: Subscriber): Promise<void> {
     const tail = this.#tail;
     const now = this.#options.clock.monotonic();
     if (now >= subscriber.endsAt) return this.#end(subscriber);
     subscriber.readBy = now + MAX_UNREAD_MS;
-    if (subscriber.skipsOutdated && subscriber.cursor < tail.head) {
+    if (subscriber.skipsOutdated) {
       const newest = tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
       if (newest.length > 0) return this.#replay(subscriber, newest);
+      subscriber.skipsOutdated = false;
     }
-    subscriber.skipsOutdated = false;
     if (subscriber.cursor < tail.oldestInMemory) {
       const isSent = await this.#replayFromStore(subscriber);
       if (isSent) return;
@@ -226,7 +231,7 @@ export class Hub {
   }
 
   #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
-    this.#metrics.count("rep.events.replayed", frames.length);
+    this.#options.metrics.count("rep.events.replayed", frames.length);
     this.#send(subscriber, frames, concatenate(frames));
   }
 
@@ -236,7 +241,10 @@ export class Hub {
     this.#waiting = new Set();
     const chunk = concatenate(frames);
     for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
-    this.#metrics.count("rep.events.delivered", frames.length * waiting.size);
+    this.#options.metrics.count(
+      "rep.events.delivered",
+      frames.length * waiting.size,
+    );
   }
 
   #send(
@@ -267,7 +275,7 @@ export class Hub {
   #checkStalled(subscriber: Subscriber, now: number): void {
     if (now < subscriber.readBy || now >= subscriber.endsAt) return;
     subscriber.endsAt = now;
-    this.#metrics.count("rep.streams.stalled", 1);
+    this.#options.metrics.count("rep.streams.stalled", 1);
   }
 
   /** With jitter, so that the streams that received an event together are not all due together. */

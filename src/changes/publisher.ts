@@ -36,6 +36,12 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  */
 type Obstacle = "failure" | "outdated";
 
+/**
+ * How a publication ends that meets no obstacle: with the id of the event up to which the log matches the target, or
+ * since another configuration is active.
+ */
+type Outcome = number | "superseded";
+
 /** Variables in the store have been written after they were read for a snapshot, which is therefore not published. */
 class OutdatedSnapshotError extends Error {
   override name = "OutdatedSnapshotError";
@@ -53,11 +59,26 @@ class OutdatedSnapshotError extends Error {
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
  * What was committed is valid as it is, since the next attempt compares with the store again. The gateway repeats the
  * publication every few seconds, and when the store is available again.
+ *
+ * What has become of the target, the snapshot to be published:
+ *
+ * | its last publication                            | `#obstacle` | `#settled`  | pages have                        |
+ * | ----------------------------------------------- | ----------- | ----------- | --------------------------------- |
+ * | has committed it, or found nothing to commit    | none        | the target  | the published values, which match |
+ * | found it superseded: another one is active      | none        | the target  | the published values              |
+ * | was stopped by newer variables in the store     | `outdated`  | an earlier  | the published values, until       |
+ * |                                                 |             | one         | a reload brings the next target   |
+ * | failed with the store, or since it stands apart | `failure`   | an earlier  | its own values (`#isServed`),     |
+ * |                                                 |             | one         | until a retry publishes them      |
+ *
+ * A target with the state of the settled one, as after a reload that has changed no PUBLIC value, waits for nothing. If
+ * a target is replaced whose values pages have had without an event, the names that differ are `#unpublished`: they get
+ * an event with the next publication even if the store has their values already.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
   #target = EMPTY_SNAPSHOT;
-  /** The last target that needed no further publication. */
+  /** The last target that was published or superseded. */
   #settled = EMPTY_SNAPSHOT;
   /** Why the last publication did not succeed. */
   #obstacle: Obstacle | undefined;
@@ -96,7 +117,8 @@ export class Publisher {
    * Publishes a snapshot. If the store fails meanwhile, it returns: pages have the new values, streams get them with the
    * next {@linkcode retry}.
    *
-   * @returns Whether no value waits for the next retry. Then, a failure is not worth an error: nobody misses a change.
+   * @returns Whether no value waits for the next retry, also since another configuration is active. Then, a failure is not
+   * worth an error: nobody misses a change.
    */
   async publish(target: Snapshot): Promise<boolean> {
     const isNew = target.deployment !== this.#target.deployment ||
@@ -163,25 +185,22 @@ export class Publisher {
   async #commitTarget(): Promise<void> {
     const target = this.#target;
     const unpublished = this.#unpublished;
-    const head = await retryConflicts(
+    const outcome = await retryConflicts(
       () => this.#tryToCommit(target, unpublished),
       this.#options,
     );
     await this.#options.tail.readNew();
     this.#settled = target;
-    if (head === "superseded") return;
+    if (outcome === "superseded") return;
     this.#unpublished = this.#unpublished.difference(unpublished);
-    this.#cursor = head;
+    this.#cursor = outcome;
   }
 
-  /**
-   * @returns The id up to which the log matches the target; `undefined` if another process has written in the meantime,
-   * so that this has to be repeated.
-   */
+  /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
     unpublished: ReadonlySet<string>,
-  ): Promise<number | "superseded" | undefined> {
+  ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
     if (storedVersion === undefined) {
       throw new StoreUnavailableError(
@@ -197,7 +216,7 @@ export class Publisher {
     return head;
   }
 
-  /** @returns As {@linkcode #tryToCommit}. */
+  /** @returns The id up to which the log matches the target; otherwise as {@linkcode #tryToCommit}. */
   async #commitChanges(
     target: Snapshot,
     checks: readonly Check[],
@@ -205,15 +224,12 @@ export class Publisher {
   ): Promise<number | undefined> {
     const { eventLog, tail } = this.#options;
     const input = { target, delivered: tail.state, unpublished };
-    // A commit fails if the known state is outdated. That nothing is to be committed is certain only after a read.
-    const known = eventLog.knownState(tail.head);
-    const isEnough = known !== undefined &&
-      planChanges(known, input).changes.length > 0;
-    let state = isEnough ? known : await eventLog.state();
+    let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
     const names = new Set(leaving.map(({ name }) => name));
-    // First: if the process ends before the rest, the next attempt repeats it.
+    // First: if the process ends before the rest, the next attempt repeats it. If it has changed the log, that is
+    // compared again, and has nothing more to delete.
     if (await eventLog.deleteValues(names, state)) {
       return await this.#commitChanges(target, checks, unpublished);
     }
@@ -225,6 +241,18 @@ export class Publisher {
     }
     if (changes.length > 0) await eventLog.compact(state);
     return state.head?.value.id ?? 0;
+  }
+
+  /**
+   * Returns the state that this process knows if the target differs from it: should it be outdated, the commit fails. That
+   * nothing is to be committed is certain only after a read.
+   */
+  async #stateToChange(input: PlanInput): Promise<PublicState> {
+    const { eventLog, tail } = this.#options;
+    const known = eventLog.knownState(tail.head);
+    const hasChanges = known !== undefined &&
+      planChanges(known, input).changes.length > 0;
+    return hasChanges ? known : await eventLog.state();
   }
 
   /** Called after a conflict, which no further attempt resolves if the variables in the store have been written. */
@@ -263,8 +291,8 @@ export class Publisher {
 interface PlanInput {
   readonly target: PublicTarget;
   /**
-   * The newest event of each variable that this process has delivered. Clients have those that the store has lost, for
-   * example in a failover to a replica that lagged behind, or any other lost event of the same variable.
+   * The newest event of each variable that this process has delivered, in order. Clients have those that the store has
+   * lost, for example in a failover to a replica that lagged behind, or any other lost event of the same variable.
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
   /** Names whose values pages may have although no event ever had them. */
@@ -282,14 +310,12 @@ export function planChanges(
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
+  const doubtful = [...lost.map(({ name }) => name), ...unpublished];
   const changes = withoutDuplicates([
     ...difference(state, target),
-    ...lost.map(({ name }) => confirmation(target, name)),
-    ...[...unpublished].map((name) => confirmation(target, name)),
+    ...doubtful.map((name) => confirmation(target, name)),
   ]);
-  let afterId = 0;
-  for (const { id } of lost) afterId = Math.max(afterId, id);
-  return { changes, afterId };
+  return { changes, afterId: lost.at(-1)?.id ?? 0 };
 }
 
 /**
@@ -346,11 +372,8 @@ function confirmation(target: PublicTarget, name: string): Change {
 
 /** Returns the first change of each variable. */
 function withoutDuplicates(changes: readonly Change[]): Change[] {
-  const first = new Map<string, Change>();
-  for (const change of changes) {
-    if (!first.has(change.name)) first.set(change.name, change);
-  }
-  return [...first.values()];
+  const groups = Map.groupBy(changes, ({ name }) => name);
+  return [...groups.values()].flatMap((group) => group.slice(0, 1));
 }
 
 function byName(a: Change, b: Change): number {

@@ -30,7 +30,10 @@ interface ConfigurationOptions {
 
 /** Where snapshots go. */
 interface SnapshotPublisher {
-  /** Returns whether the snapshot is published. It neither rejects nor waits for a store that is unavailable. */
+  /**
+   * Returns whether nothing of the snapshot waits to be published: it is, or another configuration is active. It neither
+   * rejects nor waits for a store that is unavailable.
+   */
   publish(snapshot: Snapshot): Promise<boolean>;
 }
 
@@ -174,12 +177,12 @@ export class Configuration {
     if (this.#snapshot !== before) {
       this.#logFindings(this.#snapshot, before);
       const { publisher } = this.#options;
-      const isPublished = await publisher?.publish(this.#snapshot) ?? true;
+      const isSettled = await publisher?.publish(this.#snapshot) ?? true;
       const isUnchanged = hasSameVariables(this.#snapshot, before);
       if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
       this.listeners.notify(before, this.#snapshot);
       if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
-      this.#logReload({ isUnchanged, isPublished, isRecovery, logsUnchanged });
+      this.#logReload({ isUnchanged, isSettled, isRecovery, logsUnchanged });
     }
     if (isRejected) throw errors[0];
   }
@@ -187,11 +190,11 @@ export class Configuration {
   /** A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is. */
   #logReload(outcome: {
     readonly isUnchanged: boolean;
-    readonly isPublished: boolean;
+    readonly isSettled: boolean;
     readonly isRecovery: boolean;
     readonly logsUnchanged: boolean;
   }): void {
-    const { isUnchanged, isPublished, isRecovery, logsUnchanged } = outcome;
+    const { isUnchanged, isSettled, isRecovery, logsUnchanged } = outcome;
     if (isUnchanged && this.isReloadRejected) return;
     const isNews = !isUnchanged || isRecovery || logsUnchanged;
     let detail: string | undefined;
@@ -199,7 +202,7 @@ export class Configuration {
     if (this.isReloadRejected) {
       detail = "variables in the store only: see rep.config.rejected";
     }
-    if (!isPublished) {
+    if (!isSettled) {
       detail = "read, but not published yet: see rep.config.not_published";
     }
     const { log, revision } = this.#options;

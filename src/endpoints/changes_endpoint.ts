@@ -108,6 +108,13 @@ const CURSOR = /^\d{1,16}$/;
  * unless the client has it: its values are still those of its page, since it has received no event (the header is the
  * page's own cursor), and these are the current ones (the page's hash).
  *
+ * Without a cursor, a stream begins at the newest event; with one that is none, with the whole state. With a cursor,
+ * the first of these applies:
+ *
+ * 1. the log reaches it: the stream goes on from there, also during an outage;
+ * 2. the log may reach it, but cannot be read: the client has to come back;
+ * 3. it is of another log, or of events that this one has lost: see above.
+ *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
 async function readPosition(
@@ -123,9 +130,10 @@ async function readPosition(
   if (!text) return { cursor: tail.head, skipsOutdated: false };
   if (!CURSOR.test(text)) return UNKNOWN;
   const cursor = Number(text);
-  const isUpToDate = cursor <= tail.head || await readNew(tail); // another process may have just issued it
+  const isAhead = cursor > tail.head; // another process may have just issued it
+  const hasFailed = isAhead && !await readNew(tail);
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
-  if (!isUpToDate) return undefined;
+  if (hasFailed) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
   const state = shortHash(await publicHash(tail.publicValues));
   const hasState = header === query.get("last_event_id") &&

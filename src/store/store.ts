@@ -44,6 +44,16 @@ export interface ListOptions {
  * The storage interface of the gateway: an ordered key-value store with atomic commits. It is more general than the
  * gateway's domain, so that every rule (ids, compaction, windows) is implemented once for all stores.
  *
+ * What all rely on, and `contract_test.ts` shows for each:
+ *
+ * - A version is unique to one commit, and is never repeated, also not for a key that was deleted and written again. All
+ *   entries that a commit writes have the same one.
+ * - The writes of a commit apply in their order, so that the last one to a key counts.
+ * - A value is what JSON has (text with any character, numbers, booleans, `null`, arrays, plain objects) or a
+ *   `Uint8Array`, also within an object. A field that is `undefined` may be absent afterwards.
+ * - Entries under a prefix are in the order of the last part of their keys: strings by their characters' codes, then
+ *   numbers by value. The string `"1"` and the number 1 are different parts.
+ *
  * A gateway's store consists of several, from the inside:
  *
  * 1. the database: `memory.ts`, `kv.ts` or `postgres/`, which `open.ts` chooses by `--kv`;

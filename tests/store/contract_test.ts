@@ -187,6 +187,7 @@ contract("preserves values of every type", async (store) => {
     0,
     -1.5,
     { a: { b: "c" } },
+    { a: bytes },
     [1],
     bytes,
     null,
@@ -234,6 +235,20 @@ contract(
   async (store) => {
     const before = await put(store, [[["a"], 1]]);
     assertNotEquals(await put(store, [[["a"], 1]]), before);
+  },
+);
+
+contract(
+  "commit() never repeats a version, also not for a key that was deleted",
+  async (store) => {
+    const versions = new Set<string>();
+    for (let commits = 0; commits < 3; commits++) {
+      versions.add(await put(store, [[["a"], 1]]));
+      const deleted = await store.commit([], [{ key: ["a"] }]);
+      versions.add(deleted ?? "conflict");
+      versions.add(await put(store, [[["b"], 1]]));
+    }
+    assertEquals(versions.size, 9);
   },
 );
 
@@ -287,12 +302,20 @@ contract(
 contract(
   "commit() ignores a delete of a key that does not exist, and applies the last of two writes to one",
   async (store) => {
-    const writes = [["nowhere"], ["a"], ["a"]].map((key, index) => {
-      return index === 0 ? { key } : { key, value: index };
-    });
+    const writes = [
+      { key: ["nowhere"] },
+      { key: ["a"], value: 1 },
+      { key: ["a"], value: 2 },
+      { key: ["deleted first"] },
+      { key: ["deleted first"], value: 3 },
+      { key: ["deleted last"], value: 4 },
+      { key: ["deleted last"] },
+    ];
     assertNotEquals(await store.commit([], writes), undefined);
     assertEquals(await store.get(["nowhere"]), undefined);
     assertEquals((await store.get(["a"]))?.value, 2);
+    assertEquals((await store.get(["deleted first"]))?.value, 3);
+    assertEquals(await store.get(["deleted last"]), undefined);
   },
 );
 

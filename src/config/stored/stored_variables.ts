@@ -324,9 +324,10 @@ export class StoredVariablesSource {
   #known: StoredEnvironment | undefined;
   /** Why the last read failed. */
   #failure: StoreUnavailableError | undefined;
-  /** The id of the newest write that is known, and of the one with which a reload has read the variables. */
-  #newest = 0;
-  #followed = 0;
+  /** The id of the newest write that the last call of {@linkcode follow} knew. */
+  #newestWrite = 0;
+  /** The id of the write up to which a reload has read the variables. */
+  #followedWrite = 0;
   #isFollowing = false;
 
   constructor(options: StoredVariablesOptions) {
@@ -350,22 +351,30 @@ export class StoredVariablesSource {
 
   /**
    * Reloads after writes, once for all since the last reload, and also if the variables have never been read. A call
-   * during a call does not wait for it, since its reload may take long.
+   * during a call does not wait for it, since its reload may take long: the call that reloads does so once more.
    *
-   * @param newest The id of the newest write.
+   * A write has been followed once a reload has read it, also if it was rejected: what it conflicts with are the last
+   * valid sources or other variables in the store, and whatever changes one of them reloads everything. If the sources are
+   * what is invalid, they do not hold it up (`Configuration`).
+   *
+   * @param newestWrite Its id.
    * @param reload Reloads the configuration, which reads the variables. It must not reject.
    * @throws {StoreUnavailableError} If they could not be read. The next call tries again.
    */
-  async follow(newest: number, reload: () => Promise<void>): Promise<void> {
-    this.#newest = newest;
-    const isFollowed = newest === this.#followed; // not `<=`: ids start again if the database is emptied
+  async follow(
+    newestWrite: number,
+    reload: () => Promise<void>,
+  ): Promise<void> {
+    this.#newestWrite = newestWrite;
+    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: ids start again if the database is emptied
     const isKnown = this.#known !== undefined;
     if (this.#isFollowing || (isFollowed && isKnown)) return;
     this.#isFollowing = true;
-    await this.#reload(reload).finally(() => this.#isFollowing = false);
+    await this.#reloadUntilFollowed(reload)
+      .finally(() => this.#isFollowing = false);
   }
 
-  async #reload(reload: () => Promise<void>): Promise<void> {
+  async #reloadUntilFollowed(reload: () => Promise<void>): Promise<void> {
     const { clock, random, signal } = this.#options;
     do {
       await sleep(random() * MAX_RELOAD_DELAY_MS, clock, {
@@ -373,10 +382,10 @@ export class StoredVariablesSource {
         isBackground: true,
       });
       if (signal.aborted) return;
-      const newest = this.#newest;
+      const read = this.#newestWrite; // or a later one that is written meanwhile
       await reload();
       if (this.#failure !== undefined) throw this.#failure;
-      this.#followed = newest;
-    } while (this.#newest !== this.#followed);
+      this.#followedWrite = read;
+    } while (this.#newestWrite !== this.#followedWrite);
   }
 }

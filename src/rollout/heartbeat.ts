@@ -196,7 +196,7 @@ function commitOf(
   own: Observation | undefined,
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
-  const { id, hash, revision, instanceId, names, keyFingerprint } = self;
+  const { id, ...announced } = self;
   const { rank, isRepresentative, rankSource, dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
@@ -206,16 +206,7 @@ function commitOf(
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
   if (isRepresentative || own !== undefined) {
-    const member: Member = {
-      hash,
-      rank,
-      revision,
-      heartbeatAt,
-      instanceId,
-      names,
-      keyFingerprint,
-      newestWrite: self.newestWrite,
-    };
+    const member: Member = { ...announced, rank, heartbeatAt };
     const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });

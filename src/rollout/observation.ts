@@ -24,18 +24,11 @@ export interface Member {
   readonly wasFoundDead?: boolean;
 }
 
-/** A process, as it announces itself. */
-export interface Self {
+/** A process, as it announces itself: what it writes into its entry with each heartbeat, apart from its rank and the time. */
+export interface Self
+  extends Omit<Member, "rank" | "heartbeatAt" | "hasLeft" | "wasFoundDead"> {
   /** The process ID. */
   readonly id: string;
-  /** The hash of its configuration. */
-  readonly hash: string;
-  readonly revision: Member["revision"];
-  /** Any other member with it that is late is a dead predecessor. */
-  readonly instanceId: Member["instanceId"];
-  readonly names: Member["names"];
-  readonly keyFingerprint: Member["keyFingerprint"];
-  readonly newestWrite: number;
 }
 
 /** A member as one process has observed it over time. */

@@ -16,7 +16,7 @@ interface Figure {
 }
 
 /** Memory is planned with, so that it is rounded up. */
-const STEP_KIB = 8;
+const STEP_KIB = 5;
 const STEP_MIB = 5;
 
 /** Returns all figures, as their sources are now. */

@@ -172,7 +172,7 @@ export const GROUPS = {
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 64 KiB",
+      "Maximum number of open streams; each takes 65 KiB",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,

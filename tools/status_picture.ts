@@ -82,12 +82,14 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
     variables: () => variables,
     manifest: MANIFEST,
     instanceId: "app-7d9f-x2x4b:8080",
+    revision: "v1.4.0",
   });
   await passAnHour(older, clock, random);
   const newer = await createGateway({
     ...common,
     variables: NEWER,
     instanceId: "app-6c5b-9kq7p:8080",
+    revision: "v1.5.0",
   });
   await clock.tick(20_000);
   variables = INVALID;

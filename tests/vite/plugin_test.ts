@@ -65,8 +65,10 @@ class Project implements AsyncDisposable {
     return this.#directory.at(name);
   }
 
+  /** Replaces a file at once: the plugin, unlike the command, shows what it reads from a half-written one. */
   async write(name: string, text: string): Promise<void> {
-    await this.#directory.write(name, text);
+    const written = await this.#directory.write(`${name}.tmp`, text);
+    await Deno.rename(written, this.at(name));
   }
 
   async read(name: string): Promise<string> {

@@ -278,7 +278,7 @@ const TAGS = 1_000;
  * Returns the id after another one: a time in milliseconds, and the tag of the log in the last three digits. It is a safe
  * integer until the year 2255.
  */
-export function idAfter(id: number, now: number, tag: number): number {
+function idAfter(id: number, now: number, tag: number): number {
   return Math.max(Math.floor(id / TAGS) + 1, now) * TAGS + tag;
 }
 
@@ -293,7 +293,7 @@ export function tagOf(id: number): number {
  *
  * @param random Returns a number in [0, 1).
  */
-export function randomTag(random: () => number): number {
+function randomTag(random: () => number): number {
   return Math.floor(random() * TAGS);
 }
 
@@ -322,7 +322,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Returns the writes that store an event and make it its variable's newest. */
-export function eventWrites(event: LogEvent): Write[] {
+function eventWrites(event: LogEvent): Write[] {
   const stored = encode(event);
   return [
     { key: [...EVENTS, event.id], value: stored },
@@ -331,7 +331,7 @@ export function eventWrites(event: LogEvent): Write[] {
 }
 
 /** Returns the write that deletes an event. */
-export function eventDelete(id: number): Write {
+function eventDelete(id: number): Write {
   return { key: [...EVENTS, id] };
 }
 
@@ -341,7 +341,7 @@ export function toEvents(entries: readonly Entry<StoredEvent>[]): LogEvent[] {
 }
 
 /** Decodes entries of the variables' newest events; returns them by name. */
-export function toStates(
+function toStates(
   entries: readonly Entry<StoredState>[],
 ): Map<string, LogEvent> {
   return new Map(

@@ -304,7 +304,7 @@ interface PlanInput {
  * Variables of which clients may have a value that is not in the store get an event even if their state is already that
  * of the target.
  */
-export function planChanges(
+function planChanges(
   state: PublicState,
   { target, delivered, unpublished }: PlanInput,
 ): { changes: readonly Change[]; afterId: number } {

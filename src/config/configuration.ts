@@ -335,7 +335,7 @@ function findingsOf(snapshot: Snapshot): Map<string, Finding> {
 }
 
 /** Those who hear of reloads that change a variable. */
-export class ValueListeners {
+class ValueListeners {
   readonly #log: Log;
   readonly #listeners = new Set<
     { readonly name: string; readonly listener: ValueListener }

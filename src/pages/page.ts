@@ -36,7 +36,7 @@ export function isFragmentRequest(headers: Headers): boolean {
  * @param original The headers of the document as it is.
  * @param log Receives `rep.page.not_injected`.
  */
-export function representHtml(
+function representHtml(
   original: Headers,
   body: CodedBody["body"],
   script: ConfigScript | undefined,
@@ -81,7 +81,7 @@ const CACHING_HEADERS: ReadonlySet<string> = new Set([
 const TARGETED_SUFFIX = "-cache-control";
 
 /** The beginning of the entity tags that are created here. */
-export const ETAG_PREFIX = 'W/"rep-';
+const ETAG_PREFIX = 'W/"rep-';
 
 /**
  * Copies the headers of an HTML document, with other caching headers: caches have to revalidate it, and may not store it
@@ -148,7 +148,7 @@ function withScript(
 }
 
 /** Logs that a page in UTF-16 has no script. */
-export function warnOfUtf16(log: Log): void {
+function warnOfUtf16(log: Log): void {
   log.warn("rep.page.not_injected", {
     detail:
       "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
@@ -170,7 +170,7 @@ export interface ResponseContent {
 }
 
 /** Creates the response if it is not created yet. */
-export function createResponse(content: ResponseContent): Response {
+function createResponse(content: ResponseContent): Response {
   return content instanceof Response
     ? content
     : new Response(content.body, content);

@@ -257,7 +257,7 @@ function manifestWarnings({ manifest }: CommandArguments): string[] {
 }
 
 /** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
-export async function orIssues<T>(
+async function orIssues<T>(
   read: () => T | Promise<T>,
   issues: string[],
 ): Promise<T | undefined> {

@@ -283,7 +283,7 @@ export function watchedPaths(options: SourceOptions): string[] {
 }
 
 /** Returns the paths of the files that options name as sources. */
-export function sourcePaths(
+function sourcePaths(
   { "env-file": envFiles, manifest }: SourceOptions,
 ): string[] {
   return [...envFiles, manifest].filter((path) => path !== undefined);

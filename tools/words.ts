@@ -16,16 +16,19 @@ function countWords(text: string): number {
   ).length;
 }
 
+/** Read by those who compare gateways, and by those who move to this one, once. */
+const NOT_COUNTED = ["docs/conformance.md", "docs/migrating.md"];
+
 /** Returns the paths of all pages for users; those in `docs/development/` are for whoever changes the gateway. */
 async function userPages(): Promise<string[]> {
   const docs = await Array.fromAsync(
     Deno.readDir("docs"),
     ({ name }) => `docs/${name}`,
   );
-  return [
-    "README.md",
-    ...docs.filter((path) => path.endsWith(".md")).toSorted(),
-  ];
+  const pages = docs.filter((path) =>
+    path.endsWith(".md") && !NOT_COUNTED.includes(path)
+  );
+  return ["README.md", ...pages.toSorted()];
 }
 
 /** Returns the number of words in each page for users. */

@@ -107,13 +107,14 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(client, {
-      cursor: cursor * 1_000,
-      skipsOutdated: false,
-    }).pipeThrough(
-      new TextDecoderStream(),
-    )
-      .getReader();
+    const stream = hub.open({
+      client,
+      position: { cursor: cursor * 1_000, skipsOutdated: false },
+      form: "plain",
+      isPoll: false,
+    });
+    const reader = new Response(stream).body!
+      .pipeThrough(new TextDecoderStream()).getReader();
     await reader.read(); // the opening
     let text = "";
     while (!text.endsWith("id: 1250000\n\n")) {

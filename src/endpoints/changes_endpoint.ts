@@ -10,7 +10,7 @@ import {
   type RouteContext,
 } from "../http/routes.ts";
 import type { CountedClient } from "../observe/client_limits.ts";
-import { publicHash, shortHash } from "../values/hash.ts";
+import { shortHash } from "../values/hash.ts";
 
 /**
  * Creates the endpoint `/rep/changes`.
@@ -154,7 +154,7 @@ async function readPosition(
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (hasFailed) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
-  const state = shortHash(await publicHash(tail.publicValues));
+  const state = shortHash(await tail.stateHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;

@@ -231,6 +231,7 @@ Deno.test("beyond 100 polls of clients that do not read, 50 of one client, a pol
   const ofClient = reply("too many requests of this client");
   assertEquals(await ask("192.0.2.1"), ofClient);
   open.push(...await openPolls(gate, "192.0.2.2", 50));
+  assertEquals(await metric(gate, "rep_streams_open"), 0);
   assertEquals(await ask("192.0.2.3"), reply("too many requests"));
   const rejected = "rep_streams_rejected_total";
   const perClient = `${rejected}{reason="max_polls_per_client"}`;

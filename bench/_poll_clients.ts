@@ -1,3 +1,4 @@
+import { deadline } from "@std/async/deadline";
 import { EventQueue } from "./_event_queue.ts";
 import { clientAddress } from "./_load.ts";
 
@@ -11,8 +12,10 @@ export interface PollClientsOptions {
   readonly speed: number;
 }
 
-/** The first requests are spread over this time: the longest `retry:` of a full process. */
-const SPREAD_MS = 60_000;
+/** The longest `retry:` of a full process. The first requests are spread over this time. */
+const MAX_RETRY_MS = 60_000;
+/** How long a server that is behind may take in addition. */
+const MAX_DELAY_MS = 60_000;
 const TICK_MS = 5;
 
 /**
@@ -44,7 +47,7 @@ export class PollClients {
     connections: readonly Deno.TcpConn[],
   ) {
     this.#options = options;
-    const spreadMs = SPREAD_MS / options.speed;
+    const spreadMs = MAX_RETRY_MS / options.speed;
     for (let client = 0; client < options.clients; client++) {
       const at = spreadMs * client / options.clients;
       this.#waiting.add(at, () => this.#due.push(client));
@@ -68,18 +71,29 @@ export class PollClients {
     return this.#polls;
   }
 
-  /** Resolves when each client has asked once. */
-  get everyoneAsked(): Promise<void> {
-    return this.#everyoneAsked.promise;
+  /** Resolves when each client has asked once. @throws {DOMException} If that takes much longer than it should. */
+  async everyoneAsked(): Promise<void> {
+    await this.#within(this.#everyoneAsked.promise);
   }
 
-  /** Waits until every client has received an event. @returns After how many milliseconds each of them had it. */
+  /**
+   * Waits until every client has received an event.
+   *
+   * @returns After how many milliseconds each of them had it.
+   * @throws {DOMException} If that takes much longer than it should.
+   */
   async nextEvent(): Promise<readonly number[]> {
     this.#changedAt = performance.now();
     this.#delays = [];
     this.#everyoneHasIt = Promise.withResolvers();
-    if (this.#options.clients > 0) await this.#everyoneHasIt.promise;
+    if (this.#options.clients > 0) {
+      await this.#within(this.#everyoneHasIt.promise);
+    }
     return this.#delays;
+  }
+
+  async #within(promise: Promise<void>): Promise<void> {
+    await deadline(promise, MAX_RETRY_MS / this.#options.speed + MAX_DELAY_MS);
   }
 
   async close(): Promise<void> {

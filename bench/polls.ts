@@ -100,7 +100,7 @@ async function observe(
     connections: CONNECTIONS,
     speed,
   });
-  await clients.everyoneAsked;
+  await clients.everyoneAsked();
 
   const memory: number[] = [];
   const noteMemory = async () =>

@@ -34,6 +34,8 @@ export interface ParsedManifest {
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest extends ParsedManifest {
+  /** Returns what it is called in messages about a place, such as `variables.API_URL`: with the line, if it has a path. */
+  readonly nameAt: (place: string) => string;
   readonly variables: ReadonlyMap<string, Declaration>;
   /** The settings, as the {@linkcode SettingsReader} returned them. */
   readonly settings: ManifestSettings;
@@ -93,10 +95,17 @@ export function parseManifest(
   text: string,
   { path, readSettings }: ManifestOptions = {},
 ): Manifest {
-  const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
+  const name = nameOf(path);
+  const lines = new Lines(text);
+  const nameAt = (place: string) => nameOf(path, lines.lineOf(place));
   const issues: string[] = [];
-  const report: Report = (issue) => issues.push(`Cannot use ${name}: ${issue}`);
-  const root = parseYaml(text, report);
+  const report: Report = (issue) => {
+    const [place = ""] = issue.split(": ", 1);
+    issues.push(`Cannot use ${nameAt(place)}: ${issue}`);
+  };
+  const reportLine = (issue: string, line: number | undefined) =>
+    issues.push(`Cannot use ${nameOf(path, line)}: ${issue}`);
+  const root = parseYaml(text, reportLine);
   let texts: Fields | undefined;
   const readTexts = () => texts ??= parseTexts(text);
   const variables = readVariables(root, readTexts, report);
@@ -104,20 +113,95 @@ export function parseManifest(
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
   checkVersion(root.version, report);
-  return { name, variables, settings, issues };
+  const tab = issues.length > 0 ? lines.firstTab() : undefined;
+  if (tab !== undefined) {
+    issues.splice(0); // they are about what the parser made of it
+    const expected = `expected spaces at the beginning of line ${tab}`;
+    reportLine(`${expected}, got a tab`, tab);
+  }
+  return { name, nameAt, variables, settings, issues };
 }
 
-function parseYaml(text: string, report: Report): Fields {
+function nameOf(path: string | undefined, line?: number): string {
+  if (path === undefined) return "the manifest";
+  const place = line === undefined ? path : `${path}:${line}`;
+  return `the manifest "${place}"`;
+}
+
+/** The lines of a manifest, counted from 1. The parser of YAML does not tell where a value was. */
+class Lines {
+  readonly #text: string;
+  /** The lines of the keys in block style by their places, such as `variables.API_URL.tier`. */
+  #keys: ReadonlyMap<string, number> | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** Returns the line of a key, or of the one around it that has a line of its own. */
+  lineOf(place: string): number | undefined {
+    const lines = this.#keys ??= linesOfKeys(this.#text);
+    for (let key = place; key !== ""; key = key.replace(/\.?[^.]*$/, "")) {
+      const line = lines.get(key);
+      if (line !== undefined) return line;
+    }
+  }
+
+  /** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids it, and the parser takes it for no indentation. */
+  firstTab(): number | undefined {
+    const lines = this.#text.split("\n");
+    const index = lines.findIndex((line) => /^ *\t\s*[^\s#]/.test(line));
+    return index < 0 ? undefined : index + 1;
+  }
+}
+
+function linesOfKeys(text: string): Map<string, number> {
+  const lines = new Map<string, number>();
+  const parents: { indent: number; place: string }[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    const [, { length: indent } = "", key] =
+      /^( *)["']?([\w.-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
+    if (key === undefined) continue;
+    while ((parents.at(-1)?.indent ?? -1) >= indent) parents.pop();
+    const parent = parents.at(-1);
+    const place = parent === undefined ? key : `${parent.place}.${key}`;
+    parents.push({ indent, place });
+    if (!lines.has(place)) lines.set(place, index + 1);
+  }
+  return lines;
+}
+
+function parseYaml(
+  text: string,
+  report: (issue: string, line: number | undefined) => void,
+): Fields {
   try {
     const root = parse(text);
     if (isMapping(root)) return root;
-    report(`expected a mapping at the top, got ${describeKind(root)}`); // an env file is parsed as one string
+    const got = describeKind(root); // an env file is parsed as one string
+    report(`expected a mapping at the top, got ${got}`, undefined);
   } catch (error) {
-    // The parser quotes the line, which may contain the default of a SENSITIVE variable: only its position is reported.
-    const position = /at line \d+, column \d+/.exec(String(error))?.[0] ?? "";
-    report(`it is not valid YAML ${position}`.trimEnd());
+    const { position = "", line, reason = "" } = describeYamlError(error);
+    report(`it is not valid YAML${position}${reason}`, line);
   }
   return { version: "0.0.0", variables: {} }; // without further issues
+}
+
+/**
+ * The parser quotes names, and then the line, which may contain the default of a SENSITIVE variable: only what precedes
+ * them is reported, and the position.
+ */
+function describeYamlError(
+  error: unknown,
+): { position?: string; line?: number; reason?: string } {
+  const [, message = "", position, line] =
+    /^YamlSyntaxError: (.*?)( at line (\d+), column \d+)/.exec(String(error)) ??
+      [];
+  if (position === undefined) return {};
+  const reason = message
+    .replace(/ *["!<].*$/, "")
+    .replace(/^Cannot (?:resolve |[^:]*: )/, "");
+  return { position, line: Number(line), reason: `: ${reason}` };
 }
 
 /**

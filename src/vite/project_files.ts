@@ -9,7 +9,7 @@ import {
   readEnvironment,
 } from "../config/files/read_environment.ts";
 import { generateTypes } from "../config/variables/generate_types.ts";
-import type { Manifest } from "../config/variables/manifest.ts";
+import { type Manifest, nameAt } from "../config/variables/manifest.ts";
 import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import {
   type Environment,
@@ -239,7 +239,7 @@ export class ProjectFiles {
   /** Puts the file and the line in front of what is said about it. */
   #locate(text: string): string {
     const [, path] = /^"(.*?)":/.exec(text) ?? [];
-    if (path !== undefined) return text.replace(`"${path}"`, path); // a path in quotes cannot be clicked
+    if (path !== undefined) return `${path}${text.slice(path.length + 2)}`; // a path in quotes cannot be clicked
     const names = text.match(/\bREP_[\w.-]+/g) ?? [];
     for (const name of names) {
       const place = this.#placeOf(name);
@@ -257,13 +257,14 @@ export class ProjectFiles {
     text: string,
     names: readonly string[],
   ): string | undefined {
+    const manifest = this.#manifest;
     let place = text;
     for (const key of names) {
       const [, , name = ""] = TIER_PREFIX.exec(key) ?? [];
       const isSet = this.#environment[key] !== undefined;
-      const declaration = this.#manifest?.variables.get(name);
-      if (isSet || declaration?.default === undefined) continue;
-      place = this.#manifest?.nameAt(`variables.${name}.default`) ?? text;
+      const hasDefault = manifest?.variables.get(name)?.default !== undefined;
+      if (isSet || !hasDefault) continue;
+      place = nameAt(`variables.${name}.default`, manifest);
     }
     return /the manifest "(.*?)"/.exec(place)?.[1];
   }

@@ -2,7 +2,7 @@ import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../../observe/log.ts";
 import { findSimilar } from "../../values/did_you_mean.ts";
 import { importPackage } from "../../values/runtime.ts";
-import type { Declaration, Manifest } from "./manifest.ts";
+import { type Declaration, type Manifest, nameAt } from "./manifest.ts";
 import {
   describeKind,
   formatKey,
@@ -78,7 +78,7 @@ export async function applyManifest(
       if (required && variable.value === "") empty.push(subject);
     } else if (value !== undefined) {
       const injected = { name, tier, value };
-      const place = manifest.nameAt(`variables.${name}.default`);
+      const place = nameAt(`variables.${name}.default`, manifest);
       const subject = `the default of ${environmentName(injected)} in ${place}`;
       issues.push(...valueIssues(subject, injected, declaration, pattern));
       all.push(normalize(injected, declaration));
@@ -111,7 +111,7 @@ function missingIssue(
   const similar = otherNames.find(isWithoutTier) ??
     findSimilar(key, otherNames);
   const hint = similar === undefined ? "" : `; is it misspelled as ${similar}?`;
-  const place = manifest.nameAt(`variables.${name}`);
+  const place = nameAt(`variables.${name}`, manifest);
   return `Cannot find ${key}: ${place} requires it, but it is not set${hint}`;
 }
 
@@ -122,7 +122,7 @@ function tierIssue(
   manifest: Manifest,
 ): string {
   const declared = environmentName({ name, tier });
-  const place = manifest.nameAt(`variables.${name}`);
+  const place = nameAt(`variables.${name}`, manifest);
   return `Cannot use ${subject}: ${place} declares it as ${declared}`;
 }
 
@@ -291,7 +291,7 @@ async function compilePatterns(
       const got = describeMistake(pattern, tier, error);
       report(
         `Cannot use ${
-          manifest.nameAt(place)
+          nameAt(place, manifest)
         }: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
       );
     }

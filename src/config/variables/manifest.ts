@@ -34,8 +34,8 @@ export interface ParsedManifest {
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest extends ParsedManifest {
-  /** Returns what it is called in messages about a place, such as `variables.API_URL`: with the line, if it has a path. */
-  readonly nameAt: (place: string) => string;
+  /** The lines of the keys in block style, counted from 1, by their places, such as `variables.API_URL.tier`. */
+  readonly lines: ReadonlyMap<string, number>;
   readonly variables: ReadonlyMap<string, Declaration>;
   /** The settings, as the {@linkcode SettingsReader} returned them. */
   readonly settings: ManifestSettings;
@@ -95,16 +95,15 @@ export function parseManifest(
   text: string,
   { path, readSettings }: ManifestOptions = {},
 ): Manifest {
-  const name = nameOf(path);
-  const lines = new Lines(text);
-  const nameAt = (place: string) => nameOf(path, lines.lineOf(place));
+  const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
+  const lines = linesOfKeys(text);
   const issues: string[] = [];
   const report: Report = (issue) => {
     const [place = ""] = issue.split(": ", 1);
-    issues.push(`Cannot use ${nameAt(place)}: ${issue}`);
+    issues.push(`Cannot use ${nameAt(place, { name, lines })}: ${issue}`);
   };
   const reportLine = (issue: string, line: number | undefined) =>
-    issues.push(`Cannot use ${nameOf(path, line)}: ${issue}`);
+    issues.push(`Cannot use ${nameInLine(name, line)}: ${issue}`);
   const root = parseYaml(text, reportLine);
   let texts: Fields | undefined;
   const readTexts = () => texts ??= parseTexts(text);
@@ -113,48 +112,42 @@ export function parseManifest(
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
   checkVersion(root.version, report);
-  const tab = issues.length > 0 ? lines.firstTab() : undefined;
+  const tab = issues.length > 0 ? findTab(text) : undefined;
   if (tab !== undefined) {
     issues.splice(0); // they are about what the parser made of it
     const expected = `expected spaces at the beginning of line ${tab}`;
     reportLine(`${expected}, got a tab`, tab);
   }
-  return { name, nameAt, variables, settings, issues };
+  return { name, lines, variables, settings, issues };
 }
 
-function nameOf(path: string | undefined, line?: number): string {
-  if (path === undefined) return "the manifest";
-  const place = line === undefined ? path : `${path}:${line}`;
-  return `the manifest "${place}"`;
+/** A key may have any length, and one that is longer has the line of what is around it. */
+const MAX_PLACE = 500;
+
+/** Returns what a manifest is called in messages about a place: with the line, if it has a path. */
+export function nameAt(
+  place: string,
+  { name, lines }: Pick<Manifest, "name" | "lines">,
+): string {
+  let key = place.slice(0, MAX_PLACE);
+  while (key !== "" && !lines.has(key)) {
+    key = key.slice(0, Math.max(0, key.lastIndexOf("."))); // the one around it
+  }
+  return nameInLine(name, lines.get(key));
 }
 
-/** The lines of a manifest, counted from 1. The parser of YAML does not tell where a value was. */
-class Lines {
-  readonly #text: string;
-  /** The lines of the keys in block style by their places, such as `variables.API_URL.tier`. */
-  #keys: ReadonlyMap<string, number> | undefined;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  /** Returns the line of a key, or of the one around it that has a line of its own. */
-  lineOf(place: string): number | undefined {
-    const lines = this.#keys ??= linesOfKeys(this.#text);
-    for (let key = place; key !== ""; key = key.replace(/\.?[^.]*$/, "")) {
-      const line = lines.get(key);
-      if (line !== undefined) return line;
-    }
-  }
-
-  /** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids it, and the parser takes it for no indentation. */
-  firstTab(): number | undefined {
-    const lines = this.#text.split("\n");
-    const index = lines.findIndex((line) => /^ *\t\s*[^\s#]/.test(line));
-    return index < 0 ? undefined : index + 1;
-  }
+function nameInLine(name: string, line: number | undefined): string {
+  return line === undefined ? name : name.replace(/"$/, `:${line}"`);
 }
 
+/** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids it, and the parser takes it for no indentation. */
+function findTab(text: string): number | undefined {
+  const lines = text.split("\n");
+  const index = lines.findIndex((line) => /^ *\t\s*[^\s#]/.test(line));
+  return index < 0 ? undefined : index + 1;
+}
+
+/** The parser of YAML does not tell where a value was. */
 function linesOfKeys(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   const parents: { indent: number; place: string }[] = [];

@@ -137,7 +137,7 @@ export const MAX_NAME_BYTES = 1_024;
 /** What a manifest declares that does not exist. */
 export const NO_MANIFEST: Manifest = {
   name: "no manifest",
-  nameAt: () => "no manifest",
+  lines: new Map(),
   variables: new Map(),
   settings: {},
   issues: [],

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type Declaration,
   type Manifest,
+  nameAt,
   parseManifest,
 } from "../../../src/config/variables/manifest.ts";
 
@@ -44,12 +45,9 @@ const MINIMAL: Declaration = {
 };
 
 Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
-  const { nameAt, ...parsed } = parseValid(
-    withVariables({ A: { tier: "public" } }),
-  );
-  assertEquals(nameAt("variables.A"), "the manifest");
-  assertEquals(parsed, {
+  assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {
     name: "the manifest",
+    lines: new Map(),
     variables: new Map([["A", MINIMAL]]),
     settings: {},
     issues: [],
@@ -480,7 +478,8 @@ else: 1
 `;
 
 Deno.test("parseManifest() names the line of every issue", () => {
-  const { issues, nameAt } = parseManifest(WRONG_LINES, { path: "rep.yaml" });
+  const manifest = parseManifest(WRONG_LINES, { path: "rep.yaml" });
+  const { issues } = manifest;
   const places = issues.map((issue) =>
     /"(.*?)": ([\w.]+)/.exec(issue)?.slice(1)
   );
@@ -491,9 +490,12 @@ Deno.test("parseManifest() names the line of every issue", () => {
     ["rep.yaml:9", "variables.LIST.deprecated"],
     ["rep.yaml:12", "else"],
   ]);
-  assertEquals(nameAt("variables.FLAT.required"), 'the manifest "rep.yaml:6"');
-  assertEquals(nameAt("variables.NONE"), 'the manifest "rep.yaml:2"');
-  assertEquals(nameAt("none"), 'the manifest "rep.yaml"');
+  assertEquals(
+    nameAt("variables.FLAT.required", manifest),
+    'the manifest "rep.yaml:6"',
+  );
+  assertEquals(nameAt("variables.NONE", manifest), 'the manifest "rep.yaml:2"');
+  assertEquals(nameAt("none", manifest), 'the manifest "rep.yaml"');
 });
 
 Deno.test("parseManifest() reports a tab by its line, instead of what the parser makes of it", () => {

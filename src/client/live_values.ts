@@ -38,7 +38,7 @@ export interface StreamStatus {
   readonly state: "closed" | "connecting" | "open";
   /**
    * `poll` if something between gateway and page holds streams back: the page then asks every few seconds, and `state`
-   * is `open` only for that moment.
+   * is `open` only for that moment. Also, for a moment, when the page is shown again.
    */
   readonly transport: "stream" | "poll";
   /** The id of the last change that the page has received or does not need; `null` if it is unknown. */
@@ -69,7 +69,8 @@ const HIDDEN_PAUSE_MS = 1_500;
  * six connections to a host.
  *
  * A gateway whose pages contain no cursor, such as REP's own, has no heartbeat events and no polls either. It is not asked
- * for them, and a mute stream of it is not noticed.
+ * for them, and a mute stream of it is not noticed. One with a cursor and without heartbeat events keeps a poll open as a
+ * stream, which is repeated every 30 s, so that nothing is missing.
  */
 export function createLiveValues(page: Page | undefined, browser: Browser) {
   const url = page?.changes;

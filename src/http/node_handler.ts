@@ -15,6 +15,8 @@ export interface NodeRequest {
     readonly remoteAddress?: string | undefined;
     readonly encrypted?: boolean | undefined;
   };
+  /** Reads the body. @default {there is none} */
+  readonly [Symbol.asyncIterator]?: () => AsyncIterator<Uint8Array>;
 }
 
 /** The parts of a response of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
@@ -104,8 +106,8 @@ function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
 }
 
 /**
- * Converts a request without its body, which no endpoint of the gateway reads. Returns `undefined` if its URL is
- * invalid, or its method one that `Request` does not accept.
+ * Converts a request. Its body is not read before the gateway does, since the next handler reads it if the path is not
+ * one of the gateway's own. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
  */
 function toRequest(request: NodeRequest): Request | undefined {
   const { method = "GET", url = "/", originalUrl = url } = request;
@@ -114,13 +116,20 @@ function toRequest(request: NodeRequest): Request | undefined {
   const host = authority ?? request.headers["host"] ?? "localhost";
   const headers = toHeaders(request.headers);
   try {
-    return new Request(`${scheme}://${host}${originalUrl}`, {
-      method,
-      headers,
-    });
+    const target = `${scheme}://${host}${originalUrl}`;
+    const init = { method, headers, ...bodyOf(request) };
+    return new Request(target, init);
   } catch {
     return undefined;
   }
+}
+
+/** The only method whose body the gateway reads. */
+function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
+  const hasBody = request.method === "POST" && Symbol.asyncIterator in request;
+  if (!hasBody) return {};
+  const chunks = request as AsyncIterable<Uint8Array<ArrayBuffer>>;
+  return { body: ReadableStream.from(chunks), duplex: "half" };
 }
 
 function toHeaders(nodeHeaders: NodeRequest["headers"]): [string, string][] {

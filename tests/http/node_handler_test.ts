@@ -64,6 +64,26 @@ Deno.test("toNodeHandler() answers the gateway's own paths, and leaves others to
   });
 });
 
+Deno.test("toNodeHandler() hands the body of a POST to the gateway, or leaves it to the next handler", async () => {
+  await using gateway = await createGateway({
+    variables: VARIABLES,
+    ofrep: true,
+  });
+  const handler = toNodeHandler(gateway);
+  const echo: NodeHandler = (request, response) =>
+    handler(request, response, () => {
+      const rest = request as http.IncomingMessage;
+      rest.pipe(response as http.ServerResponse);
+    });
+  await serve(echo, async (url) => {
+    const init = { method: "POST", body: `{"context":{}}` };
+    const own = await fetch(`${url}/ofrep/v1/evaluate/flags`, init);
+    assertEquals([own.status, (await own.json()).flags.length], [200, 1]);
+    const other = await fetch(`${url}/echo`, init);
+    assertEquals(await other.text(), init.body);
+  });
+});
+
 Deno.test("toNodeHandler() streams changes, and ends the stream of a client that disconnects", async () => {
   const variables = { ...VARIABLES };
   await using gateway = await createGateway({

@@ -30,6 +30,7 @@ export type { GatewayOptions, Source } from "./src/options.ts";
 export {
   type NodeHandler,
   type NodeHandlerGateway,
+  type NodeHandlerOptions,
   type NodeNext,
   type NodeRequest,
   type NodeResponse,

@@ -1,3 +1,4 @@
+import { type Clock, every, systemClock } from "../values/clock.ts";
 import type { ConnectionInfo } from "./respond.ts";
 
 /** The parts of a request of `node:http` or `node:http2` that {@linkcode toNodeHandler} reads. */
@@ -10,10 +11,11 @@ export interface NodeRequest {
   readonly originalUrl?: string | undefined;
   /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The connection: the address of the peer, and whether it uses TLS. */
+  /** The connection: the address of the peer, whether it uses TLS, and the server that has accepted it. */
   readonly socket: {
     readonly remoteAddress?: string | undefined;
     readonly encrypted?: boolean | undefined;
+    readonly server?: { readonly listening: boolean } | undefined;
   };
   /** Reads the body. @default {there is none} */
   readonly [Symbol.asyncIterator]?: () => AsyncIterator<Uint8Array>;
@@ -52,9 +54,17 @@ export interface NodeHandlerGateway {
   ): Promise<Response | undefined>;
 }
 
+/** Options of {@linkcode toNodeHandler}. */
+export interface NodeHandlerOptions {
+  /** Measures the time between two looks at the server. @default {the time of the system} */
+  clock?: Clock;
+}
+
 /**
  * Returns a middleware that answers the requests for the gateway's own paths, and leaves all others to the next one,
  * or answers them with 404 if there is none. It uses nothing of Node.js but the two objects that it is called with.
+ *
+ * When the server is closed, which waits for every response, the streams of changes end within a second.
  *
  * @example
  * ```ts ignore
@@ -65,10 +75,13 @@ export interface NodeHandlerGateway {
  * express().use(toNodeHandler(gateway)).listen(3000);
  * ```
  */
-export function toNodeHandler(gateway: NodeHandlerGateway): NodeHandler {
+export function toNodeHandler(
+  gateway: NodeHandlerGateway,
+  { clock = systemClock }: NodeHandlerOptions = {},
+): NodeHandler {
   return async (request, response, next) => {
     try {
-      const isAnswered = await answer(gateway, request, response);
+      const isAnswered = await answer(gateway, request, response, clock);
       if (isAnswered) return;
     } catch (error) {
       if (next === undefined) return end(response, 500);
@@ -84,6 +97,7 @@ async function answer(
   gateway: NodeHandlerGateway,
   nodeRequest: NodeRequest,
   nodeResponse: NodeResponse,
+  clock: Clock,
 ): Promise<boolean> {
   const closed = new AbortController();
   nodeResponse.on("close", () => closed.abort()); // now: a client may leave before there is a response
@@ -95,8 +109,30 @@ async function answer(
   const info = connectionInfo(nodeRequest);
   const response = await gateway.handle(request, info);
   if (response === undefined) return false;
+  if (isStream(response)) endWithServer(nodeRequest.socket, closed, clock);
   await send(response, nodeResponse, closed.signal);
   return true;
+}
+
+function isStream({ headers }: Response): boolean {
+  return headers.get("content-type") === "text/event-stream";
+}
+
+/** How often a stream looks whether its server has been closed: Node.js has no event for that. */
+const LOOK_MS = 500;
+
+/** Aborts when the server has been closed. */
+function endWithServer(
+  { server }: NodeRequest["socket"],
+  closed: AbortController,
+  clock: Clock,
+): void {
+  if (server === undefined || closed.signal.aborted) return;
+  const look = () => {
+    if (!server.listening) closed.abort();
+  };
+  const stop = every(LOOK_MS, look, { clock, onError() {} });
+  closed.signal.addEventListener("abort", stop);
 }
 
 function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {

@@ -34,6 +34,7 @@ export {
   type NodeNext,
   type NodeRequest,
   type NodeResponse,
+  type NodeServer,
   toNodeHandler,
 } from "./src/http/node_handler.ts";
 export type { PeerAddress } from "./src/http/client_address.ts";

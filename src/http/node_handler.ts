@@ -15,10 +15,18 @@ export interface NodeRequest {
   readonly socket: {
     readonly remoteAddress?: string | undefined;
     readonly encrypted?: boolean | undefined;
-    readonly server?: { readonly listening: boolean } | undefined;
+    readonly server?: NodeServer | undefined;
   };
   /** Reads the body. @default {there is none} */
   readonly [Symbol.asyncIterator]?: () => AsyncIterator<Uint8Array>;
+}
+
+/** The parts of a server of `node:http` that {@linkcode toNodeHandler} uses. */
+export interface NodeServer {
+  /** Whether it has not been closed. */
+  readonly listening: boolean;
+  /** Closes the connections on which nothing is being sent. */
+  closeIdleConnections?(): void;
 }
 
 /** The parts of a response of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
@@ -109,7 +117,10 @@ async function answer(
   const info = connectionInfo(nodeRequest);
   const response = await gateway.handle(request, info);
   if (response === undefined) return false;
-  if (isStream(response)) endWithServer(nodeRequest.socket, closed, clock);
+  const { server } = nodeRequest.socket;
+  if (isStream(response) && server !== undefined) {
+    endWithServer(server, nodeResponse, closed, clock);
+  }
   await send(response, nodeResponse, closed.signal);
   return true;
 }
@@ -121,15 +132,18 @@ function isStream({ headers }: Response): boolean {
 /** How often a stream looks whether its server has been closed: Node.js has no event for that. */
 const LOOK_MS = 500;
 
-/** Aborts when the server has been closed. */
+/** Ends a stream when the server has been closed, and its connection, which would be kept for the next request. */
 function endWithServer(
-  { server }: NodeRequest["socket"],
+  server: NodeServer,
+  response: NodeResponse,
   closed: AbortController,
   clock: Clock,
 ): void {
-  if (server === undefined || closed.signal.aborted) return;
+  if (closed.signal.aborted) return;
   const look = () => {
-    if (!server.listening) closed.abort();
+    if (server.listening) return;
+    response.on("close", () => server.closeIdleConnections?.());
+    closed.abort();
   };
   const stop = every(LOOK_MS, look, { clock, onError() {} });
   closed.signal.addEventListener("abort", stop);

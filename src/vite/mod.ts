@@ -58,6 +58,7 @@ export type {
   NodeNext,
   NodeRequest,
   NodeResponse,
+  NodeServer,
 } from "../http/node_handler.ts";
 
 /** A plugin, in the shape that Vite expects. */

@@ -31,6 +31,7 @@ export type {
   StreamStatus,
 } from "../live_values.ts";
 export { REPError, type Values } from "../page.ts";
+export { replaceVariables } from "./replace_variables.ts";
 
 /** What a test sets. */
 const state = { values: freezeValues({}), secrets: freezeValues({}) };

@@ -73,7 +73,7 @@ export const COMMANDS = {
     notes: [
       "Searches the sources in DIR, by default in this directory, for variables of Vite, Create React App, Next.js, " +
       "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE, and takes their values from .env, .env.local, " +
-      ".env.development and .env.development.local. Writes .rep.yaml and app.env, or what the options name. Asks before " +
+      ".env.development and .env.development.local there and in this directory. Writes .rep.yaml and app.env, or what the options name. Asks before " +
       "it overwrites a file. What looks like a secret becomes SENSITIVE.",
     ],
     fails: "a file exists and there is no terminal to ask at",

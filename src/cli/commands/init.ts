@@ -1,3 +1,4 @@
+import { join } from "@std/path/join";
 import fs from "node:fs/promises";
 import { parseEnvFile } from "../../config/files/read_environment.ts";
 import { detectSecret } from "../../config/variables/guardrails.ts";
@@ -83,7 +84,7 @@ const ENV_FILES = [
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
 
-/** Finds the variables in the sources, and in the env files of the current directory. */
+/** Finds the variables in the sources, and in the env files beside them and in the current directory. */
 async function findVariables(
   directories: readonly string[],
   io: CommandIo,
@@ -93,8 +94,10 @@ async function findVariables(
     await findInSources(directory, origins);
   }
   const values = new Map<string, string>();
-  for (const path of ENV_FILES) {
-    await findInEnvFile(path, origins, values, io);
+  for (const directory of new Set([".", ...directories])) {
+    for (const name of ENV_FILES) {
+      await findInEnvFile(join(directory, name), origins, values, io);
+    }
   }
   const names = [...origins.keys()].sort();
   return names.map((name) => {

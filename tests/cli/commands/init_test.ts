@@ -3,24 +3,37 @@ import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { type Outcome, run, runWith } from "./_run.ts";
 
-/** Runs a command in a directory. @param answers What the user answers; without it, there is no terminal. */
-async function runIn(
-  { path }: TempDirectory,
-  line: string,
+/**
+ * Runs init for an app.
+ *
+ * @param answers What the user answers; without it, there is no terminal.
+ * @returns What it prints and asks, without the path of the app.
+ */
+async function init(
+  app: TempDirectory,
   answers?: boolean[],
+  options: readonly string[] = [],
 ): Promise<Outcome & { questions: string[] }> {
   const questions: string[] = [];
   const confirm: CommandIo["confirm"] = (question) => {
     questions.push(question);
     return Promise.resolve(answers?.shift());
   };
-  const before = Deno.cwd();
-  try {
-    Deno.chdir(path);
-    return { ...await runWith(line.split(" "), { confirm }), questions };
-  } finally {
-    Deno.chdir(before);
-  }
+  const files = ["--manifest", app.at(".rep.yaml"), "--env-file", envFile(app)];
+  const line = ["init", app.path, ...files, ...options];
+  const outcome = await runWith(line, { confirm });
+  const text = JSON.stringify({ ...outcome, questions });
+  return JSON.parse(text.replaceAll(`${app.path}/`, ""));
+}
+
+function envFile(app: TempDirectory): string {
+  return app.at("app.env");
+}
+
+/** Checks the manifest and the env file of an app. */
+async function validate(app: TempDirectory): Promise<Outcome> {
+  const files = ["--manifest", app.at(".rep.yaml"), "--env-file", envFile(app)];
+  return await run(["validate", ...files]);
 }
 
 const APP = `export const url = import.meta.env.VITE_API_URL;
@@ -45,7 +58,7 @@ Deno.test("init writes the variables of pages that sources and env files have, a
     await Deno.mkdir(app.at(folder));
     await app.write(`${folder}/a.js`, "import.meta.env.VITE_OTHER");
   }
-  assertEquals(await runIn(app, "init"), {
+  assertEquals(await init(app), {
     code: 0,
     out: [".rep.yaml: written", "app.env: written"],
     err: [
@@ -57,7 +70,8 @@ Deno.test("init writes the variables of pages that sources and env files have, a
     questions: [],
   });
   const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
-  assertEquals(manifest.split("variables:\n")[1]?.split("\n"), [
+  const [, declared = ""] = manifest.split("variables:\n");
+  assertEquals(declared.replaceAll(`${app.path}/`, "").split("\n"), [
     "  API_URL: { tier: public, type: url, required: true } # VITE_API_URL, app.tsx:1",
     "  ASTRO: { tier: public, type: string } # PUBLIC_ASTRO, app.tsx:4",
     "  FLAG: { tier: public, type: boolean, required: true } # REACT_APP_FLAG, app.tsx:3",
@@ -68,12 +82,12 @@ Deno.test("init writes the variables of pages that sources and env files have, a
     "  TITLE: { tier: public, type: string, required: true } # VITE_TITLE, app.tsx:2",
     "",
   ]);
-  const validated = await runIn(app, "validate --env-file app.env");
+  const validated = await validate(app);
   assertEquals([validated.code, validated.err], [0, ["Valid: 8 variables"]]);
   const title = validated.out.find((line) => line.startsWith("TITLE"));
   assertEquals(
     title?.replace(/ +/g, " "),
-    `TITLE public app.env It's $5 "off"`,
+    `TITLE public ${envFile(app)} It's $5 "off"`,
   );
 });
 
@@ -85,7 +99,7 @@ Deno.test("init makes SENSITIVE what looks like a secret, by its value or its na
   });
   const reads =
     "pages read it with getSecure(), and builds until now contain it";
-  assertEquals(await runIn(app, "init"), {
+  assertEquals(await init(app), {
     code: 0,
     out: [".rep.yaml: written", "app.env: written"],
     err: [
@@ -114,7 +128,7 @@ Deno.test("init asks before it overwrites a file, and overwrites none where it c
   await app.write("app.env", "REP_PUBLIC_B=1\n");
   const rejection =
     'Cannot write --env-file "app.env": it exists; expected --force to overwrite it';
-  assertEquals(await runIn(app, "init"), {
+  assertEquals(await init(app), {
     code: 1,
     out: [],
     err: [rejection],
@@ -122,32 +136,30 @@ Deno.test("init asks before it overwrites a file, and overwrites none where it c
   });
   const before = Array.from(Deno.readDirSync(app.path), ({ name }) => name);
   assertEquals(before.sort(), ["a.js", "app.env"]);
-  const kept = await runIn(app, "init", [false]);
+  const kept = await init(app, [false]);
   assertEquals(kept.out, [".rep.yaml: written", "app.env: kept"]);
   assertEquals(await Deno.readTextFile(app.at("app.env")), "REP_PUBLIC_B=1\n");
-  const overwritten = await runIn(app, "init", [true]);
+  const overwritten = await init(app, [true]);
   assertEquals(overwritten.out, [".rep.yaml: up to date", "app.env: written"]);
   await app.write("app.env", "");
-  const forced = await runIn(app, "init --force");
+  const forced = await init(app, undefined, ["--force"]);
   assertEquals([forced.out[1], forced.questions], ["app.env: written", []]);
 });
 
-Deno.test("init writes an example for an app without variables, to the files that options name", async () => {
+Deno.test("init writes an example for an app without variables", async () => {
   await using app = await TempDirectory.make();
-  const line = "init --manifest rep.yaml --env-file dev.env";
-  const outcome = await runIn(app, line);
-  assertEquals(outcome.out, ["rep.yaml: written", "dev.env: written"]);
+  const outcome = await init(app);
+  assertEquals(outcome.out, [".rep.yaml: written", "app.env: written"]);
   const note = "Found 0 variables of pages, so that TITLE is an example";
   assertEquals(outcome.err, [note]);
-  const line2 = "validate --manifest rep.yaml --env-file dev.env";
-  assertEquals((await runIn(app, line2)).err, ["Valid: 1 variables"]);
+  assertEquals((await validate(app)).err, ["Valid: 1 variables"]);
 });
 
 Deno.test("init says what of an env file it leaves out, and what it does not replace", async () => {
   await using app = await TempDirectory.make({
     ".env": "VITE_A=1\nnonsense\nVITE_B=${VITE_A}/b\n",
   });
-  assertEquals((await runIn(app, "init")).err, [
+  assertEquals((await init(app)).err, [
     "Warning: .env:2 is left out: expected NAME=value, a comment or a blank line",
     "Warning: .env:3 refers to another variable, which is not replaced",
     "Found 2 variables of pages",

@@ -20,9 +20,9 @@ export const onRequest = defineMiddleware(async (context, next) => {
   const { request, isPrerendered } = context;
   if (import.meta.env.DEV || isPrerendered) return await next(); // in development, the plugin for Vite does all of this
   gateway ??= startGateway();
-  const { handle, inject } = await gateway;
+  const { handle, inject, run } = await gateway;
   const hostname = context.clientAddress;
   const remoteAddr = { transport: "tcp" as const, hostname };
   const response = await handle(request, { remoteAddr });
-  return response ?? await inject(await next(), request);
+  return response ?? await run(async () => await inject(await next(), request));
 });

@@ -3,11 +3,12 @@ import type { ReactNode } from "react";
 import { gateway } from "./gateway.server";
 import type { Route } from "./+types/root";
 
-/** Puts the configuration into pages. */
+/** Puts the configuration into pages, with the values that they are rendered with. */
 export const middleware: Route.MiddlewareFunction[] = [
   async ({ request }, next) => {
-    const response = await next();
-    return await gateway?.inject(response, request) ?? response;
+    if (gateway === undefined) return await next();
+    const { inject, run } = gateway;
+    return await run(async () => await inject(await next(), request));
   },
 ];
 

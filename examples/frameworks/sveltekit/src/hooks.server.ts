@@ -24,5 +24,7 @@ export const handle: Handle = async ({ event, resolve }) => {
   const remoteAddr = { transport: "tcp" as const, hostname };
   const response = await gateway.handle(request, { remoteAddr });
   if (response !== undefined) return response;
-  return await gateway.inject(await resolve(event), request);
+  return await gateway.run(async () =>
+    await gateway.inject(await resolve(event), request)
+  );
 };

@@ -19,6 +19,8 @@ export interface Framework {
   /** What is run in the folder before the gateway's package is installed. */
   readonly install?: string;
   readonly build: string;
+  /** Whether its server renders pages, and so their values. @default {false} */
+  readonly rendersValues?: boolean;
   /** The folder with the pages of the build, which must have no values. */
   readonly outDir: string;
   readonly servers: readonly FrameworkServer[];
@@ -58,6 +60,7 @@ export const FRAMEWORKS: readonly Framework[] = [
   {
     ...SVELTEKIT,
     name: "SvelteKit, adapter-node",
+    rendersValues: true,
     install: "npm install --save-dev @sveltejs/adapter-node@5",
     servers: [
       {
@@ -104,6 +107,7 @@ export default defineConfig({
   {
     ...REACT_ROUTER,
     name: "React Router",
+    rendersValues: true,
     servers: [
       {
         mode: "development",
@@ -134,6 +138,7 @@ export default defineConfig({
   {
     ...ASTRO,
     name: "Astro, Node adapter",
+    rendersValues: true,
     install: "npm install @astrojs/node",
     servers: [
       {

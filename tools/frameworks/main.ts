@@ -132,7 +132,7 @@ function newLines(text: string, old: string): number {
 }
 
 async function tryServers(
-  { servers, outDir }: Framework,
+  { servers, outDir, rendersValues = false }: Framework,
   app: string,
   { browser }: Workshop,
 ): Promise<Map<string, string>> {
@@ -147,7 +147,8 @@ async function tryServers(
     await using server = new Server(line, app, env);
     const url = `http://127.0.0.1:${port}/`;
     try {
-      await tryPage(browser, url, join(app, "app.env"));
+      const envFile = join(app, "app.env");
+      await tryPage(browser, { url, envFile, rendersValues });
       results.set(mode, "");
     } catch (error) {
       const { message } = error as Error;

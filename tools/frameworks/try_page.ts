@@ -34,18 +34,34 @@ async function untilServed(url: string): Promise<void> {
   throw new Error("no page");
 }
 
+/** @throws {Error} If the HTML of a server does not have the value. */
+async function checkHeading(url: string): Promise<void> {
+  const html = await (await fetch(url)).text();
+  const [, heading] = /<h1[^>]*>(.*?)<\/h1>/s.exec(html) ?? [];
+  if (heading?.includes(TITLE)) return;
+  throw new Error(`the server has rendered <h1>${heading}</h1>`);
+}
+
+/** Options of {@linkcode tryPage}. */
+interface TryPageOptions {
+  readonly url: string;
+  /** The path of the project's env file, which is changed and restored. */
+  readonly envFile: string;
+  /** Whether the server renders the values. */
+  readonly rendersValues: boolean;
+}
+
 /**
  * Opens the page of a project, and tries all that the gateway promises.
  *
- * @param envFile The path of the project's env file, which is changed and restored.
  * @throws {Error} With what does not work.
  */
 export async function tryPage(
   browser: Browser,
-  url: string,
-  envFile: string,
+  { url, envFile, rendersValues }: TryPageOptions,
 ): Promise<void> {
   await untilServed(url);
+  if (rendersValues) await checkHeading(url);
   const page = await browser.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
   const errors: string[] = [];

@@ -5,7 +5,7 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   plugins: [
-    rep({ manifest: ".rep.yaml", envFile: "app.env", types: "app/rep.d.ts" }),
+    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
     tailwindcss(),
     reactRouter(),
   ],

@@ -6,6 +6,7 @@ import {
 } from "./live_values.ts";
 import {
   type Browser,
+  GATEWAYS,
   isIntact,
   readPage,
   REPError,
@@ -31,7 +32,10 @@ export interface REPMeta {
 
 /** The configuration of a page (REP-RFC-0001 §5.2). */
 export interface Client {
-  /** Returns the value of a PUBLIC variable, or the default if it is not set. */
+  /**
+   * Returns the value of a PUBLIC variable, or the default if it is not set. On a server, it is the value of the page
+   * that is being rendered, if a gateway runs in the process; otherwise no variable is set there.
+   */
   get(key: string, defaultValue: string): string;
   /** Returns the value of a PUBLIC variable, or `undefined` if it is not set. */
   get(key: string, defaultValue?: undefined): string | undefined;
@@ -102,8 +106,13 @@ export function createClient(browser: Browser): Client {
     );
   }
 
+  function getAll() {
+    const serverValues = page ? undefined : browser[GATEWAYS]?.values();
+    return serverValues ?? live.getAll();
+  }
+
   function get(key: string, defaultValue?: string) {
-    return live.getAll()[key] ?? defaultValue;
+    return getAll()[key] ?? defaultValue;
   }
 
   function meta(): REPMeta | null {
@@ -125,5 +134,6 @@ export function createClient(browser: Browser): Client {
     verify: () => !!page && !isTampered,
     meta,
     ...live, // all others; to name each would exceed the size limit
+    getAll,
   };
 }

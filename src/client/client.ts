@@ -84,6 +84,9 @@ export interface Client {
   onStatus(callback: (status: StreamStatus) => void): () => void;
 }
 
+const NO_CONFIGURATION =
+  "Cannot find the page's configuration: docs/vite.md#a-page-without-configuration";
+
 /**
  * Creates the client of a page and reads its configuration, without a network request.
  *
@@ -92,7 +95,8 @@ export interface Client {
  */
 export function createClient(browser: Browser): Client {
   const page = readPage(browser);
-  const live = createLiveValues(page, browser);
+  const live = createLiveValues(page, browser, warn);
+  const warned: Record<string, string> = {};
   let isTampered = false;
   if (page) isIntact(page.element, browser).then(setIntegrity);
 
@@ -106,13 +110,27 @@ export function createClient(browser: Browser): Client {
     );
   }
 
+  /** Says on the console, once, what is missing: of a page without configuration, always that. Only pages have any. */
+  function warn(missing: string) {
+    const text = page ? missing : NO_CONFIGURATION;
+    if (!browser.document || warned[text]) return;
+    browser.console.warn(`[REP] ${warned[text] = text}`);
+  }
+
   function getAll() {
-    const serverValues = page ? undefined : browser[GATEWAYS]?.values();
-    return serverValues ?? live.getAll();
+    if (page) return live.getAll();
+    warn("");
+    return browser[GATEWAYS]?.values() ?? live.getAll();
   }
 
   function get(key: string, defaultValue?: string) {
-    return getAll()[key] ?? defaultValue;
+    return getAll()[key] ?? defaultValue ?? reportMissing(key);
+  }
+
+  /** Says in development that a variable is not set. */
+  function reportMissing(key: string) {
+    if (!page || !browser.location.origin.includes("localhost")) return;
+    warn(`Cannot find "${key}" among the PUBLIC variables`);
   }
 
   function meta(): REPMeta | null {

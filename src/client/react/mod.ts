@@ -62,7 +62,7 @@ export function useRep(
   );
   return useSyncExternalStore(
     subscribe,
-    () => get(name) ?? defaultValue,
+    () => get(name, defaultValue as string),
     () => renderedValues()[name] ?? defaultValue,
   );
 }

@@ -48,11 +48,13 @@ export function useRep(
   name: string,
   defaultValue?: string,
 ): Readonly<Ref<string | undefined>> {
-  const value = shallowRef(get(name) ?? defaultValue);
+  const value = shallowRef<string | undefined>(
+    get(name, defaultValue as string),
+  );
   if (!("document" in globalThis)) return value; // a server has no changes to listen to
   if (isHydrating()) {
     value.value = renderedValues()[name] ?? defaultValue;
-    onMounted(() => value.value = get(name) ?? defaultValue);
+    onMounted(() => value.value = get(name, defaultValue as string));
   }
   const stop = onChange(
     name,

@@ -693,7 +693,7 @@ Deno.test("onChange() closes the stream with the last subscription, and reopens 
   ]);
 });
 
-Deno.test("onChange() warns once without hot reload, and opens no stream", () => {
+Deno.test("onChange() warns without hot reload, and opens no stream", () => {
   const page = open({ text: textWith({ hot_reload: undefined }) });
   page.client.onChange("A", () => {})();
   page.client.onAnyChange(() => {})();

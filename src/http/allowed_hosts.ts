@@ -12,8 +12,8 @@ interface HostPattern {
 }
 
 /**
- * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding, in which a page of another host name
- * resolves that name to the address of the gateway, so that browsers take the two for the same origin.
+ * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding, in which an attacker's host name resolves
+ * to the address of the gateway, so that browsers treat the attacker's page and the gateway as the same origin.
  *
  * @param patterns Host names and IP addresses, such as `app.example.com`, `[::1]` or `localhost:8080`, and wildcards
  * such as `*.example.com`, which stands for all subdomains but not for `example.com`. Without a port, any port is
@@ -31,8 +31,9 @@ export function hostRule(patterns: readonly string[]): HostRule {
 }
 
 /**
- * Creates the rule of what is for operators only: addresses, as through a forwarded port, `localhost`, and the allowed
- * hosts. Any other name may be that of a foreign page, which resolves it to an address of the operator.
+ * Creates the rule for pages that only operators may see. It allows IP addresses, as through a forwarded port,
+ * `localhost`, and the allowed hosts. Any other name may belong to an attacker, who lets it resolve to an address of
+ * the operator.
  */
 export function internalHostRule(patterns: readonly string[]): HostRule {
   const isAllowed = hostRule(["localhost", ...patterns]);

@@ -148,12 +148,12 @@ function forwardedOrigin(headers: Headers, requestOrigin: string): string {
   return origin === OPAQUE ? requestOrigin : origin;
 }
 
-/** Returns the last item of a list, which the trusted proxy appended. Earlier ones may be the client's. */
+/** Returns the last item of a list, which the trusted proxy appended. Earlier items may come from the client. */
 function lastItem(header: string | null): string | undefined {
   return header?.split(",").at(-1)?.trim() || undefined;
 }
 
-/** Looks at a request from a peer. */
+/** Warns if a request from a peer shows an untrusted proxy. */
 export type ProxyWarning = (request: Request, peer: string) => void;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * An IP address: the 128 bits of IPv6. An IPv4 address has those of its IPv4-mapped address, such as
+ * An IP address: the 128 bits of IPv6. An IPv4 address has the bits of its IPv4-mapped address, such as
  * `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2), so that the two are equal.
  *
  * Parsed here and not with `node:net`, whose import takes half as long as the start of Deno itself.
@@ -18,8 +18,8 @@ const ZONE = /%[a-z\d.:-]+$/i;
  * Parses an IPv4 address with four decimal numbers, or an IPv6 address (RFC 4291 §2.2) with or without a zone, which is
  * ignored. Numbers with leading zeros are invalid, since some programs read them as octal.
  *
- * `URL` does it: it knows all forms of IPv6, is strict about an IPv4 address at the end of one, and returns the shortest
- * form, in hexadecimal.
+ * `URL` does the work: it knows all forms of IPv6, is strict about an IPv4 address at the end, and returns the shortest
+ * form in hexadecimal.
  *
  * @returns `undefined` if the text is neither.
  */

@@ -46,7 +46,7 @@ export interface NodeResponse {
   off(event: "close" | "drain", listener: () => void): unknown;
 }
 
-/** What a middleware calls for a request that is not its own, or that has failed. */
+/** What a middleware calls for a request that it does not answer, or that has failed. */
 export type NodeNext = (error?: unknown) => void;
 
 /** A middleware for `node:http`, Connect, Express, and the development servers that take such a function. */
@@ -58,7 +58,7 @@ export type NodeHandler = (
 
 /** The part of a gateway that {@linkcode toNodeHandler} uses. */
 export interface NodeHandlerGateway {
-  /** Answers a request if its path is the gateway's own; else `undefined`. */
+  /** Answers a request if its path is the gateway's own; otherwise returns `undefined`. */
   handle(
     request: Request,
     info?: ConnectionInfo,
@@ -74,9 +74,9 @@ export interface NodeHandlerOptions {
 }
 
 /**
- * Returns a middleware that answers the requests for the gateway's own paths, and leaves all others to the next one,
- * or answers them with 404 if there is none. What that renders has the values of its page, see `run()` of a gateway. It
- * uses nothing of Node.js but the two objects that it is called with.
+ * Returns a middleware that answers requests for the gateway's own paths and passes all others to the next middleware,
+ * or answers them with 404 if there is none. What the next one renders contains the values of its page, see `run()` of a
+ * gateway. The middleware uses nothing of Node.js except the two objects that it is called with.
  *
  * When the server is closed, which waits for every response, the streams of changes end within a second.
  *
@@ -115,7 +115,7 @@ async function answer(
   clock: Clock,
 ): Promise<boolean> {
   const closed = new AbortController();
-  nodeResponse.on("close", () => closed.abort()); // now: a client may leave before there is a response
+  nodeResponse.on("close", () => closed.abort()); // already now: a client may leave before there is a response
   const request = toRequest(nodeRequest);
   if (request === undefined) {
     end(nodeResponse, 400);

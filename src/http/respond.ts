@@ -31,7 +31,7 @@ export interface ConnectionInfo {
 /** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
   readonly isTrusted: TrustRule;
-  /** The hosts that requests are served for, if not any; a {@linkcode Route} may be for any host. */
+  /** The hosts for which requests are served; `undefined` for any. Some routes serve any host in any case. */
   readonly isAllowedHost: HostRule | undefined;
   /** Sees every request, except those of routes for any host. */
   readonly warnOfProxy: ProxyWarning | undefined;
@@ -51,7 +51,7 @@ export type Responder = (
   routeFor: (path: string) => Route,
 ) => Response | Promise<Response>;
 
-/** A request, and where it leads to. */
+/** A request and its route. */
 interface Routed {
   readonly request: Request;
   /** `undefined` if it is invalid. */
@@ -59,7 +59,7 @@ interface Routed {
   readonly route: Route;
 }
 
-/** What was found out about a request until it was responded to, or rejected. */
+/** What is known about a request when it is answered or rejected. */
 interface Progress {
   readonly peer: string;
   /** The address for the log: that of the client, or of the peer if the URL is invalid. */
@@ -168,7 +168,7 @@ export function createResponder(options: ResponderOptions): Responder {
   };
 }
 
-/** Rejects other methods than those of the route. */
+/** Rejects methods that the route does not support. */
 function requireMethod(
   request: Request,
   { methods, headersOf405 }: Route,
@@ -192,8 +192,8 @@ function invalidHost(): Problem {
 }
 
 /**
- * Returns whether `Deno.serve` reads the content of a request as the next request, which a proxy in front of the gateway
- * has not seen as such (request smuggling, RFC 9112 §11.2).
+ * Returns whether `Deno.serve` reads the content of a request as the next request, although a proxy in front of the
+ * gateway did not see it as one (request smuggling, RFC 9112 §11.2).
  */
 function hasIgnoredContent({ method, headers }: Request): boolean {
   return method === "CONNECT" && headers.has("content-length");
@@ -220,7 +220,7 @@ const ERROR_HEADERS = {
 /** Logged if the process, or the system, has no file descriptor left for a request. */
 const NO_DESCRIPTORS = "rep.descriptors.exhausted";
 
-/** The errors of POSIX in the messages of Deno, which have their numbers, and of Node.js. */
+/** The errors of POSIX in messages of Deno, which contain their numbers, and of Node.js. */
 const NO_DESCRIPTORS_MESSAGE = /\bE[MN]FILE\b|\(os error 2[34]\)/;
 
 /** Logs an unexpected error in full and tells the client nothing about it. */

@@ -17,7 +17,7 @@ export interface RequestUrl {
 export interface RouteContext {
   /** The URL of the request. */
   readonly url: RequestUrl;
-  /** Whose request it is. */
+  /** The client of the request. */
   readonly client: Client;
 }
 
@@ -40,9 +40,9 @@ export interface Endpoint {
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
   /**
-   * Responds to a GET instead of the handler, unless requests are logged: at once, for whichever client. Only for
-   * what is asked for all the time, and is ready. It is not used unless {@linkcode isForAnyHost}, since the host is that
-   * of the client. @default {none}
+   * Responds to a GET instead of the handler, unless requests are logged: at once, and the same to every client. It is
+   * meant for frequent requests whose response is ready. It requires {@linkcode isForAnyHost}, since the host is known
+   * only together with the client. @default {none}
    */
   readonly respondAtOnce?: (request: Request) => Response;
 }
@@ -57,7 +57,7 @@ export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
 export interface Route extends Endpoint {
-  /** The pattern of the paths that it is for, as spans and metrics name them: `/rep/health`, `/*`. */
+  /** The pattern of its paths, as spans and metrics name them: `/rep/health`, `/*`. */
   readonly pattern: string;
 }
 
@@ -67,7 +67,7 @@ interface RouterOptions {
   readonly table: RouteTable;
   /** Handles all other paths. */
   readonly fallback: Endpoint;
-  /** The path under which everything is served: empty, or such as `/app`. */
+  /** The path under which everything is served: empty, or for example `/app`. */
   readonly basePath: string;
 }
 
@@ -93,7 +93,7 @@ export class Router {
     this.#fallback = createRoute(fallback, `${basePath}/*`);
   }
 
-  /** Returns the route of a path. Outside of the base path nothing is found. */
+  /** Returns the route of a path. Nothing is found outside of the base path. */
   readonly find = (path: string): Route => {
     const route = this.#routes.get(path);
     if (route !== undefined) return route;
@@ -168,7 +168,7 @@ export const NO_ROUTE: Route = createRoute({ handler: notFound }, "/*");
 /** A query without characters that are not allowed in a request line. */
 const QUERY = /^[^?#]*(\?[!"$-~]*)?(?:#|$)/;
 
-/** Reads the URL of a request. Returns `undefined` if it is invalid: its host is what the client sent. */
+/** Reads the URL of a request. Returns `undefined` if it is invalid: its host comes from the client. */
 export function readUrl(text: string): RequestUrl | undefined {
   const url = URL.parse(text);
   if (url === null) return undefined;

@@ -85,7 +85,7 @@ export async function send(
   });
 }
 
-/** Only `If-None-Match` applies to HTML: the others refer to what a page was made of. */
+/** Only `If-None-Match` applies to HTML: the others refer to the file that a page was made from. */
 function preconditionStatus(
   { method, headers }: SendRequest,
   { isHtml, status = 200, validators }: Representation,
@@ -192,7 +192,7 @@ const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
 
 /**
  * Prepares a response to HEAD for `Deno.serve`, which adds `Content-Length: 0` to a response with the body `null`. The
- * length has to be that of the response to GET, or be absent (RFC 9110 §8.6). To a stream, Deno adds no length and
+ * length has to be that of the response to GET, or be absent (RFC 9110 §8.6). For a stream, Deno adds no length and
  * sends none of it.
  */
 export function headResponse(response: Response): Response {
@@ -264,7 +264,7 @@ function isChanged(
   headers: Headers,
   { etag, lastModified }: Validators,
 ): boolean {
-  const ifMatch = headers.get("if-match"); // Deno reads a single header faster than it looks whether there is one
+  const ifMatch = headers.get("if-match"); // Deno reads a header faster than it checks whether there is one
   if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
   const since = parseHttpDate(headers.get("if-unmodified-since"));
   if (since === undefined || lastModified === undefined) return false;
@@ -284,7 +284,7 @@ function isUnchanged(
   return toWholeSeconds(lastModified) <= since;
 }
 
-/** Not done by `@std/http/etag`, which takes quadratic time for a header of spaces. */
+/** Replaces `@std/http/etag`, which takes quadratic time for a header of spaces. */
 function listsTag(
   header: string | null,
   matches: (tag: string) => boolean,

@@ -8,7 +8,7 @@ export const MAX_APP_LENGTH = 32;
 export const EXPECTED_APP =
   `1 to ${MAX_APP_LENGTH} letters, digits, . _ and -, of which the first is a letter or a digit`;
 
-/** Returns whether an app may have this name. None of its characters separates it from the rest of a key. */
+/** Returns whether an app may have this name. It cannot contain the characters that separate names within a key. */
 export function isAppName(name: string): boolean {
   return /^[a-z\d][\w.-]*$/i.test(name) && name.length <= MAX_APP_LENGTH;
 }
@@ -16,7 +16,7 @@ export function isAppName(name: string): boolean {
 /**
  * Returns the name of an app.
  *
- * @throws {OptionError} If no app can have it.
+ * @throws {OptionError} If the name is invalid.
  */
 export function checkApp(app: string | undefined): string | undefined {
   if (app === undefined || isAppName(app)) return app;
@@ -24,13 +24,13 @@ export function checkApp(app: string | undefined): string | undefined {
   throw new OptionError("app", EXPECTED_APP, got);
 }
 
-/** Returns the part of a store that is an app's: the whole store for one without a name. */
+/** Returns the part of a store that belongs to an app: the whole store for an app without a name. */
 export function storeOfApp(store: Store, app: string | undefined): Store {
   return app === undefined ? store : new PartOfStore(store, `${app}/`);
 }
 
 /**
- * Returns the part of a store that belongs to a port. No app can have its name.
+ * Returns the part of a store that belongs to a port. Its name is no valid name of an app.
  *
  * @param port A port from 1 to 65,535.
  */
@@ -39,8 +39,9 @@ export function storeOfPort(store: Store, port: number): Store {
 }
 
 /**
- * A store whose keys lie under a name in another one: the name precedes the first part of each key. As a part of its
- * own, it would make two parts of keys that have one, and PostgreSQL announces only writes of those.
+ * A store whose keys lie under a name in another store: the first part of each key begins with the name. The name is
+ * not a separate part, since keys of one part would then have two, and PostgreSQL announces only writes to keys of one
+ * part.
  */
 class PartOfStore implements Store {
   readonly engine: string | undefined;

@@ -18,7 +18,7 @@ import {
 interface CircuitBreakerOptions {
   clock: Clock;
   metrics: Metrics;
-  /** Has a span for each operation that a request waits for. @default {noTelemetry} */
+  /** Records a span for each operation that a request waits for. @default {noTelemetry} */
   telemetry?: Telemetry;
 }
 
@@ -31,13 +31,15 @@ type Operation = (typeof STORE_OPERATIONS)[number];
 
 /** A key that exists only within a commit. */
 const PROBE = ["probe"];
-/** As much as a value of Deno KV may have: a disk that is full for other commits may have room for a few bytes. */
+/**
+ * Almost the maximum size of a Deno KV value: a disk that is too full for other commits may have room for a few bytes.
+ */
 const PROBE_BYTES = 60_000;
 
 /**
- * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause, that is they
- * fail immediately, for a second; then one of them first probes the store. Over KV Connect, operations on a server that
- * is unreachable never end, and each pending one keeps writing to standard error.
+ * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause for a second,
+ * that is, they fail immediately; then the next one probes the store first. Over KV Connect, operations on an
+ * unreachable server never end, and each pending one keeps writing to standard error.
  */
 export class CircuitBreaker implements Store {
   /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
@@ -47,7 +49,7 @@ export class CircuitBreaker implements Store {
   readonly #clock: Clock;
   readonly #metrics: Metrics;
   readonly #telemetry: Telemetry;
-  /** The kinds that have failed since they were last probed with success, and when the next probe is due. */
+  /** The kinds of operations that have failed since their last successful probe, and when the next probe is due. */
   readonly #pausedUntil = new Map<Operation, number>();
   /** When it became available or unavailable, in milliseconds since the Unix epoch. */
   #changedAt: number;
@@ -101,7 +103,8 @@ export class CircuitBreaker implements Store {
   }
 
   /**
-   * Probes what failed last, so that a recovery is noticed without traffic. Does nothing while the store is available.
+   * Probes the kinds that failed, so that a recovery is noticed without traffic. Does nothing while the store is
+   * available.
    */
   async probe(): Promise<void> {
     const kinds = [...this.#pausedUntil.keys()];
@@ -115,7 +118,7 @@ export class CircuitBreaker implements Store {
     return await this.#attempt(kind, operation);
   }
 
-  /** Runs a probe, while all others still pause. */
+  /** Runs a probe while all other operations still pause. */
   async #probe(kind: Operation): Promise<void> {
     this.#pause(kind, OPERATION_TIMEOUT_MS + PAUSE_MS);
     const probe = kind === "read" ? probeRead : probeWrite;

@@ -8,7 +8,7 @@ export interface RetryOptions {
   random: () => number;
 }
 
-/** Processes that commit to the same keys at once lose to each other; only this many in a row count as a failure. */
+/** Processes that commit to the same keys at once conflict; only this many conflicts in a row count as a failure. */
 const MAX_ATTEMPTS = 40;
 const MAX_BACKOFF_MS = 100;
 
@@ -46,10 +46,7 @@ interface SizedChange {
 const MAX_BYTES = 600_000;
 const MAX_KEY_BYTES = 60_000;
 const MAX_CHANGES = 330;
-/**
- * The size of a change's keys, that of an app's name included and that of the variable's not, and of its values without
- * the text.
- */
+/** The size of a change's keys, including the app's name but not the variable's, and of its values without the text. */
 const OVERHEAD_BYTES = 160;
 
 const encoder = new TextEncoder();

@@ -9,12 +9,12 @@ import {
   type Write,
 } from "./store.ts";
 
-/** How often the file is looked for, while the store is used. */
+/** How often to check that the file is still there while the store is used. */
 const LOOK_MS = 1_000;
 
 /**
- * Returns a store whose operations fail once its file was deleted or replaced. SQLite goes on with the open file as if
- * nothing had happened, and what it writes is lost with the process.
+ * Returns a store whose operations fail once its file has been deleted or replaced. SQLite would continue with the open
+ * file as if nothing had happened, and what it writes would be lost when the process ends.
  *
  * @param store The store in the file, which is open.
  */
@@ -31,7 +31,7 @@ class FileStore implements Store {
   readonly maxChecks: number;
   readonly #path: string;
   readonly #store: Store;
-  /** What was opened. */
+  /** Identifies the file that was opened. */
   readonly #identity: string | undefined;
   readonly #clock: Clock;
   #look: Promise<void> = Promise.resolve();
@@ -100,7 +100,7 @@ class FileStore implements Store {
   }
 }
 
-/** Returns what tells a file from others at the same path; `undefined` if there is none. */
+/** Returns what distinguishes a file from others at the same path; `undefined` if there is no file. */
 async function identify(path: string): Promise<string | undefined> {
   try {
     const { dev, ino } = await Deno.stat(path);

@@ -12,7 +12,7 @@ import {
 
 /** The first part of every key, so that an application can share its database with the gateway. */
 const PREFIX = "rep";
-/** All keys of the store have more parts. */
+/** A key that is never written: all keys of the store have more parts. */
 const NEVER_WRITTEN = [PREFIX];
 /** The maximum number of entries per read: Deno KV returns at most 1,000, each of up to 64 KiB. */
 const MAX_BATCH = 500;
@@ -20,11 +20,11 @@ const MAX_BATCH = 500;
 const MAX_KEYS = 10;
 
 /**
- * How long commits find a SQLite file locked before it counts as unavailable. Gateways on one file lock it for
- * milliseconds; another program may hold a transaction for hours.
+ * How long commits may find a SQLite file locked before the store counts as unavailable. Gateways on one file lock it
+ * for milliseconds; another program may hold a transaction for hours.
  */
 const MAX_LOCKED_MS = 2_000;
-/** The longest pause before a commit is tried again that has found the file locked; half of it is random. */
+/** The longest pause before a retry of a commit that found the file locked; half of it is random. */
 const MAX_PAUSE_MS = 20;
 const LOCKED =
   "Cannot use the store: another process keeps the database locked; end its transaction, or the process";
@@ -32,7 +32,7 @@ const LOCKED =
 /** How many checks Deno Deploy and a SQLite file accept per commit. */
 export const MAX_CHECKS = 100;
 
-/** Why there is no database, if the runtime has none. */
+/** The reason for having no database in a runtime without Deno KV. */
 export const NO_KV = "Deno KV is not available; enable it with --unstable-kv";
 
 /** Options of {@linkcode kvStore}. */
@@ -52,9 +52,9 @@ export interface KvStoreOptions {
 
 /** An entry of a {@linkcode KvDatabase}; without a version if the key is not in the database. */
 export interface KvEntry {
-  /** Where it is. */
+  /** Its key. */
   readonly key: readonly unknown[];
-  /** What it contains. */
+  /** Its value. */
   readonly value: unknown;
   /** Its version. */
   readonly versionstamp: string | null;
@@ -76,7 +76,7 @@ export interface KvOperation {
   >;
 }
 
-/** The parts of `Deno.Kv` that {@linkcode kvStore} uses. The package `@deno/kv` has them for other runtimes. */
+/** The parts of `Deno.Kv` that {@linkcode kvStore} uses. The package `@deno/kv` provides them for other runtimes. */
 export interface KvDatabase {
   /** Returns an entry. */
   get(key: Key): Promise<KvEntry>;
@@ -187,7 +187,7 @@ class KvStore implements Store {
     return operation;
   }
 
-  /** Once the file was locked for too long, commits fail at once until one succeeds. */
+  /** Once the file has been locked for too long, commits fail at once until one succeeds. */
   #countLock(cause: unknown): void {
     const now = this.#clock.monotonic();
     this.#lockedSince ??= now;
@@ -218,7 +218,7 @@ function toEntry<T>(
   return { key: ownKey, value: value as T, version: versionstamp };
 }
 
-/** Of two connections to one SQLite file that commit at the same time, one gets this error. */
+/** If two connections to one SQLite file commit at the same time, one of them gets this error. */
 function isLocked(error: unknown): boolean {
   return error instanceof TypeError &&
     error.message.includes("database is locked");

@@ -13,7 +13,7 @@ export interface OpenStoreOptions {
   random?: () => number;
 }
 
-/** The event of a store in memory, since there is no database. */
+/** The log event for a store that is in memory because there is no database. */
 export const STORE_IN_MEMORY = "rep.store.memory";
 
 /** The limitations of the memory store, for the log. */
@@ -61,7 +61,7 @@ function fallBackToMemory(log: Log, reason: string): Store {
   return memoryStore();
 }
 
-/** Opens a database whose path only Deno knows, and which it may have to create, for its owner only. */
+/** Opens a database whose path only Deno knows. If Deno creates it, only its owner gets access. */
 export async function withPrivateUmask<T>(open: () => Promise<T>): Promise<T> {
   const hasUmask = Deno.build.os !== "windows" &&
     isGranted({ name: "sys", kind: "umask" });

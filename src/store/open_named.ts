@@ -39,7 +39,7 @@ export async function openNamedStore(
   return await orCannotOpen(path, () => openFile(path, log, options));
 }
 
-/** Opens a file. It contains the master key, so that nobody but its owner may read it. */
+/** Opens a file. It contains the master key, so only its owner may read it. */
 async function openFile(
   path: string,
   log: Log,
@@ -58,7 +58,7 @@ async function openFile(
 /**
  * Creates a database file, if there is none, and makes it and the files beside it readable for their owner only.
  *
- * @returns Why other users may still read a file, if they may.
+ * @returns Why other users can still read a file; `undefined` if they cannot.
  * @throws {Deno.errors.NotFound} Or another of `Deno.errors`, if the file cannot be created.
  */
 export async function restrictToOwner(
@@ -80,8 +80,8 @@ export async function restrictToOwner(
 }
 
 /**
- * Without permission for the file it does nothing: that may be for the database only, and then new files beside it have
- * its mode, at the latest after the next restart.
+ * Does nothing without permission for the file. The permission may cover the database only; new files beside it then
+ * get the mode of the database, at the latest after the next restart.
  */
 async function restrict(path: string): Promise<void> {
   if (!isGranted({ name: "read", path })) return;
@@ -131,7 +131,7 @@ async function openPostgres(
 
 /**
  * Loads PostgreSQL's module and its driver before the first connection, since a download may take longer than
- * connecting may.
+ * connecting is allowed to.
  */
 async function loadPostgres(): Promise<PostgresModule> {
   const postgres = await import("./postgres/postgres.ts");
@@ -140,7 +140,7 @@ async function loadPostgres(): Promise<PostgresModule> {
   return postgres;
 }
 
-/** Opens a store with errors that name it, without its credentials. */
+/** Opens a store. Errors name the store without its credentials. */
 async function orCannotOpen<T>(
   path: string,
   open: () => Promise<T>,
@@ -171,8 +171,8 @@ export function formatStorePath(path: string): string {
 }
 
 /**
- * Returns the flag of a permission that opening a store needs and that is not granted. Checked first, since opening
- * would prompt for the permission.
+ * Returns the flag of a missing permission that opening a store needs. It is checked first, since opening would prompt
+ * for the permission.
  */
 export function missingPermission(path: string): string | undefined {
   if (isPostgresUrl(path)) return missingForPostgres(path);
@@ -222,7 +222,9 @@ function postgresFiles(url: string): string[] {
   return [passwordFile, caFile].filter((path) => path !== undefined);
 }
 
-/** Returns whether the path of a store is another URL. A single letter before the colon is a drive of Windows. */
+/**
+ * Returns whether the path of a store is a URL of another kind. A single letter before the colon is a Windows drive.
+ */
 function namesNoStore(path: string): boolean {
   return /^[a-z][a-z\d+.-]+:/i.test(path) && !isUrl(path);
 }

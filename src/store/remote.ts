@@ -170,7 +170,10 @@ class RemoteStore implements Store {
   }
 }
 
-/** Whether a server may be reachable later. Deno throws the same class for all failures: only the message tells. */
+/**
+ * Whether a server may be reachable later. Deno throws the same class for all failures: only the message distinguishes
+ * them.
+ */
 function isOutage(error: unknown): boolean {
   if (error instanceof StoreUnavailableError) return true;
   return /failed to connect to|timed out|responded with status (429|5\d\d)/

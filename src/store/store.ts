@@ -44,11 +44,11 @@ export interface ListOptions {
  * The storage interface of the gateway: an ordered key-value store with atomic commits. It is more general than the
  * gateway's domain, so that every rule (ids, compaction, windows) is implemented once for all stores.
  *
- * What all rely on, and `contract_test.ts` shows for each:
+ * The gateway relies on the following rules, which `contract_test.ts` checks for each store:
  *
- * - A version is unique to one commit, and is never repeated, also not for a key that was deleted and written again. All
- *   entries that a commit writes have the same one.
- * - The writes of a commit apply in their order, so that the last one to a key counts.
+ * - A version is unique to one commit, and is never repeated, not even for a key that was deleted and written again.
+ *   All entries that a commit writes have the same version.
+ * - The writes of a commit are applied in order, so the last write to a key counts.
  * - A value is what JSON has (text with any character, numbers, booleans, `null`, arrays, plain objects) or a
  *   `Uint8Array`, also within an object. A field that is `undefined` may be absent afterwards.
  * - Entries under a prefix are in the order of the last part of their keys: strings by their characters' codes, then
@@ -102,7 +102,7 @@ export class StoreUnavailableError extends Error {
   override name = "StoreUnavailableError";
 }
 
-/** Thrown if the store can be reached, but has no room or other resources for an operation, as on a full disk. */
+/** Thrown if the store can be reached, but lacks room or other resources for an operation, as on a full disk. */
 export class StoreFullError extends StoreUnavailableError {
   /** Creates an error with the store's own error as the cause. */
   constructor(cause: unknown) {
@@ -110,7 +110,7 @@ export class StoreFullError extends StoreUnavailableError {
   }
 }
 
-/** Returns the error itself if it is a {@linkcode StoreUnavailableError}, else a new one with it as the cause. */
+/** Returns the error itself if it is a {@linkcode StoreUnavailableError}, otherwise a new one with it as the cause. */
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
   return new StoreUnavailableError(
@@ -119,7 +119,7 @@ export function toUnavailableError(error: unknown): StoreUnavailableError {
   );
 }
 
-/** How long an operation may take, and connecting: for the database, its driver, and those who wait for either. */
+/** How long an operation or connecting may take: for the database, its driver, and the code that waits for either. */
 export const OPERATION_TIMEOUT_MS = 5_000;
 
 /**

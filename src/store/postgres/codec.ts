@@ -7,9 +7,7 @@ export interface EncodedKey {
   readonly name: string;
 }
 
-/**
- * Encodes a key. All keys directly under one prefix have the same `prefix`; their order is that of `name`, by bytes.
- */
+/** Encodes a key. All keys directly under one prefix have the same `prefix`, and are ordered by the bytes of `name`. */
 export function encodeKey(key: Key): EncodedKey {
   const prefix = encodePrefix(key.slice(0, -1));
   const name = encodeName(key.at(-1) ?? "");
@@ -21,7 +19,7 @@ export function encodePrefix(prefix: Key): string {
   return JSON.stringify(prefix);
 }
 
-/** Encodes the last part of a key, so that its order by bytes is that of the contract: strings before numbers. */
+/** Encodes the last part of a key, so that sorting by bytes gives the order of the contract: strings before numbers. */
 export function encodeName(name: string | number): string {
   if (typeof name === "number") return `n${encodeNumber(name)}`;
   return `-${encodeText(name)}`;
@@ -53,7 +51,8 @@ const SIGN = 1n << 63n;
 const ALL_BITS = (1n << 64n) - 1n;
 
 /**
- * The bits of an IEEE 754 double in hexadecimal: the sign inverted, and of a negative number all other bits as well.
+ * The bits of an IEEE 754 double in hexadecimal: with the sign inverted, and for a negative number all other bits as
+ * well.
  */
 function encodeNumber(number: number): string {
   const view = new DataView(new ArrayBuffer(8));
@@ -70,13 +69,16 @@ function decodeNumber(text: string): number {
   return view.getFloat64(0);
 }
 
-/** The only property of the object that stands for bytes. No other value that the gateway stores has one of this name. */
+/**
+ * The only property of the object that stands for bytes. No other value that the gateway stores has a property of this
+ * name.
+ */
 const BYTES = "$bytes";
 
 /**
  * Encodes a value as JSON, which an operator can read in `psql`. Bytes become `{"$bytes": "…base64…"}`.
  *
- * @throws {TypeError} If there is no JSON for it.
+ * @throws {TypeError} If JSON cannot represent it.
  */
 export function encodeValue(value: unknown): string {
   const text = JSON.stringify(value, encodePart);

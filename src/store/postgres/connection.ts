@@ -49,7 +49,7 @@ export async function loadPostgresDriver(): Promise<Driver> {
   }
 }
 
-/** The server rejects the connection for a reason that does not pass by itself, such as a wrong password. */
+/** The server rejects the connection for a reason that a retry does not resolve, such as a wrong password. */
 export class PermanentError extends Error {
   /** The name of the error class. */
   override name = "PermanentError";
@@ -125,8 +125,8 @@ export class PostgresConnection {
   }
 
   /**
-   * Ends the connection at once. An operation in progress rejects. Without an open transaction, the server does not
-   * expect a goodbye, which a server that is unreachable would never get.
+   * Ends the connection at once. An operation in progress rejects. It sends no goodbye: no transaction is open, and an
+   * unreachable server would never receive it.
    */
   close(): void {
     this.#onEnd();
@@ -186,7 +186,7 @@ async function readTlsOptions(
   return { rejectUnauthorized: true, ca };
 }
 
-/** Called if the server asks for a password: returns that of the URL, of its file, or of `PGPASSWORD`. */
+/** Called if the server asks for a password: returns the one in the URL, in its file, or in `PGPASSWORD`. */
 async function readPassword(
   { password, passwordFile }: PostgresTarget,
 ): Promise<string> {
@@ -213,14 +213,14 @@ async function readFile(path: string, parameter: string): Promise<string> {
 }
 
 /**
- * Codes of errors that do not pass by themselves: invalid authorization (PostgreSQL, Appendix A, class 28), no such
+ * Codes of errors that a retry does not resolve: invalid authorization (PostgreSQL, Appendix A, class 28), no such
  * database, not permitted.
  */
 const REJECTIONS = /^(28...|3D000|42501)$/;
 /** Messages of Node.js and the driver about a server whose identity cannot be verified. */
 const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 
-/** Whether an error of the server does not pass by itself. */
+/** Whether a retry does not resolve an error of the server. */
 export function isPermanent(error: unknown): boolean {
   return error instanceof PermanentError ||
     REJECTIONS.test(codeOf(error)) || TLS_REJECTIONS.test(messageOf(error));
@@ -232,7 +232,7 @@ export function codeOf(error: unknown): string {
   return String(error.code);
 }
 
-/** The place of a connection, which is opened when it is first needed, and again when it has ended. */
+/** A place for a connection, which is opened when it is first needed, and again after it has ended. */
 type Slot = PostgresConnection | undefined;
 
 /**
@@ -286,7 +286,7 @@ export class PostgresPool {
   #release(slot: Slot): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#free.push(slot);
-    else next(slot); // a failed one, too: who gets it may try to connect itself
+    else next(slot); // also after a failure: the next statement may try to connect
   }
 
   async #reopen(ended: Slot): Promise<PostgresConnection> {

@@ -36,8 +36,8 @@ import type { PostgresTarget } from "./url.ts";
 export const POSTGRES_MAX_CHECKS = 100;
 /**
  * How many connections of a process run statements; one more listens. A PostgreSQL server accepts 100 by default. More
- * would wait for each other, since a process commits one thing at a time; with one alone, a commit that waits for the
- * lock of another process would hold up the reads.
+ * would wait for each other, since a process commits one thing at a time; with only one, a commit that waits for the
+ * lock of another process would hold up reads.
  */
 const POOL_SIZE = 2;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
@@ -76,7 +76,7 @@ export async function openPostgresStore(
   return new PostgresStore(schema, pool, notifications, closing);
 }
 
-/** A new connection may be to another server than the others, or to tables that a newer version has changed meanwhile. */
+/** A new connection may lead to another server than the others, or to tables that a newer version has changed since. */
 async function withSchema(
   connection: PostgresConnection,
   schema: string,
@@ -202,7 +202,7 @@ interface NotificationsOptions {
   readonly signal: AbortSignal;
 }
 
-/** The notifications of commits by all processes, over a connection of their own from the first listener on. */
+/** The notifications about commits of all processes. The first listener opens a separate connection for them. */
 class Notifications {
   readonly #options: NotificationsOptions;
   readonly #listeners = new Map<string, Set<() => void>>();
@@ -219,7 +219,7 @@ class Notifications {
     return () => void listeners.delete(hint);
   }
 
-  /** Connects again whenever the connection is lost. Meanwhile, callers poll. */
+  /** Connects again whenever the connection is lost. Until then, callers poll. */
   async #run(): Promise<void> {
     this.#isRunning = true;
     const { clock, random, signal } = this.#options;

@@ -3,8 +3,9 @@ import { PermanentError, type PostgresConnection } from "./connection.ts";
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
 const SCHEMA_VERSION = 1;
 /**
- * The oldest version whose gateways can use this schema. It stays if a change only adds something that they need not
- * know, so that old and new gateways run side by side in a rollout, and the old ones start again after a rollback.
+ * The oldest version whose gateways can use this schema. A change that only adds something that old gateways need not
+ * know keeps it: old and new gateways can then run side by side in a rollout, and old ones start again after a
+ * rollback.
  */
 const COMPATIBLE_SINCE = 1;
 
@@ -20,11 +21,12 @@ interface SchemaVersion {
  *
  * - Checked entries are locked in order, then compared. In `READ COMMITTED`, the lock waits for a concurrent commit and
  *   then sees its result.
- * - There is no row to lock for an entry that does not exist. So a commit that checks that inserts one, with a value that
- *   no entry has, and removes it in the end unless it was written. A concurrent insert waits for it, and the second one
- *   of two fails. Advisory locks would do as well, but a large commit takes more of them than a small server has.
- * - Versions are random. A sequence could give a version a second time after a failover to a replica that lagged
- *   behind, and a check would pass that has to fail.
+ * - An entry that does not exist has no row to lock. So a commit that checks for its absence inserts a row, with a
+ *   value that no entry has, and removes it at the end unless the entry was written. A concurrent insert waits for the
+ *   row, and the second of the two fails. Advisory locks would work as well, but a large commit needs more of them than
+ *   a small server has.
+ * - Versions are random. A sequence could repeat a version after a failover to a replica that lagged behind, and a
+ *   check that has to fail would pass.
  * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which
  *   writes most, needs none.
  */
@@ -79,7 +81,7 @@ INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION}, ${COMPATIBLE_SIN
 /**
  * Creates the tables on first use, and checks that a gateway of this version can use them.
  *
- * @throws {PermanentError} If it cannot, or the database cannot store all text.
+ * @throws {PermanentError} If this gateway cannot use them, or the database cannot store all text.
  */
 export async function ensureSchema(
   connection: PostgresConnection,
@@ -90,7 +92,7 @@ export async function ensureSchema(
   const { version, compatibleSince } = found;
   if (compatibleSince <= SCHEMA_VERSION) return;
   throw new PermanentError(
-    `the schema "${schema}" has version ${version}, for gateways that know version ${compatibleSince}, and this one knows ${SCHEMA_VERSION}; start a newer gateway, or name another schema (?schema=NAME)`,
+    `the schema "${schema}" has version ${version}, which needs a gateway that knows version ${compatibleSince}: this one knows ${SCHEMA_VERSION}; start a newer gateway, or name another schema (?schema=NAME)`,
   );
 }
 
@@ -113,7 +115,7 @@ async function findVersion(
   };
 }
 
-/** Of several gateways that start at once on an empty database, one creates the schema and the others wait for it. */
+/** If several gateways start at once on an empty database, one creates the schema and the others wait for it. */
 async function create(
   connection: PostgresConnection,
   schema: string,

@@ -56,7 +56,7 @@ export function isPostgresUrl(path: string): boolean {
  * host.
  *
  * `sslmode` is `verify-full`, or `disable` if every host is a loopback address. The other modes of `libpq` do not
- * verify with whom they speak, and are rejected.
+ * verify the identity of the server, and are rejected.
  *
  * @throws {TypeError} If it is invalid. The message contains neither user nor password.
  */
@@ -82,7 +82,7 @@ export function formatHosts({ hosts }: PostgresTarget): string {
   return hosts.map(formatHost).join();
 }
 
-/** Formats a server as `--allow-net` needs it: with the brackets of an IPv6 address, which connecting does not. */
+/** Formats a server for `--allow-net`, with brackets around an IPv6 address; connecting needs none. */
 export function formatHost({ hostname, port }: PostgresHost): string {
   return hostname.includes(":")
     ? `[${hostname}]:${port}`

@@ -173,7 +173,7 @@ testPostgres(
 
 /** What a gateway says that knows version 1 of the schema, of which it found version 3. */
 const TOO_NEW =
-  /the schema "\w+" has version 3, for gateways that know version 2, and this one knows 1; start a newer gateway, or name another schema/;
+  /the schema "\w+" has version 3, which needs a gateway that knows version 2: this one knows 1; start a newer gateway, or name another schema/;
 
 function setVersion(schema: string, version: number, compatibleSince: number) {
   return runSql(

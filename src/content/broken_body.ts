@@ -1,7 +1,7 @@
 /**
- * The error in which a body ends that is no fault of the gateway: the upstream's body broke off or is invalid, which the
- * proxy has logged, or the client does not read. The stack has one line, since `Deno.serve` prints it if the server has
- * no `onError`. This file imports nothing, since what listens is loaded first.
+ * The error of a body that ends early through no fault of the gateway: the upstream's body broke off or is invalid,
+ * which the proxy has logged, or the client does not read. The stack has one line, since `Deno.serve` prints it if the
+ * server has no `onError`. This file imports nothing, since the code that listens is loaded first.
  */
 export class BrokenBodyError extends Error {
   override name = "BrokenBodyError";

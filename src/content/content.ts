@@ -20,13 +20,13 @@ export interface Content {
   drainIncoming?(): Promise<void>;
   /** How many requests are in flight now. */
   countRequests(): RequestCounts;
-  /** Closes the WebSockets and the connections to the upstream that are left. */
+  /** Closes the remaining WebSockets and connections to the upstream. */
   close(): void;
 }
 
-/** How files are served, as the options of the gateway name it. */
+/** How files are served, under the names of the gateway's options. */
 interface DirectorySettings {
-  /** The path under which the directory is served: empty, or such as `/app`. */
+  /** The path under which the directory is served: empty, or for example `/app`. */
   readonly basePath: string;
   /** How many bytes of files are kept in memory. */
   readonly staticCacheBytes: number;
@@ -45,10 +45,10 @@ export interface ContentSettings extends DirectorySettings, ProxySettings {
 }
 
 /**
- * Opens the directory or the upstream to serve. Returns `undefined` if there is neither. What serves one is not loaded
- * for the other, or for a gateway beside a server of its own.
+ * Opens the directory or the upstream to serve. Returns `undefined` if neither is set. Only the code for the one that
+ * is served is loaded; a gateway within another server loads neither.
  *
- * @throws {TypeError} If there are both, or if the runtime is not Deno.
+ * @throws {TypeError} If both are set, or if the runtime is not Deno.
  */
 export async function openContent(
   settings: ContentSettings,

@@ -8,7 +8,7 @@ import { BrokenBodyError } from "./broken_body.ts";
 export interface RequestCounts {
   /** Requests whose body is being received. */
   readonly uploads: number;
-  /** Those, and requests whose response is being waited for or sent. */
+  /** These, and requests whose response is awaited or being sent. */
   readonly all: number;
 }
 
@@ -29,13 +29,13 @@ const MAX_WAIT_MS = 60_000;
 interface TransfersOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** How many there may be in all. One client may have half of them. */
+  /** How many may be in flight in all. One client may have half of them. */
   readonly maxTransfers: number;
 }
 
 /**
  * The responses that hold a descriptor while they are sent: of files that are read from the disk, and of the upstream.
- * `Deno.serve` bounds neither their number nor their time, and over HTTP/2 one connection has up to 200 of them.
+ * `Deno.serve` bounds neither their number nor their time, and over HTTP/2 one connection can have up to 200 of them.
  */
 export class Transfers {
   readonly #clock: Clock;
@@ -88,7 +88,7 @@ export class Transfers {
 
 /** A response that is being sent. */
 export class Transfer {
-  /** Called when it has ended. Whoever began the transfer may set it. */
+  /** Called when the transfer has ended. The code that began it may set it. */
   onEnd: () => void = () => {};
   readonly #clock: Clock;
   readonly #release: () => void;
@@ -101,9 +101,9 @@ export class Transfer {
   }
 
   /**
-   * The body has more, but its client does not read.
+   * Called when the body has more data, but its client does not read.
    *
-   * @param cancel Called when that has lasted for a minute. It has to end the body.
+   * @param cancel Called if the client does not read for a minute. It has to end the body.
    */
   waits(cancel: () => void): void {
     this.#cancelTimer();
@@ -111,12 +111,12 @@ export class Transfer {
     this.#cancelTimer = this.#clock.after(MAX_WAIT_MS, cancel, true);
   }
 
-  /** The client reads again. */
+  /** Called when the client reads again. */
   reads(): void {
     this.#cancelTimer();
   }
 
-  /** The response has been sent, or was cancelled. Only the first call has an effect. */
+  /** Called when the response has been sent or cancelled. Only the first call has an effect. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -132,7 +132,7 @@ export type BodyReader = Pick<
   "read" | "cancel"
 >;
 
-/** Returns a body that tells its transfer when its client does not read, and when it has ended. */
+/** Returns a body that tells its transfer when the client does not read, and when the body has ended. */
 export function transferBody(
   reader: BodyReader,
   transfer: Transfer,
@@ -179,7 +179,7 @@ export class InFlight {
     return this.#count;
   }
 
-  /** Adds one, and returns the function that removes it. Only the first call of that has an effect. */
+  /** Adds one, and returns a function that removes it. Only the first call of that function has an effect. */
   add(): () => void {
     this.#count += 1;
     let isRemoved = false;

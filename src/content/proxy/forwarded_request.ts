@@ -77,8 +77,8 @@ const ORIGIN = /^([a-z][a-z\d+.-]*):\/\/([^/]+)$/;
  * absolute target does not count (RFC 9112 §3.2.2), nor one beside `:authority` (RFC 9113 §8.3.1). `Expect` is removed
  * because the server has already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
  *
- * @param basePath The beginning of the request's path that the upstream does not know: an app makes absolute links
- * with it.
+ * @param basePath The beginning of the request's path that the upstream does not know: an app needs it for absolute
+ * links.
  */
 export function upstreamHeaders(
   request: Headers,
@@ -111,8 +111,8 @@ export function upstreamHeaders(
  * body, which some servers reject. If the headers do not announce a body (HTTP/2 does not require it), this waits for
  * the first bytes.
  *
- * A request over HTTP/2 that is reset in the same instant in which its head arrives cannot be told from one without a
- * body. It is forwarded as such: waiting for the reset would cost every preflight as much time.
+ * A request over HTTP/2 that is reset in the same instant in which its head arrives cannot be distinguished from one
+ * without a body. It is forwarded without a body: waiting for the reset would delay every preflight as well.
  *
  * @throws {DOMException} `AbortError` if the client has reset the request; so does the returned stream.
  */
@@ -134,7 +134,7 @@ export async function requestBody(
   return withConfirmedEnd(beginning, body, signal, clock);
 }
 
-/** Reads the first bytes, if there are any. With "no bytes", a body has begun, and has ended since. */
+/** Reads the first bytes, if there are any. "no bytes" means that a body has begun and ended without any. */
 async function readBeginning(
   body: ReadableStream<Uint8Array>,
 ): Promise<Uint8Array | "no body" | "no bytes"> {
@@ -164,9 +164,9 @@ async function* withConfirmedEnd(
 }
 
 /**
- * How long after the end of a body that no header announces its request may still turn out to be reset. `Deno.serve`
- * ends such a body without an error, and aborts the request's signal some milliseconds later. The pause is divided, so
- * that a process that was not running meanwhile receives what has happened before it decides.
+ * How long to wait after the end of a body that no header announces: the request may still turn out to be reset.
+ * `Deno.serve` ends such a body without an error, and aborts the request's signal some milliseconds later. The pause is
+ * divided, so that a process that was suspended receives pending events before it decides.
  */
 const RESET_NOTICE = { pauses: 10, pauseMs: 10 };
 

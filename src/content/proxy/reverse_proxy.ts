@@ -41,11 +41,13 @@ import {
 } from "./upstream.ts";
 import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
-/** How requests are forwarded, as the options of the gateway name it. */
+/** How requests are forwarded, under the names of the gateway's options. */
 export interface ProxySettings {
   /** Removed from the path of each request. */
   readonly basePath: string;
-  /** Whether the upstream gets the host that the client requests. Not with WebSockets: Deno does not let it be set. */
+  /**
+   * Whether the upstream gets the host that the client requests. WebSockets ignore it: Deno does not allow setting it.
+   */
   readonly preserveHost: boolean;
   /**
    * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
@@ -63,7 +65,7 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Has a span for each request to the upstream. */
+  /** Records a span for each request to the upstream. */
   readonly telemetry: Telemetry;
 }
 
@@ -117,7 +119,7 @@ export class ReverseProxy {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // now: a request that Deno.serve has responded to cannot be read
+    const { method, headers } = request; // already now: after the response, the request cannot be read
     const response = await this.#forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
@@ -127,7 +129,7 @@ export class ReverseProxy {
     return encodeContent(page, { method, headers }, coding);
   }
 
-  /** Returns the upstream's response; it may leave it to the caller to create it. */
+  /** Returns the upstream's response, or its parts, from which the caller creates it. */
   async #forward(
     request: Request,
     context: RouteContext,
@@ -222,7 +224,7 @@ export class ReverseProxy {
     }
   }
 
-  /** Sends a request in a span of its own, below which the upstream's spans belong. */
+  /** Sends a request in a span of its own, the parent of the upstream's spans. */
   async #send(request: UpstreamRequest): Promise<IncomingMessage> {
     const { clock, metrics, telemetry } = this.#services;
     const startedAt = clock.monotonic();
@@ -306,7 +308,7 @@ interface Exchange {
   readonly transfer: Transfer;
 }
 
-/** Returns what the span of a request says, without the query, which may contain secrets. */
+/** Returns the contents of a request's span, without the query, which may contain secrets. */
 function spanOf(
   { method, target }: UpstreamRequest,
   url: URL,
@@ -322,7 +324,7 @@ function spanOf(
   return { name: spanMethod(method), attributes };
 }
 
-/** Returns what the log says. A host with several addresses fails with one error for each, and an empty message. */
+/** Returns the text for the log. If a host has several addresses, the error has no message, but an error for each. */
 function detailOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === "") {
     return error.errors.map(detailOf).join("; ");

@@ -119,7 +119,7 @@ export class Upstream {
       headers: headerLines(sent, this.#host),
       maxHeaderSize: MAX_HEAD_BYTES,
     });
-    // A request that has no connection yet emits no error when it is destroyed, so that its failure is a promise.
+    // A request that has no connection yet emits no error when it is destroyed, so its failure is a promise.
     const failure = Promise.withResolvers<never>();
     function fail(name: string, message: string, cause?: unknown): void {
       const error = new DOMException(message, name);
@@ -160,16 +160,16 @@ export class Upstream {
 }
 
 /**
- * Returns names and values in turn, which `node:http` sends as they are. Where `Content-Length` does not say how long
- * the body is, the last one does (RFC 9112 §6.1): `node:http` would send the body of a GET or a DELETE without any, and
- * announce one for a POST without a body.
+ * Returns names and values in turn, which `node:http` sends as they are. If there is no `Content-Length`, the last
+ * header states the length or the chunked coding of the body (RFC 9112 §6.1): `node:http` would send the body of a GET
+ * or a DELETE without either, and announce a body for a POST without one.
  */
 function headerLines(
   { method, headers, body }: UpstreamRequest,
   host: string,
 ): string[] {
   const lines = ["host", headers.get("host") ?? host];
-  headers.forEach((value, name) => { // not Object.fromEntries(), which sorts all headers for each of them
+  headers.forEach((value, name) => { // Object.fromEntries() would sort all headers for each of them
     if (name !== "host") lines.push(name, value);
   });
   if (headers.has("content-length")) return lines;
@@ -195,7 +195,7 @@ function responseTo(request: http.ClientRequest): Promise<IncomingMessage> {
   request.on("information", () => {
     interimResponses++;
     if (interimResponses <= MAX_INTERIM_RESPONSES) return;
-    reject(new Error("Too many interim responses (1xx)")); // now: the response may be in the same chunk
+    reject(new Error("Too many interim responses (1xx)")); // already now: the response may be in the same chunk
     request.destroy();
   });
   request.on("response", (message: IncomingMessage) => {
@@ -252,8 +252,9 @@ const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 const MAX_BUFFERED_BYTES = 65_536;
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a 204,
- * to which browsers react alike: `Deno.serve` sends a 205 without its length, and HTTP/1 clients wait for an end.
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a
+ * 204, which browsers treat alike: `Deno.serve` sends a 205 without a length, and HTTP/1 clients would wait for its
+ * end.
  *
  * A small body that has arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it
  * closes the connection.
@@ -279,7 +280,7 @@ export function upstreamResponse(
   }
   const headers = endToEndHeaders(message);
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
-  message.on("error", () => {}); // whoever reads the body learns of it; without a listener, it would end the process
+  message.on("error", () => {}); // the reader of the body gets it; without a listener, it would end the process
   const toDecodingError = (error: unknown) =>
     toBrokenBody(new Error(`Cannot decode the body: ${messageOf(error)}`));
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
@@ -300,8 +301,8 @@ export function upstreamResponse(
  * Returns the headers of a message without the hop-by-hop ones. Reads `rawHeaders`, since `message.headers` drops
  * duplicates of some headers.
  *
- * `node:http` decodes the transfer coding `chunked` only. Others, such as gzip, become the content coding that was
- * applied last: the codings are the same, and clients decode them.
+ * `node:http` decodes the transfer coding `chunked` only. Other codings, such as gzip, become the content coding that
+ * was applied last: the formats are the same, and clients decode them.
  *
  * @throws {TypeError} If a header is invalid.
  */
@@ -353,7 +354,7 @@ function readerOf(
   };
 }
 
-/** Returns the bytes of a Buffer, which would be seen as such by whoever reads the body of a response. */
+/** Returns the bytes of a Buffer as a `Uint8Array`, so that readers of a response's body do not get a Buffer. */
 function toBytes(
   { buffer, byteOffset, length }: Uint8Array<ArrayBuffer>,
 ): Uint8Array<ArrayBuffer> {

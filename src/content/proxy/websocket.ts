@@ -152,8 +152,8 @@ async function waitUntilOpen(
 }
 
 /**
- * How long the closing of a bridge takes at most. A peer may never answer a close frame, and Deno cannot drop its
- * connection: it stays, as other silent connections do, but no longer as a transfer.
+ * How long closing a bridge may take. A peer may never answer a close frame, and Deno cannot drop its connection: it
+ * stays open, as other silent connections do, but no longer counts as a transfer.
  */
 const MAX_CLOSING_MS = 5_000;
 
@@ -298,8 +298,8 @@ export class WebSocketPeer {
    *
    * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection,
    * but sends a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455
-   * §5.5.1), so whoever receives it fails the connection: browsers report 1006 and `wasClean: false`. Servers are
-   * spared this, since some exit on an invalid frame.
+   * §5.5.1), so the receiver fails the connection: browsers report 1006 and `wasClean: false`. Servers are spared this,
+   * since some exit on an invalid frame.
    */
   fail(): void {
     if (this.#role === "upstream") return this.close(1006, "");
@@ -325,7 +325,7 @@ export class WebSocketPeer {
     else action(this.#other);
   }
 
-  /** Queues an action until the WebSocket is open: Deno ignores also a close before that. */
+  /** Queues an action until the WebSocket is open: before that, Deno ignores even a close. */
   #whenOpen(action: () => void): void {
     const { readyState } = this.socket;
     if (readyState === WebSocket.CONNECTING) this.#queue.push(action);
@@ -352,10 +352,10 @@ export function allowedCode(code: number): number {
 
 /** How many bytes all peers together may hold. */
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
-/** What a peer may hold in any case, so that those that do not read do not cost the others their connections. */
+/** What each peer may always hold, so that peers that do not read do not cost the others their connections. */
 const MIN_BYTES_EACH = 64 * 1024;
 
-/** Counts the bytes that all peers together hold. They are asked, since no event reports that they hold less. */
+/** Counts the bytes that all peers together hold. It asks the peers, since no event reports that they hold less. */
 export class HeldBytes {
   readonly #peers = new Set<WebSocketPeer>();
 

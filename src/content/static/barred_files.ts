@@ -13,25 +13,25 @@ interface BarredFilesOptions {
 
 /** A file or a directory that is never served. */
 interface Barred {
-  /** The path as it was given, and where it leads: the same if there is nothing. */
+  /** The path as it was given, and its real path. They are the same if nothing exists there. */
   readonly given: string;
   readonly path: string;
-  /** `undefined` if there is nothing. */
+  /** `undefined` if nothing exists there. */
   readonly stats: Deno.FileInfo | undefined;
 }
 
-/** How long what was seen is used without looking again. */
+/** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
 
 /** How many files are remembered: some years of an env file that is replaced each day, and a few hundred others. */
 const MAX_REMEMBERED = 10_000;
 
 /**
- * The files and directories that are never served, by whatever name or link: what the gateway itself reads and stores.
+ * The files and directories that are never served, under any name or link: what the gateway itself reads and stores.
  *
- * A file is recognized by its real path, by itself (a hard link is the same file, also after an editor or `mv` has
- * put another one in its place), and, if it lies in the served directory, by its name: `app.env~` and `app.env.bak`
- * are its backups, and `c2/app.env` may be what `config/app.env` will be once the link `config` is switched.
+ * A file is recognized by its real path; by its identity (a hard link is the same file, even after an editor or `mv`
+ * has put another file in its place); and, if it lies in the served directory, by its name: `app.env~` and
+ * `app.env.bak` are its backups, and `c2/app.env` may become `config/app.env` once the link `config` is switched.
  */
 export class BarredFiles {
   readonly #options: BarredFilesOptions;
@@ -54,7 +54,7 @@ export class BarredFiles {
     );
   }
 
-  /** Returns the real paths of those that are in a directory. */
+  /** Returns the real paths of the ones that are in a directory. */
   async findIn(root: string): Promise<string[]> {
     const barred = await this.#recent();
     return barred
@@ -99,21 +99,22 @@ async function locate(asGiven: string): Promise<Barred> {
       const path = await Deno.realPath(given);
       return { given, path, stats: await Deno.stat(path) };
     } catch {
-      // There is nothing, or nothing that can be read.
+      // Nothing exists there, or nothing that can be read.
     }
   }
   return { given, path: given, stats: undefined };
 }
 
 /**
- * Returns what a file keeps for as long as it exists, whatever its names are. A new file may get the inode of one that
- * is gone; then it was created at another time, unless that was within a tick of the system's clock, some milliseconds.
+ * Returns what identifies a file for as long as it exists, under any name. A new file may get the inode of a deleted
+ * one; its creation time then differs, unless both were created within one tick of the system's clock, some
+ * milliseconds.
  */
 function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
   return `${dev} ${ino} ${birthtime?.getTime()}`;
 }
 
-/** Returns whether a file has the name of a barred one in the served directory, or that with something behind it. */
+/** Returns whether a file has the name of a barred one in the served directory, possibly with a suffix. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   if (!barred.stats?.isFile) return false;
   return [barred.given, barred.path].some((own) =>
@@ -121,7 +122,7 @@ function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   );
 }
 
-/** Any suffix counts that does not make it another word, since editors, tools and people have many of them. */
+/** Any suffix counts unless it continues the word, since editors, tools and people use many suffixes. */
 function isBackup(name: string, own: string): boolean {
   return name.startsWith(own) &&
     !/^[\p{L}\p{N}]/u.test(name.slice(own.length));

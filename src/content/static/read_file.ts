@@ -17,17 +17,17 @@ export interface FoundFile {
 }
 
 /**
- * After this time a change has another time than the one before. Deno cuts `ctime` to whole seconds, and Linux sets it
- * with a clock that ticks every 1 to 10 ms.
+ * Changes of a file that are further apart than this have different times. Deno truncates `ctime` to whole seconds, and
+ * Linux sets it with a clock that ticks every 1 to 10 ms.
  */
 const RESOLUTION_MS = 2_000;
 
-/** Returns whether a time of a file lies so long before a look that every change after the look has another one. */
+/** Returns whether a file's time is so much older than a look that every change after the look has another time. */
 function isOld(time: Date | null, lookedAt: number): boolean {
   return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
 }
 
-/** Returns whether every change after a look changes the version. Otherwise a second change in the same tick may not. */
+/** Returns whether every change after a look changes the version. A second change within the same tick may not. */
 export function isSettled(
   { stats, lookedAt }: Pick<FoundFile, "stats" | "lookedAt">,
 ): boolean {
@@ -51,7 +51,7 @@ export function versionOf(files: readonly FoundFile[]): string {
 /** How long a look, or reading a file into memory, may take. */
 const DEADLINE_MS = 5_000;
 
-/** Waits for a file, but not for ever: opening a FIFO waits for its writer, and a network file system for its server. */
+/** Waits for a file, but not forever: opening a FIFO waits for its writer, and a network file system for its server. */
 export function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
   const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
   const createError = () => new Deno.errors.TimedOut(expected);
@@ -72,7 +72,7 @@ export function isPermanent(error: unknown): boolean {
       error.code === "ENAMETOOLONG"); // Deno has no class for it
 }
 
-/** Returns whether an error says that a file must not be read, or does not answer: an operator can mend that. */
+/** Returns whether an error says that a file may not be read, or does not respond: an operator can fix that. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied ||
     error instanceof Deno.errors.TimedOut;
@@ -100,7 +100,7 @@ async function openFound(found: FoundFile): Promise<OpenFile> {
       await isStillAt(found, stats, lookedAt);
     if (isSame) return { file, stats, lookedAt };
     throw new Deno.errors.NotFound(
-      `Cannot open "${found.path}": it was replaced meanwhile`,
+      `Cannot open "${found.path}": it was replaced in the meantime`,
     );
   } catch (error) {
     file.close();
@@ -109,15 +109,15 @@ async function openFound(found: FoundFile): Promise<OpenFile> {
 }
 
 /**
- * How often a path is looked at while its directories change. Somebody who exchanges a directory and a link all the
- * time has to be lucky twice each time.
+ * How often a path is checked while its directories change. An attacker who keeps swapping a directory and a link would
+ * have to be lucky twice in each check.
  */
 const MAX_CHECKS = 16;
 
 /**
- * Returns whether an open file is at its path, and no part of the path below the root is a link. That is certain if no
- * entry of its directories has changed since it was opened. Otherwise, as in a directory to which files are being
- * written, it is next to certain.
+ * Returns whether an open file is at its path, and no part of the path below the root is a link. The answer is certain
+ * if no entry of its directories has changed since it was opened. Otherwise, as in a directory to which files are being
+ * written, it is almost certain.
  */
 async function isStillAt(
   { path, root }: FoundFile,
@@ -163,8 +163,8 @@ export interface FileBytes extends Pick<FoundFile, "stats" | "lookedAt"> {
 /**
  * Reads a file into memory.
  *
- * @throws {Deno.errors.NotFound} If it was replaced or truncated meanwhile, or has grown beyond `maxBytes`: the next
- * look sees what it is now.
+ * @throws {Deno.errors.NotFound} If it was replaced or truncated after the look, or has grown beyond `maxBytes`: the
+ * next look sees what it is now.
  */
 export async function readFile(
   found: FoundFile,
@@ -174,7 +174,7 @@ export async function readFile(
   using _file = file;
   if (stats.size > maxBytes) {
     throw new Deno.errors.NotFound(
-      `Cannot read "${found.path}": it has grown meanwhile`,
+      `Cannot read "${found.path}": it has grown in the meantime`,
     );
   }
   const body = await readBytes(file, stats.size);
@@ -207,7 +207,7 @@ export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
       const { file, stats } = await inTime(opening, clock);
       if (stats.size >= size) return streamBytes(file, path, range);
       throw new Deno.errors.NotFound(
-        `Cannot read "${path}": it was truncated meanwhile`,
+        `Cannot read "${path}": it was truncated in the meantime`,
       );
     } catch (error) {
       void opening.then(({ file }) => file.close(), () => {}); // also if it is opened after the deadline
@@ -242,7 +242,7 @@ function streamBytes(
     position += count;
     return buffer.subarray(0, count);
   }
-  const close = () => file[Symbol.dispose](); // unlike close(), it can be called again: a read may end after the stream
+  const close = () => file[Symbol.dispose](); // unlike close(), it can be called twice: a read may end after the stream
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {

@@ -46,9 +46,9 @@ import {
 export interface StaticContentOptions {
   /** The directory to serve. */
   readonly directory: string;
-  /** The path under which it is served: empty, or such as `/app`. */
+  /** The path under which it is served: empty, or for example `/app`. */
   readonly basePath: string;
-  /** How many bytes of files and pages are kept in memory. With 0, nothing is, and nothing is compressed. */
+  /** How many bytes of files and pages are kept in memory. With 0, nothing is kept or compressed. */
   readonly cacheBytes: number;
   /** Globs of the files that never change, relative to the directory: `assets/*`. */
   readonly immutable: readonly string[];
@@ -62,7 +62,7 @@ export interface StaticContentOptions {
   readonly log: Log;
 }
 
-// The way of a request, from the disk up: names, what is at a path, what is kept of it, what is sent.
+// A request passes through the sections in this order: names, a look at the path, what is read and kept, what is sent.
 
 // Names -----------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ export interface FilePath {
   readonly isDirectory: boolean;
 }
 
-/** PATH_MAX of Linux: no longer path can be opened. */
+/** PATH_MAX of Linux: longer paths cannot be opened. */
 const MAX_PATH_BYTES = 4096;
 
 /** NAME_MAX of every common file system. */
@@ -126,7 +126,7 @@ function isAllowed(name: string): boolean {
   return encoder.encode(name).length <= MAX_NAME_BYTES;
 }
 
-/** What the health port serves: a probe of another port should fail there, and not find a page. */
+/** What the health port serves: a probe of the wrong port should fail, and not find a page. */
 const PROBES: ReadonlySet<string> = new Set(["livez", "readyz", "metrics"]);
 
 /**
@@ -171,8 +171,8 @@ interface SeenFile extends FoundFile {
 }
 
 /**
- * `rejected`: it must not be served, or was removed while it was looked at. `unreadable`: the log says why. `gone`: the
- * served directory is not there.
+ * `rejected`: it must not be served, or was removed during the look. `unreadable`: the log says why. `gone`: the served
+ * directory is missing.
  */
 interface SeenOther {
   readonly kind: "directory" | "absent" | "rejected" | "unreadable" | "gone";
@@ -187,26 +187,26 @@ interface Look {
   until: number;
 }
 
-/** How long what was seen is used without looking again. */
+/** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
-/** How long it is while the app is not there, so that it is back at once. */
+/** How long a look is valid while the app is missing, so that it is back at once. */
 const GONE_AGE_MS = 20;
 
-/** Each takes a kilobyte or two, also for a path that does not exist. */
+/** Each takes a kilobyte or two, even for a path that does not exist. */
 const MAX_LOOKS = 4_096;
 
 /** How often it is logged that something cannot be read. */
 const LOG_INTERVAL_MS = 60_000;
 
 /**
- * What is at the paths of a directory, looked at once a second at most.
+ * What is at the paths of a directory. Each path is looked at once a second at most.
  *
- * A look takes several calls of the system, and a deployment may replace files, links or the directory itself between
- * any two of them. It sees neither the old nor the new app then, and what it sees would be kept for a second. So there
- * are three exceptions. A file that was there and is not now, and whatever must not be served, is looked at twice: the
- * second look follows the links of a mounted ConfigMap, or of the directory, as they are after the switch. While the app
- * is not there, what is absent is looked for again after 20 ms. And a file that may still be written to is looked at for
- * each request. What is replaced after the look is noticed when it is opened: see `MAX_ATTEMPTS`.
+ * A look takes several system calls, and a deployment may replace files, links or the directory itself between any two
+ * of them. The look then sees neither the old nor the new app, and its result would be kept for a second. So there are
+ * three exceptions. A file that has disappeared, or must not be served, is looked at twice: the second look follows the
+ * links of a mounted ConfigMap, or of the directory, as they are after the switch. While the app is missing, absent
+ * files are looked for again after 20 ms. And a file that may still be written to is looked at for each request. A
+ * replacement after the look is noticed when the file is opened: see `MAX_ATTEMPTS`.
  */
 class Looks {
   /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
@@ -237,13 +237,13 @@ class Looks {
     return await this.#looking.run(key, () => this.#lookAgain(key, last));
   }
 
-  /** Looks again when the file is asked for the next time. */
+  /** Makes the next request for the file look again. */
   forget({ key }: SeenFile): void {
     const last = this.#looks.get(key);
     if (last !== undefined) last.until = -Infinity;
   }
 
-  /** Whether the directory or its page is not there any more. What is absent is looked for again soon then. */
+  /** Whether the directory or its page has disappeared. Absent files are then looked for again soon. */
   get isAppGone(): boolean {
     return this.#isAppGone;
   }
@@ -276,7 +276,7 @@ class Looks {
       return await inTime(this.#see(key, wasFile), this.#clock);
     } catch (error) {
       if (isPermanent(error)) return { kind: "rejected" };
-      if (!isUnreadable(error)) throw error; // it may be over with the next request
+      if (!isUnreadable(error)) throw error; // the next request may succeed
       this.report(error, key);
       return { kind: "unreadable" };
     }
@@ -318,8 +318,8 @@ class Looks {
   }
 
   /**
-   * Returns whether a path at which nothing was found leads over a link out of the directory. It gets the same response
-   * as one at which something is: which names there are outside is not to be found out.
+   * Returns whether a path at which nothing was found leads through a link out of the directory. It gets the same
+   * response as if something were there, so that nobody can find out which names exist outside.
    */
   async #leadsOut(key: string): Promise<boolean> {
     const parents = key.split("/").slice(0, -1);
@@ -332,7 +332,7 @@ class Looks {
         if (!isInside(await Deno.realPath(path), root)) return true;
       }
     } catch {
-      // Nothing more is there.
+      // Nothing else exists there.
     }
     return false;
   }
@@ -398,8 +398,8 @@ async function isDirectory(path: string): Promise<boolean> {
 }
 
 /**
- * Returns whether a path only differs in upper and lower case, or in how letters are composed: on some file systems a
- * file has many names. The app would break on the others, and caches would not know that they are one.
+ * Returns whether a path only differs in upper and lower case, or in how letters are composed: some file systems accept
+ * all such names for a file. The app would break on other file systems, and caches would store each name separately.
  */
 function isSpelledOtherwise(realPath: string, path: string): boolean {
   const real = realPath.replaceAll(SEPARATOR, "/");
@@ -447,7 +447,7 @@ const ENTRY_BYTES = 2_048;
 /** The cache control of a file that never changes: one year, the longest time in common use. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
-/** The contents of files, with what is made of them, of which as many are kept as fit. */
+/** The contents of files, with what is made of them. It keeps as many as fit. */
 class Contents {
   readonly #options: StaticContentOptions;
   readonly #isImmutable: (path: string) => boolean;
@@ -492,8 +492,8 @@ class Contents {
   }
 
   /**
-   * Reads a file again, unless its version says that it is unchanged: it does not if the file was changed just before it
-   * was read. If the bytes have not changed either, what was made of them stays.
+   * Reads a file again, unless its version shows that it is unchanged, which it cannot if the file was changed just
+   * before it was read. If the bytes are the same, what was made of them stays.
    */
   async #readAgain(
     seen: SeenFile,
@@ -583,8 +583,8 @@ class Contents {
 const INDEX = "index.html";
 
 /**
- * How often a file that is replaced between the look at it and its opening is looked at again: a deployment replaces it
- * once, and a link that leads to it once more.
+ * How often to look at a file that is replaced between the look and its opening: a deployment may replace the file, and
+ * then a link to it.
  */
 const MAX_ATTEMPTS = 3;
 
@@ -636,7 +636,7 @@ export class StaticContent {
     this.#transfers = new Transfers({ clock, log, maxTransfers });
   }
 
-  /** Looks whether there is a page, and warns of files in the directory that are never served. */
+  /** Checks whether there is a page, and warns of files in the directory that are never served. */
   async start(): Promise<void> {
     const { directory, log } = this.#options;
     this.#hasPage = (await this.#looks.look(INDEX)).kind === "file";
@@ -645,7 +645,7 @@ export class StaticContent {
     const names = paths.map((path) => `"${path}"`).join(", ");
     log.warn("rep.start.warning", {
       detail:
-        `never served, although in the served directory: ${names}; expected them elsewhere`,
+        `the served directory contains files that are never served: ${names}; expected them elsewhere`,
     });
   }
 
@@ -659,7 +659,7 @@ export class StaticContent {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // now: a request whose client has left cannot be read
+    const { method, headers } = request; // already now: a request whose client has left cannot be read
     const { path, search } = context.url;
     const filePath = parseFilePath(path.slice(this.#options.basePath.length));
     if (filePath === undefined) return notFound();
@@ -727,7 +727,7 @@ export class StaticContent {
     return page.kind === "file" ? page : notFound();
   }
 
-  /** A build that empties the directory, or two moves that exchange it, are over soon. */
+  /** A build that empties the directory, or two moves that swap it, take only a moment. */
   #unavailable(): Problem {
     const { directory, log } = this.#options;
     if (!this.#looks.isAppGone) {
@@ -737,7 +737,7 @@ export class StaticContent {
     }
     this.#looks.isAppGone = true;
     return new Problem(503, {
-      detail: "The app is not there at the moment",
+      detail: "The app is missing at the moment",
       headers: { "retry-after": "1" },
     });
   }

@@ -132,7 +132,7 @@ Deno.test("neverServed: a start with files in the directory logs a warning that 
   ]);
   const path = await Deno.realPath(site.at());
   const detail =
-    `never served, although in the served directory: "${path}/app.env", "${path}/kv"; expected them elsewhere`;
+    `the served directory contains files that are never served: "${path}/app.env", "${path}/kv"; expected them elsewhere`;
   assertEquals(
     site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
     [

@@ -85,7 +85,7 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
     const last = "2023-11-14T22:13:30.000Z"; // when the new version started
     const detail =
       `${active} (v-old), last active until ${last}, is active again instead of ${hash} (v-new), ` +
-      "since the gateway at old:8080 has started with it; if nobody meant it, stop every gateway that has it";
+      "since the gateway at old:8080 has started with it; if that was not intended, stop every gateway that has it";
     assertEquals(rollback, {
       since: "2023-11-14T22:15:40.000Z",
       last_active: last,

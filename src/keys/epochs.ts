@@ -23,8 +23,8 @@ export interface EpochOptions {
 export interface EpochKeys {
   /**
    * The id of the keys, such as `1700000400-0f1e2d3c4b5a`: the id of the epoch, and a fingerprint of the master key.
-   * With the epoch alone, the key of another master key would be issued for a page from before a restart without a
-   * persistent store.
+   * With the epoch alone, a page from before a restart without a persistent store would get a key of another master
+   * key.
    */
   readonly kid: string;
   /** Encrypts the SENSITIVE values of the epoch's pages, whose scripts ask for it. */
@@ -36,7 +36,7 @@ export interface EpochKeys {
 /** Whether an epoch's keys are available, or why not. */
 type KidCheck = "valid" | "malformed" | "expired";
 
-/** A `kid` of another master key, so that no process with this one can ever derive its keys. */
+/** A `kid` of another master key: no process with this master key can ever derive its keys. */
 export class UnknownMasterKeyError extends Error {
   /** The name of the class. */
   override name = "UnknownMasterKeyError";
@@ -51,8 +51,8 @@ export class UnknownMasterKeyError extends Error {
 }
 
 /**
- * A `kid` of this master key whose epoch has not begun, by more than clocks may differ: the clock of the process that
- * made the page, or this one's, is off.
+ * A `kid` of this master key whose epoch lies further in the future than clocks may differ: the clock of the process
+ * that made the page, or of this one, is wrong.
  */
 export class FutureEpochError extends Error {
   /** The name of the class. */
@@ -60,11 +60,10 @@ export class FutureEpochError extends Error {
 }
 
 /**
- * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions did not
- * have.
+ * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions lacked.
  */
 const KID = /^([1-9]\d{0,10})(?:-([0-9a-f]{12}))?$/;
-/** 48 bits: of a million master keys, two are the same with a probability of 0.2 %. */
+/** 48 bits: among a million master keys, two have the same fingerprint with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
 /** With the default options, pages can name 145 epochs: 24 hours at one every 10 minutes, and the current one. */
 const MAX_CACHED_EPOCHS = 200;
@@ -88,7 +87,7 @@ export class Epochs {
     return this.#fingerprint !== undefined;
   }
 
-  /** The fingerprint of the master key, which each `kid` has as well; `undefined` before it has been loaded. */
+  /** The fingerprint of the master key, which each `kid` also contains; `undefined` before it has been loaded. */
   get fingerprint(): string | undefined {
     return this.#fingerprint;
   }

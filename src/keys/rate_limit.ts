@@ -45,11 +45,11 @@ export const WINDOW_MS = 60_000;
 
 /** How many clients are kept in memory, so that an attacker with many addresses cannot exhaust it. */
 const MAX_CLIENTS = 10_000;
-/** How long a request waits for the store: a page that waits for its key is worse than a limit that is late. */
+/** How long a request waits for the store: a page that waits for its key is worse than a late count. */
 const MAX_WAIT_MS = 1_000;
 /**
- * If the oldest request has waited for so long, further ones are counted in memory at once. Otherwise a store that gets
- * more requests than it can count would count nearly all of them too late, and each would have waited in vain.
+ * Once the oldest request has waited this long, further ones are counted in memory at once. Otherwise an overloaded
+ * store would count nearly all requests too late, and each would have waited in vain.
  */
 const MAX_LAG_MS = 500;
 /** A commit of Deno KV accepts 800 KiB, and a time takes nine bytes. */
@@ -62,14 +62,14 @@ const SWEPT_AT = ["swept"];
 const PAGE_SIZE = 500;
 
 /**
- * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store, and a
- * commit checks that nobody else has written those it changes: so the limit is exact across all processes, and survives
- * a restart. The requests that arrive during a commit are counted together in the next one, since each waits for the
- * disk.
+ * A rate limit with a sliding window per client (endpoint specification, Limits). The windows are in the store, and
+ * each commit checks that no other process has written the windows that it changes. So the limit is exact across all
+ * processes, and survives a restart. The requests that arrive during a commit are counted together in the next one,
+ * since each waits for the disk.
  *
- * Memory has a copy of the windows. A client that it shows to be over the limit is rejected without the store. If the
- * store fails or is slow, the request is counted in memory, and {@linkcode save} tells the store later: meanwhile each
- * process allows as many requests as the limit. A request counts twice if its commit succeeds after all.
+ * Memory has a copy of the windows. If it shows that a client is over the limit, the request is rejected without the
+ * store. If the store fails or is slow, the request is counted in memory, and {@linkcode save} stores it later; until
+ * then, each process allows the full limit. A request counts twice if its commit succeeds after all.
  */
 export class RateLimit {
   readonly #store: Store;
@@ -84,7 +84,7 @@ export class RateLimit {
   /** The requests that wait for the store, in order of arrival. */
   readonly #waiting = new Set<WaitingRequest>();
   #isCounting = false;
-  /** Ends with the last commit: two at a time could compete for the same window. */
+  /** Settles with the last commit: two commits at a time could compete for the same window. */
   #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor({ store, clock, random, limit }: RateLimitOptions) {
@@ -148,8 +148,8 @@ export class RateLimit {
   }
 
   /**
-   * Counts requests in one commit, and stores what memory knows of their clients. Another process may commit first: then
-   * it begins again.
+   * Counts requests in one commit, and stores what memory knows of their clients. It begins again if another process
+   * commits first.
    *
    * @param requests The client of each request; there may be none.
    * @returns The decision about each request.
@@ -226,7 +226,7 @@ export class RateLimit {
       const now = this.#clock.now();
       const expired = page.filter((entry) => !recent(entry.value, now).length);
       for (const slice of slices(expired, this.#batchSize)) {
-        // If one of the windows has changed meanwhile, all of them stay until the next sweep.
+        // If one of the windows has changed since, all of them stay until the next sweep.
         const checks = slice.map(({ key, version }) => ({ key, version }));
         const deletions = slice.map(({ key }) => ({ key }));
         await this.#store.commit(checks, deletions);
@@ -235,7 +235,7 @@ export class RateLimit {
     } while (page.length === PAGE_SIZE);
   }
 
-  /** Whether nobody has swept within the last minute. Of several processes that ask at once, one gets to commit. */
+  /** Whether nobody has swept within the last minute. If several processes ask at once, one of them gets `true`. */
   async #isOurTurnToSweep(): Promise<boolean> {
     const now = this.#clock.now();
     const last = await this.#store.get<number>(SWEPT_AT);
@@ -271,14 +271,14 @@ function decide(window: Window, at: number, limit: number): RateDecision {
 }
 
 /**
- * Returns the times that count at a time. Times in the near future do: the clock of another process may be ahead.
- * Later ones do not: the clock has been set back since, and the client would be rejected until that time comes again.
+ * Returns the times that still count. Times in the near future do: the clock of another process may be ahead. Later
+ * times do not: the clock has been set back since, and the client would be rejected until they come again.
  */
 function recent(window: Window, at: number): Window {
   return window.filter((time) => Math.abs(time - at) < WINDOW_MS);
 }
 
-/** Adds requests. They may lie before others, which a process has counted whose clock is ahead. */
+/** Adds requests. They may be earlier than others, which were counted by a process whose clock is ahead. */
 function add(window: Window, times: Window): Window {
   return [...window, ...times].sort((a, b) => a - b);
 }

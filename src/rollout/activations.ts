@@ -12,7 +12,7 @@ export interface Activation {
   readonly since: number;
   /** When another one replaced it; `undefined` for the active one. */
   readonly until?: number | undefined;
-  /** Until when it had been active before, if it had. */
+  /** Until when it was active before, if it was. */
   readonly lastActive?: number | undefined;
   /** Whether an earlier configuration became active again. */
   readonly isRollback: boolean;
@@ -37,9 +37,10 @@ const MAX_ACTIVATIONS = 50;
 /**
  * Returns the activations with the configuration that is active now; the same ones if it is the last of them.
  *
- * A configuration that was active before and has a new rank was started again after its last process had ended. One
- * with a lower rank than the one before is active since the processes of that one have ended. Both are rollbacks. One
- * with a higher rank that it had already is the newest, whose processes the others had not seen for a while.
+ * A configuration that was active before and has a new rank was started again after its last process had ended. A
+ * configuration with a lower rank than the previous one is active because the processes of the previous one have ended.
+ * Both are rollbacks. A configuration with a higher rank that is not new is the newest one, whose processes the others
+ * had not seen for a while.
  */
 export function activate(
   activations: Activations,
@@ -94,7 +95,7 @@ export function findRollback(activations: Activations): Rollback | undefined {
   return { activation, replaced };
 }
 
-/** Says which configuration is active again, why, and what to do if nobody meant it. */
+/** Says which configuration is active again, why, and what to do if that was not intended. */
 export function describeRollback({ activation, replaced }: Rollback): string {
   const { lastActive, place, isReload } = activation;
   const last = lastActive === undefined
@@ -110,7 +111,7 @@ export function describeRollback({ activation, replaced }: Rollback): string {
     ? "correct its variables"
     : "stop every gateway that has it";
   return `${nameOf(activation)}, ${last}, is active again instead of ` +
-    `${nameOf(replaced)}, since ${reason}; if nobody meant it, ${remedy}`;
+    `${nameOf(replaced)}, since ${reason}; if that was not intended, ${remedy}`;
 }
 
 /** Names a configuration by its hash and, if it has one, its revision. */

@@ -5,7 +5,7 @@ import { isLive, type Observation, placeOf, type Self } from "./observation.ts";
  * What is wrong between this process and others on its store:
  * - `other_app`: they are of another app. The two overwrite each other's pages if they publish.
  * - `other_master_key`: they cannot issue the keys of this process's pages, nor this process those of theirs.
- * - `clock_skew`: one of the clocks is off, so that keys of pages are rejected as not begun yet.
+ * - `clock_skew`: one of the clocks is wrong, so keys of pages are rejected as not yet valid.
  */
 export type ConflictType = "other_app" | "other_master_key" | "clock_skew";
 
@@ -17,23 +17,23 @@ export interface Conflict {
 
 /**
  * For how long two deployments without a common PUBLIC variable may be the old and the new one of a rollout. Kubernetes
- * gives one up that makes no progress for as long.
+ * gives up a rollout that makes no progress for the same time.
  */
 const LONGEST_ROLLOUT_MS = 600_000;
 
-/** Of how many PUBLIC variables a member's entry has the hashes: they take at most 1.1 KiB. */
+/** How many PUBLIC variables a member's entry identifies by their hashes: they take at most 1.1 KiB. */
 const MAX_NAMES = 100;
 
 /**
- * Returns the hashes of the PUBLIC variables' names, for a member's entry. Of more than 100, it is those with the
- * smallest hashes: the same ones on both sides, as far as both have them.
+ * Returns the hashes of the PUBLIC variables' names, for a member's entry. If there are more than 100, it returns the
+ * smallest hashes, so that both sides select the same variables as far as they can.
  */
 export function sampleNames(names: Iterable<string>): number[] {
   const hashes = Array.from(names, hashName).sort((a, b) => a - b);
   return hashes.slice(0, MAX_NAMES);
 }
 
-/** 32-bit FNV-1a: it need not be secure, and is not asynchronous. */
+/** 32-bit FNV-1a: it need not be secure, and it is synchronous. */
 function hashName(name: string): number {
   let hash = 0x811c9dc5;
   for (const byte of encoder.encode(name)) {
@@ -45,8 +45,8 @@ function hashName(name: string): number {
 const encoder = new TextEncoder();
 
 /**
- * Returns the members with PUBLIC variables of which this process, which has some as well, has none: of another app, or
- * of this one before or after a rollout that renames all.
+ * Returns the members that have PUBLIC variables, but none in common with this process, which also has some. They are
+ * of another app, or of this one before or after a rollout that renames all variables.
  */
 export function findStrangers(
   { id, names = [] }: Self,
@@ -62,7 +62,7 @@ export function findStrangers(
 }
 
 /**
- * Returns the conflicts of this process with the living ones.
+ * Returns the conflicts of this process with living ones.
  *
  * @param strangersForMs For how long there have been strangers, in milliseconds.
  */

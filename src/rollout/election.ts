@@ -34,7 +34,7 @@ export interface ElectionResult {
   readonly rankSource: Observation | undefined;
   /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
   readonly isRepresentative: boolean;
-  /** Whether it is the living process with the lowest ID, which does what one does for all. */
+  /** Whether it is the living process with the lowest ID, which does what one process does for all. */
   readonly isFirst: boolean;
   /** The hash of the active configuration. */
   readonly active: string;
@@ -81,8 +81,8 @@ export function elect(input: ElectionInput): ElectionResult {
 }
 
 /**
- * A process with an instance ID should be the only one with it. Its predecessors are dead once they are late, and not
- * at once: if two living processes have the same instance ID by mistake, an older configuration would win.
+ * A process with an instance ID should be the only one with it. Its predecessors count as dead once they are late, but
+ * not at once: if two living processes have the same instance ID by mistake, an older configuration would win.
  */
 function isDeadPredecessor(
   other: Observation,
@@ -95,7 +95,7 @@ function isDeadPredecessor(
 
 /**
  * Returns the rank of the process's configuration, which is identified by the hash of its PUBLIC values: a start or a
- * reload with other ones has another hash, so that it is a rollout, also of a process that is alone.
+ * reload with other values has another hash, so it is a rollout, even for a single process.
  *
  * | the process             | who else has the configuration       | its rank                                |
  * | ----------------------- | ------------------------------------ | --------------------------------------- |
@@ -128,7 +128,9 @@ function findRank(
   return { rank: newRank, isNew: true, rankSource };
 }
 
-/** The lowest rank counts, so that a process that assigned a new one because it saw no other returns to the old one. */
+/**
+ * The lowest rank counts: a process that assigned a new rank because it saw no other process returns to the old rank.
+ */
 export function lowestRanked(
   members: readonly Observation[],
 ): Observation | undefined {

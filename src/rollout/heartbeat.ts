@@ -25,14 +25,14 @@ const HIGHEST_RANK = ["rollout"];
 /** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
 const ACTIVATIONS = ["activations"];
 
-/** What a process sends a heartbeat with. */
+/** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
   /** The rank of its configuration, once the process has announced it. */
   readonly rank: number | undefined;
-  /** Whether the process has had another configuration before. */
+  /** Whether the process had another configuration before. */
   readonly isReload: boolean;
-  /** What the process has observed before. */
+  /** What the process has observed so far. */
   readonly previous: Observed;
   /** The configurations that were active, as far as the process knows. */
   readonly activations: Activations;
@@ -45,9 +45,9 @@ interface HeartbeatInput {
 interface Heartbeat {
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not look. */
+  /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not check. */
   readonly fencing: Check | undefined;
-  /** The configurations that were active. The last one is, unless this process stands apart. */
+  /** The configurations that were active. The last one still is, unless this process stands apart. */
   readonly activations: Activations;
   /** Whether this process has recorded that another one is active now. */
   readonly hasRecorded: boolean;
@@ -139,10 +139,10 @@ interface ActivationRecord {
 }
 
 /**
- * Returns the configurations that were active, with the one that is. A process that joins the active one writes them.
- * Any other change is written by the first living process, which compares in every period: two processes may disagree
- * for some seconds whether a third is dead, and would record what is over. While a process stands apart, no
- * configuration is active for all.
+ * Returns the configurations that were active, followed by the active one. A process that joins the active
+ * configuration writes them. The first living process writes any other change, which it looks for in every period: two
+ * processes may disagree for some seconds whether a third is dead, and would record outdated changes. While a process
+ * stands apart, no configuration is active for all.
  */
 async function recordActive(
   store: Store,

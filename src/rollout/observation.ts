@@ -45,7 +45,7 @@ export interface Observation {
   readonly unchangedPeriods: number;
   /** The entry was old when it was first observed and has not changed since. */
   readonly isOld: boolean;
-  /** By how much at least its clock is ahead of this process's (positive) or behind it (negative); 0 if it may be right. */
+  /** How far its clock is at least ahead of this process's (positive) or behind it (negative); 0 if it may be right. */
   readonly clockSkewMs: number;
 }
 
@@ -57,7 +57,7 @@ export interface Observed {
   readonly at: number;
 }
 
-/** Nothing. */
+/** No observation yet. */
 export const NEVER_OBSERVED: Observed = { members: new Map(), at: 0 };
 
 /** Options of {@linkcode observe}. */
@@ -117,7 +117,7 @@ function observeOne(
  * Bounds the skew of a member's clock. If its entry is new or has changed, it was written between this process's previous
  * observation and now, whatever the network does:
  *
- * | its own time of that is         | so its clock is                                         |
+ * | its heartbeat time is           | so its clock is                                         |
  * | ------------------------------- | ------------------------------------------------------- |
  * | before the previous observation | behind by at least the difference, which is negative    |
  * | between the two                 | right, as far as anybody can tell                       |

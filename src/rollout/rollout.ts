@@ -50,20 +50,20 @@ export interface RolloutOptions extends RetryOptions {
   revision: string | undefined;
   /** The maximum number of processes with an entry for each configuration. */
   maxRepresentatives: number;
-  /** Has the fingerprint of the master key, once it is known. */
+  /** Knows the fingerprint of the master key, once it is loaded. */
   epochs: Pick<Epochs, "fingerprint">;
 }
 
 /** What a process announces of its configuration. */
 export interface Announcement {
   /**
-   * Identifies the configuration, equal on all processes that have it. It is a hash of PUBLIC values: to edit one is a
-   * rollout, also in a process that is alone.
+   * Identifies the configuration, equal on all processes that have it. It is a hash of PUBLIC values: editing one is a
+   * rollout, even with a single process.
    */
   readonly deployment: string;
-  /** The names of its PUBLIC variables. Without any, it is of the same app as any other. */
+  /** The names of its PUBLIC variables. Without any, it counts as the same app as every other process. */
   readonly deployedNames: Iterable<string>;
-  /** With any, its pages need the master key, so that all replicas must have the same one. */
+  /** If there are any, its pages need the master key, so all replicas must have the same one. */
   readonly sensitive: { readonly size: number };
   /** The id of the newest write to a variable in the store that it contains. */
   readonly newestWrite: number;
@@ -76,8 +76,8 @@ export class StandsApartError extends Error {
 }
 
 const APART =
-  "a gateway on the same store has none of the same PUBLIC variables: until either leaves, each serves its own values, " +
-  "and neither publishes";
+  "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each " +
+  "serves its own values, and neither publishes";
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -97,8 +97,8 @@ const JITTER = 0.2;
  */
 export class Rollout {
   /**
-   * Called when a scheduled heartbeat finds that another configuration has become active, or that this process begins or
-   * ends to stand apart. Who calls {@linkcode announce} learns it from its result.
+   * Called when a scheduled heartbeat finds that another configuration has become active, or that this process begins
+   * or stops standing apart. Callers of {@linkcode announce} learn this from its result.
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
@@ -109,7 +109,7 @@ export class Rollout {
   #names: readonly number[] = [];
   #needsKey = false;
   #newestWrite = 0;
-  /** Why the last heartbeat failed that found the store unavailable. */
+  /** The error of the last heartbeat that found the store unavailable. */
   #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode announce}. */
   #elected: string | undefined;
@@ -117,7 +117,7 @@ export class Rollout {
   /** Since when there have been entries of strangers, by the monotonic clock. */
   #strangersSince: number | undefined;
   #conflicts: readonly Conflict[] = [];
-  /** The configurations that were active, of which the last one is, unless this process stands apart. */
+  /** The configurations that were active. The last one still is, unless this process stands apart. */
   #activations: Activations = [];
   /** What was logged last: this process's configuration and the active one. */
   #logged: { readonly hash: string; readonly active: string } | undefined;
@@ -135,8 +135,8 @@ export class Rollout {
   }
 
   /**
-   * The hash of the active configuration; `undefined` before {@linkcode announce}. It is the elected one for all processes;
-   * while this one stands apart, for which the election means nothing, it is its own.
+   * The hash of the active configuration; `undefined` before {@linkcode announce}. It is the elected one, except while
+   * this process stands apart: it then ignores the election and uses its own.
    */
   get active(): string | undefined {
     return this.#standsApart ? this.#hash : this.#elected;
@@ -159,7 +159,7 @@ export class Rollout {
     return peer?.member.revision ?? recorded;
   }
 
-  /** If the active configuration was active before: what is known of that. */
+  /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
     const rollback = findRollback(this.#activations);
     const isCurrent = rollback?.activation.hash === this.active;
@@ -179,9 +179,9 @@ export class Rollout {
   }
 
   /**
-   * Whether a living process has other PUBLIC variables only, as one of another app, or the last before a rollout that
-   * renames them all. Until either leaves, this process's own configuration is its active one, and is not published:
-   * nobody can tell whose values the pages of the other are to have.
+   * Whether a living process has no PUBLIC variable in common with this one: it is of another app, or the last one
+   * before a rollout that renames them all. Until either leaves, this process uses its own configuration as the active
+   * one, and does not publish it: nobody can tell which values the pages of the other should have.
    */
   get standsApart(): boolean {
     return this.#standsApart;
@@ -214,17 +214,17 @@ export class Rollout {
   }
 
   /**
-   * Announces the configuration of this process by a heartbeat, and looks whether it is active, before a commit that only
-   * a process with the active one may make. The first call schedules further heartbeats, which announce it if the store is
-   * unavailable now.
+   * Announces the configuration of this process by a heartbeat, and checks whether it is active. This precedes a commit
+   * that only a process with the active configuration may make. The first call schedules further heartbeats, which
+   * announce it if the store is unavailable now.
    *
-   * If the store is unavailable after a reload, the configuration that this process has replaced would stay active. If no
-   * other process is known to have it, it has ended with the reload, and the new one is active at once: pages have its
+   * If the store is unavailable after a reload, the configuration that this process has replaced would stay active. If
+   * no other process is known to have it, it ended with the reload, and the new one is active at once: pages get its
    * values during the outage.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
-   * @throws {StoreUnavailableError} If it cannot be announced, so that nobody knows which one is to be active.
+   * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    * @throws {StandsApartError} While this process stands apart.
    */
   async announce(own: Announcement): Promise<readonly Check[] | undefined> {
@@ -244,7 +244,7 @@ export class Rollout {
       }
       if (this.#standsApart) {
         throw new StandsApartError(
-          "a gateway on the same store has none of the same PUBLIC variables",
+          "a gateway on the same store has no PUBLIC variable in common with this one",
         );
       }
       return this.isActive ? [fencing] : undefined;
@@ -354,8 +354,7 @@ export class Rollout {
   }
 
   /**
-   * The time of strangers includes that of entries whose processes have ended: an app that restarts does not start the
-   * clock again.
+   * The entries of processes that have ended count as strangers as well: an app that restarts does not reset the time.
    */
   #noteStrangers(strangers: readonly Observation[]): void {
     const { clock, log } = this.#options;
@@ -411,8 +410,8 @@ export class Rollout {
   }
 
   /**
-   * If somebody has reloaded the earlier configuration, or stopped the newer one, that was meant. But an old replica may
-   * have come back by itself, and the newer ones may have died.
+   * If somebody has reloaded the earlier configuration, or stopped the newer one, that was intended. But an old replica
+   * may have come back by itself, and the newer ones may have died.
    */
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;

@@ -3,23 +3,23 @@ import { type Clock, sleep } from "../values/clock.ts";
 import { MEMBERS } from "./heartbeat.ts";
 import { type Member, OLD_MS, placeOf } from "./observation.ts";
 
-/** Longer than the period of heartbeats: whoever lives has written its entry by then. */
+/** Longer than the period of heartbeats: every living process has written its entry by then. */
 export const MAX_WAIT_MS = 6_000;
 /** How often the entries are looked at. Gateways take a write within 1.5 s. */
 const LOOK_MS = 250;
 
 /** Which gateways have taken a write to a variable in the store, by the places where they run. */
 export interface Receipt {
-  /** Those whose values contain it. */
+  /** Gateways whose values contain it. */
   readonly takenBy: readonly string[];
-  /** Those that live, and whose values do not contain it. */
+  /** Living gateways whose values do not contain it. */
   readonly notTakenBy: readonly string[];
 }
 
 /**
  * Waits until all gateways on a store have taken a write, but no longer than six seconds. A gateway with hot reload
- * writes into its entry what it has taken, with every reload. One whose entry stays the same meanwhile was killed, and
- * is not among them; of more than eight replicas, eight have entries.
+ * writes into its entry what it has taken, with every reload. A gateway whose entry stays the same during that time was
+ * killed, and is not listed. Of more than eight replicas, only eight have entries.
  *
  * @param write The id of the write.
  * @throws {StoreUnavailableError} If the store is unavailable.
@@ -47,7 +47,7 @@ export async function waitUntilTaken(
   };
 }
 
-/** Lists those that have not left, and may live. */
+/** Lists the members that have not left and may be alive. */
 async function listMembers(
   store: Store,
   clock: Clock,

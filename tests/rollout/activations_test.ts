@@ -104,14 +104,14 @@ Deno.test("describeRollback() says what is active again since when, why, and wha
     "a (v-a), last active until 1970-01-01T00:00:01.000Z, is active again instead of b (v-b), since ";
   assertEquals(
     describe("a 3"),
-    `${name}the gateway at vm:8080 has started with it; if nobody meant it, stop every gateway that has it`,
+    `${name}the gateway at vm:8080 has started with it; if that was not intended, stop every gateway that has it`,
   );
   assertEquals(
     describe("a 3", { isReload: true }),
-    `${name}the gateway at vm:8080 has reloaded it; if nobody meant it, correct its variables`,
+    `${name}the gateway at vm:8080 has reloaded it; if that was not intended, correct its variables`,
   );
   assertEquals(
     describe("a 1"),
-    `${name}the processes of that one have ended; if nobody meant it, start them again`,
+    `${name}the processes of that one have ended; if that was not intended, start them again`,
   );
 });

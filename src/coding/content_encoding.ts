@@ -16,8 +16,8 @@ import {
 import { encodingError, transformBody } from "./zlib.ts";
 
 /**
- * The supported content codings (RFC 9110 §8.4.1). There is no deflate, which servers send with and without a header, and
- * hardly ever: whoever supports it supports gzip as well.
+ * The supported content codings (RFC 9110 §8.4.1). Deflate is not supported: some servers send it with a header, some
+ * without, and few use it. Clients and servers that know it know gzip as well.
  */
 const CODINGS = ["br", "gzip", "x-gzip"];
 
@@ -35,12 +35,12 @@ const ENCODED_CONTENT_HEADERS = [
  * 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk contains into memory at
  * once, up to 1,000 times its size with gzip, and far more with Brotli.
  *
- * Gzip is read as browsers read it: what follows its first member is ignored, its checksum included.
+ * Gzip is read as browsers read it: everything after its first member is ignored, including its checksum.
  *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, is partial, has several codings, or has another one such as zstd. Hardly any server applies several, and
- * the sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of
- * the body fail (except truncated Brotli, which Deno does not detect); an empty body is empty content.
+ * not encoded, is partial, has several codings, or has another one such as zstd. Few servers apply several, and the
+ * sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of the
+ * body fail (except truncated Brotli, which Deno does not detect); an empty body is empty content.
  *
  * @param response Its body is consumed; use the returned response instead.
  * @param toError Called once if the content is invalid; not if the body itself broke off.
@@ -166,7 +166,7 @@ const STREAMED_BROTLI = {
  * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
  * coding that the client accepts, only `Vary` is added.
  *
- * The validators are left as they are: a decoded response has none that is strong.
+ * The validators are left as they are: a decoded response has no strong one.
  *
  * @param response Its body is consumed; use the returned response instead.
  * @param original The value of its `Content-Encoding` before it was decoded.

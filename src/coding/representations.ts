@@ -72,7 +72,7 @@ export function isCompressible(type: string, size: number): boolean {
 }
 
 /**
- * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Of codings with the same weight, it is the
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Among codings with the same weight, it is the
  * first one.
  *
  * @param accepted The `Accept-Encoding` header; `null` if it is absent.
@@ -116,7 +116,7 @@ function parseWeight(parameter: string): number {
   return Math.min(1, Number(match?.[1] ?? 0));
 }
 
-/** How many results may be waited for: with files of up to 1 MiB, they have at most 32 MiB. */
+/** How many files may wait for compression: at up to 1 MiB each, they take at most 32 MiB. */
 const MAX_WAITING = 32;
 
 /** Compresses content in memory, one after the other, between requests. */
@@ -175,7 +175,7 @@ export class Compressor {
 export interface CodedBody {
   readonly coding: RepresentationCoding;
   readonly body: Uint8Array<ArrayBuffer> | StreamedBody;
-  /** If it is strong, it is one of these bytes. */
+  /** A strong one belongs to exactly these bytes. */
   readonly etag: string | undefined;
 }
 
@@ -193,11 +193,11 @@ interface Resource extends Pick<Representation, "isHtml"> {
 }
 
 /**
- * The representations of one version of a resource. A coding that a client prefers is made when it is first asked for,
- * in the background; until then the client gets the resource without it.
+ * The representations of one version of a resource. A coding that a client prefers is made in the background after the
+ * first request for it; until then, clients get the resource without it.
  */
 export class Representations {
-  /** What all representations take in memory at most, in bytes: what is compressed is smaller. */
+  /** How much memory all representations take at most, in bytes: compressed ones are smaller. */
   readonly maxBytes: number;
   readonly #resource: Resource;
   readonly #body: Body;
@@ -284,8 +284,8 @@ export class Representations {
 }
 
 /**
- * Returns a body as a string if all of it is ASCII. Deno copies bytes for each response, and a string not: a page of 11 KB
- * takes 50 µs of CPU instead of 75 (docs/development/performance.md).
+ * Returns a body as a string if all of it is ASCII. Deno copies bytes for each response, but not a string: a page of 11
+ * KB takes 50 µs of CPU instead of 75 (docs/development/performance.md).
  */
 function quickestBody(body: Body): Body {
   if (!(body instanceof Uint8Array)) return body;

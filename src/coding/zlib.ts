@@ -63,7 +63,7 @@ export function transformBody(
 
 /**
  * How much is transformed without a pause: about a millisecond. In Deno 2.9 `node:zlib` works on the main thread, and
- * where the body is in memory and the result fits the socket's buffer, nothing else is waited for.
+ * if the body is in memory and the result fits into the socket's buffer, nothing else makes it pause.
  */
 const SLICE_BYTES = 32 * 1024;
 
@@ -100,7 +100,7 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-/** Says that an encoder has failed. */
+/** Returns the error of an encoder that has failed. */
 export function encodingError(error: unknown): Error {
   return new Error(`Cannot encode the content: ${error}`, { cause: error });
 }

@@ -13,10 +13,10 @@ interface CertificateWatchOptions {
   readonly metrics: Metrics;
 }
 
-/** How early the end of a certificate is worth a warning. */
+/** How long before its end a certificate causes a warning. */
 const EXPIRING_SECONDS = 7 * 86_400;
 
-/** Knows whether the TLS certificate ends, and whether its renewal failed. */
+/** Knows whether the TLS certificate ends soon, and whether its renewal failed. */
 export class CertificateWatch {
   readonly #options: CertificateWatchOptions;
   /** What was logged last. */
@@ -40,12 +40,12 @@ export class CertificateWatch {
     return this.#options.rejection();
   }
 
-  /** Whether clients reject the certificate, since its end has passed. */
+  /** Whether clients reject the certificate because it has ended. */
   get hasEnded(): boolean {
     return this.#secondsLeft() <= 0;
   }
 
-  /** Logs once of each certificate that it ends soon, and once that it has ended. */
+  /** Logs once for each certificate that it ends soon, and once that it has ended. */
   check(): void {
     if (this.#secondsLeft() > EXPIRING_SECONDS) return;
     const state = this.hasEnded

@@ -18,13 +18,13 @@ interface ClientLimitsOptions<Name extends string> {
   event: string;
   /** The name of the limit, as the log and the metrics name it; that of one client ends in `_per_client`. */
   name: Name;
-  /** How many there may be in all. */
+  /** How many may be open in all. */
   max: number;
-  /** How many one client may have, so that it cannot take those of all others. */
+  /** How many one client may have open, so that it leaves room for others. */
   maxPerClient: number;
 }
 
-/** Under which the rejections because of the limit in all are counted. No client has this key. */
+/** The key for counting rejections because of the total limit. No client has this key. */
 const ANY_CLIENT = "";
 
 /** Counts what clients have open, in all and per client, and logs what is rejected. */
@@ -34,7 +34,7 @@ export class ClientLimits<Name extends string> {
   readonly #max: number;
   readonly #maxPerClient: number;
   readonly #rejections: RejectionLog;
-  /** How many each client has that has any. */
+  /** How many each client has open, for clients with at least one. */
   readonly #clients = new Map<string, number>();
   #total = 0;
 
@@ -58,7 +58,7 @@ export class ClientLimits<Name extends string> {
     return this.#total;
   }
 
-  /** Returns the limit because of which a client cannot have one more; `undefined` if it can. */
+  /** Returns the limit that keeps a client from opening one more; `undefined` if none does. */
   limitOf(
     { clientKey }: Pick<CountedClient, "clientKey">,
   ): Name | `${Name}_per_client` | undefined {
@@ -68,7 +68,7 @@ export class ClientLimits<Name extends string> {
     return this.#total < this.#max ? undefined : this.#name;
   }
 
-  /** The same for a client that asks for one more: it is logged. */
+  /** Returns the same for a client that asks for one more, and logs the rejection. */
   rejection(client: CountedClient): Name | `${Name}_per_client` | undefined {
     const limit = this.limitOf(client);
     if (limit === this.#name) this.#report(ANY_CLIENT, ANY_CLIENT);

@@ -33,8 +33,8 @@ export interface LogOptions {
   /** The lowest level that is written. Issued session keys are written at any level. @default {"info"} */
   level?: LogLevel;
   /**
-   * Writes a line, which has no line terminator. With `OTEL_DENO_CONSOLE=replace`, `console[level](line)` exports it with
-   * its level, and only that.
+   * Writes a line, which has no line terminator. With `OTEL_DENO_CONSOLE=replace`, `console[level](line)` only exports
+   * it, with its level.
    *
    * @default {console.log}
    */
@@ -75,7 +75,7 @@ export function createLog(options: LogOptions = {}): Log {
   };
 }
 
-/** Returns the message of an error, or of whatever else was thrown. */
+/** Returns the message of an error, or of any other value that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

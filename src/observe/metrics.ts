@@ -3,7 +3,7 @@ import type { Clock } from "../values/clock.ts";
 /** What an instrument measures. Its key in {@linkcode INSTRUMENTS} is its OpenTelemetry name. */
 export interface Instrument {
   /**
-   * A counter only rises, a gauge is read when it is exported, so is an observable counter, and a histogram records
+   * A counter only rises; a gauge and an observable counter are read when they are exported; a histogram records
    * durations.
    */
   readonly type: "counter" | "gauge" | "observable_counter" | "histogram";
@@ -27,7 +27,7 @@ export const INSTRUMENTS = {
     help: "1; its labels say what is running",
     labels: "version runtime",
   },
-  // As Deno exports it, which does so itself (OpenTelemetry semantic conventions for HTTP metrics).
+  // Named as in Deno's own export (OpenTelemetry semantic conventions for HTTP metrics).
   "http.server.request.duration": {
     type: "histogram",
     unit: "s",
@@ -85,12 +85,12 @@ export const INSTRUMENTS = {
   },
   "rep.config.last_reload_success": {
     type: "gauge",
-    help: "Whether the last reload, or else the start, succeeded",
+    help: "Whether the last reload succeeded, or the start if there was none",
   },
   "rep.config.last_reload_timestamp": {
     type: "gauge",
     unit: "s",
-    help: "The time of the last reload, or else the start",
+    help: "The time of the last reload, or of the start if there was none",
   },
   "rep.tls.not_after_timestamp": {
     type: "gauge",

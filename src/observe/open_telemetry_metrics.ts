@@ -20,8 +20,8 @@ type MeterLike = Pick<
 >;
 
 /**
- * Passes measurements on to a `Meter`. In a file of its own, which the declarations of the npm package do not mention:
- * they would need the types of `@opentelemetry/api`, and few projects have it.
+ * Passes measurements on to a `Meter`. It has a file of its own, so that the declarations of the npm package do not
+ * mention it: they would need the types of `@opentelemetry/api`, which few projects install.
  */
 export class OpenTelemetryMetrics implements MetricsSink {
   readonly #counters = new Map<string, api.Counter>();

@@ -1,6 +1,6 @@
 import type { Metrics } from "./metrics.ts";
 
-/** What `Deno` has, `cpuUsage` without a declaration, and the `process` of Node.js and Bun. */
+/** The common part of `Deno`, which does not declare `cpuUsage`, and the `process` of Node.js and Bun. */
 interface ProcessUsage {
   memoryUsage(): { readonly rss: number };
   /** In microseconds. */
@@ -8,8 +8,8 @@ interface ProcessUsage {
 }
 
 /**
- * Observes CPU time, memory and start of the process. What a runtime does not tell is left out, such as the number of
- * open files, which Deno tells with `--allow-all` only.
+ * Observes CPU time, memory and start of the process. Values that a runtime does not provide are left out, such as the
+ * number of open files, which Deno provides only with `--allow-all`.
  */
 export function observeProcess(metrics: Metrics): void {
   metrics.observe("process.cpu.time", orNothing(cpuSeconds));

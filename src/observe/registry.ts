@@ -25,7 +25,7 @@ interface Sample {
   readonly le?: string;
 }
 
-/** How many minutes the plots of the status page have. */
+/** How many minutes the plots of the status page cover. */
 const MINUTES = 60;
 
 /** Keeps the measurements of a process in memory, for `GET /metrics` and the plots of the status page. */
@@ -72,7 +72,7 @@ export class Registry implements MetricsSink {
     this.#observed.set(name, read);
   }
 
-  /** Returns all measurements in the text format of Prometheus. What has no value yet is left out. */
+  /** Returns all measurements in the text format of Prometheus. Series without a value are left out. */
   format(): string {
     const lines: string[] = [];
     for (const name of INSTRUMENT_NAMES) {
@@ -95,7 +95,10 @@ export class Registry implements MetricsSink {
     this.#minutes = [...this.#minutes, this.#plotted()].slice(-MINUTES);
   }
 
-  /** Returns the values of a gauge, or the increase of a counter, in each of the last minutes with this one, by label. */
+  /**
+   * Returns the values of a gauge, or the increase of a counter, in each of the last minutes, including this one, by
+   * label.
+   */
   history(name: string): Record<string, readonly number[]> {
     const minutes = [...this.#minutes, this.#plotted()];
     const series: Record<string, readonly number[]> = {};

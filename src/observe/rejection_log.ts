@@ -37,7 +37,7 @@ const OTHERS = "others";
  */
 export class RejectionLog {
   readonly #options: RejectionLogOptions;
-  /** By key and reason, how many rejections have not been logged yet after one that was. */
+  /** The number of rejections since the last logged one, by key and reason. */
   readonly #counts = new Map<string, Map<string, number>>();
   #cancelSummary: (() => void) | undefined;
 
@@ -92,7 +92,7 @@ export class RejectionLog {
     if (this.#counts.size > 0) this.#scheduleSummary();
   }
 
-  /** Logs the counts of a key. The next rejection for a reason that had none is logged at once again. */
+  /** Logs the counts of a key. The next rejection for a reason without any is logged at once again. */
   #summarize(key: string): void {
     const { log, summaryEvent, summaryFields } = this.#options;
     const counts = this.#countsOf(key);

@@ -1,7 +1,7 @@
 import type { Log, LogFields } from "./log.ts";
 import { type MetricsSink, noMetrics } from "./metrics.ts";
 
-/** What a span of a call to another server says from its start. */
+/** What a span of a call to another server contains from its start. */
 export interface ClientSpanStart {
   /** What is done, such as `GET`: the same text for as many calls as possible. */
   readonly name: string;
@@ -32,15 +32,17 @@ export interface Telemetry {
   /** Returns the identifiers of the current span; `undefined` if there is none, as outside of a request. */
   spanIds(): SpanIds | undefined;
   /**
-   * Runs a call in a span of its own, below the current one. If there is none, the call is only run.
+   * Runs a call in a span of its own, below the current one. Without a current span, it only runs the call.
    *
-   * @param start Returns what the span says from its start; called only if there is one.
+   * @param start Returns what the span contains from its start; called only if there is one.
    */
   inClientSpan<T>(
     start: () => ClientSpanStart,
     call: (span: ClientSpan) => Promise<T>,
   ): Promise<T>;
-  /** Makes the current span the parent of what the receiver of these headers does. If there is none, they stay. */
+  /**
+   * Makes the current span the parent of the spans of the receiver. Without a current span, the headers stay unchanged.
+   */
   injectContext(headers: Headers): void;
 }
 

@@ -39,7 +39,7 @@ export const systemClock: Clock = {
 /** Options of {@linkcode every}. */
 interface RecurringTaskOptions {
   clock: Clock;
-  /** Called with whatever a run throws or rejects with. */
+  /** Called with the error that a run throws or rejects with. */
   onError: (error: unknown) => void;
 }
 
@@ -66,7 +66,7 @@ export function every(
 interface SleepOptions {
   /** Resolves the promise at once when it is aborted. */
   signal?: AbortSignal;
-  /** Whether the process may exit meanwhile. @default {false} */
+  /** Whether the process may exit during the pause. @default {false} */
   isBackground?: boolean;
 }
 
@@ -99,9 +99,9 @@ export async function waitAtMost(
 }
 
 /**
- * Waits for work, but no longer than `ms` milliseconds; what comes of it later is ignored.
+ * Waits for work, but no longer than `ms` milliseconds; a later result is ignored.
  *
- * @param createError Returns the error of which the promise rejects then.
+ * @param createError Returns the error with which the promise then rejects.
  */
 export function withDeadline<T>(
   work: Promise<T>,

@@ -11,7 +11,7 @@ export interface FileInfo {
   readonly ino: number | null;
 }
 
-/** What is read of local files, in the same way on Deno and on Node.js. Errors are those of the runtime. */
+/** The functions that read local files, on Deno and on Node.js. Errors are those of the runtime. */
 export interface FileSystem {
   /** Returns what is known about a file, or about what a symbolic link leads to. */
   stat(path: string): Promise<FileInfo>;
@@ -23,7 +23,7 @@ export interface FileSystem {
   readInto(buffer: Uint8Array, path: string): Promise<number>;
 }
 
-/** Local files by the functions of Deno, since importing those of Node.js would cost it 20 ms. */
+/** Local files through the functions of Deno, which takes 20 ms to import those of Node.js. */
 export const denoFileSystem: FileSystem = {
   stat: (path) => Deno.stat(path),
   async names(directory) {
@@ -58,7 +58,7 @@ export async function localFiles(): Promise<FileSystem> {
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads a file that may be anything by the time it is read again: it has to be a regular one, or a link to one, as
+ * Reads a file, which may have become anything since the last time: it has to be a regular file, or a link to one, as
  * Kubernetes mounts them. Opening a FIFO would wait for its writer, and a device may never end.
  *
  * @param files The file system. That of the runtime by default.

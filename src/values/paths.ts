@@ -1,4 +1,4 @@
-/** Not that of `@std/path`, which loads Deno's Node layer to find out. */
+/** Separates the names in a path. `@std/path` would load Deno's Node layer to determine it. */
 export const SEPARATOR = globalThis.Deno?.build.os === "windows" ? "\\" : "/";
 
 /** Returns an absolute path, which stays the same when the program changes its current directory. */
@@ -31,7 +31,7 @@ export function isGlob(text: string): boolean {
 
 /**
  * Returns a function that tells whether a relative path matches one of the globs: `*` matches within a name, `**` any
- * directories. What converts them is loaded only if there are any.
+ * directories. The code that converts them is loaded only if there are any.
  */
 export async function globMatcher(
   globs: readonly string[],

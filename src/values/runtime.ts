@@ -19,8 +19,8 @@ export function isGranted(permission: Deno.PermissionDescriptor): boolean {
 }
 
 /**
- * Imports an npm package on first use: on Deno by its `npm:` address, which Deno downloads; elsewhere by its name, as
- * whoever needs it has installed it.
+ * Imports an npm package on first use: on Deno by its `npm:` address, which Deno downloads; elsewhere by its name,
+ * since projects that need it install it.
  *
  * @param address Such as `npm:pg@8.23.1`. Not a literal in `import()`: Deno would download it for every gateway.
  */
@@ -32,7 +32,7 @@ export async function importPackage<Module>(address: string): Promise<Module> {
   try {
     return await import(/* @vite-ignore */ address);
   } catch (error) {
-    // Within npm packages, this one included, Deno has the rules of Node.js.
+    // Within npm packages, including this one, Deno follows the rules of Node.js.
     if (!String(error).includes("ERR_UNSUPPORTED_ESM_URL_SCHEME")) throw error;
     return await import(/* @vite-ignore */ name);
   }

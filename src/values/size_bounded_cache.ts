@@ -4,13 +4,13 @@ interface Entry<V> {
   readonly size: number;
 }
 
-/** A cache of limited size. When it is full, the values are removed that were set least recently. */
+/** A cache of limited size. When it is full, the least recently set values are removed. */
 export class SizeBoundedCache<V> {
   readonly #entries = new Map<string, Entry<V>>();
   readonly #maxSize: number;
   #size = 0;
 
-  /** Creates an empty cache of values whose sizes add up to at most `maxSize`, in bytes or whatever they are set in. */
+  /** Creates an empty cache of values whose sizes add up to at most `maxSize`, in the unit in which sizes are set. */
   constructor(maxSize: number) {
     this.#maxSize = maxSize;
   }

@@ -35,8 +35,8 @@ export function parseUpstream(upstream: URL | string): URL | undefined {
 
 /**
  * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis,
- * and so is what stands in the place of the port, but is no port. A malformed password may contain any character, so
- * everything up to the last `@` is taken for credentials.
+ * and so is an invalid port. A malformed password may contain any character, so everything up to the last `@` is taken
+ * for credentials.
  */
 export function redactUrl(url: URL | string): string {
   const port =
@@ -48,8 +48,8 @@ export function redactUrl(url: URL | string): string {
 }
 
 /**
- * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1). Words in
- * their place, as in a message that says what a URL looks like, stay.
+ * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1).
+ * Placeholders for credentials, as in a message that shows the form of a URL, stay.
  */
 export function redactCredentials(text: string): string {
   return text.replace(/:\/\/(?!USER\[:PASSWORD\]@)[^\s/?#"'()]*@/g, "://…@");

@@ -83,7 +83,7 @@ export function app(help: string): Option<string | undefined> {
   return textual("NAME", EXPECTED_APP, parse, help);
 }
 
-/** One of some words. */
+/** One of several words. */
 export function choice<const T extends string>(
   values: readonly T[],
   help: string,
@@ -147,7 +147,7 @@ function inRange(
 }
 
 /**
- * A list. A comma in the braces of a glob separates nothing.
+ * A list. A comma in the braces of a glob is no separator.
  *
  * @param expected Description of valid items.
  * @param parseItem Returns `undefined` for an invalid item.
@@ -174,7 +174,7 @@ export function paths(value: string, help: string): Option<readonly string[]> {
   return list(value, "paths", parseText, help);
 }
 
-/** The same list, which may be empty: where an empty one is the most restrictive. */
+/** The same list, which may be empty, if that is its most restrictive value. */
 export function orEmpty(
   option: Option<readonly string[]>,
 ): Option<readonly string[]> {

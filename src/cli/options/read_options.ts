@@ -121,7 +121,7 @@ interface Flag {
   text: string | undefined;
 }
 
-/** Returns `undefined` for what is no flag of the table. */
+/** Returns `undefined` if the argument is no flag of the table. */
 function parseFlag(
   arg: string,
   table: OptionTable,
@@ -146,13 +146,13 @@ function parseNegation(arg: string, table: OptionTable): Flag | undefined {
   );
 }
 
-/** Returns the text of a flag that may have been before. */
+/** Combines the text of a flag with that of an earlier one. */
 function combine(
   { name, option, text }: Flag,
   before: string | undefined,
 ): string {
   if (option.type === "list") {
-    if (text === undefined) { // an empty text may be valid, so that nothing would be accepted
+    if (text === undefined) { // an empty text may be valid, so a missing one would be accepted
       throw new UsageError(
         `Cannot read --${name}: expected ${option.expected}, got nothing`,
       );
@@ -162,7 +162,7 @@ function combine(
   if (option.type !== "boolean" && before !== undefined) {
     throw new UsageError(`Cannot use --${name} twice: expected one value`);
   }
-  return text ?? ""; // the last one is usual for a pair such as --strict and --no-strict
+  return text ?? ""; // as usual, the last one of --strict and --no-strict counts
 }
 
 function rejectFlag(arg: string, names: readonly string[]): never {
@@ -178,7 +178,7 @@ function rejectFlag(arg: string, names: readonly string[]): never {
 /** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
 function closestFlag(flag: string, names: readonly string[]): string {
   const word = flag.replace(/^-+/, "");
-  const ending = names.find((name) => word.endsWith(`-${name}`)); // the documents of REP have --hot-reload-poll-interval
+  const ending = names.find((name) => word.endsWith(`-${name}`)); // REP's documents name --hot-reload-poll-interval
   if (ending !== undefined) return ending;
   const initial = names.filter((name) => name.startsWith(word.toLowerCase()));
   const isLetter = word.length === 1 && initial.length > 0;
@@ -188,7 +188,7 @@ function closestFlag(flag: string, names: readonly string[]): string {
 /**
  * Reads the options of the gateway.
  *
- * @throws {UsageError} If a value is invalid, or options are in conflict. The message has a line for each.
+ * @throws {UsageError} If a value is invalid, or options conflict. The message has a line for each.
  */
 export function readOptions(sources: OptionSources): StartOptions {
   const options = readValues(OPTIONS, sources);
@@ -205,7 +205,7 @@ export function readOptions(sources: OptionSources): StartOptions {
 const DEFAULT_STATIC_DIR = "/usr/share/nginx/html";
 const DEFAULT_UPSTREAM = "http://localhost:80/";
 
-/** `--mode` selects what is served besides the endpoints; without it, that is what is set. */
+/** `--mode` selects what is served besides the endpoints; without it, the directory or the upstream that is set. */
 function selectContent(
   { mode, "static-dir": staticDir, upstream }: StartOptions,
 ) {
@@ -305,7 +305,9 @@ function variableOf(
     : variable;
 }
 
-/** Returns what is not read from the environment: all of it, or `REP_GATEWAY_…` variables that are probably misspelled. */
+/**
+ * Returns warnings if the environment cannot be read, or has `REP_GATEWAY_…` variables that are probably misspelled.
+ */
 export function environmentWarnings(
   environment: Readonly<Record<string, string>>,
 ): string[] {

@@ -53,14 +53,14 @@ export async function readStart(
   await loadKvToken();
   const warnings = environmentWarnings(environment);
 
-  // Probes on the public port would get the app's page, or whatever the upstream says, with 200.
+  // Probes on the public port would get a 200 with the app's page or a response of the upstream.
   const { port, "health-port": healthPort } = options;
   if (healthPort === port) {
     warnings.push(
       `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
     );
   }
-  // As in REP's Go gateway, a health port that is 0 or equals the port is not a port of its own.
+  // As in REP's Go gateway, a health port that is 0 or equals the port is not separate.
   const isSeparate = healthPort !== 0 && healthPort !== port;
 
   const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
@@ -111,12 +111,12 @@ async function readMasterKey(
   }
 }
 
-/** The options that say where in which database a gateway keeps what it stores. */
+/** The options that determine the database of a gateway, and its part of it. */
 export type StoreOptions = Pick<StartOptions, "kv" | "app" | "port">;
 
 /**
  * Returns whether a gateway shares Deno's default database with all others of the machine that run from the same URL,
- * without a part of its own: `--app` names one, and the port is one. With port 0, there is none to count on.
+ * without a part of its own. `--app` names such a part, and so does a port other than 0.
  */
 export function sharesDefaultDatabase(
   { kv, app, port }: StoreOptions,
@@ -125,8 +125,8 @@ export function sharesDefaultDatabase(
 }
 
 /**
- * Returns the gateway's part of the store that was opened for it, except for the part of its app: without `--kv` and
- * `--app`, what belongs to its port. On Deno Deploy, the default database is the application's own.
+ * Returns the gateway's part of the store that was opened for it: without `--kv` and `--app`, the part of its port. The
+ * part of its app is selected elsewhere. On Deno Deploy, the default database is the application's own.
  */
 export function storeOfGateway(
   store: Store,

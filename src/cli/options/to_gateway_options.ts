@@ -2,7 +2,7 @@ import type { GatewayOptions } from "../../options.ts";
 import type { createSources } from "../sources/variable_sources.ts";
 import type { StartOptions } from "./option_table.ts";
 
-/** What the options of the gateway have besides those of the command. */
+/** The options of the gateway that the command does not have. */
 type OtherOptions =
   & Required<
     Pick<GatewayOptions, "neverServed" | "store" | "log" | "clock">

@@ -92,7 +92,7 @@ export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
     readTextFile(certFile, "--tls-cert"),
     readTextFile(keyFile, "--tls-key"),
   ]);
-  const notAfter = await readNotAfter(cert).catch(() => undefined); // whoever listens rejects what cannot be used
+  const notAfter = await readNotAfter(cert).catch(() => undefined); // the listener rejects an invalid one
   return { cert, key, certFile, keyFile, notAfter };
 }
 

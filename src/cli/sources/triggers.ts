@@ -53,9 +53,9 @@ interface TriggerOptions {
 }
 
 /**
- * Starts what calls `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
- * `--hot-reload-mode`. The latter polls as well: a file may change without another size or time, and a read that fails
- * is tried again.
+ * Starts calling `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
+ * `--hot-reload-mode`. The mode `file_watch` polls as well: a file may change without a change of its size or time, and
+ * a read that fails is tried again.
  *
  * @returns A function that stops it.
  */

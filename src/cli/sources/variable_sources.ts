@@ -68,7 +68,7 @@ function readOwnEnvironment(before: Environment): Environment {
   ]);
 }
 
-/** Logs once for each name what is set in env files without effect, and would be edited there in vain. */
+/** Logs once for each name what has no effect in env files, so that nobody edits it there in vain. */
 function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment) => void {
@@ -96,11 +96,11 @@ function createIneffectiveLog(
 const NO_OPTION =
   "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
 const OVERRIDDEN =
-  "the environment of the process overrides the env files: change these variables there, and restart";
+  "the environment of the process overrides the env files: change them in the environment, and restart";
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
-/** A network file system may never answer. Env files that change take up to five seconds to be believed. */
+/** A network file system may never answer. Env files that keep changing are read again for up to five seconds. */
 const READ_TIMEOUT_MS = 15_000;
 
 /**

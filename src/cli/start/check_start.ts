@@ -67,7 +67,10 @@ function upstreamIssue(upstream: URL): string | undefined {
 export interface StartContext {
   /** Whether `set` and `unset` of another process can change the variables in the store. */
   readonly isStoreShared: boolean;
-  /** Whether all gateways of the machine that run from the same URL have it, without `--kv`, `--app` and a fixed port. */
+  /**
+   * Whether other gateways of the machine that run from the same URL use the same store: without `--kv`, `--app` and a
+   * fixed port.
+   */
   readonly sharesDefaultDatabase: boolean;
   /** Whether `--hot-reload-mode` is set anywhere. */
   readonly isModeSet: boolean;
@@ -78,7 +81,7 @@ export interface StartContext {
 /** Most files of a build are larger. */
 const MIN_CACHE_BYTES = 65_536;
 
-/** Returns what an operator has probably not intended, although the gateway can start. */
+/** Returns warnings about what an operator has probably not intended. The gateway can start nevertheless. */
 export function startWarnings(
   options: StartOptions,
   context: StartContext,
@@ -96,13 +99,13 @@ export function startWarnings(
       `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
     );
   }
-  // With --hot-reload, the pages of both would have the values of the one that was started last.
+  // With --hot-reload, the pages of both would get the values of the one that was started last.
   if (context.sharesDefaultDatabase) {
     warnings.push(
       "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
     );
   }
-  // As the Go gateway, this one reads no manifest by default; `validate` and `typegen` do.
+  // Like the Go gateway, this one reads no manifest by default; `validate` and `typegen` do.
   if (options.manifest === undefined && context.defaultManifest !== undefined) {
     warnings.push(
       `the manifest in this directory is not used: expected --manifest ${context.defaultManifest}`,
@@ -128,7 +131,7 @@ function reloadWarnings(
     return [];
   }
   return [
-    "nothing notices a change of a file before SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
   ];
 }
 
@@ -151,7 +154,7 @@ export async function ownFiles(options: StartOptions): Promise<string[]> {
   return [...paths, ...tlsPaths(options), ...secretPaths()];
 }
 
-/** A directory is excluded with everything in it; one that contains the app, only with the files that are read. */
+/** A directory is excluded with everything in it; if it contains the app, only the files that are read are excluded. */
 async function envFiles(path: string, staticDir: string): Promise<string[]> {
   const { isDirectory } = await Deno.stat(path).catch(() => ({
     isDirectory: false,

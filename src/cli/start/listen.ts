@@ -28,7 +28,7 @@ export interface ListenOptions {
   ) => Response | Promise<Response>;
   /** What is served here, for the log: `gateway` or `health`. */
   serves: string;
-  /** The path under which it is served, for the log: empty, or such as `/app`. */
+  /** The path under which it is served, for the log: empty, or for example `/app`. */
   path: string;
   clock: Clock;
   log: Log;
@@ -37,8 +37,8 @@ export interface ListenOptions {
 type Server = Deno.HttpServer<Deno.NetAddr>;
 
 /**
- * How long to wait between attempts to bind the port again, at first and at most: a listener that was shut down frees
- * it at once, another process that has taken it meanwhile may keep it, and connections that end free descriptors.
+ * The first and the longest pause between attempts to bind the port again. A listener that was shut down frees the port
+ * at once, but another process may have taken it since; missing descriptors become free when connections end.
  */
 const MIN_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 500;
@@ -88,13 +88,13 @@ export class Listener {
 
   /**
    * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
-   * replace a certificate, so the port is bound again. `shutdown()` of Deno 2.9 breaks request bodies over HTTP/1.1 that
-   * are still being received (denoland/deno#36809), so they are waited for: until then, new connections get the old
-   * certificate. Then, for some milliseconds, connections are refused, and those that
-   * have not sent a request are closed. (To bind it twice, Deno needs `--unstable-net`, and exits without it.)
+   * replace a certificate, so the port is bound again. `shutdown()` of Deno 2.9 breaks request bodies over HTTP/1.1
+   * that are still being received (denoland/deno#36809), so the listener waits for them: until then, new connections
+   * get the old certificate. Then, for some milliseconds, connections are refused, and those that have not sent a
+   * request are closed. (Binding the port twice requires `--unstable-net`; Deno exits without it.)
    *
-   * @param finishUploads Lets what `Deno.HttpServer.shutdown()` would break finish.
-   * @returns Whether the certificate is another one.
+   * @param finishUploads Waits for the requests that `Deno.HttpServer.shutdown()` would break.
+   * @returns Whether the certificate has changed.
    * @throws {Error} If the certificate cannot be used; then everything stays as it was.
    */
   async useTls(
@@ -136,7 +136,7 @@ export class Listener {
     if (server === this.#server) await this.#rebind();
   }
 
-  /** Serves on the same port again, with the certificate that is the newest by then. Calls during a call share it. */
+  /** Serves on the same port again, with the newest certificate. Calls during a call share it. */
   async #rebind(): Promise<void> {
     this.#rebinding ??= this.#tryToRebind().finally(() =>
       this.#rebinding = undefined
@@ -175,7 +175,7 @@ export class Listener {
     log.error("rep.listener.failed", { serves, detail });
   }
 
-  /** Logs where the service is: once what is behind the port is ready, and after each time that it was down. */
+  /** Logs where the service listens: once it is ready, and after each time that it was down. */
   logListening(): void {
     const { hostname, serves, log, path } = this.#options;
     const scheme = this.#tls ? "https" : "http";

@@ -27,7 +27,7 @@ import { listen, type Listener } from "./listen.ts";
 import { logUncaughtErrors } from "./signals.ts";
 import { StartingResponder } from "./starting_responder.ts";
 
-/** What a {@linkcode Service} is given to work with. */
+/** What a {@linkcode Service} depends on. */
 interface ServiceOptions {
   readonly log: Log;
   readonly telemetry: Telemetry | undefined;
@@ -156,7 +156,7 @@ export class Service {
    */
   reloadVariablesAndTls(options: ReloadOptions): void {
     void this.#reloadVariables(options);
-    // One after the other: of two at once, the one that has read the older file could come last.
+    // One after the other: if two ran at once, the one that read the older file could finish last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
   }
 

@@ -25,7 +25,7 @@ export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
 
 /**
  * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
- * exits at once, with code 1. A signal that the platform does not have is logged.
+ * exits at once, with code 1. A signal that the platform does not support is logged.
  */
 export function onSignals(
   { reload, stop, log, exit = Deno.exit }: SignalActions,

@@ -29,9 +29,9 @@ export function openLog({ options, warnings }: Start): Log {
 }
 
 /**
- * Returns what writes the lines of a log: to standard output, in any case. Where Deno is told to only export what is
- * written to the console, each line is written there as well, so that it is exported with its level. Otherwise Deno
- * exports what it prints, and it prints warnings and errors on standard error only.
+ * Returns a function that writes log lines, always to standard output. If Deno is configured to export the console
+ * instead of printing it, each line also goes to the console, so that it is exported with its level. Otherwise
+ * `console.log` writes all levels: Deno exports what it prints, but prints warnings and errors on standard error.
  */
 function lineWriter(): (line: string, level: LogLevel) => void {
   const variable = "OTEL_DENO_CONSOLE";
@@ -54,7 +54,7 @@ function writeToStdout(text: string): void {
   }
 }
 
-/** Returns the telemetry of OpenTelemetry, if it is enabled. Without its package, the gateway runs all the same. */
+/** Returns the telemetry of OpenTelemetry, if it is enabled. The gateway runs without it if its package is missing. */
 export async function openTelemetryIfEnabled(
   log: Log,
 ): Promise<Telemetry | undefined> {
@@ -72,8 +72,8 @@ const UNWANTED_FLAG = "--unstable-no-legacy-abort";
 /**
  * Logs what Deno prints with `console.warn`, so that the output has only lines of the log.
  *
- * The warning that `Deno.serve` aborts `request.signal` after a successful response as well is left out: nobody who runs
- * the gateway can do anything about it. The reverse proxy needs that signal, since nothing else reports a client that
+ * The warning that `Deno.serve` also aborts `request.signal` after a successful response is left out: operators of the
+ * gateway can do nothing about it. The reverse proxy needs that signal, since nothing else reports a client that
  * disconnects before the response, and stops listening to it when the response begins.
  */
 export function logRuntimeWarnings(log: Log): void {
@@ -88,7 +88,7 @@ export function logRuntimeWarnings(log: Log): void {
 
 /**
  * Logs why the gateway could not start, prints the same, and ends the process: with code 2 if the command was called
- * incorrectly, else with 1. On a terminal that shows both the log and standard error, the message is enough.
+ * incorrectly, otherwise with 1. On a terminal that shows both the log and standard error, the message is enough.
  */
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
@@ -101,7 +101,7 @@ export function exitWithStartError(error: unknown): never {
   Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
-/** Returns what the command says of an error: it names the flag of an option that the gateway rejects. */
+/** Returns the command's message for an error. It names the flag of an option that the gateway rejects. */
 export function startErrorMessage(error: unknown): string {
   if (!(error instanceof OptionError)) return messageOf(error);
   const { option, expected, got } = error;

@@ -14,13 +14,13 @@ import type { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { type Key, StoreUnavailableError } from "./store/store.ts";
 import { type Clock, every } from "./values/clock.ts";
 
-/** How often new writes to the variables in the store, and new events, are looked for. */
+/** How often to look for new events, and for new writes to the variables in the store. */
 const POLL_MS = 1_000;
-/** How often a publication that has failed is repeated while the store is available. */
+/** How often to repeat a failed publication while the store is available. */
 const PUBLISH_MS = 5_000;
-/** How often a store that has failed is probed, and what was counted in memory is stored. */
+/** How often to probe a failed store, and to store what was counted in memory. */
 const PROBE_MS = 1_000;
-/** How often a sample is taken for the plots of the status page, and the end of the certificate is looked at. */
+/** How often to take a sample for the plots of the status page, and to check the end of the certificate. */
 const SAMPLE_MS = 60_000;
 
 /** What the tasks work on. */
@@ -44,12 +44,12 @@ interface BackgroundTasksOptions {
 type Task = () => unknown;
 
 /**
- * What a gateway does beside answering requests, at intervals and on hints of the store. Errors of tasks are logged,
- * except that the store is unavailable: its outage is logged once.
+ * What a gateway does beside answering requests, at intervals and on hints of the store. Errors of tasks are logged. An
+ * outage of the store is logged only once.
  */
 export class BackgroundTasks {
   readonly #options: BackgroundTasksOptions;
-  /** Run the tasks at once that need the store. */
+  /** Functions that immediately run the tasks that need the store. */
   readonly #catchUp: (() => Promise<void>)[] = [];
 
   constructor(options: BackgroundTasksOptions) {
@@ -78,9 +78,9 @@ export class BackgroundTasks {
   }
 
   /**
-   * Called when the store fails, and when it is available again. Meanwhile, what needs it fails at once
-   * ({@linkcode CircuitBreaker}), and then the tasks make up for that: they read what was missed, publish what could not
-   * be published, and store what was counted in memory.
+   * Called when the store fails, and when it is available again. In between, its operations fail at once
+   * ({@linkcode CircuitBreaker}). Afterwards, the tasks catch up: they read what was missed, publish what could not be
+   * published, and store what was counted in memory.
    */
   handleStoreChange(failure: Error | undefined): void {
     const { log } = this.#options;
@@ -133,7 +133,7 @@ export class BackgroundTasks {
     await storedVariables.follow(newestWrite, () => this.#reload());
   }
 
-  /** Repeats a publication that has failed; if the variables in the store are why, they are read again first. */
+  /** Repeats a failed publication. If it failed because of newer variables in the store, they are read again first. */
   async #retryPublication(): Promise<void> {
     const publisher = this.#options.changes?.publisher;
     if (publisher?.isOutdated) await this.#reload();

@@ -22,8 +22,8 @@ interface ShutdownOptions {
 }
 
 /**
- * How long a shutdown waits for the store, and for a reload, whose sources may never answer: the other replicas notice a
- * missing heartbeat as well.
+ * How long a shutdown waits for the store, and for a reload, whose sources may never answer. If the store fails, the
+ * other replicas notice the missing heartbeat instead.
  */
 const LEAVE_TIMEOUT_MS = 1_000;
 
@@ -65,7 +65,7 @@ export class Shutdown {
       waitAtMost(drainMs, this.#finishRequests(stopListening), clock),
     ]);
     this.#logCutOff(content?.countRequests().all ?? 0);
-    content?.close(); // ends the WebSockets that are left, so that the ports are closed
+    content?.close(); // ends the remaining WebSockets, so that the ports are closed
     this.#options.background.abort();
     const leaving = Promise.all([
       this.#options.configuration.close(),

@@ -14,13 +14,13 @@ import { Hub } from "./hub.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
 
-/** How many of the newest events the log keeps word for word. */
+/** How many of the newest events the log keeps without compaction. */
 const KEPT_EVENTS = 10_000;
 
 /** Options of {@linkcode Changes}. */
 export interface ChangesOptions {
   readonly store: Store;
-  /** Has the fingerprint of the master key. */
+  /** Knows the fingerprint of the master key. */
   readonly epochs: Pick<Epochs, "fingerprint">;
   /** The place where only one process runs at a time, such as host and port. */
   readonly instanceId: string | undefined;
@@ -30,7 +30,7 @@ export interface ChangesOptions {
   readonly maxStreams: number;
   /** The maximum number of open streams of one client. */
   readonly maxStreamsPerClient: number;
-  /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
+  /** The age at which a stream ends, so that a peer that vanished silently does not hold it forever. */
   readonly maxStreamAgeMs: number;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
@@ -112,17 +112,18 @@ export class Changes {
   }
 
   /**
-   * What pages are built from: the published PUBLIC values, which may be newer than this process's own configuration,
-   * while another one is active or while this process reads what another replica has read and published already. So
-   * pages do not go back in time.
+   * What pages are built from: the published PUBLIC values. They may be newer than this process's own configuration:
+   * while another one is active, or while this process still reads what another replica has already published. So pages
+   * do not go back in time.
    *
-   * They have the process's own PUBLIC values while it stands apart, so that nobody can tell whose the published ones are;
-   * while its configuration is the active one but the store fails, so that streams get them later; and before the log
-   * could be read.
+   * Pages get the process's own PUBLIC values in three cases: while it stands apart, since nobody can tell to which app
+   * the published ones belong; while its configuration is the active one but the store fails (streams get the values
+   * later); and before the log could be read.
    *
-   * SENSITIVE values are always the process's own: the store must not have any. So a page of a superseded process may have
-   * PUBLIC values of the new configuration and SENSITIVE ones of the old, which it has until it is replaced. With its own
-   * PUBLIC values as well, a page would change from replica to replica, and its stream would bring the new ones anyway.
+   * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
+   * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the
+   * process's own PUBLIC values as well, a page would change from replica to replica, and its stream would bring the
+   * new values anyway.
    */
   pageValues(own: Snapshot): PageValues {
     const { publisher, rollout, tail } = this;
@@ -130,7 +131,7 @@ export class Changes {
     if (rollout.standsApart || isWaiting || !tail.isLoaded) {
       return { values: own, cursor: publisher.cursor };
     }
-    // It is the same object until either changes: then a page is served without a comparison of all values.
+    // The object stays the same until either changes, so that serving a page needs no comparison of all values.
     if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
       this.#published = {
         own,
@@ -149,7 +150,7 @@ export class Changes {
   async poll(): Promise<PollResult> {
     const { tail } = this;
     if (!tail.isLoaded) await tail.readNew(); // streams wait for it
-    const { head } = tail; // first: what another task reads meanwhile is newer than `newestEvent`
+    const { head } = tail; // first: what another task reads in between is newer than `newestEvent`
     const [event, write] = await this.#store.getMany<{ id: number }>([
       EVENTS_HEAD_KEY,
       VARIABLES_HEAD_KEY,

@@ -71,7 +71,7 @@ export class EventLog {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #keep: number;
-  /** The tag of the log if it is empty. Otherwise, its ids have one. */
+  /** The tag for an empty log. Otherwise, its ids already contain one. */
   readonly #newTag: number;
   /** The state that was read or written last. */
   #known: PublicState | undefined;
@@ -101,7 +101,7 @@ export class EventLog {
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
-    // Every commit of events writes the head, so that the state of the same version is the same.
+    // Every commit of events writes the head, so the same version means the same state.
     const isKnown = head !== undefined &&
       head.version === this.#known?.head?.version;
     if (isKnown) return this.#known!;
@@ -217,7 +217,7 @@ export class EventLog {
     return await this.#commit(head, [], value, deletes);
   }
 
-  /** Gives out ids with the tag of the log, above that of its head and another one. */
+  /** Assigns ids with the tag of the log, higher than the id of its head and than `afterId`. */
   #withIds(
     changes: readonly Change[],
     head: number,
@@ -232,7 +232,7 @@ export class EventLog {
     }));
   }
 
-  /** Replaces the head. The known state has another version then, or is outdated. */
+  /** Replaces the head. Afterwards, the known state has another version, or is outdated. */
   async #commit(
     head: Entry<Head> | undefined,
     checks: readonly Check[],
@@ -259,8 +259,8 @@ function outdated(
 }
 
 /**
- * Returns the id of the event of the same variable that a new one makes outdated, if it is not to be kept: where the log
- * is compacted, or if the variable leaves the PUBLIC tier.
+ * Returns the id of the event that a new event of the same variable makes outdated, if it need not be kept: in the
+ * compacted part of the log, or if the variable leaves the PUBLIC tier.
  */
 function outdatedBy(
   { name, leavesPublic }: LogEvent,
@@ -282,14 +282,14 @@ function idAfter(id: number, now: number, tag: number): number {
   return Math.max(Math.floor(id / TAGS) + 1, now) * TAGS + tag;
 }
 
-/** Returns the tag of the log that an id is of, by which the id of another log is recognized. */
+/** Returns the tag in an id, which shows whether the id is from another log. */
 export function tagOf(id: number): number {
   return id % TAGS;
 }
 
 /**
- * Returns a tag for a new log. Another log may have the same one, but most do not: gateways with stores of their own in
- * memory, before and after a restart, or behind one load balancer.
+ * Returns a tag for a new log. It distinguishes most logs, such as those of gateways with stores in memory, before and
+ * after a restart or behind one load balancer.
  *
  * @param random Returns a number in [0, 1).
  */

@@ -25,7 +25,7 @@ export interface HubOptions {
   maxStreams: number;
   /** The maximum number of open streams of one client. */
   maxStreamsPerClient: number;
-  /** When a stream ends, so that a peer that vanished silently does not hold it forever. */
+  /** The age at which a stream ends, so that a peer that vanished silently does not hold it forever. */
   maxStreamAgeMs: number;
 }
 
@@ -33,7 +33,7 @@ export interface HubOptions {
 export interface Position {
   /** The id of the last event that the client has; `undefined` if that is unknown, so that it gets the whole state. */
   readonly cursor: number | undefined;
-  /** Whether it begins with the newest event of each variable that changed after the cursor, and not with every one. */
+  /** Whether it begins with the newest event of each variable that changed after the cursor, instead of every event. */
   readonly skipsOutdated: boolean;
 }
 
@@ -54,10 +54,9 @@ export type StreamBody =
 type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 
 /**
- * An open stream. It has no queue: events that its client has not read yet are read from the log when it does. What was
- * sent and not read is in the memory of the server and of the system, which nothing frees before the client reads it or
- * leaves. So a stream that is due to end, but whose client does not read, counts until then: otherwise a client could
- * have any number of them.
+ * An open stream. It has no queue: events are read from the log when its client reads. What was sent but not read takes
+ * memory of the server and of the system until the client reads it or leaves. So a stream that is due to end counts
+ * until then if its client does not read: otherwise a client could open any number of streams.
  */
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
@@ -85,7 +84,10 @@ interface Subscriber {
 /** A stream reads nothing before its client does. */
 const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 
-/** The longest silence of a stream; its heartbeat comes up to a fifth earlier. Middleboxes drop it after 30 to 60 s. */
+/**
+ * The longest silence of a stream; its heartbeat comes up to a fifth earlier. Middleboxes drop silent connections after
+ * 30 to 60 s.
+ */
 const STREAM_HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
 /** How long a client may take to read what was sent last. Its cursor says where it goes on if it reconnects. */
@@ -96,11 +98,11 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const REJECTED_RETRY_MS = [5_000, 30_000] as const;
 const POLL_RETRY_MS = [5_000, 10_000] as const;
-/** While there is no room for a stream. So every client still has a change within about a minute. */
+/** The same while there is no room for a stream: every client still gets a change within about a minute. */
 const FULL_RETRY_MS = [15_000, 60_000] as const;
 /**
- * How often one client may poll in a second. Behind a proxy that is not trusted, all clients are one: 100,000 pages
- * without a stream poll 2,700 times a second.
+ * How often one client may poll in a second. Behind a proxy that is not trusted, all clients count as one: 100,000
+ * pages without a stream poll 2,700 times a second.
  */
 const MAX_POLLS_PER_SECOND = 3_000;
 /**
@@ -164,7 +166,7 @@ export class Hub {
   }
 
   /**
-   * Counts a poll, or a request for a stream for which there is no room. What comes after may look into the log.
+   * Counts a poll, or a request for a stream if there is no room for one. The steps after it may read the log.
    *
    * @returns Why the client has to come back later; `undefined` if it may go on.
    */
@@ -176,7 +178,7 @@ export class Hub {
     return rejection;
   }
 
-  /** Opens a stream. If there is no room for it, it is a poll. */
+  /** Opens a stream. If there is no room for it, the request is treated as a poll. */
   open(request: StreamRequest): StreamBody {
     const { client, position, form, isPoll } = request;
     if (this.#isClosing) return this.reject("stopping", form);
@@ -208,9 +210,9 @@ export class Hub {
   }
 
   /**
-   * Sends a client what it has missed, and no more. That is an ordinary response, which holds nothing here, unless it is
-   * larger than a chunk or has to be read from the store: then it is sent as the client reads it, and counts as long as
-   * that takes.
+   * Sends a client what it has missed, and no more. That is an ordinary response, for which nothing stays open. If it
+   * is larger than a chunk, or has to be read from the store, it is sent as the client reads it, and counts for as long
+   * as that takes.
    *
    * @param limit Why it is no stream; `undefined` if the client asked for a poll.
    */
@@ -308,8 +310,8 @@ export class Hub {
   }
 
   /**
-   * Sends what a client that reads has missed, a chunk a call, or remembers that it waits for the next event. What it has
-   * missed comes from the first of these that has anything after its cursor:
+   * Sends a client that reads what it has missed, one chunk per call, or remembers that it waits for the next event.
+   * The missed events come from the first of these sources that has any after its cursor:
    *
    * 1. the public state, while the stream skips outdated events, which it does until its cursor is the newest event;
    * 2. the log in the store, if the cursor is before the oldest event in memory;
@@ -410,7 +412,7 @@ export class Hub {
     this.#options.metrics.count("rep.streams.stalled", 1);
   }
 
-  /** With jitter, so that the streams that received an event together are not all due together. */
+  /** With jitter, so that streams that received an event together are not due together. */
   #nextHeartbeat(): number {
     return this.#options.clock.monotonic() +
       STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());

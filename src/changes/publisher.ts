@@ -31,14 +31,14 @@ interface PublisherOptions {
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
 /**
- * Why the target is not published yet: the store has failed, or has variables that were written after they were read for
- * the target, which therefore have to be read again.
+ * Why the target is not published yet: the store has failed, or variables in it were written after they had been read
+ * for the target, and have to be read again.
  */
 type Obstacle = "failure" | "outdated";
 
 /**
- * How a publication ends that meets no obstacle: with the id of the event up to which the log matches the target, or
- * since another configuration is active.
+ * How a publication without an obstacle ends: with the id of the event up to which the log matches the target, or
+ * because another configuration is active.
  */
 type Outcome = number | "superseded";
 
@@ -48,13 +48,13 @@ class OutdatedSnapshotError extends Error {
 }
 
 /**
- * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it makes the
- * public state in the store equal to them, by events.
+ * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
+ * events that make the public state in the store equal to them.
  *
- * It compares with the store and not with what this process has published before. So a change made while the gateway was
- * down is published when it starts, and if several replicas see the same change, one publishes it. So that none of them
- * publishes a state that is older than what another one has published, each commit checks the version of the variables in
- * the store that the snapshot was built from.
+ * It compares with the store, not with what this process has published before. So a change made while the gateway was
+ * down is published when it starts, and if several replicas see the same change, one publishes it. Each commit checks
+ * the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
+ * over a newer one.
  *
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
  * What was committed is valid as it is, since the next attempt compares with the store again. The gateway repeats the
@@ -72,8 +72,8 @@ class OutdatedSnapshotError extends Error {
  * |                                                 |             | one         | until a retry publishes them      |
  *
  * A target with the state of the settled one, as after a reload that has changed no PUBLIC value, waits for nothing. If
- * a target is replaced whose values pages have had without an event, the names that differ are `#unpublished`: they get
- * an event with the next publication even if the store has their values already.
+ * pages had the values of a target without an event, and it is replaced, the names that differ are `#unpublished`: they
+ * get an event with the next publication even if the store has their values already.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -82,9 +82,11 @@ export class Publisher {
   #settled = EMPTY_SNAPSHOT;
   /** Why the last publication did not succeed. */
   #obstacle: Obstacle | undefined;
-  /** Whether pages have had the target's values without an event, since the store has failed. */
+  /** Whether pages have had the target's values without an event, because the store failed. */
   #isServed = false;
-  /** The names whose values pages may have although no event had them, since they were served, and then replaced. */
+  /**
+   * The names whose values pages may have without an event: they were served, and replaced before they were published.
+   */
   #unpublished: ReadonlySet<string> = new Set();
   #cursor = 0;
   #queue: Promise<void> = Promise.resolve();
@@ -96,7 +98,7 @@ export class Publisher {
 
   /**
    * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the
-   * snapshot: then a page is sent events that it contains already, and misses none.
+   * snapshot: a page then receives events that it already contains, but misses none.
    */
   get cursor(): number {
     return this.#cursor;
@@ -107,18 +109,18 @@ export class Publisher {
     return this.#obstacle === "outdated";
   }
 
-  /** Whether the values of a snapshot have not been published, since the store has failed. */
+  /** Whether the values of a snapshot have not been published because the store failed. */
   isWaiting(snapshot: Snapshot): boolean {
     return this.#obstacle === "failure" &&
       snapshot.state !== this.#settled.state;
   }
 
   /**
-   * Publishes a snapshot. If the store fails meanwhile, it returns: pages have the new values, streams get them with the
-   * next {@linkcode retry}.
+   * Publishes a snapshot. It returns even if the store fails: pages then have the new values, and streams get them with
+   * the next {@linkcode retry}.
    *
-   * @returns Whether no value waits for the next retry, also since another configuration is active. Then, a failure is not
-   * worth an error: nobody misses a change.
+   * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
+   * then no error, since nobody misses a change.
    */
   async publish(target: Snapshot): Promise<boolean> {
     const isNew = target.deployment !== this.#target.deployment ||
@@ -228,8 +230,8 @@ export class Publisher {
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
     const names = new Set(leaving.map(({ name }) => name));
-    // First: if the process ends before the rest, the next attempt repeats it. If it has changed the log, that is
-    // compared again, and has nothing more to delete.
+    // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
+    // the target is compared again, and nothing is left to delete.
     if (await eventLog.deleteValues(names, state)) {
       return await this.#commitChanges(target, checks, unpublished);
     }
@@ -244,8 +246,8 @@ export class Publisher {
   }
 
   /**
-   * Returns the state that this process knows if the target differs from it: should it be outdated, the commit fails. That
-   * nothing is to be committed is certain only after a read.
+   * Returns the state that this process knows if the target differs from it: if it is outdated, the commit fails. Only
+   * a read makes certain that there is nothing to commit.
    */
   async #stateToChange(input: PlanInput): Promise<PublicState> {
     const { eventLog, tail } = this.#options;
@@ -255,7 +257,7 @@ export class Publisher {
     return hasChanges ? known : await eventLog.state();
   }
 
-  /** Called after a conflict, which no further attempt resolves if the variables in the store have been written. */
+  /** Called after a conflict. If the variables in the store have been written, further attempts cannot resolve it. */
   async #rejectIfOutdated(storedVersion: string | null): Promise<void> {
     const head = await this.#options.store.get(VARIABLES_HEAD_KEY);
     if ((head?.version ?? null) === storedVersion) return;
@@ -291,8 +293,9 @@ export class Publisher {
 interface PlanInput {
   readonly target: PublicTarget;
   /**
-   * The newest event of each variable that this process has delivered, in order. Clients have those that the store has
-   * lost, for example in a failover to a replica that lagged behind, or any other lost event of the same variable.
+   * The newest event of each variable that this process has delivered, in order. Clients may have them although the
+   * store has lost them, for example in a failover to a replica that lagged behind, or may have any other lost event of
+   * the same variable.
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
   /** Names whose values pages may have although no event ever had them. */
@@ -300,9 +303,9 @@ interface PlanInput {
 }
 
 /**
- * Returns the changes that make the state in the store equal to the target, and the id that theirs have to exceed.
- * Variables of which clients may have a value that is not in the store get an event even if their state is already that
- * of the target.
+ * Returns the changes that make the state in the store equal to the target, and the id that their ids have to exceed.
+ * If clients may have a value that is not in the store, its variable gets an event even if its state is already that of
+ * the target.
  */
 function planChanges(
   state: PublicState,
@@ -340,8 +343,9 @@ function deletions({ events }: PublicState, target: PublicTarget): Change[] {
 }
 
 /**
- * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in the
- * log and in the tail of every process, which all drop them at an event that leaves the PUBLIC tier.
+ * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in
+ * the log and in the tail of every process, which all drop them when an event says that the variable leaves the PUBLIC
+ * tier.
  */
 function isToBeDeleted(
   { name, value, leavesPublic }: LogEvent,
@@ -359,8 +363,8 @@ function isInOtherTier(
 }
 
 /**
- * Returns the event after which every client has the value of the target, and no process another one in memory if the
- * variable is not PUBLIC.
+ * Returns the event after which every client has the value of the target, and no process has another value in memory if
+ * the variable is not PUBLIC.
  */
 function confirmation(target: PublicTarget, name: string): Change {
   return {

@@ -24,7 +24,7 @@ export interface StreamForm {
   readonly events: (frames: readonly Frame[]) => Uint8Array<ArrayBuffer>;
 }
 
-/** The form of the specification: an `EventSource` dispatches the changes, and nothing but them. */
+/** The form of the specification: an `EventSource` dispatches only the changes. */
 const PLAIN: StreamForm = {
   opening: ({ retryMs, comment, id }) =>
     `retry: ${retryMs}\n: ${comment}\n${

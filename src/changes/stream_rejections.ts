@@ -1,4 +1,4 @@
-/** Why a stream is rejected, and what its client is told. Beyond `max_streams…`, it still gets what it has missed. */
+/** Why a stream is rejected, and what its client is told. With `max_streams…`, it still gets what it has missed. */
 export const STREAM_REJECTIONS = {
   stopping: "the gateway is stopping",
   store_unavailable: "the store is unavailable",

@@ -25,7 +25,7 @@ export class Tail {
   readonly #readingOld = new SharedCalls<readonly Frame[]>();
   /** How many old events to read, so that they are about as large as a chunk of a stream. */
   #oldLimit = MAX_OLD_EVENTS;
-  /** How often values have been removed that must not be sent any more. */
+  /** How often values that must not be sent any more have been removed. */
   #removals = 0;
   readonly #state = new Map<string, CachedFrame>();
   /** The values of `#state` in order; `undefined` if they have to be sorted again. */
@@ -114,7 +114,7 @@ export class Tail {
   }
 
   /**
-   * Reads the state first: events that are appended meanwhile are among the newest. Otherwise the state would be ahead
+   * Reads the state first: events that are appended after that are among the newest. Otherwise the state would be ahead
    * of the head, and a stream that begins with it would get some events twice.
    */
   async #load(): Promise<void> {
@@ -156,7 +156,7 @@ export class Tail {
     this.#stateHash = undefined;
   }
 
-  /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */
+  /** Shrinks the cache to its size once it has reached twice that, so that not every event has to do so. */
   #evict(): void {
     let from = Math.max(0, this.#frames.length - MAX_FRAMES);
     let bytes = sizeOf(this.#frames.slice(from));
@@ -211,7 +211,7 @@ export class Tail {
   async #readOld(cursor: number): Promise<readonly Frame[]> {
     const removals = this.#removals;
     const events = await this.#log.after(cursor, this.#oldLimit);
-    if (removals !== this.#removals) return await this.#readOld(cursor); // it may have removed values
+    if (removals !== this.#removals) return await this.#readOld(cursor); // it may contain removed values
     return events.map(toFrame);
   }
 }

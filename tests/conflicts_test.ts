@@ -234,7 +234,7 @@ for (
     }
     assertEquals(await askForKey(first, second), [
       503,
-      "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one",
+      "Cannot issue a session key: the page is from a gateway with another master key; a retry may reach that one",
     ]);
     assertEquals(rejectionsOf(first), ["other_master_key"]);
     assertEquals((await askForKey(first, first))[0], 200);
@@ -315,7 +315,7 @@ for (
     const [early, late] = offMs > 0 ? [right, wrong] : [wrong, right];
     assertEquals(await askForKey(early, late), [
       503,
-      "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one",
+      "Cannot issue a session key: the page is from a gateway whose clock differs; a retry may reach that one",
     ]);
     assertEquals(rejectionsOf(early), ["clock_skew"]);
   });

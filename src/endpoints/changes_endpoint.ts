@@ -16,7 +16,7 @@ import { shortHash } from "../values/hash.ts";
  * Creates the endpoint `/rep/changes`.
  *
  * @param changes `undefined` without hot reload: then every method is answered with 404.
- * @param allowedOrigins The origins whose scripts may read the stream, besides those of the gateway's own.
+ * @param allowedOrigins The origins whose scripts may read the stream, besides the gateway's own.
  */
 export function createChangesEndpoint(
   changes: Pick<Changes, "hub" | "rollout" | "tail"> | undefined,
@@ -53,11 +53,11 @@ export function createChangesEndpoint(
  * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
  * standard §9.2). The response is always a stream, since an `EventSource` does not reconnect after any status but 200.
  *
- * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Else, a stream with
- *   `?last_event_id=` begins with the newest event of each variable that changed after it, in order; without it, with
- *   the next event. For an invalid id it begins with the whole public state. If the log has to be read first, because
- *   it never was or to validate the id, and the store is unavailable, the stream ends at once and asks the client to
- *   reconnect.
+ * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Without that header, a
+ *   stream with `?last_event_id=` begins with the newest event of each variable that changed after it, in order;
+ *   without either, with the next event. For an invalid id it begins with the whole public state. If the log has to be
+ *   read first, for the first time or to validate the id, and the store is unavailable, the stream ends at once and
+ *   asks the client to reconnect.
  * - With `?poll`, or if there are too many streams, it ends when the client has everything.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
@@ -123,15 +123,15 @@ const CURSOR = /^\d{1,16}$/;
 /**
  * Reads where a stream begins.
  *
- * The header is that of an `EventSource` that reconnects. The query is a page's own cursor: clients use it again each
- * time they subscribe, so that outdated values would take the page back in time.
+ * An `EventSource` that reconnects sends the header. The query is a page's own cursor: clients use it each time they
+ * subscribe, and outdated values would take the page back in time.
  *
  * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
- * unless the client has it: its values are still those of its page, since it has received no event (the header is the
- * page's own cursor), and these are the current ones (the page's hash).
+ * unless the client already has it: it has received no event (the header is the page's own cursor), so it has the
+ * values of its page, and these are current (the page's hash).
  *
- * Without a cursor, a stream begins at the newest event; with one that is none, with the whole state. With a cursor,
- * the first of these applies:
+ * Without a cursor, a stream begins at the newest event; with an invalid one, with the whole state. With a cursor, the
+ * first of these applies:
  *
  * 1. the log reaches it: the stream goes on from there, also during an outage;
  * 2. the log may reach it, but cannot be read: the client has to come back;
@@ -155,7 +155,7 @@ async function readPosition(
   const hasFailed = isAhead && !await readNew(tail);
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (hasFailed) return undefined;
-  const { head } = tail; // first: what is published meanwhile is sent
+  const { head } = tail; // read first, so that what is published later is sent
   const state = shortHash(await tail.stateHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;

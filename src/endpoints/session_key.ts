@@ -42,13 +42,13 @@ interface SessionKeyOptions {
   allowedOrigins: readonly string[];
 }
 
-/** Whose request for a key it is. */
+/** The client that requests a key. */
 interface Requester {
   readonly client: Client;
   readonly origin: OriginContext;
 }
 
-/** Why a request for a session key is rejected: with which status, and what the client is told. */
+/** Why a request for a session key is rejected, with the status and the message for the client. */
 const REJECTIONS = {
   not_configured: [404, "No SENSITIVE variables are configured"],
   origin_mismatch: [403, "Cannot issue a session key: "],
@@ -67,11 +67,11 @@ const REJECTIONS = {
   ],
   other_master_key: [
     503,
-    "Cannot issue a session key: the page is from a gateway with another master key; try again, which may reach that one",
+    "Cannot issue a session key: the page is from a gateway with another master key; a retry may reach that one",
   ],
   clock_skew: [
     503,
-    "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one",
+    "Cannot issue a session key: the page is from a gateway whose clock differs; a retry may reach that one",
   ],
   rate_limited: [
     429,
@@ -88,7 +88,7 @@ type Reason = keyof typeof REJECTIONS;
 /** Why a request for a session key is rejected, as the log and the metrics name it. */
 export const SESSION_KEY_REJECTIONS = Object.keys(REJECTIONS);
 
-/** Those that are the gateway's doing are not counted by client. */
+/** The rejections that count against a client. Others are caused by the gateway itself. */
 export const CLIENT_REJECTIONS = SESSION_KEY_REJECTIONS.filter((reason) =>
   reason !== "not_configured" && reason !== "store_unavailable"
 );
@@ -170,7 +170,10 @@ export class SessionKeys {
     throw this.#reject(check, requester, got);
   }
 
-  /** Not a {@linkcode Problem} to be thrown: a client over its limit may be fast, and an error collects its stack. */
+  /**
+   * Returned, not thrown as a {@linkcode Problem}: a client over its limit may be fast, and an error collects its
+   * stack.
+   */
   #tooManyRequests(
     { used, retryAfterMs }: RateDecision,
     { client, origin }: Requester,
@@ -204,7 +207,7 @@ export class SessionKeys {
       expires_at: expiresAt,
     });
     metrics.count("rep.session_keys.issued", 1);
-    // After `expires_at`, clients have to discard the key. It is that of the epoch, and works longer.
+    // After `expires_at`, clients have to discard the key. The key is that of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
     const headers = sessionKeyHeaders(requester.origin);
@@ -240,10 +243,10 @@ export class SessionKeys {
     }
   }
 
-  /** Counts and logs a rejection, and returns its problem. The rest of what the client is told may differ. */
+  /** Counts and logs a rejection, and returns its problem. The end of the message for the client may differ. */
   #reject(reason: Reason, requester: Requester, rest = ""): Problem {
     const { client, origin } = requester;
-    // Like the rate limit, the log takes an IPv6 /64 for one client.
+    // Like the rate limit, the log treats an IPv6 /64 as one client.
     this.#report({
       key: client.clientKey,
       reason,
@@ -258,7 +261,7 @@ export class SessionKeys {
     return this.#problem(reason, requester, rest);
   }
 
-  /** Logs a rejection, and counts its client unless that has just been rejected for the same reason. */
+  /** Logs a rejection, and counts its client unless it has just been rejected for the same reason. */
   #report(rejection: Rejection): void {
     if (!this.#rejections.report(rejection)) return;
     const { metrics } = this.#options;

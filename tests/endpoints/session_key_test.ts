@@ -425,7 +425,7 @@ Deno.test("GET /rep/session-key is 503 for an epoch that begins in more than a m
     problem(
       503,
       "Service Unavailable",
-      "Cannot issue a session key: the page is from a gateway whose clock differs; try again, which may reach that one",
+      "Cannot issue a session key: the page is from a gateway whose clock differs; a retry may reach that one",
     ),
   );
   assertEquals(gate.audit().map(({ reason }) => reason), ["clock_skew"]);

@@ -40,7 +40,7 @@ export type Status = Awaited<ReturnType<typeof createStatus>>;
 const MAX_SHOWN = 300;
 const MAX_EVENTS = 50;
 
-/** Creates the status without a read of the store. It has no values but those of PUBLIC variables. */
+/** Creates the status without a read of the store. It contains no values except those of PUBLIC variables. */
 export async function createStatus(parts: StatusParts) {
   const { configuration, changes, store, registry } = parts;
   const { snapshot, rejection } = configuration;
@@ -101,7 +101,7 @@ function describeRole(
   if (isKnown || store.isAvailable) {
     return { ...names, state: "superseded" } as const;
   }
-  return { ...names, state: "unannounced" } as const; // nobody has announced it before the store failed
+  return { ...names, state: "unannounced" } as const; // the store failed before anybody announced it
 }
 
 /** Returns when an earlier configuration became active again, and instead of which one. */

@@ -13,12 +13,12 @@ export class EventQueue {
     }
   }
 
-  /** Runs all events, including those that are added meanwhile. */
+  /** Runs all events, including events that are added during the run. */
   run(): void {
     this.runUntil(Infinity);
   }
 
-  /** Runs the events until a time, including those that are added meanwhile. */
+  /** Runs the events until a time, including events that are added during the run. */
   runUntil(end: number): void {
     while (this.#heap.length > 0 && this.#at(0) <= end) {
       const next = this.#takeFirst();

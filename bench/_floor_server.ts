@@ -65,7 +65,7 @@ function toResponse(message: IncomingMessage): Response {
       message.on("error", (error) => controller.error(error));
     },
     cancel() {
-      for (const event of ["data", "end"]) message.removeAllListeners(event); // a stream that was cancelled rejects both
+      for (const event of ["data", "end"]) message.removeAllListeners(event); // a cancelled stream rejects both
       message.destroy();
     },
   });

@@ -1,7 +1,7 @@
 import { quantile } from "./_report.ts";
 import { ratiosOf, type Row, type Subject } from "./_row.ts";
 
-/** What a row is to reach: a value, or a ratio to another subject's. */
+/** The goal of a row: a value, or a ratio to another subject's value. */
 export interface Goal {
   readonly row: string;
   /** The subject that the gateway is compared with; without one, the value counts. */

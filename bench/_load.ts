@@ -11,7 +11,7 @@ export interface LoadOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What came of it. */
+/** The result of a load. */
 export interface Load {
   readonly perSecond: number;
   readonly requests: number;
@@ -20,8 +20,8 @@ export interface Load {
 }
 
 /**
- * Runs a load to its end, with `wrk` (https://github.com/wg/wrk). Where there is none, or for less than a second, with
- * a client in this process, which is several times slower.
+ * Runs a load to its end, with `wrk` (https://github.com/wg/wrk). Without `wrk`, or for less than a second, it uses a
+ * client in this process, which is several times slower.
  */
 export async function load(options: LoadOptions): Promise<Load> {
   const wrk = await findProgram("wrk");

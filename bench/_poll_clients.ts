@@ -8,19 +8,19 @@ export interface PollClientsOptions {
   readonly clients: number;
   /** The connections of the proxy that all clients come through. */
   readonly connections: number;
-  /** How many times as fast as the `retry:` they are told they ask again. */
+  /** How many times faster they ask again than the `retry:` that they are told. */
   readonly speed: number;
 }
 
 /** The longest `retry:` of a full process. The first requests are spread over this time. */
 const MAX_RETRY_MS = 60_000;
-/** How long a server that is behind may take in addition. */
+/** How much longer a server that is behind may take. */
 const MAX_DELAY_MS = 60_000;
 const TICK_MS = 5;
 
 /**
- * Pages that have no stream, as cheap as Deno can: bare connections without a parser. Each has an address of its own, in
- * `X-Forwarded-For`, and asks again with its `Last-Event-ID` after the `retry:` that it was told.
+ * Pages without a stream, as cheap as Deno allows: bare connections without a parser. Each has an address of its own,
+ * in `X-Forwarded-For`, and asks again with its `Last-Event-ID` after the `retry:` that it was told.
  */
 export class PollClients {
   readonly #options: PollClientsOptions;

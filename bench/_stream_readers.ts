@@ -1,7 +1,7 @@
 /** Connections opened at once: more than the listener's backlog would be refused. */
 const BATCH = 100;
 
-/** Event streams read as cheaply as Deno can: bare connections without a parser. */
+/** Event streams, read as cheaply as Deno allows: bare connections without a parser. */
 export class StreamReaders {
   readonly #request: Uint8Array<ArrayBuffer>;
   readonly #connections: Deno.TcpConn[] = [];

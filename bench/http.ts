@@ -1,5 +1,6 @@
 /**
- * The rows of HTTP requests: how many a second the command answers, beside its floor. Each row can be measured alone:
+ * The rows of HTTP requests: how many a second the command answers, compared with its floor. Each row can be measured
+ * alone:
  *
  *     deno task bench static_page --connections 50 --seconds 1 --rounds 7
  *
@@ -87,7 +88,9 @@ interface Measurement {
   readonly firstClient: number;
 }
 
-/** Measures a row; that of distinct clients with a second one, which says how many were counted in the store. */
+/**
+ * Measures a row. The row of distinct clients comes with a second one, which says how many were counted in the store.
+ */
 export async function httpRows(
   work: HttpWork,
   sizes: typeof HTTP_SIZES,
@@ -136,7 +139,7 @@ async function measureSite(
   return await alternate(sizes.rounds, measures);
 }
 
-/** No two of so many loads have a client in common. */
+/** Up to this number of loads, no two have a client in common. */
 const MAX_LOADS = 40;
 /** `_distinct_clients.lua` expects as many. */
 const MAX_CLIENTS = 400_000;
@@ -173,7 +176,7 @@ async function exampleOf(
   return await fetch(url + path, { headers });
 }
 
-/** More keys than a client over its limit still gets, since its window slides. */
+/** More keys than a client over its limit still gets because its window slides. */
 const MAX_KEYS = 20;
 
 async function measureLoad(

@@ -4,10 +4,10 @@
  *     deno task bench polls --streams 5000 --polls 95000
  *     deno task bench polls --streams 50 --polls 950 --speed 100
  *
- * How soon a change has reached all of them, and what they cost, beside a process with the streams alone; then the CPU
- * time of a response. A change is a new value in the env file and a SIGHUP. The pages are bare connections of this
- * process, those that poll through a proxy that is trusted. With `--speed 100` they ask again after a hundredth of the
- * time that they are told, so that a hundredth of the pages load the process as much.
+ * How soon a change has reached all of them, and what they cost, compared with a process with the streams alone; then
+ * the CPU time of a response. A change is a new value in the env file and a SIGHUP. The pages are bare connections of
+ * this process; the ones that poll come through a trusted proxy. With `--speed 100` they ask again after a hundredth of
+ * the time that they are told, so that a hundredth of the pages load the process as much.
  */
 import { delay } from "@std/async/delay";
 import { load } from "./_load.ts";
@@ -32,7 +32,7 @@ export const POLL_SIZES = {
 /** The connections of the proxy in front. */
 const CONNECTIONS = 64;
 
-/** What a process with these pages has shown. */
+/** What was observed of a process with these pages. */
 interface Observation {
   /** After how many seconds each page had the change. */
   readonly seconds: readonly number[];

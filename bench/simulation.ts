@@ -13,7 +13,7 @@
  * Costs are parameters. Their defaults are the CPU time of a `denokv` server that writes commits together
  * (`--atomic-write-batch-timeout-ms 2`): `deno task bench store_costs`. A commit also waits for the disk, but not
  * alone. Not modelled: the clients' networks, lost packets, stores that run several operations at once, clients that a
- * process takes for new although another one has counted them, and representatives that give way to others.
+ * process treats as new although another one has counted them, and representatives that give way to others.
  *
  * Each figure is the median of `--rounds` runs with consecutive seeds, with the least and the most.
  */

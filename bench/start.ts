@@ -3,7 +3,7 @@
  *
  *     deno task bench start --rounds 10
  *
- * The command with a directory of static files and a store in memory, beside the same without a directory, and the
+ * It compares the command with a directory of static files and a store in memory, the same without a directory, and the
  * smallest `Deno.serve` program. The time is that of the whole process, from outside, with all modules in Deno's cache;
  * the memory is that half a second after the first response.
  */

@@ -1,5 +1,5 @@
 /**
- * What reading and committing windows of the rate limit takes each engine of the store, by how many there are in one
+ * How much time each engine of the store takes to read and commit windows of the rate limit, by their number in one
  * operation: the costs of the simulation.
  *
  *     deno task bench store_costs --ms 500 --concurrent 256 --rounds 3

@@ -3,7 +3,7 @@
  *
  *     deno task bench streams --streams 5000 --events 10 --rounds 5
  *
- * The command, in a process that is new in every round, beside its floor: a bare `Deno.serve` that sends the same
+ * It compares the command, in a new process in every round, with its floor: a bare `Deno.serve` that sends the same
  * bytes to the same number of streams. A change is a new value in the env file and a SIGHUP; the time ends with the
  * last delivery to a bare connection of this process. Memory and CPU are those of the process, from `/proc`.
  */

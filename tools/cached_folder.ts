@@ -10,8 +10,8 @@ function userCache(): string {
 }
 
 /**
- * Returns a folder of the cache, which is filled once. A rename is atomic: no process sees a folder that is not
- * complete, and of several at once one wins.
+ * Returns a folder of the cache, which is filled once. A rename is atomic: no process sees an incomplete folder, and if
+ * several fill it at once, one wins.
  *
  * @param fill Writes the contents into an empty folder beside it, which is removed if that fails.
  */

@@ -36,7 +36,7 @@ export class FakeClock implements Clock {
     this.#jumped += ms;
   }
 
-  /** Advances the time without running timers, which are late. */
+  /** Advances the time without running timers, which are then late. */
   pass(ms: number): void {
     this.#now += ms;
   }
@@ -81,8 +81,8 @@ export class FakeClock implements Clock {
 }
 
 /**
- * Runs all pending promise reactions and what follows from them, without advancing the time. It takes 5 ms, within which
- * a thread or a database may answer as well.
+ * Runs all pending promise reactions and what follows from them, without advancing the time. It takes 5 ms, so that a
+ * thread or a database may answer as well.
  */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) {

@@ -15,7 +15,7 @@ interface Figure {
   readonly places: readonly (readonly [path: string, place: RegExp])[];
 }
 
-/** Memory is planned with, so that it is rounded up. */
+/** Readers plan with these figures, so memory is rounded up. */
 const STEP_KIB = 5;
 const STEP_MIB = 5;
 

@@ -7,8 +7,8 @@ export interface NoBrowser {
 }
 
 /**
- * Returns the browser that `CHROME_PATH` names, or else Chromium from npm, which exists for Linux on x64 only. An
- * installed browser is never looked for: tests would then depend on the machine, since the one from npm, a headless
+ * Returns the browser that `CHROME_PATH` names, otherwise Chromium from npm, which exists for Linux on x64 only. It
+ * never looks for an installed browser: tests would then depend on the machine, since the one from npm, a headless
  * shell, can do less.
  *
  * @throws {Error} If `CHROME_PATH` names no file.

@@ -19,7 +19,7 @@ export async function findProgram(
   return await findFile([...onPath, ...folders], file);
 }
 
-/** Returns the path of a file in the first of some folders that has it. */
+/** Returns the path of a file in the first folder that contains it. */
 export async function findFile(
   folders: readonly string[],
   name: string,

@@ -26,9 +26,11 @@ process.exitCode = await main(process.argv.slice(2));
 /** What `deno serve` runs: only Deno has that. */
 const DENO_ONLY = ["./serve"];
 
-/** What patterns of a manifest need, and the plugin for Vite always: small, without dependencies, so it is installed. */
+/**
+ * Patterns in a manifest need it, and the Vite plugin always. It is small and has no dependencies, so it is installed.
+ */
 const DEPENDENCY = "re2js";
-/** The frameworks, of which a project must have one copy each, and what only some gateways need. */
+/** The frameworks, since a project must have only one copy of each, and what only some gateways need. */
 const OPTIONAL_PEERS: Readonly<Record<string, string>> = {
   "@deno/kv": ">=0.14.0",
   "@opentelemetry/api": "^1.9.0",
@@ -87,8 +89,8 @@ function packageJson(repository: string | undefined) {
 }
 
 /**
- * Writes the modules. Each entry imports its source instead of being it, so that the bundler knows that none of them is
- * the program: the command is Deno's, and a bundle of an application would start it.
+ * Writes the modules. Each entry imports its source instead of being it, so that the bundler knows that no entry is the
+ * main program. Otherwise the bundle of an application would start the command, which is for Deno only.
  */
 async function writeModules(folder: string): Promise<void> {
   const sources = await Deno.makeTempDir();
@@ -180,7 +182,7 @@ function declarationOf(text: string, fileName: string): string {
     fileName,
     compilerOptions,
   });
-  // Not every project has this library, of which TypeScript's default for a target is a part at the earliest in ESNext.
+  // TypeScript includes this library by default for the target ESNext only, so not every project has it.
   return /Dispos(e|able)\b/.test(outputText)
     ? `/// <reference lib="esnext.disposable" />\n${outputText}`
     : outputText;

@@ -28,7 +28,7 @@ export const PAGES: readonly string[] = [
   "docs/development/performance.md",
 ];
 
-/** What is beside the gateway in the table for those who only compare. */
+/** The columns of the table for users who only compare. */
 const COMPARED: readonly Subject[] = ["gateway", "floor", "Go gateway"];
 
 /** Returns the document with the tables of these results. */
@@ -73,7 +73,7 @@ function dateOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }
 
-/** What the gateway was measured in beside something else. */
+/** The rows in which the gateway was compared with a floor. */
 function costBlock({ rows }: Results): string {
   const measured = rows.filter(({ rounds }) => rounds.gateway && rounds.floor);
   const named = measured.map(({ work, unit, rounds }) => ({

@@ -248,7 +248,7 @@ async function makeDirectory(): Promise<string> {
   return directory;
 }
 
-/** The user to run as if this process is root's; `undefined` if it is not. */
+/** The user to run as if this process runs as root; `undefined` if it does not. */
 async function findUser(): Promise<{ uid: number; gid: number } | undefined> {
   if (Deno.uid() !== 0) return undefined;
   for (const name of USERS) {

@@ -52,7 +52,11 @@ export function withVersion(text: string, version: string): string {
   return text.replace(NAMED_VERSION, `$1${version}`);
 }
 
-/** Returns the changelog with what is unreleased as a version. @param date The day, as `2026-01-31`. */
+/**
+ * Returns the changelog in which the unreleased changes are those of a version.
+ *
+ * @param date The day, as `2026-01-31`.
+ */
 function withRelease(
   changelog: string,
   version: string,
@@ -106,7 +110,7 @@ export function compileArgs(
   ];
 }
 
-/** Returns what has to be mended before a tag can be released. */
+/** Returns what has to be fixed before a tag can be released. */
 async function releaseProblems(tag: string): Promise<string[]> {
   const version = tag.replace(/^v/, "");
   if (!VERSION.test(version)) {

@@ -16,10 +16,10 @@ function countWords(text: string): number {
   ).length;
 }
 
-/** Read by those who compare gateways, and by those who move to this one, once. */
+/** Users read these pages once, when they compare gateways or move to this one. */
 const NOT_COUNTED = ["docs/conformance.md", "docs/migrating.md"];
 
-/** Returns the paths of all pages for users; those in `docs/development/` are for whoever changes the gateway. */
+/** Returns the paths of all pages for users; those in `docs/development/` are for contributors. */
 async function userPages(): Promise<string[]> {
   const docs = await Array.fromAsync(
     Deno.readDir("docs"),

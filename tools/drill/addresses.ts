@@ -5,11 +5,11 @@ import { HOST } from "./certificates.ts";
 const ADDRESSES = 251;
 
 /**
- * Clients of many addresses for which `https://127.0.0.1` is on this machine: each of their connections leads
- * through an HTTP proxy, which connects to the same port from the next address of 127.0.1.0/24.
+ * Clients with many addresses that request `https://127.0.0.1`: each of their connections goes through an HTTP proxy,
+ * which connects to the same port from the next address of 127.0.1.0/24.
  */
 export class Addresses implements AsyncDisposable {
-  /** Opens a connection per request, and resumes TLS sessions as a browser does that knows the server. */
+  /** Opens a connection per request, and resumes TLS sessions like a browser that knows the server. */
   readonly client: Deno.HttpClient;
   readonly url = `https://${HOST}`;
   readonly #server: Server;

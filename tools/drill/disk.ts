@@ -3,7 +3,7 @@ import { run } from "./process.ts";
 /** Large enough for the database of a gateway. */
 const SIZE = "4m";
 
-/** The start of a process for which a small disk is mounted at a directory, and which nobody else sees. */
+/** Returns the beginning of a command that mounts a small disk at a directory, which only its process sees. */
 export function withDisk(directory: string): string[] {
   const mount = `mount -t tmpfs -o size=${SIZE} drill ${directory}`;
   const asRoot = Deno.uid() === 0 ? [] : ["--map-root-user"];
@@ -27,7 +27,7 @@ export async function cannotMount(): Promise<string | undefined> {
   }
 }
 
-/** Fills the disk of a process, and returns the path of the file that does. */
+/** Fills the disk of a process, and returns the path of the file that fills it. */
 export async function fill(pid: number, directory: string): Promise<string> {
   const path = `/proc/${pid}/root${directory}/filling`;
   const args = ["if=/dev/zero", `of=${path}`, "bs=1024"];

@@ -15,7 +15,7 @@ export interface EventStreamOptions {
     signal: AbortSignal,
   ) => Promise<Response>;
   readonly onEvent: (event: Event, stream: EventStream) => void;
-  /** Called with each attempt that was answered with no stream: the status, or why there was none. */
+  /** Called for each attempt that did not get a stream, with the status or the reason. */
   readonly onFailure: (status: string) => void;
 }
 

@@ -6,7 +6,10 @@ import { VARIABLES, type World } from "./world.ts";
 
 const LIGHT = { ...VARIABLES, REP_PUBLIC_THEME: "light" };
 
-/** A replica deletes the entry of a dead process 75 s after it has found it, at most: a configuration is forgotten then. */
+/**
+ * A replica deletes the entry of a dead process at most 75 s after it has found it: its configuration is then
+ * forgotten.
+ */
 const FORGOTTEN_SECONDS = 80;
 
 const DAY_MS = 86_400_000;
@@ -35,9 +38,9 @@ export interface Fault {
   readonly name: string;
   /** What names the cause: the beginnings of signs. */
   readonly names: readonly string[];
-  /** Why it cannot take place here. */
+  /** Returns why it cannot take place here. */
   readonly skipped?: () => Promise<string | undefined>;
-  /** Does it, waits for what it has to wait for, and undoes it. */
+  /** Causes the fault, waits for its effects, and undoes it. */
   readonly run: (scene: Scene) => Promise<void>;
 }
 

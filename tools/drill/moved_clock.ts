@@ -1,6 +1,6 @@
 /**
  * Runs before the command in a replica of the drill: at SIGUSR2 its clock moves by the milliseconds in the file that
- * DRILL_CLOCK names. Timers and `performance.now()` do not, as on a machine whose clock is set.
+ * DRILL_CLOCK names. Timers and `performance.now()` are not affected, as on a machine whose clock is set.
  */
 const RealDate = Date;
 let offsetMs = 0;

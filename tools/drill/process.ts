@@ -1,6 +1,6 @@
 import { TextLineStream } from "../text_lines.ts";
 
-/** What a process is given of the environment: no variable of the user's own gateway. */
+/** The environment variables that a process inherits: none of the user's own gateway. */
 const PASSED_ON = ["PATH", "HOME", "DENO_DIR", "XDG_CACHE_HOME", "TMPDIR"];
 /** How many of its last lines an error shows. */
 const SHOWN_LINES = 20;

@@ -5,7 +5,7 @@ import { RunningProcess } from "./process.ts";
 
 const CONFIG = "examples/proxies/haproxy.cfg";
 
-/** The ports that stand in HAProxy's shipped configuration, by the replica that has them. */
+/** The ports in HAProxy's shipped configuration, by the replica that uses them. */
 const PORTS = { a: [8080, 8081], b: [8090, 8091] } as const;
 
 /** The names of the two servers in it. */
@@ -30,7 +30,7 @@ interface Places extends Pick<HaProxyOptions, "ports"> {
 
 /** HAProxy with the shipped configuration, whose ports, paths and number of connections are replaced. */
 export class HaProxy implements AsyncDisposable {
-  /** What stands for port 443. */
+  /** The port that replaces 443. */
   readonly port: number = findFreePort();
   /** The replicas that it considers up. */
   readonly up: Set<string> = new Set(Object.values(SERVERS));

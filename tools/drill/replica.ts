@@ -70,7 +70,7 @@ export class Replica implements AsyncDisposable {
     return this.#process!.pid;
   }
 
-  /** What its env file says when it is as it should be. */
+  /** The variables in its env file while the file is intact. */
   get variables(): Readonly<Record<string, string>> {
     return this.#variables;
   }
@@ -119,7 +119,7 @@ export class Replica implements AsyncDisposable {
     await this.writeVariables(variables);
   }
 
-  /** Writes an env file that is not as it should be: the next start has the one of before. */
+  /** Writes a faulty env file. The next start uses the previous one. */
   async writeVariables(
     variables: Readonly<Record<string, string>>,
   ): Promise<void> {
@@ -131,7 +131,7 @@ export class Replica implements AsyncDisposable {
     await Deno.rename(`${path}.new`, path);
   }
 
-  /** Sets the clock of the process: to the right time and so many hours. */
+  /** Sets the clock of the process to the right time plus so many hours. */
   async moveClock(hours: number): Promise<void> {
     await Deno.writeTextFile(this.#at("clock"), `${hours * 3_600_000}`);
     this.signal("SIGUSR2");

@@ -14,7 +14,7 @@ export interface Naming {
   readonly seconds: number;
 }
 
-/** What came of a fault. */
+/** The outcome of a fault. */
 export interface Outcome {
   readonly name: string;
   readonly noticed: Noticed;
@@ -22,7 +22,7 @@ export interface Outcome {
   readonly named: readonly Naming[];
   /** Why it did not take place. */
   readonly skipped?: string;
-  /** What did not work besides. @default {[]} */
+  /** What else went wrong. @default {[]} */
   readonly troubles?: readonly string[];
 }
 

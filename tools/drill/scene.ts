@@ -5,7 +5,7 @@ import { sleep, until } from "./waiting.ts";
 import type { Watch } from "./watch.ts";
 import { isHealthy, type World } from "./world.ts";
 
-/** How long a cause may take to be named, and a fault to leave nothing behind. */
+/** How long it may take until a cause is named, and until nothing is left of a fault. */
 const NAMED_SECONDS = 60;
 const HEALTHY_SECONDS = 90;
 
@@ -17,7 +17,7 @@ export interface Course {
   readonly signal: AbortSignal;
 }
 
-/** Lets a fault take place, and returns what came of it. */
+/** Lets a fault take place, and returns its outcome. */
 export async function play(fault: Fault, course: Course): Promise<Outcome> {
   const { name } = fault;
   const { world, watch, signal } = course;

@@ -6,7 +6,7 @@ const REQUEST_MS = 10_000;
 /** The part of the requests that ask for a session key. */
 const KEYS = 0.3;
 
-/** What users noticed of a fault. */
+/** What users noticed during a fault. */
 export interface Noticed {
   requests: number;
   /** Failed requests by what was requested and the status: "page 503". */
@@ -40,7 +40,7 @@ export function together(all: readonly Noticed[]): Noticed {
 
 /** Options of {@linkcode Users}. */
 export interface UsersOptions {
-  /** Where they request, such as `https://127.0.0.1`. */
+  /** Where they send requests, such as `https://127.0.0.1`. */
   readonly url: string;
   /** Returns the client for a request. @default {Deno's own} */
   readonly client?: () => Deno.HttpClient;
@@ -170,7 +170,7 @@ export class Users implements AsyncDisposable {
     if (name === "PULSE") this.#receivePulse(Number(value), stream);
   }
 
-  /** Between two values that are published, others may have been replaced before they were. */
+  /** A stream skips values that were replaced before they were published. */
   #receivePulse(value: number, stream: EventStream): void {
     const now = performance.now();
     const before = this.#pulseOf.get(stream) ?? 0;

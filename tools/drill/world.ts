@@ -8,7 +8,7 @@ import { Users, type UsersOptions } from "./users.ts";
 import { until } from "./waiting.ts";
 import { healthOf, type Watch } from "./watch.ts";
 
-/** What `set` exits with if it has written a variable that no gateway has taken yet: the faults are made for that. */
+/** The exit code of `set` if not all gateways have taken the variable yet, which some faults cause on purpose. */
 const NOT_TAKEN = 3;
 
 const PAGE =

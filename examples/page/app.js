@@ -81,7 +81,7 @@ function announceChange(name, value) {
   byId("news").textContent = `${news} (${new Date().toLocaleTimeString()})`;
 }
 
-/** A variable of the SERVER tier is in no page, and so is its name: the client does not know it. */
+/** No page contains a SERVER variable or its name, so the client does not know it. */
 function showServerVariable() {
   byId("server").textContent = get("DATABASE_URL") ?? "absent from this page";
 }

@@ -79,7 +79,7 @@ export class PollClients {
   /**
    * Waits until every client has received an event.
    *
-   * @returns After how many milliseconds each of them had it.
+   * @returns The milliseconds until each of them had received it.
    * @throws {DOMException} If that takes much longer than it should.
    */
   async nextEvent(): Promise<readonly number[]> {

@@ -39,7 +39,7 @@ export async function alternate<T>(
   return results;
 }
 
-/** Applies a function to what each subject has. */
+/** Applies a function to the value of each subject. */
 export function mapSubjects<T, U>(
   all: BySubject<T>,
   convert: (one: T) => U,

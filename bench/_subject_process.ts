@@ -8,7 +8,7 @@ export interface SubjectCommand {
   readonly args: readonly string[];
   /** The port that it listens on, on 127.0.0.1. */
   readonly port: number;
-  /** The path that has this status when the server is ready. */
+  /** The path that returns this status when the server is ready. */
   readonly readyPath: string;
   readonly readyStatus: number;
 }

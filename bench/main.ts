@@ -36,7 +36,7 @@ import { WORLD } from "./_world.ts";
 
 type Args = readonly string[];
 
-/** The rows of the tables, in their order, by the names with which they are run alone. */
+/** The rows of the tables, in their order, by the names for running them alone. */
 export const TABLE = new Map<string, (args: Args) => Promise<Row[]>>();
 for (const work of HTTP_WORK) {
   TABLE.set(work.name, (args) => httpRows(work, readSizes(args, HTTP_SIZES)));

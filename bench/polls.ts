@@ -1,5 +1,5 @@
 /**
- * More pages than a process has room for: those without a stream poll, by the `retry:` that they are told.
+ * More pages than a process has room for: pages without a stream poll, by the `retry:` that they are told.
  *
  *     deno task bench polls --streams 5000 --polls 95000
  *     deno task bench polls --streams 50 --polls 950 --speed 100
@@ -34,7 +34,7 @@ const CONNECTIONS = 64;
 
 /** What was observed of a process with these pages. */
 interface Observation {
-  /** After how many seconds each page had the change. */
+  /** The seconds until each page had received the change. */
   readonly seconds: readonly number[];
   readonly lastStreamMs: number;
   readonly pollsPerSecond: number;

@@ -106,7 +106,7 @@ export class BackgroundTasks {
     this.#options.log.info("rep.rate_limit.saved", { clients });
   }
 
-  /** Loads the master key, if that failed at the start: pages of the next outage then have SENSITIVE values. */
+  /** Loads the master key, if that failed at the start: pages then contain SENSITIVE values even in the next outage. */
   async #loadMasterKey(): Promise<void> {
     const { epochs } = this.#options;
     if (!epochs.hasMasterKey) await epochs.keys(epochs.current());

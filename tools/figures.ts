@@ -9,7 +9,7 @@ import { quantile } from "../bench/_report.ts";
 import { readResults } from "../bench/_results.ts";
 import { CLIENT_BR } from "../src/client/bundle.ts";
 
-/** A figure, and where it stands: the patterns match nothing but the figure. */
+/** A figure and its places: the patterns match only the figure. */
 interface Figure {
   readonly text: string;
   readonly places: readonly (readonly [path: string, place: RegExp])[];

@@ -3,7 +3,7 @@ const [FIRST, LAST] = [11_000, 31_999];
 
 /**
  * Returns a port of 127.0.0.1 on which nobody listens, for a program that cannot choose one itself or that is started
- * again on the same port. Nobody gets it by chance in the meantime, unlike a port that was chosen by the system.
+ * again on the same port. Unlike a port that the system chose, no other program gets it by chance in the meantime.
  */
 export function findFreePort(): number {
   for (;;) {

@@ -14,7 +14,7 @@ import { stdFlags } from "./std.ts";
 
 const ROOT = join(import.meta.dirname ?? ".", "..");
 
-/** The program of the package, which `npx @rep/gateway` runs as it is the only one. */
+/** The program of the package, which `npx @rep/gateway` runs, since it is the only one. */
 const PROGRAM_NAME = "rep-gateway";
 const PROGRAM = `#!/usr/bin/env node
 import { main } from "${toFileUrl(join(ROOT, "src/cli/node_main.ts")).href}";
@@ -23,7 +23,7 @@ import process from "node:process";
 process.exitCode = await main(process.argv.slice(2));
 `;
 
-/** What `deno serve` runs: only Deno has that. */
+/** For `deno serve`, which only Deno provides. */
 const DENO_ONLY = ["./serve"];
 
 /**

@@ -133,7 +133,7 @@ function cpuBlock({ rows }: Results): string {
   );
 }
 
-/** The medians, with a column for each of these subjects that any of the rows has. */
+/** The medians, with a column for each of these subjects that was measured in any of the rows. */
 function subjectTable(
   head: string,
   rows: readonly { name: string; rounds: Row["rounds"] }[],

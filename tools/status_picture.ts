@@ -64,7 +64,7 @@ async function passAnHour(
   }
 }
 
-/** Two replicas in a rollout, the older of which has rejected a reload. */
+/** Two replicas in a rollout. The older one has rejected a reload. */
 async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
   const clock = new FakeClock(Date.UTC(2026, 4, 12, 2));
   const random = seededRandom(1);

@@ -1,4 +1,4 @@
-/** Splits text into lines, as `TextLineStream` of `@std/streams`, of which nothing else is needed. */
+/** Splits text into lines like `TextLineStream` of `@std/streams`, the only part of that package that is needed. */
 export class TextLineStream extends TransformStream<string, string> {
   constructor() {
     let rest = "";

@@ -18,7 +18,7 @@ const VERSION = "153.0.0";
 const PROGRAM =
   `import chromium from "npm:@sparticuz/chromium@${VERSION}"; await chromium.executablePath();`;
 
-/** `--no-config` keeps the child away from the configuration of whatever folder the cache is in. */
+/** `--no-config` makes the child ignore the configuration of the folder that contains the cache. */
 const ARGS = [
   "eval",
   "--quiet",
@@ -29,8 +29,8 @@ const ARGS = [
 ];
 
 /**
- * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs use again. It needs
- * neither root nor system libraries; it is the headless shell, which has no back/forward cache.
+ * Unpacks the Chromium of the npm package `@sparticuz/chromium` into a folder that later runs reuse. It needs neither
+ * root nor system libraries; it is the headless shell, which has no back/forward cache.
  *
  * @throws {Error} If the package cannot be downloaded, or its browser does not run on this machine.
  */
@@ -47,7 +47,7 @@ function browserIn(folder: string): Browser {
 }
 
 async function extractChromium(folder: string): Promise<void> {
-  // AWS_EXECUTION_ENV makes the package unpack the libraries too that a machine without a browser lacks.
+  // AWS_EXECUTION_ENV makes the package also unpack the libraries that a machine without a browser lacks.
   const env = {
     TMPDIR: folder,
     AWS_EXECUTION_ENV: "AWS_Lambda_nodejs24.x",

@@ -1,5 +1,5 @@
 /**
- * Prints how many words each page has, and all pages for users together:
+ * Prints the number of words in each page, and in all pages for users together:
  *
  *     deno run -A tools/words.ts
  *

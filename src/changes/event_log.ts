@@ -63,7 +63,7 @@ export const EVENTS_HEAD_KEY: Key = ["head"];
 
 /** Half of what a commit of Deno KV accepts, which is 1,000 mutations. */
 const MAX_DELETES = 500;
-/** How far the log may outgrow `keep`, so that it is not compacted at every change. */
+/** How far the log may outgrow `keep`, so that not every change compacts it. */
 const SLACK = 0.1;
 
 /** The sequence of all changes, in the store, shared by all processes. */

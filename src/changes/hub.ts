@@ -31,7 +31,7 @@ export interface HubOptions {
 
 /** Where a stream begins. */
 export interface Position {
-  /** The id of the last event that the client has; `undefined` if that is unknown, so that it gets the whole state. */
+  /** The id of the last event that the client has received; `undefined` if unknown, so that it gets the whole state. */
   readonly cursor: number | undefined;
   /** Whether it begins with the newest event of each variable that changed after the cursor, instead of every event. */
   readonly skipsOutdated: boolean;
@@ -42,7 +42,7 @@ export interface StreamRequest {
   readonly client: CountedClient;
   readonly position: Position;
   readonly form: StreamFormName;
-  /** Whether it is a poll: it ends when the client has everything. */
+  /** Whether it is a poll, which ends when the client has received everything. */
   readonly isPoll: boolean;
 }
 
@@ -74,7 +74,7 @@ interface Subscriber {
   heartbeatAt: number;
   /** Until when its client has to read what was sent last. */
   readBy: number;
-  /** When it ends. If its client does not read then, it ends when the client reads on. */
+  /** When it ends. If its client does not read at that time, it ends when the client reads again. */
   endsAt: number;
   readonly controller: Controller;
   /** Called when the stream has ended. */
@@ -106,8 +106,8 @@ const FULL_RETRY_MS = [15_000, 60_000] as const;
  */
 const MAX_POLLS_PER_SECOND = 3_000;
 /**
- * How many polls may be open: those that cannot be answered with one chunk. Each takes as much memory as a stream, for
- * as long as its client does not read.
+ * How many polls may be open, because they cannot be answered with one chunk. Each takes as much memory as a stream,
+ * for as long as its client does not read.
  */
 const MAX_OPEN_POLLS = 100;
 
@@ -337,7 +337,7 @@ export class Hub {
     else this.#waiting.add(subscriber);
   }
 
-  /** @returns Whether the stream needs nothing else now: it was sent something, or has ended. */
+  /** @returns Whether the stream needs nothing else for now: something was sent to it, or it has ended. */
   async #replayFromStore(subscriber: Subscriber): Promise<boolean> {
     const { cursor } = subscriber;
     try {
@@ -363,7 +363,7 @@ export class Hub {
     this.#send(subscriber, frames, chunk);
   }
 
-  /** Sends new events to all waiting subscribers. The others get them when they read on. */
+  /** Sends new events to all waiting subscribers. The others get them when they read again. */
   deliver(frames: readonly Frame[]): void {
     const waiting = this.#waiting;
     this.#waiting = new Set();

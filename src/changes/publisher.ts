@@ -136,7 +136,9 @@ export class Publisher {
     if (this.#obstacle !== undefined) await this.#enqueue("debug");
   }
 
-  /** Called when another configuration becomes active: this process's own is to be published again, or superseded. */
+  /**
+   * Called when another configuration becomes active: this process's own has to be published again, or is superseded.
+   */
   followRollout(): void {
     if (this.#options.rollout.isActive) void this.#enqueue("error");
   }

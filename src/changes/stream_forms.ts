@@ -73,9 +73,7 @@ export const STREAM_FORMS = {
 /** The name of a form. */
 export type StreamFormName = keyof typeof STREAM_FORMS;
 
-/**
- * Returns a function that writes the same thing once for each form, for all streams that have it.
- */
+/** Returns a function that writes the same thing once for each form, for all streams of that form. */
 export function onceForEachForm(
   write: (form: StreamForm) => Uint8Array<ArrayBuffer>,
 ): (name: StreamFormName) => Uint8Array<ArrayBuffer> {

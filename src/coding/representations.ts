@@ -77,7 +77,7 @@ export function isCompressible(type: string, size: number): boolean {
  *
  * @param accepted The `Accept-Encoding` header; `null` if it is absent.
  * @param available Names of codings, in lower case, the preferred one first.
- * @returns `undefined` if the content is to be sent without a coding: the client has no `Accept-Encoding` header,
+ * @returns `undefined` if the content has to be sent without a coding: the client has no `Accept-Encoding` header,
  * accepts none of the available codings, or gives `identity` a higher weight.
  */
 export function preferredCoding<T extends string>(

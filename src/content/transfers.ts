@@ -75,7 +75,7 @@ export class Transfers {
     return this.#inFlight.count;
   }
 
-  /** Resolves when there is none: at once, if there is none now. */
+  /** Resolves when none is left: at once, if there is none now. */
   idle(): Promise<void> {
     return this.#inFlight.idle();
   }

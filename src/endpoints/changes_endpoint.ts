@@ -58,7 +58,7 @@ export function createChangesEndpoint(
  *   without either, with the next event. For an invalid id it begins with the whole public state. If the log has to be
  *   read first, for the first time or to validate the id, and the store is unavailable, the stream ends at once and
  *   asks the client to reconnect.
- * - With `?poll`, or if there are too many streams, it ends when the client has everything.
+ * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
@@ -86,7 +86,7 @@ async function readStream(
   const rejection = hub.admit(client, isPoll);
   if (rejection !== undefined) return hub.reject(rejection, form);
   const position = await readPosition(headers, query, tail);
-  // Not the public state, which may be older in this process than what the client has.
+  // Not with the public state, which may be older in this process than the client's values.
   if (position === undefined) return hub.reject("store_unavailable", form);
   return hub.open({ client, position, form, isPoll });
 }
@@ -127,13 +127,13 @@ const CURSOR = /^\d{1,16}$/;
  * subscribe, and outdated values would take the page back in time.
  *
  * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
- * unless the client already has it: it has received no event (the header is the page's own cursor), so it has the
- * values of its page, and these are current (the page's hash).
+ * unless the client already has it: it has received no event (the header is the page's own cursor), so its values are
+ * those of its page, and these are current (the page's hash).
  *
  * Without a cursor, a stream begins at the newest event; with an invalid one, with the whole state. With a cursor, the
  * first of these applies:
  *
- * 1. the log reaches it: the stream goes on from there, also during an outage;
+ * 1. the log reaches it: the stream continues from there, even during an outage;
  * 2. the log may reach it, but cannot be read: the client has to come back;
  * 3. it is of another log, or of events that this one has lost: see above.
  *

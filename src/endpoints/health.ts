@@ -25,10 +25,10 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
  * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
- * - `certificate_ended`: the TLS certificate has ended, so that clients reject it.
+ * - `certificate_ended`: the TLS certificate has ended, so clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
- * - `other_app`: living gateways of another app have the same store, and neither publishes.
- * - `other_master_key`: a living replica has another master key.
+ * - `other_app`: living gateways of another app use the same store, and neither app publishes.
+ * - `other_master_key`: a living replica uses another master key.
  * - `clock_skew`: the clocks of this process and of a living replica differ by more than a minute.
  */
 export const HEALTH_PROBLEMS = [
@@ -79,7 +79,7 @@ interface HealthOptions {
   readonly metrics: Metrics;
 }
 
-/** The health of a gateway. Everything is read when it is asked for. */
+/** The health of a gateway. Everything is read on request. */
 export class Health implements HealthState {
   readonly #options: HealthOptions;
   readonly #startedAt: number;

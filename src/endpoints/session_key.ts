@@ -207,7 +207,7 @@ export class SessionKeys {
       expires_at: expiresAt,
     });
     metrics.count("rep.session_keys.issued", 1);
-    // After `expires_at`, clients have to discard the key. The key is that of the epoch, and works longer.
+    // After `expires_at`, clients have to discard the key. It is the key of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);
     const body = JSON.stringify({ key, expires_at: expiresAt });
     const headers = sessionKeyHeaders(requester.origin);
@@ -286,7 +286,7 @@ export function createSessionKeyEndpoint(keys: SessionKeys): Endpoint {
   };
 }
 
-/** Returns the headers that every response has. */
+/** Returns the headers of every response. */
 function sessionKeyHeaders(origin: OriginContext): Record<string, string> {
   const headers = corsHeaders(origin);
   headers["cache-control"] = CACHE_CONTROL;

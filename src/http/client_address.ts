@@ -13,7 +13,7 @@ export interface Client {
   /** The client's IP address, for the log; `unix` for a Unix socket, `unknown` without a socket. */
   address: string;
   /**
-   * What a client's session keys, streams, transfers and rejections are counted under: its IPv4 address or IPv6 /64, the
+   * The key for counting a client's session keys, streams, transfers and rejections: its IPv4 address or IPv6 /64, the
    * smallest block that a customer gets.
    */
   clientKey: string;

@@ -143,7 +143,7 @@ export function createResponder(options: ResponderOptions): Responder {
     return response;
   }
 
-  /** Called when the headers are ready: a body, such as a stream, may take as long as the client likes. */
+  /** Called when the headers are ready: a body, such as a stream, may take any time. */
   function recordDuration(
     startedAt: number,
     { request, route }: Routed,

@@ -14,7 +14,7 @@ export interface Representation {
   readonly body: Body;
 }
 
-/** The body of a complete response. A string has ASCII characters only, so that each is one byte. */
+/** The body of a complete response. A string contains only ASCII characters, so each is one byte. */
 export type Body = Uint8Array<ArrayBuffer> | string | StreamedBody;
 
 /** A body that is not in memory. One of its functions is called, once for each response. */
@@ -115,8 +115,8 @@ async function read(
 }
 
 /**
- * Removes the headers that a 304 does not have (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that of
- * the stored page.
+ * Removes the headers that a 304 must not contain (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that
+ * of the stored page.
  */
 function notModifiedHeaders(headers: Representation["headers"]): Headers {
   const complete = headers instanceof Headers ? headers : new Headers(headers);
@@ -159,7 +159,7 @@ function rangeHeaders(
 /**
  * Parses a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
  *
- * @returns `undefined` if the header is to be ignored: it is malformed, has another unit, or asks for several ranges,
+ * @returns `undefined` if the header has to be ignored: it is malformed, has another unit, or asks for several ranges,
  * which a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
  */
 export function parseByteRange(
@@ -221,7 +221,7 @@ const HTTP_DATES = [
 /**
  * Evaluates the preconditions of a GET or HEAD request in the order of RFC 9110 §13.2.2.
  *
- * @returns The status to respond with if a precondition fails; `undefined` if the representation is to be sent.
+ * @returns The status to respond with if a precondition fails; `undefined` if the representation has to be sent.
  */
 export function failedPrecondition(
   headers: Headers,

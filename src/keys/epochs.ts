@@ -65,7 +65,7 @@ export class FutureEpochError extends Error {
 const KID = /^([1-9]\d{0,10})(?:-([0-9a-f]{12}))?$/;
 /** 48 bits: among a million master keys, two have the same fingerprint with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
-/** With the default options, pages can name 145 epochs: 24 hours at one every 10 minutes, and the current one. */
+/** With the default options, pages can name 145 epochs: one every 10 minutes for 24 hours, and the current one. */
 const MAX_CACHED_EPOCHS = 200;
 
 /**

@@ -197,7 +197,7 @@ export class RateLimit {
   }
 
   /**
-   * Stores what was counted in memory only, so that other processes count it, too.
+   * Stores what was counted in memory only, so that other processes also count it.
    *
    * @returns The number of clients whose windows were stored.
    * @throws {StoreUnavailableError} If the store is unavailable; the remaining clients are stored by a later call.
@@ -260,7 +260,7 @@ export class RateLimit {
   }
 }
 
-/** Decides whether a request at a time is allowed beside the others in the window, all of which count. */
+/** Decides whether a request is allowed in addition to the others in the window, all of which count. */
 function decide(window: Window, at: number, limit: number): RateDecision {
   const first = window.at(-limit);
   if (first === undefined) {

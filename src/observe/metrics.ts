@@ -10,7 +10,7 @@ export interface Instrument {
   readonly help: string;
   /** As OpenTelemetry writes it: seconds, bytes. */
   readonly unit?: "s" | "By";
-  /** The names of its labels, separated by spaces; so are their values. */
+  /** The names of its labels, separated by spaces. Their values are separated in the same way. */
   readonly labels?: string;
   /** Whether the status page has a plot of it. */
   readonly plot?: boolean;

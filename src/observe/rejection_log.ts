@@ -32,7 +32,7 @@ const MAX_KEYS = 1_000;
 const OTHERS = "others";
 
 /**
- * Logs rejections: the first one with each key and reason at once, and those that follow in one line a minute for each
+ * Logs rejections: the first one with each key and reason at once, and the following ones in one line a minute for each
  * key. A line for each would let a single client fill the log.
  */
 export class RejectionLog {

@@ -4,7 +4,7 @@ import { formatTime } from "../values/units.ts";
 /** A configuration that is or was active. */
 export interface Activation {
   readonly hash: string;
-  /** What its processes were built from, if they say so. */
+  /** What its processes were built from, if that is known. */
   readonly revision?: string | undefined;
   /** Its rank when it was last active. */
   readonly rank: number;
@@ -18,7 +18,7 @@ export interface Activation {
   readonly isRollback: boolean;
   /** Where its rollout began; `undefined` if it is active because the processes of a newer one have ended. */
   readonly place?: string | undefined;
-  /** Whether its rollout began with a reload, which somebody has caused, and not with the start of a process. */
+  /** Whether its rollout began with a reload, which somebody caused, instead of the start of a process. */
   readonly isReload?: boolean | undefined;
 }
 
@@ -103,7 +103,7 @@ export function describeRollback({ activation, replaced }: Rollback): string {
     : `last active until ${formatTime(lastActive)}`;
   const begun = isReload ? "reloaded" : "started with";
   const reason = place === undefined
-    ? "the processes of that one have ended"
+    ? "the processes of the latter have ended"
     : `the gateway at ${place} has ${begun} it`;
   const remedy = place === undefined
     ? "start them again"

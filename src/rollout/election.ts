@@ -32,7 +32,7 @@ export interface ElectionResult {
   readonly isNew: boolean;
   /** The member whose rank the process takes over; its entry must not change before the commit. */
   readonly rankSource: Observation | undefined;
-  /** Whether the process needs an entry of its own. If many have one configuration, some represent all. */
+  /** Whether the process needs an entry of its own. If many processes use one configuration, some represent all. */
   readonly isRepresentative: boolean;
   /** Whether it is the living process with the lowest ID, which does what one process does for all. */
   readonly isFirst: boolean;
@@ -40,7 +40,7 @@ export interface ElectionResult {
   readonly active: string;
   /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
   readonly dead: readonly Observation[];
-  /** Members whose entries are to be deleted. */
+  /** Members whose entries this process deletes. */
   readonly removed: readonly Observation[];
 }
 
@@ -54,7 +54,7 @@ const MAX_CLEAN_UPS = 7;
 
 /**
  * Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. Each
- * process decides for itself, and all decide the same, since nothing but the members' entries and the highest rank counts.
+ * process decides for itself, and all decide the same, since only the members' entries and the highest rank count.
  */
 export function elect(input: ElectionInput): ElectionResult {
   const { self: { id, hash }, observations, maxRepresentatives } = input;
@@ -100,8 +100,8 @@ function isDeadPredecessor(
  * | the process             | who else has the configuration       | its rank                                |
  * | ----------------------- | ------------------------------------ | --------------------------------------- |
  * | has announced it        | a living process, with a lower rank  | that one                                |
- * | has announced it        | none such                            | its own                                 |
- * | starts or reloads to it | a living process, or else a dead one | that one; its entry is the `rankSource` |
+ * | has announced it        | no such process                      | its own                                 |
+ * | starts or reloads to it | a living process, otherwise a dead   | that one; its entry is the `rankSource` |
  * | starts or reloads to it | nobody                               | above all others: a rollout begins      |
  *
  * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
@@ -157,8 +157,8 @@ function isAbove(
 }
 
 /**
- * Returns the predecessors and the members that died without leaving, which are marked, and those that left long ago, which
- * are deleted.
+ * Returns the members to mark, which are predecessors or died without leaving, and the members to delete, which left
+ * long ago.
  *
  * @param others All other members for the process that cleans up for all; none for the rest, which mark only their
  * predecessors.

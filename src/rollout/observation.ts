@@ -6,7 +6,7 @@ export interface Member {
   readonly hash: string;
   /** The rank of its configuration: the newest rollout has the highest. */
   readonly rank: number;
-  /** What it was built from, such as a Git hash, if it says so. */
+  /** What it was built from, such as a Git hash, if that is known. */
   readonly revision?: string | undefined;
   /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */
   readonly heartbeatAt: number;
@@ -18,7 +18,7 @@ export interface Member {
   readonly keyFingerprint?: string | undefined;
   /** The id of the newest write to a variable in the store that its values contain. */
   readonly newestWrite?: number;
-  /** It has left, or another process has found it dead and marked its entry: it counts as dead in either case. */
+  /** It has left, or another process has found it dead and marked its entry. It counts as dead in both cases. */
   readonly hasLeft?: boolean;
   /** Another process has marked its entry, since its heartbeats were missing. */
   readonly wasFoundDead?: boolean;

@@ -57,7 +57,7 @@ export interface RolloutOptions extends RetryOptions {
 /** What a process announces of its configuration. */
 export interface Announcement {
   /**
-   * Identifies the configuration, equal on all processes that have it. It is a hash of PUBLIC values: editing one is a
+   * Identifies the configuration, equal on all processes that use it. It is a hash of PUBLIC values: editing one is a
    * rollout, even with a single process.
    */
   readonly deployment: string;
@@ -147,7 +147,9 @@ export class Rollout {
     return this.active !== undefined && this.active === this.#hash;
   }
 
-  /** The revision of the active configuration: this process's own, or that of another one that has it. */
+  /**
+   * The revision of the active configuration: this process's own, or that of another process with this configuration.
+   */
   get activeRevision(): string | undefined {
     if (this.isActive) return this.#options.revision;
     const peer = this.#observations.find((other) =>
@@ -192,7 +194,7 @@ export class Rollout {
     return this.#conflicts;
   }
 
-  /** Whether a living replica has this master key, by its fingerprint. */
+  /** Whether a living replica uses this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
     const living = this.#observations.filter(isLive);
     return living.some(({ member }) => member.keyFingerprint === fingerprint);

@@ -95,7 +95,7 @@ class FileStore implements Store {
   async #lookForFile(): Promise<void> {
     if (await identify(this.#path) === this.#identity) return;
     throw new StoreUnavailableError(
-      `Cannot use the store: "${this.#path}" was deleted or replaced while it was open; put it or a backup back, then restart`,
+      `Cannot use the store: "${this.#path}" was deleted or replaced while it was open; restore it or a backup, then restart`,
     );
   }
 }

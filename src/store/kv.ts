@@ -16,7 +16,7 @@ const PREFIX = "rep";
 const NEVER_WRITTEN = [PREFIX];
 /** The maximum number of entries per read: Deno KV returns at most 1,000, each of up to 64 KiB. */
 const MAX_BATCH = 500;
-/** How many keys one call of `getMany` may have. */
+/** How many keys one call of `getMany` accepts. */
 const MAX_KEYS = 10;
 
 /**
@@ -38,8 +38,8 @@ export const NO_KV = "Deno KV is not available; enable it with --unstable-kv";
 /** Options of {@linkcode kvStore}. */
 export interface KvStoreOptions {
   /**
-   * How many checks a commit may have: 10 on a `denokv` server, 100 on Deno Deploy and in a SQLite file. Session keys
-   * for as many clients are counted in one commit.
+   * How many checks a commit may contain: 10 on a `denokv` server, 100 on Deno Deploy and in a SQLite file. Session
+   * keys for as many clients are counted in one commit.
    *
    * @default {10}
    */
@@ -170,7 +170,7 @@ class KvStore implements Store {
 
   /**
    * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
-   * begins with a write, and all operations of this process wait behind it; so a commit has at least one check.
+   * begins with a write, and all operations of this process wait behind it; so a commit contains at least one check.
    */
   #operation(checks: readonly Check[], writes: readonly Write[]): KvOperation {
     const operation = this.#kv.atomic();

@@ -1,6 +1,6 @@
 import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
 
-/** The {@linkcode Store.engine} of a store in memory, which no other process can write to. */
+/** The {@linkcode Store.engine} of a store in memory. No other process can write to it. */
 export const MEMORY = "memory";
 
 /** Returns a store that lives as long as the process. */

@@ -14,7 +14,7 @@ import {
 interface RemoteStoreOptions {
   /** Connects to the server. */
   connect: () => Promise<Store>;
-  /** How many checks a commit on the server may have. */
+  /** How many checks a commit on the server may contain. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
   engine: string;

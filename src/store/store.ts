@@ -49,8 +49,8 @@ export interface ListOptions {
  * - A version is unique to one commit, and is never repeated, not even for a key that was deleted and written again.
  *   All entries that a commit writes have the same version.
  * - The writes of a commit are applied in order, so the last write to a key counts.
- * - A value is what JSON has (text with any character, numbers, booleans, `null`, arrays, plain objects) or a
- *   `Uint8Array`, also within an object. A field that is `undefined` may be absent afterwards.
+ * - A value is what JSON can represent (text with any character, numbers, booleans, `null`, arrays, plain objects) or a
+ *   `Uint8Array`, even within an object. A field that is `undefined` may be absent afterwards.
  * - Entries under a prefix are in the order of the last part of their keys: strings by their characters' codes, then
  *   numbers by value. The string `"1"` and the number 1 are different parts.
  *
@@ -65,7 +65,7 @@ export interface ListOptions {
 export interface Store {
   /** The name of the database, for the status page. */
   readonly engine?: string | undefined;
-  /** How many checks a commit may have. */
+  /** How many checks a commit may contain. */
   readonly maxChecks: number;
   /** Returns the entry at a key, or `undefined`. */
   get<T>(key: Key): Promise<Entry<T> | undefined>;

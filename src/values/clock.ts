@@ -2,7 +2,7 @@
 export interface Clock {
   /** Returns the milliseconds since the Unix epoch. */
   now(): number;
-  /** Returns the milliseconds since some moment, for durations: unlike `now()`, nobody sets it forward or back. */
+  /** Returns the milliseconds since some moment, for durations: unlike `now()`, it is never set forward or back. */
   monotonic(): number;
   /**
    * Calls back once, after `ms` milliseconds.

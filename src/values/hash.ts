@@ -23,7 +23,7 @@ export function publicHash(
   return sriHash(canonicalJson(publicValues));
 }
 
-/** Returns the beginning of a hash, with which logs, metrics and URLs name a configuration. */
+/** Returns the beginning of a hash, which names a configuration in logs, metrics and URLs. */
 export function shortHash(hash: string): string {
   const start = hash.slice("sha256-".length, "sha256-".length + 12);
   return start.replaceAll("+", "-").replaceAll("/", "_");

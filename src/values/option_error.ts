@@ -1,6 +1,6 @@
 /**
  * An option has an invalid value. The message names the option as the module does; the command, whose users know it as
- * a flag, puts the same parts into its own words.
+ * a flag, builds its own message from the same parts.
  */
 export class OptionError extends RangeError {
   /** The name of the class. */

@@ -8,7 +8,7 @@ export function toAbsolute(path: string): string {
     : `${Deno.cwd()}${SEPARATOR}${path}`;
 }
 
-/** Returns whether a path is that of a directory, or below it: `/srv/site-old` is not below `/srv/site`. */
+/** Returns whether a path is a directory's own, or below it: `/srv/site-old` is not below `/srv/site`. */
 export function isInside(path: string, directory: string): boolean {
   const prefix = directory.endsWith(SEPARATOR)
     ? directory

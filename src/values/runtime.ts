@@ -1,7 +1,7 @@
-/** What differs between runtimes: what they have, what they permit, and how they find packages. */
+/** The differences between runtimes: what they provide, what they permit, and how they find packages. */
 
 /**
- * Checks that the runtime has what the gateway needs: a missing function would be a `TypeError` somewhere in the middle.
+ * Checks that the runtime provides what the gateway needs: a missing function would cause a `TypeError` much later.
  *
  * @throws {Error} If the runtime is too old.
  */
@@ -12,7 +12,10 @@ export function requireRuntime(): void {
   );
 }
 
-/** Returns whether a permission is already granted, so that using it does not prompt. Other runtimes than Deno have none. */
+/**
+ * Returns whether a permission is already granted, so that using it does not prompt. Runtimes other than Deno have no
+ * permissions.
+ */
 export function isGranted(permission: Deno.PermissionDescriptor): boolean {
   if (globalThis.Deno === undefined) return true;
   return Deno.permissions.querySync(permission).state === "granted";

@@ -124,7 +124,7 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
   ];
   const stopped =
     `${old}, last active until 2023-11-14T22:13:20.000Z, is active again instead of ${newer}, ` +
-    "since the processes of that one have ended; if that was not intended, start them again";
+    "since the processes of the latter have ended; if that was not intended, start them again";
   const killed = `${stopped}; no heartbeats any more: vm 127.0.0.1:18080`;
   for (
     const [ending, expected] of [

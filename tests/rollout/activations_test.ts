@@ -112,6 +112,6 @@ Deno.test("describeRollback() says what is active again since when, why, and wha
   );
   assertEquals(
     describe("a 1"),
-    `${name}the processes of that one have ended; if that was not intended, start them again`,
+    `${name}the processes of the latter have ended; if that was not intended, start them again`,
   );
 });

@@ -25,7 +25,7 @@ async function setUp() {
     store,
     async fails() {
       const message =
-        `Cannot use the store: "${path}" was deleted or replaced while it was open; put it or a backup back, then restart`;
+        `Cannot use the store: "${path}" was deleted or replaced while it was open; restore it or a backup, then restart`;
       for (const run of Object.values(OPERATIONS)) {
         await assertRejects(() => run(store), StoreUnavailableError, message);
       }

@@ -1,7 +1,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { HOST } from "./certificates.ts";
 
-/** How many addresses the clients have: a prime, so that no address gets the same kind of request again and again. */
+/** How many addresses the clients use: a prime, so that no address sends the same kind of request again and again. */
 const ADDRESSES = 251;
 
 /**

@@ -22,7 +22,7 @@ export interface Scene extends World {
   named(): Promise<void>;
   /** Stops a replica, changes something, starts it again, and waits until HAProxy uses it. */
   restart(replica: Replica, change?: () => Promise<void> | void): Promise<void>;
-  /** Waits for some seconds, or for fewer if the drill is to be quick. */
+  /** Waits for some seconds, or for fewer in a quick drill. */
   hold(seconds: number, quickSeconds: number): Promise<void>;
   /** Waits until all users have received a value, or `null`: that the variable was removed. */
   allHave(name: string, value: string | null): Promise<void>;

@@ -113,7 +113,7 @@ export class Replica implements AsyncDisposable {
     this.#process?.signal(signal);
   }
 
-  /** Replaces the variables in its env file, which the process watches; the next start has them as well. */
+  /** Replaces the variables in its env file, which the process watches. The next start uses them as well. */
   async setVariables(variables: Record<string, string>): Promise<void> {
     this.#variables = variables;
     await this.writeVariables(variables);

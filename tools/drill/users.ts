@@ -45,7 +45,7 @@ export interface UsersOptions {
   /** Returns the client for a request. @default {Deno's own} */
   readonly client?: () => Deno.HttpClient;
   readonly streams: number;
-  /** The ids of the events that gateways say they have published; those that arrive are added. */
+  /** The ids of the events that gateways say they have published. Ids of events that arrive are added. */
   readonly published?: Set<number>;
   readonly requestsPerSecond: number;
   /** Changes the variable PULSE, and returns whether that was accepted. */
@@ -54,7 +54,7 @@ export interface UsersOptions {
   readonly random: () => number;
 }
 
-/** The users of an app: they request pages and keys at a rate, and have streams open on which a variable changes. */
+/** The users of an app: they request pages and keys at a rate, and keep streams open on which a variable changes. */
 export class Users implements AsyncDisposable {
   /** The values of THEME that pages may have; others are noticed. */
   themes: readonly string[] = ["dark"];
@@ -64,7 +64,7 @@ export class Users implements AsyncDisposable {
   readonly #tasks: Promise<void>[];
   readonly #pending = new Set<Promise<void>>();
   readonly #published: Set<number>;
-  /** When each value of PULSE was set; the last one that was accepted; and what each stream has. */
+  /** When each value of PULSE was set, the last one that was accepted, and the one that each stream has received. */
   readonly #pulsedAt = new Map<number, number>();
   readonly #pulseOf = new Map<EventStream, number>();
   #lastPulse = 0;
@@ -182,8 +182,8 @@ export class Users implements AsyncDisposable {
   }
 
   /**
-   * Returns how many events a stream has skipped, or received twice or too late, since the last call. One that is newer
-   * than all that it has may still be on its way.
+   * Returns how many events a stream has skipped, or received twice or too late, since the last call. An event that is
+   * newer than all received ones may still be on its way.
    */
   #lostBy(stream: EventStream): number {
     const { firstId = Infinity, ids } = stream;
@@ -247,7 +247,7 @@ export class Users implements AsyncDisposable {
     return { headers, signal: AbortSignal.any([this.#closed.signal, timeout]) };
   }
 
-  /** Counts a response, and as a failure one that is not 200 or that has something wrong. */
+  /** Counts a response. One that is not 200, or is wrong, counts as a failure. */
   async #expect(
     what: string,
     responding: Promise<Response>,

@@ -230,7 +230,7 @@ export const GROUPS = {
       "HOST,…",
       EXPECTED_HOSTS,
       parseHost,
-      "Hosts to serve, also *.example.com; by default any",
+      "Hosts to serve, such as *.example.com; by default any",
     ),
     "trusted-proxies": orEmpty(list(
       "CIDR,…",
@@ -248,7 +248,7 @@ export const GROUPS = {
     ),
     "drain": duration(
       { default: 10_000, min: 0, max: 600_000 },
-      "Time after that in which streams close and requests finish",
+      "Time after that for streams to close and requests to finish",
     ),
   },
   "Log": {

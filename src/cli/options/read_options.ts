@@ -77,7 +77,7 @@ function rejectWord(word: string): never {
 
 /**
  * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`; with one dash as
- * well, as Go accepts them. A switch has the text `true` or `false`, and a list the texts of all its flags.
+ * well, as Go accepts them. The text of a switch is `true` or `false`, that of a list the texts of all its flags.
  *
  * @param aliases Other names of flags.
  * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
@@ -306,7 +306,8 @@ function variableOf(
 }
 
 /**
- * Returns warnings if the environment cannot be read, or has `REP_GATEWAY_…` variables that are probably misspelled.
+ * Returns warnings if the environment cannot be read, or contains `REP_GATEWAY_…` variables that are probably
+ * misspelled.
  */
 export function environmentWarnings(
   environment: Readonly<Record<string, string>>,

@@ -68,7 +68,7 @@ function readOwnEnvironment(before: Environment): Environment {
   ]);
 }
 
-/** Logs once for each name what has no effect in env files, so that nobody edits it there in vain. */
+/** Logs each name in env files that has no effect once, so that nobody edits it there in vain. */
 function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment) => void {

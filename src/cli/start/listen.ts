@@ -90,7 +90,7 @@ export class Listener {
    * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
    * replace a certificate, so the port is bound again. `shutdown()` of Deno 2.9 breaks request bodies over HTTP/1.1
    * that are still being received (denoland/deno#36809), so the listener waits for them: until then, new connections
-   * get the old certificate. Then, for some milliseconds, connections are refused, and those that have not sent a
+   * get the old certificate. Then, for some milliseconds, connections are refused, and connections that have not sent a
    * request are closed. (Binding the port twice requires `--unstable-net`; Deno exits without it.)
    *
    * @param finishUploads Waits for the requests that `Deno.HttpServer.shutdown()` would break.

@@ -150,10 +150,7 @@ export class Service {
     return responder.fetchHealth(request);
   };
 
-  /**
-   * Reads the variables and the certificate again, as soon as the gateway is ready. The log has the issues, if there
-   * are any.
-   */
+  /** Reads the variables and the certificate again, as soon as the gateway is ready. Issues are logged. */
   reloadVariablesAndTls(options: ReloadOptions): void {
     void this.#reloadVariables(options);
     // One after the other: if two ran at once, the one that read the older file could finish last.

@@ -41,7 +41,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Copies the headers of a request or a response without the hop-by-hop ones: those that are known, and those that
+ * Copies the headers of a request or a response without the hop-by-hop ones: the known ones, and the ones that
  * `Connection` lists (RFC 9110 §7.6.1). A message with `Transfer-Encoding` loses its `Content-Length` as well, which it
  * overrides (RFC 9112 §6.3): forwarded alone, a wrong length would be trusted.
  *

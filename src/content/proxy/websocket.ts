@@ -200,7 +200,7 @@ async function waitUntilClosed(
 /** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
 type Message = string | ArrayBuffer;
 
-/** A message or a close that is to be forwarded to the other peer. */
+/** Forwards a message or a close to the other peer. */
 type PendingAction = (other: WebSocketPeer) => void;
 
 /**
@@ -216,7 +216,7 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
  */
 export class WebSocketPeer {
   readonly socket: WebSocket;
-  /** Resolved when it is to be closed, or is closed. */
+  /** Resolved when it begins to close, or is closed. */
   readonly closing = Promise.withResolvers<void>();
   /** Resolved when it is closed. */
   readonly closed = Promise.withResolvers<void>();
@@ -278,7 +278,7 @@ export class WebSocketPeer {
     const size = typeof message === "string"
       ? message.length
       : message.byteLength;
-    // Before the message is sent: a peer that does not read holds it until it disconnects, also after a close.
+    // Before the message is sent: a peer that does not read holds it until it disconnects, even after a close.
     if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
     if (isOpening) this.#queuedBytes += size;
     this.#whenOpen(() => this.socket.send(message));

@@ -23,7 +23,9 @@ interface Barred {
 /** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
 
-/** How many files are remembered: some years of an env file that is replaced each day, and a few hundred others. */
+/**
+ * How many files are remembered: enough for years of an env file that is replaced each day, and for hundreds of others.
+ */
 const MAX_REMEMBERED = 10_000;
 
 /**

@@ -96,8 +96,8 @@ const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
  *
  * Each segment is decoded once, on its own (RFC 3986 §2.4), so an encoded slash never becomes a separator.
  *
- * @returns `undefined` if no file may be served for the path: it has names that begin with a dot, path traversal in any
- * encoding, empty names, or a name or a length that no file system supports.
+ * @returns `undefined` if no file may be served for the path: it contains names that begin with a dot, path traversal
+ * in any encoding, empty names, or a name or a length that no file system supports.
  * @throws {Problem} 400 if a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8.
  */
 export function parseFilePath(pathname: string): FilePath | undefined {
@@ -354,7 +354,7 @@ class Looks {
     return { ...found, kind: "file", key, type, coding, variants: [] };
   }
 
-  /** Adds the compressed variants that lie beside a file. A page has none: it is never sent as it is. */
+  /** Adds the compressed variants beside a file. Those of a page are not used: a page is never sent as it is. */
   async #withVariants(file: SeenFile): Promise<SeenFile> {
     const { key, root, type } = file;
     if (!isCompressibleType(type) || HTML.test(key)) return file;
@@ -441,7 +441,7 @@ const MIN_STREAMED_BYTES = 256 * 1024;
 /** The part of the cache that a file may take: with all that is made of a page, it takes seven times its size. */
 const FILE_SHARE = 1 / 8;
 
-/** What a file takes in memory besides its name and its bytes, roughly. */
+/** About how much memory a file takes in addition to its name and its bytes. */
 const ENTRY_BYTES = 2_048;
 
 /** The cache control of a file that never changes: one year, the longest time in common use. */

@@ -15,7 +15,7 @@ import type { HealthState } from "../health.ts";
 /** What the status is read from. */
 export interface StatusParts {
   readonly health: Pick<HealthState, "report">;
-  /** The hosts under which the page is served, besides addresses and `localhost`. */
+  /** The hosts for which the page is served, in addition to addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
   readonly configuration: Configuration;
   /** `undefined` without hot reload. */
@@ -104,7 +104,7 @@ function describeRole(
   return { ...names, state: "unannounced" } as const; // the store failed before anybody announced it
 }
 
-/** Returns when an earlier configuration became active again, and instead of which one. */
+/** Returns when an earlier configuration became active again, and which one it replaced. */
 function toRollback(rollback: Rollback) {
   const { activation: { since, lastActive }, replaced } = rollback;
   return {

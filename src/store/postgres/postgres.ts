@@ -32,7 +32,7 @@ import {
 import { ensureSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
 
-/** How many checks a commit may have: as many as in a SQLite file. The server itself has no limit. */
+/** How many checks a commit may contain: as many as in a SQLite file. The server itself has no limit. */
 export const POSTGRES_MAX_CHECKS = 100;
 /**
  * How many connections of a process run statements; one more listens. A PostgreSQL server accepts 100 by default. More
@@ -51,7 +51,7 @@ const CONFLICT = /^(40001|40P01|23505)$/;
 /**
  * Connects to a PostgreSQL server, and creates the tables on first use.
  *
- * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, also if the
+ * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, even if the
  * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all servers.
  *
  * @throws {PermanentError} If the server rejects the connection or the schema.

@@ -90,7 +90,7 @@ function packageJson(repository: string | undefined) {
 
 /**
  * Writes the modules. Each entry imports its source instead of being it, so that the bundler knows that no entry is the
- * main program. Otherwise the bundle of an application would start the command, which is for Deno only.
+ * main program. Otherwise the bundle of an application would start the command for Deno.
  */
 async function writeModules(folder: string): Promise<void> {
   const sources = await Deno.makeTempDir();

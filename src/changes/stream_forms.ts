@@ -50,8 +50,8 @@ const WITH_HEARTBEAT_EVENTS: StreamForm = {
 const encoder = new TextEncoder();
 
 /**
- * The form of OFREP (ADR 0008 of open-feature/protocol): the events of a chunk are one message, after which an SDK asks
- * for all flags again. It names the newest event as `etag`, and the SDK repeats it in its request.
+ * The form of OFREP (ADR 0008 of open-feature/protocol): one message stands for the events of a chunk, and an SDK then
+ * requests all flags again. The message names the newest event as `etag`, which the SDK repeats in its request.
  */
 const OFREP: StreamForm = {
   opening: PLAIN.opening,

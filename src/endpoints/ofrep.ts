@@ -16,20 +16,20 @@ import { shortHash, sriHash } from "../values/hash.ts";
 
 /** Options of {@linkcode createOfrepEndpoints}. */
 interface OfrepOptions {
-  /** Returns what a page that is sent now receives. Its PUBLIC values are the flags. */
+  /** Returns the values of a page that is sent now. Its PUBLIC values are the flags. */
   readonly current: () => PageValues;
   /** Returns the type that the manifest gives a variable. */
   readonly typeOf: (name: string) => string | undefined;
   /** The events that this process knows; `undefined` without hot reload. */
   readonly tail: Pick<Tail, "head" | "hasReached" | "readNew"> | undefined;
-  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  /** The path under which the endpoints are served: empty, or for example `/app`. */
   readonly basePath: string;
-  /** The origins whose scripts may read the flags, besides those of the gateway's own. */
+  /** The origins whose scripts may read the flags, besides the gateway's own. */
   readonly allowedOrigins: readonly string[];
   readonly clock: Clock;
 }
 
-/** An evaluated flag, as OFREP has it. */
+/** An evaluated flag in the form of OFREP. */
 interface Flag {
   readonly key: string;
   readonly value: unknown;
@@ -43,17 +43,17 @@ const UNCACHED = { "cache-control": "no-store" };
 
 /** The maximum size of a request's body. */
 const MAX_BODY_BYTES = 64 << 10;
-/** How long a body may take: as long as the SDKs wait for the whole response. */
+/** How long a body may take to arrive: as long as the SDKs wait for the whole response. */
 const MAX_BODY_MS = 10_000;
-/** A page that has been hidden for so long has no stream until it is shown. */
+/** A page that has been hidden for this time closes its stream until it is shown again. */
 const INACTIVITY_S = 10;
 /** An id of an event, as {@linkcode Tail.head}. */
 const CURSOR = /^\d{1,16}$/;
 
 /**
  * Creates the endpoints of the OpenFeature Remote Evaluation Protocol (OFREP, `service/openapi.yaml` of
- * open-feature/protocol). Flags are the PUBLIC variables, with the values that pages have; everybody gets the same, so
- * the context of a request is checked and not used.
+ * open-feature/protocol). Flags are the PUBLIC variables, with the values of pages. All clients get the same, so the
+ * context of a request is checked but not used.
  */
 export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
   const getFlags = cachedFlags(options);
@@ -84,7 +84,7 @@ export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
   };
 }
 
-/** Adds to a handler what every request gets: the headers for scripts of other origins, and the preflight. */
+/** Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. */
 function createEndpoint(
   { allowedOrigins }: OfrepOptions,
   handler: Handler,
@@ -122,7 +122,7 @@ function preflight(): Response {
 
 /** Why a request fails, as OFREP names it. */
 interface Failure {
-  /** The flag, of a request for a single one. */
+  /** The flag, if the request is for a single one. */
   readonly key?: string;
   readonly errorCode: string;
   readonly errorDetails: string;
@@ -161,7 +161,7 @@ async function readContext(
   };
 }
 
-/** A body that is not read to its end; the message says what it should have been. */
+/** A body that is not read to its end. The message says what was expected. */
 class BodyError extends Error {}
 
 /** @throws {BodyError} If the body is too large, or arrives too slowly. */
@@ -192,15 +192,15 @@ async function readText({ body }: Request, clock: Clock): Promise<string> {
 
 /** All flags, ready to be sent. */
 interface Flags {
-  /** The same for each content coding, whatever a client has received. */
+  /** The same for each content coding, and whatever a client has received before. */
   readonly etag: string;
   readonly representations: Representations;
 }
 
 /**
- * Sends all flags, or 304. Another replica may have told the client of a change that this process has not read yet:
- * with older flags, the client would go back in time, and learn of the change no more. So new events are read before the
- * response if the client names an event that is unknown here, or, without one, has other flags.
+ * Sends all flags, or 304. Another replica may have announced a change to the client that this process has not read
+ * yet. With older flags, the client would go back in time, and never hear of the change again. So this process reads
+ * new events before it responds if the client names an event that is unknown here, or names none and has other flags.
  *
  * @param cursor The event that made the client ask again, which is the `etag` in the stream.
  */
@@ -254,7 +254,7 @@ function cachedFlags(options: OfrepOptions): () => Promise<Flags> {
   };
 }
 
-/** The `ETag` is a digest of everything but the cursor: an SDK whose stream begins earlier gets nothing twice. */
+/** The `ETag` is a digest of everything except the cursor: an SDK whose stream begins earlier gets nothing twice. */
 async function renderFlags(
   { values, cursor }: PageValues,
   { typeOf, tail, basePath }: OfrepOptions,
@@ -288,8 +288,8 @@ function toFlag(
 }
 
 /**
- * Returns a value in its type. During a rollout, the text may be from a deployment with another manifest: what does not
- * have the type stays text. OFREP has objects, and no arrays, which therefore stay text as well.
+ * Returns a value in its type. During a rollout, the text may be from a deployment with another manifest: a value that
+ * does not fit the type stays text. OFREP supports objects but not arrays, so arrays stay text as well.
  */
 function typedValue(text: string, type: string | undefined): unknown {
   switch (type) {

@@ -63,7 +63,7 @@ export interface NodeHandlerGateway {
     request: Request,
     info?: ConnectionInfo,
   ): Promise<Response | undefined>;
-  /** Calls back; what is rendered then has the values of one moment. */
+  /** Calls back. Everything that the callback renders gets the values of one moment. */
   run?<Result>(callback: () => Result): Result;
 }
 
@@ -75,7 +75,7 @@ export interface NodeHandlerOptions {
 
 /**
  * Returns a middleware that answers requests for the gateway's own paths and passes all others to the next middleware,
- * or answers them with 404 if there is none. What the next one renders contains the values of its page, see `run()` of a
+ * or answers them with 404 if there is none. What the next one renders gets the values of its page, see `run()` of a
  * gateway. The middleware uses nothing of Node.js except the two objects that it is called with.
  *
  * When the server is closed, which waits for every response, the streams of changes end within a second.
@@ -139,7 +139,9 @@ function isStream({ headers }: Response): boolean {
 /** How often a stream looks whether its server has been closed: Node.js has no event for that. */
 const LOOK_MS = 500;
 
-/** Ends a stream when the server has been closed, and its connection, which would be kept for the next request. */
+/**
+ * Ends a stream when the server has been closed, and its connection, which would otherwise wait for the next request.
+ */
 function endWithServer(
   server: NodeServer,
   response: NodeResponse,
@@ -163,8 +165,8 @@ function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
 }
 
 /**
- * Converts a request. Its body is not read before the gateway does, since the next handler reads it if the path is not
- * one of the gateway's own. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
+ * Converts a request. Only the gateway reads its body: if the path is not one of the gateway's own, the next handler
+ * needs it. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
  */
 export function toRequest(request: NodeRequest): Request | undefined {
   const { method = "GET", url = "/", originalUrl = url } = request;

@@ -52,7 +52,10 @@ export const READ_METHODS: readonly string[] = ["GET", "HEAD"];
 /** The methods of an endpoint that responds to the preflights of other origins. */
 export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
 
-/** Endpoints by path, without the base path. One whose path ends with `/*` is for all paths below that have no other. */
+/**
+ * Endpoints by path, without the base path. A path that ends with `/*` stands for all paths below it without another
+ * endpoint.
+ */
 export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
@@ -77,7 +80,7 @@ const OWN_PATHS: RouteTable = { "/rep/*": { handler: notFound } };
 /** Finds the handler for a path. All routes are created once, not for each request. */
 export class Router {
   readonly #routes: Routes;
-  /** Those whose pattern ends with `/*`, the first one that a path is below is its route. */
+  /** The routes whose pattern ends with `/*`. A path belongs to the first one that it is below. */
   readonly #below: readonly RouteBelow[];
   readonly #basePath: string;
   readonly #fallback: Route;

@@ -16,12 +16,12 @@ export interface Framework {
   readonly files?: Readonly<Record<string, string>>;
   /** Makes the folder `app` from the newest template. */
   readonly create: string;
-  /** What is run in the folder before the gateway's package is installed. */
+  /** Runs in the folder before the gateway's package is installed. */
   readonly install?: string;
   readonly build: string;
   /** Whether its server renders pages, and so their values. @default {false} */
   readonly rendersValues?: boolean;
-  /** The folder with the pages of the build, which must have no values. */
+  /** The folder with the pages of the build, which must not contain values. */
   readonly outDir: string;
   readonly servers: readonly FrameworkServer[];
 }
@@ -57,7 +57,7 @@ const NEXT_DEV = "npx next dev -H 127.0.0.1 -p PORT";
 const NEXT_START = "npx next start -H 127.0.0.1 -p PORT";
 const VITE_PREVIEW = "npx vite preview --host 127.0.0.1 --port PORT";
 
-/** The command of this checkout, with what it serves: `$APP` is the folder of the app. */
+/** The command of this checkout, with the content that it serves: `$APP` is the folder of the app. */
 function gatewayWith(content: string): string {
   return `APP=$PWD; cd $CHECKOUT; $GATEWAY --hostname 127.0.0.1 --port PORT --kv :memory: --allowed-hosts 127.0.0.1 ${content} --manifest $APP/.rep.yaml --env-file $APP/app.env`;
 }

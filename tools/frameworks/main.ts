@@ -1,10 +1,10 @@
 /**
  * Makes an app of each framework from its newest template, adds the plugin and the example, and tries its servers in a
- * browser: the page has the value, a SENSITIVE value can be had, a change arrives without a reload.
+ * browser: the page shows the value, a SENSITIVE value can be read, a change arrives without a reload.
  *
- *     deno task check:frameworks                      # minutes, and some hundred MB from npm
- *     deno task check:frameworks --only astro         # the frameworks whose names have this
- *     deno task check:frameworks --templates DIR      # copies DIR/<example> where a template cannot be downloaded
+ *     deno task check:frameworks # minutes, and some hundred MB from npm deno task check:frameworks --only astro # the
+ *     frameworks whose names contain this deno task check:frameworks --templates DIR # copies DIR/<example> where a
+ *     template cannot be downloaded
  *
  * It needs Node.js 22.12 or later, and a browser, see `find_browser.ts`. It prints a table, and exits with 1 if something
  * does not work.
@@ -23,15 +23,15 @@ import { ENV_FILE, MANIFEST, tryPage } from "./try_page.ts";
 const ROOT = join(import.meta.dirname ?? ".", "../..");
 const MODES = ["development", "preview", "production"] as const;
 
-/** What came out for a framework. */
+/** The outcome for a framework. */
 interface Outcome {
   readonly name: string;
   readonly commands: number;
-  /** Of the files that differ from the template, those that are new. */
+  /** How many lines the files add to the template. */
   readonly lines: number;
-  /** Of the commands, until everything is built. */
+  /** How long the commands took until everything was built. */
   readonly seconds: number;
-  /** By the mode of a server: empty if all works, else what does not. */
+  /** By the mode of a server: empty if everything works, otherwise what does not. */
   readonly results: ReadonlyMap<string, string>;
 }
 
@@ -81,7 +81,7 @@ async function tryFramework(
   return { name, commands: commands.length + 1, lines, seconds, results };
 }
 
-/** What came out where there is nothing to try. */
+/** The outcome if there is nothing to try. */
 function failure({ name, servers }: Framework, error: Error): Outcome {
   const results = new Map(servers.map(({ mode }) => [mode, error.message]));
   return { name, commands: 0, lines: 0, seconds: 0, results };
@@ -91,7 +91,7 @@ async function exists(path: string): Promise<boolean> {
   return await Deno.stat(path).then(() => true, () => false);
 }
 
-/** Writes the files of the example, and returns how many of their lines the template does not have. */
+/** Writes the files of the example, and returns how many of their lines are not in the template. */
 async function addFiles(
   { example, only, files = {} }: Framework,
   app: string,
@@ -158,7 +158,7 @@ async function tryServers(
   return results;
 }
 
-/** @throws {Error} If a page of a build has the values of the machine that builds. */
+/** @throws {Error} If a page of a build contains values of the machine that builds. */
 async function rejectValues(outDir: string): Promise<void> {
   for (const name of await listFiles(outDir)) {
     if (!name.endsWith(".html")) continue;

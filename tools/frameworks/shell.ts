@@ -1,4 +1,4 @@
-/** Variables of the environment of all commands: no colors, no questions, nothing that is sent home. */
+/** Variables of the environment of all commands: no colors, no questions, no telemetry. */
 const ENVIRONMENT = {
   CI: "1",
   NO_COLOR: "1",
@@ -7,7 +7,7 @@ const ENVIRONMENT = {
   npm_config_fund: "false",
 };
 
-/** How many of its last characters an error shows of what a command has printed. */
+/** How many of the last characters that a command printed an error shows. */
 const SHOWN_CHARACTERS = 2_000;
 
 function command(line: string, cwd: string, env: Record<string, string>) {

@@ -34,7 +34,7 @@ async function untilServed(url: string): Promise<void> {
   throw new Error("no page");
 }
 
-/** @throws {Error} If the HTML of a server does not have the value. */
+/** @throws {Error} If the HTML of a server does not contain the value. */
 async function checkHeading(url: string): Promise<void> {
   const html = await (await fetch(url)).text();
   const [, heading] = /<h1[^>]*>(.*?)<\/h1>/s.exec(html) ?? [];
@@ -52,7 +52,7 @@ interface TryPageOptions {
 }
 
 /**
- * Opens the page of a project, and tries all that the gateway promises.
+ * Opens the page of a project, and tries everything that the gateway promises.
  *
  * @throws {Error} With what does not work.
  */

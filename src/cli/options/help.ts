@@ -63,7 +63,7 @@ export function helpText(): string {
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
 
-/** How to do with Node.js alone what needs Deno. */
+/** How to do with Node.js alone what usually needs Deno. */
 export const HOW_TO_START =
   `start it with npx -y ${PROGRAM_WITH_STORE}, an image or a binary`;
 

@@ -2,7 +2,7 @@ import { createGateway, createLog, type Gateway } from "@rep/gateway";
 import { readEnvFile, watchFiles } from "@rep/gateway/sources";
 import { defineMiddleware } from "astro:middleware";
 
-/** Started with the first request: a build, which loads this file as well, has no values. */
+/** Started with the first request: a build also loads this file, but must not contain values. */
 let gateway: Promise<Gateway> | undefined;
 
 async function startGateway(): Promise<Gateway> {
@@ -12,7 +12,7 @@ async function startGateway(): Promise<Gateway> {
     log: createLog(),
   });
   await watchFiles(["app.env"], () => void gateway.reload().catch(() => {}));
-  process.once("SIGTERM", () => gateway.close().then(() => process.exit())); // Astro's own server does not listen to it
+  process.once("SIGTERM", () => gateway.close().then(() => process.exit())); // Astro's own server ignores it
   return gateway;
 }
 

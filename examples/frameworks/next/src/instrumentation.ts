@@ -1,4 +1,4 @@
-/** Starts the gateway with the server, so that the first page has values as well. */
+/** Starts the gateway with the server, so that even the first page contains values. */
 export async function register(): Promise<void> {
   if (process.env["NEXT_RUNTIME"] !== "nodejs") return;
   const { getGateway } = await import("./gateway");

@@ -14,7 +14,7 @@ async function startGateway() {
 
 export default defineNitroPlugin(({ h3App, hooks }) => {
   if (import.meta.prerender) return; // a build has no values
-  const starting = startGateway(); // a plugin of Nitro cannot wait
+  const starting = startGateway(); // a Nitro plugin cannot wait
   const { handler } = h3App;
   h3App.handler = async (event) => {
     const gateway = await starting;

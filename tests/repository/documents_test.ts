@@ -92,11 +92,6 @@ Deno.test("every page states the figures of their sources", async () => {
 
 /** What pages say of limits, and what the code has. */
 const LIMITS: readonly (readonly [string, RegExp, number])[] = [
-  [
-    "README.md",
-    /accepts ([\d,]+) of them by default/,
-    NUMBER_OPTIONS.maxStreams.default,
-  ],
   ["docs/migrating.md", /PUBLIC value of more than ([\d,]+)/, MAX_PUBLIC_BYTES],
   [
     "docs/scale.md",

@@ -52,7 +52,7 @@ export async function readFigures(): Promise<Figure[]> {
       text: `${streamsIn(768, medianOf).toLocaleString("en")} open`,
       places: [[
         "docs/scale.md",
-        /(?<=with\s+768\s+MiB,\s+some\s+)[\d,]+\s+open/,
+        /(?<=with\s+768\s+MiB,\s+about\s+)[\d,]+\s+open/,
       ]],
     },
     {

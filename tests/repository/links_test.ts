@@ -86,6 +86,15 @@ Deno.test("docs/README.md links to every page and document in docs/", async () =
   assertEquals(pages.filter((name) => !links.includes(name)), []);
 });
 
+Deno.test("llms.txt links to README.md and every page and document for users", async () => {
+  const links = await linksOf("llms.txt");
+  const names = await Array.fromAsync(Deno.readDir("docs"), ({ name }) => name);
+  const pages = names.filter((name) =>
+    /\.(md|yaml)$/.test(name) && name !== "README.md"
+  ).map((name) => `docs/${name}`);
+  assertEquals(links.toSorted(), ["README.md", ...pages].toSorted());
+});
+
 Deno.test("the pages for users have at most as many words as anybody reads", async () => {
   const counts = await countUserPages();
   const sum = counts.values().reduce((sum, count) => sum + count, 0);

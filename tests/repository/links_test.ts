@@ -2,19 +2,13 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { countUserPages, MAX_WORDS } from "../../tools/words.ts";
+import { markdownIn } from "./_pages.ts";
 
 const PAGES = [
   ...await markdownIn("."),
   ...await markdownIn("docs"),
   ...await markdownIn("docs/development"),
 ];
-
-async function markdownIn(folder: string): Promise<string[]> {
-  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
-  return names.filter((name) => name.endsWith(".md")).map((name) =>
-    join(folder, name)
-  ).toSorted();
-}
 
 /** Returns a page without its code, where brackets are no links and `#` is no heading. */
 async function readProse(path: string): Promise<string> {

@@ -8,7 +8,7 @@
 import { assertEquals } from "@std/assert";
 import { Dialect, LocalLinter } from "harper.js";
 import { binary } from "harper.js/binary";
-import { countUserPages } from "../../tools/words.ts";
+import { markdownIn } from "./_pages.ts";
 
 const GRAMMAR = ["Agreement", "Grammar", "Repetition", "Redundancy", "Usage"];
 
@@ -19,7 +19,7 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
   [/\bmeanwhile\b/gi, "until then, at the same time"],
   [/\bbesides,/gi, "also"],
   [/\bwherefrom\b|\bwhereof\b|\bthereof\b/gi, "a sentence of its own"],
-  [/[;,] else\b|\. Else\b/g, "otherwise"],
+  [/; else\b|\. Else\b/g, "otherwise"],
   [/\bhas to\b|\bhave to\b/gi, "must, or the imperative"],
   [/\bfor none,/gi, "to avoid it"],
   [/\bso that it needs\b/gi, "so it needs"],
@@ -49,8 +49,10 @@ function lineOf(text: string, index: number): number {
 
 async function readPages(): Promise<ReadonlyMap<string, string>> {
   const pages = new Map<string, string>();
-  for (const path of (await countUserPages()).keys()) {
-    pages.set(path, await Deno.readTextFile(path));
+  for (const folder of [".", "docs"]) {
+    for (const path of await markdownIn(folder)) {
+      pages.set(path, await Deno.readTextFile(path));
+    }
   }
   return pages;
 }
@@ -61,7 +63,7 @@ Deno.test("the pages for users use none of the phrases at which readers stop", a
     const prose = proseOf(text);
     for (const [phrase, better] of PHRASES) {
       for (const { 0: match, index } of prose.matchAll(phrase)) {
-        found.push(`${path}:${lineOf(text, index)}: "${match}"; ${better}`);
+        found.push(`${path}:${lineOf(prose, index)}: "${match}"; ${better}`);
       }
     }
   }

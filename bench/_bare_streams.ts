@@ -1,10 +1,14 @@
-import { openingFrame } from "../src/changes/hub.ts";
+import { STREAM_FORMS } from "../src/changes/stream_forms.ts";
 import { eventFrame } from "../src/changes/tail.ts";
 
 /** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
 export class BareStreams {
   readonly #opening = encoder.encode(
-    openingFrame({ retryMs: 2_000, comment: "connected", id: Date.now() }),
+    STREAM_FORMS.plain.opening({
+      retryMs: 2_000,
+      comment: "connected",
+      id: Date.now(),
+    }),
   );
   readonly #controllers = new Set<
     ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>

@@ -16,5 +16,7 @@ end
 function request()
   client = client + 1
   local a, b, c = math.floor(client / 65536) % 256, math.floor(client / 256) % 256, client % 256
-  return wrk.format(nil, nil, { ["Host"] = "localhost", ["X-Forwarded-For"] = string.format("10.%d.%d.%d", a, b, c) })
+  wrk.headers["Host"] = "localhost"
+  wrk.headers["X-Forwarded-For"] = string.format("10.%d.%d.%d", a, b, c)
+  return wrk.format()
 end

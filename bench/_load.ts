@@ -8,6 +8,7 @@ export interface LoadOptions {
   readonly seconds: number;
   /** If set, each request comes from another client, as `X-Forwarded-For` says, counted from this one. */
   readonly firstClient?: number | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** What came of it. */
@@ -29,8 +30,11 @@ export async function load(options: LoadOptions): Promise<Load> {
 }
 
 async function wrkLoad(wrk: string, options: LoadOptions): Promise<Load> {
-  const { url, connections, seconds, firstClient } = options;
+  const { url, connections, seconds, firstClient, headers = {} } = options;
   const args = ["-t2", `-c${connections}`, `-d${Math.ceil(seconds)}s`, url];
+  for (const [name, value] of Object.entries(headers)) {
+    args.unshift("-H", `${name}: ${value}`);
+  }
   if (firstClient !== undefined) {
     args.unshift("-s", "bench/_distinct_clients.lua");
     args.push("--", String(firstClient));
@@ -75,14 +79,14 @@ async function fetchLoad(options: LoadOptions): Promise<Load> {
   let failed = 0;
   async function send(): Promise<void> {
     do {
-      const headers = new Headers();
+      const headers = new Headers(options.headers);
       if (firstClient !== undefined) {
         headers.set("x-forwarded-for", clientAddress(firstClient + requests));
       }
       requests++;
       const response = await fetch(url, { headers });
       await response.bytes();
-      if (!response.ok) failed++;
+      if (response.status >= 400) failed++;
     } while (passedS() < seconds);
   }
   await Promise.all(Array.from({ length: connections }, send));

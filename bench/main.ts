@@ -24,6 +24,7 @@ import {
   writeResults,
 } from "./_results.ts";
 import { type Row, rowReport } from "./_row.ts";
+import { POLL_SIZES, polls } from "./polls.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
 import { START_SIZES, startRows } from "./start.ts";
@@ -47,6 +48,7 @@ const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
   ["engines", (args) => engines(readSizes(args, ENGINE_SIZES))],
   ["store_costs", (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES))],
   ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],
+  ["polls", (args) => polls(readSizes(args, POLL_SIZES))],
   ["simulation", (args) => simulate(readSizes(args, WORLD))],
 ]);
 

@@ -94,7 +94,7 @@ export interface GatewayOptions {
   keyRotationMs?: number;
   /** How long the key of a page can be requested: 0 to 2_592_000_000. @default {86_400_000} */
   keyRetentionMs?: number;
-  /** Maximum number of open streams: 1 to 1_000_000. @default {5_000} */
+  /** Maximum number of open streams: 1 to 1_000_000. Beyond it, clients poll. @default {5_000} */
   maxStreams?: number;
   /**
    * Maximum number of open streams per client address: 1 to 1_000_000. IPv6 addresses of one /64 count as one client.

@@ -163,15 +163,11 @@ export class OpenApi {
   }
 
   #eventDifferences(pointer: string, { event, data, id }: Message): string[] {
-    const contentSchema = `/components/schemas/${
-      event === "rep:config:delete" ? "ConfigDelete" : "ConfigUpdate"
-    }`;
+    const contentSchema = `/components/schemas/${CONTENT_SCHEMAS[event]}`;
+    const message = { event, data: JSON.stringify(data) };
+    const hasId = !Number.isNaN(id);
     return [
-      ...this.#validate(pointer, {
-        event,
-        data: JSON.stringify(data),
-        id: String(id),
-      }),
+      ...this.#validate(pointer, hasId ? { ...message, id: `${id}` } : message),
       ...this.#validate(contentSchema, data), // Ajv does not apply `contentSchema`
     ];
   }
@@ -205,6 +201,13 @@ export class OpenApi {
       );
   }
 }
+
+/** What the data of an event is. */
+const CONTENT_SCHEMAS: Readonly<Record<string, string>> = {
+  "rep:config:update": "ConfigUpdate",
+  "rep:config:delete": "ConfigDelete",
+  "rep:heartbeat": "Heartbeat",
+};
 
 /** Forbids members that a schema does not name, which the document permits for later versions. */
 function closeObject(schema: Json): void {

@@ -91,6 +91,7 @@ const SCENARIOS: Scenario[] = [
         query: "?kid=1700000400-0f1e2d3c4b5a",
       }),
       exchange("GET /rep/changes 200", { query: "?last_event_id=none" }),
+      exchange("GET /rep/changes 200", { query: "?heartbeat=event&poll" }),
       exchange("OPTIONS /rep/changes 204", { headers: FOREIGN }),
       exchange("OPTIONS /rep/changes 204", {
         headers: { origin: "http://gateway.test" },

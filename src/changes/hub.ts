@@ -4,6 +4,11 @@ import type { Metrics } from "../observe/metrics.ts";
 import { type Clock, every } from "../values/clock.ts";
 import { concat } from "../values/chunks.ts";
 import {
+  onceForEachForm,
+  STREAM_FORMS,
+  type StreamFormName,
+} from "./stream_forms.ts";
+import {
   STREAM_REJECTIONS,
   type StreamRejection,
 } from "./stream_rejections.ts";
@@ -32,7 +37,21 @@ export interface Position {
   readonly skipsOutdated: boolean;
 }
 
-type Controller = ReadableStreamDefaultController<Uint8Array>;
+/** What a client asks for. */
+export interface StreamRequest {
+  readonly client: CountedClient;
+  readonly position: Position;
+  readonly form: StreamFormName;
+  /** Whether it is a poll: it ends when the client has everything. */
+  readonly isPoll: boolean;
+}
+
+/** The body of a response: a stream, unless all of it is known at once. */
+export type StreamBody =
+  | ReadableStream<Uint8Array<ArrayBuffer>>
+  | Uint8Array<ArrayBuffer>;
+
+type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 
 /**
  * An open stream. It has no queue: events that its client has not read yet are read from the log when it does. What was
@@ -43,6 +62,11 @@ type Controller = ReadableStreamDefaultController<Uint8Array>;
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
+  /** What it is counted in. */
+  readonly limits: ClientLimits<string>;
+  readonly form: StreamFormName;
+  /** Whether it ends when it is up to date. */
+  readonly isPoll: boolean;
   /** The id of the last event that was sent. */
   cursor: number;
   /** Whether outdated events are skipped. It ends when the stream is up to date. */
@@ -71,13 +95,29 @@ const CHUNK_BYTES = 64 << 10;
 /** Random for each stream, so that clients do not reconnect all at once after a restart. */
 const RETRY_MS = [2_000, 8_000] as const;
 const REJECTED_RETRY_MS = [5_000, 30_000] as const;
+const POLL_RETRY_MS = [5_000, 10_000] as const;
+/** While there is no room for a stream. So every client still has a change within about a minute. */
+const FULL_RETRY_MS = [15_000, 60_000] as const;
+/**
+ * How often one client may poll in a second. Behind a proxy that is not trusted, all clients are one: 100,000 pages
+ * without a stream poll 2,700 times a second.
+ */
+const MAX_POLLS_PER_SECOND = 3_000;
+/**
+ * How many polls may be open: those that cannot be answered with one chunk. Each takes as much memory as a stream, for
+ * as long as its client does not read.
+ */
+const MAX_OPEN_POLLS = 100;
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
-  readonly #limits: ClientLimits<"max_streams">;
+  readonly #streams: ClientLimits<"max_streams">;
+  readonly #openPolls: ClientLimits<"max_polls">;
+  /** All polls of the current second. */
+  readonly #polls: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -86,15 +126,31 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    const { clock, log, maxStreams: max, maxStreamsPerClient: maxPerClient } =
-      options;
-    this.#limits = new ClientLimits({
+    const { clock, log } = options;
+    const event = "rep.streams.rejected";
+    this.#streams = new ClientLimits({
       clock,
       log,
-      event: "rep.streams.rejected",
+      event,
       name: "max_streams",
-      max,
-      maxPerClient,
+      max: options.maxStreams,
+      maxPerClient: options.maxStreamsPerClient,
+    });
+    this.#openPolls = new ClientLimits({
+      clock,
+      log,
+      event,
+      name: "max_polls",
+      max: MAX_OPEN_POLLS,
+      maxPerClient: MAX_OPEN_POLLS / 2,
+    });
+    this.#polls = new ClientLimits({
+      clock,
+      log,
+      event,
+      name: "max_polls",
+      max: Infinity,
+      maxPerClient: MAX_POLLS_PER_SECOND,
     });
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
@@ -104,58 +160,142 @@ export class Hub {
 
   /** The number of open streams. */
   get size(): number {
-    return this.#subscribers.size;
+    return this.#streams.count;
   }
 
-  /** Opens a stream. */
-  subscribe(
-    client: CountedClient,
-    position: Position,
-  ): ReadableStream<Uint8Array> {
-    const rejection = this.#rejection(client);
-    if (rejection !== undefined) return this.reject(rejection);
-    let subscriber: Subscriber;
-    const open = (controller: Controller) => {
-      subscriber = this.#open(client.clientKey, position, controller);
-    };
-    const source = {
-      start: open,
-      pull: () => this.#pull(subscriber),
-      cancel: () => void this.#remove(subscriber),
-    };
-    return new ReadableStream(source, NO_READ_AHEAD);
-  }
-
-  #rejection(client: CountedClient): StreamRejection | undefined {
+  /**
+   * Counts a poll, or a request for a stream for which there is no room. What comes after may look into the log.
+   *
+   * @returns Why the client has to come back later; `undefined` if it may go on.
+   */
+  admit(client: CountedClient, isPoll: boolean): StreamRejection | undefined {
     if (this.#isClosing) return "stopping";
-    if (!this.#tail.isLoaded) return "store_unavailable";
-    return this.#limits.rejection(client);
+    if (!isPoll && !this.#streams.limitOf(client)) return undefined;
+    const rejection = this.#polls.rejection(client);
+    if (rejection === undefined) this.#polls.add(client.clientKey);
+    return rejection;
+  }
+
+  /** Opens a stream. If there is no room for it, it is a poll. */
+  open(request: StreamRequest): StreamBody {
+    const { client, position, form, isPoll } = request;
+    if (this.#isClosing) return this.reject("stopping", form);
+    if (!this.#tail.isLoaded) return this.reject("store_unavailable", form);
+    if (isPoll) return this.#poll(request, undefined);
+    const limit = this.#streams.rejection(client);
+    if (limit !== undefined) return this.#poll(request, limit);
+    this.#options.metrics.count("rep.streams.opened", 1);
+    const comment = position.cursor === undefined
+      ? "unknown event id; sending the full public state"
+      : "connected";
+    const opening = this.#opening(request, comment, RETRY_MS);
+    return this.#stream(request, opening, this.#streams);
   }
 
   /**
    * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
    * standard §9.2.3).
    */
-  reject(reason: StreamRejection): ReadableStream<Uint8Array> {
+  reject(reason: StreamRejection, form: StreamFormName): StreamBody {
     this.#options.metrics.count("rep.streams.rejected", 1, reason);
-    const comment = `${STREAM_REJECTIONS[reason]}; reconnect later`;
-    const retryMs = this.#randomBetween(REJECTED_RETRY_MS);
-    return ReadableStream.from([
-      encoder.encode(openingFrame({ retryMs, comment, id: undefined })),
-    ]);
+    const isFull = reason.startsWith("max_");
+    const retryMs = this.#randomBetween(
+      isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS,
+    );
+    const comment = reconnectLater(STREAM_REJECTIONS[reason]);
+    const opening = { retryMs, comment, id: undefined };
+    return encoder.encode(STREAM_FORMS[form].opening(opening));
   }
 
-  #open(
-    clientKey: string,
-    { cursor, skipsOutdated }: Position,
+  /**
+   * Sends a client what it has missed, and no more. That is an ordinary response, which holds nothing here, unless it is
+   * larger than a chunk or has to be read from the store: then it is sent as the client reads it, and counts as long as
+   * that takes.
+   *
+   * @param limit Why it is no stream; `undefined` if the client asked for a poll.
+   */
+  #poll(
+    request: StreamRequest,
+    limit: StreamRejection | undefined,
+  ): StreamBody {
+    const { client, position, form } = request;
+    const { metrics } = this.#options;
+    const missed = this.#missed(position);
+    const overload = missed ? undefined : this.#openPolls.rejection(client);
+    if (overload !== undefined) return this.reject(overload, form);
+    metrics.count("rep.streams.polled", 1);
+    if (limit !== undefined) metrics.count("rep.streams.rejected", 1, limit);
+    const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
+    const isFull = this.#streams.limitOf(client) !== undefined;
+    const retryMs = isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
+    const opening = this.#opening(request, comment, retryMs);
+    if (!missed) return this.#stream(request, opening, this.#openPolls);
+    if (missed.length === 0) return opening;
+    metrics.count("rep.events.replayed", missed.length);
+    return concat([opening, STREAM_FORMS[form].events(missed)]);
+  }
+
+  /** Returns what a client has missed, if that is in memory and fits into a chunk. */
+  #missed(
+    { cursor = 0, skipsOutdated }: Position,
+  ): readonly Frame[] | undefined {
+    const tail = this.#tail;
+    if (!skipsOutdated && cursor < tail.oldestInMemory) return undefined;
+    const frames = skipsOutdated
+      ? tail.newestOfEach(cursor, CHUNK_BYTES)
+      : tail.cached(cursor, CHUNK_BYTES);
+    const last = frames.at(-1)?.id ?? tail.head;
+    return last === tail.head ? frames : undefined;
+  }
+
+  /**
+   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   */
+  #opening(
+    { form, position }: StreamRequest,
+    comment: string,
+    retryMs: readonly [number, number],
+  ): Uint8Array<ArrayBuffer> {
+    const opening = STREAM_FORMS[form].opening({
+      retryMs: this.#randomBetween(retryMs),
+      comment,
+      id: position.cursor,
+    });
+    return encoder.encode(opening);
+  }
+
+  #stream(
+    request: StreamRequest,
+    opening: Uint8Array<ArrayBuffer>,
+    limits: ClientLimits<string>,
+  ): ReadableStream<Uint8Array<ArrayBuffer>> {
+    let subscriber: Subscriber;
+    const start = (controller: Controller) => {
+      subscriber = this.#subscribe(request, limits, controller);
+      controller.enqueue(opening);
+    };
+    const source = {
+      start,
+      pull: () => this.#pull(subscriber),
+      cancel: () => void this.#remove(subscriber),
+    };
+    return new ReadableStream(source, NO_READ_AHEAD);
+  }
+
+  #subscribe(
+    { client: { clientKey }, position, form }: StreamRequest,
+    limits: ClientLimits<string>,
     controller: Controller,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const age = maxStreamAgeMs * (0.8 + 0.2 * random());
     const subscriber: Subscriber = {
       clientKey,
-      cursor: cursor ?? 0,
-      skipsOutdated,
+      limits,
+      form,
+      isPoll: limits === this.#openPolls,
+      cursor: position.cursor ?? 0,
+      skipsOutdated: position.skipsOutdated,
       heartbeatAt: this.#nextHeartbeat(),
       readBy: clock.monotonic() + MAX_UNREAD_MS,
       endsAt: clock.monotonic() + age,
@@ -163,24 +303,8 @@ export class Hub {
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
-    this.#options.metrics.count("rep.streams.opened", 1);
-    this.#limits.add(clientKey);
-    controller.enqueue(encoder.encode(this.#opening(cursor)));
+    limits.add(clientKey);
     return subscriber;
-  }
-
-  /**
-   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
-   */
-  #opening(cursor: number | undefined): string {
-    const comment = cursor === undefined
-      ? "unknown event id; sending the full public state"
-      : "connected";
-    return openingFrame({
-      retryMs: this.#randomBetween(RETRY_MS),
-      comment,
-      id: cursor,
-    });
   }
 
   /**
@@ -207,6 +331,7 @@ export class Hub {
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length > 0) this.#replay(subscriber, frames);
+    else if (subscriber.isPoll) this.#end(subscriber);
     else this.#waiting.add(subscriber);
   }
 
@@ -232,15 +357,18 @@ export class Hub {
 
   #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
     this.#options.metrics.count("rep.events.replayed", frames.length);
-    this.#send(subscriber, frames, concatenate(frames));
+    const chunk = STREAM_FORMS[subscriber.form].events(frames);
+    this.#send(subscriber, frames, chunk);
   }
 
   /** Sends new events to all waiting subscribers. The others get them when they read on. */
   deliver(frames: readonly Frame[]): void {
     const waiting = this.#waiting;
     this.#waiting = new Set();
-    const chunk = concatenate(frames);
-    for (const subscriber of waiting) this.#send(subscriber, frames, chunk);
+    const chunkOf = onceForEachForm((form) => form.events(frames));
+    for (const subscriber of waiting) {
+      this.#send(subscriber, frames, chunkOf(subscriber.form));
+    }
     this.#options.metrics.count(
       "rep.events.delivered",
       frames.length * waiting.size,
@@ -250,7 +378,7 @@ export class Hub {
   #send(
     subscriber: Subscriber,
     frames: readonly Frame[],
-    chunk: Uint8Array,
+    chunk: Uint8Array<ArrayBuffer>,
   ): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
     subscriber.heartbeatAt = this.#nextHeartbeat();
@@ -261,13 +389,17 @@ export class Hub {
   /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
     const now = this.#options.clock.monotonic();
-    const heartbeat = encoder.encode(heartbeatFrame(this.#tail.head));
+    const { head } = this.#tail;
+    const heartbeatOf = onceForEachForm((form) =>
+      encoder.encode(form.heartbeat(head))
+    );
+    this.#polls.clear();
     for (const subscriber of this.#subscribers) {
       if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
       else if (now >= subscriber.endsAt) this.#end(subscriber);
       else if (now >= subscriber.heartbeatAt) {
         this.#waiting.delete(subscriber);
-        this.#send(subscriber, [], heartbeat);
+        this.#send(subscriber, [], heartbeatOf(subscriber.form));
       }
     }
   }
@@ -295,7 +427,7 @@ export class Hub {
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
-    if (isOpen) this.#limits.remove(subscriber.clientKey);
+    if (isOpen) subscriber.limits.remove(subscriber.clientKey);
     subscriber.onRemove?.();
     return isOpen;
   }
@@ -312,7 +444,9 @@ export class Hub {
       ),
     );
     this.#stopTicking();
-    this.#limits.close();
+    for (const limits of [this.#streams, this.#openPolls, this.#polls]) {
+      limits.close();
+    }
   }
 
   /** Resolves when the stream has ended, earlier if its client leaves. */
@@ -331,29 +465,6 @@ export class Hub {
 
 const encoder = new TextEncoder();
 
-/** Returns one chunk for all frames. A single frame is not copied, since all streams share its bytes. */
-function concatenate(frames: readonly Frame[]): Uint8Array {
-  return concat(frames.map(({ bytes }) => bytes));
-}
-
-/** The fields of {@linkcode openingFrame}. */
-interface OpeningFields {
-  /** How long the client waits before it reconnects. */
-  retryMs: number;
-  /** A comment for people who read the stream. */
-  comment: string;
-  /** The client's new cursor. An id without data sets it and dispatches no event (HTML standard §9.2.6). */
-  id: number | undefined;
-}
-
-/** Returns the first frame of a stream. */
-export function openingFrame({ retryMs, comment, id }: OpeningFields): string {
-  return `retry: ${retryMs}\n: ${comment}\n${
-    id === undefined ? "" : `id: ${id}\n`
-  }\n`;
-}
-
-/** Returns a frame that keeps the connection open and sets the client's cursor. */
-export function heartbeatFrame(id: number): string {
-  return `: heartbeat\nid: ${id}\n\n`;
+function reconnectLater(reason: string): string {
+  return `${reason}; reconnect later`;
 }

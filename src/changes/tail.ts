@@ -1,3 +1,4 @@
+import { publicHash } from "../values/hash.ts";
 import { SharedCalls } from "../values/shared_calls.ts";
 import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
 
@@ -29,6 +30,7 @@ export class Tail {
   readonly #state = new Map<string, CachedFrame>();
   /** The values of `#state` in order; `undefined` if they have to be sorted again. */
   #sortedState: readonly CachedFrame[] | undefined;
+  #stateHash: Promise<string> | undefined;
   #frames: CachedFrame[] = [];
   #bytes = 0;
   #oldestInMemory = 0;
@@ -79,6 +81,11 @@ export class Tail {
   get publicValues(): ReadonlyMap<string, string> {
     const present = this.state.filter((frame) => frame.value !== undefined);
     return new Map(present.map(({ name, value = "" }) => [name, value]));
+  }
+
+  /** The hash of the public state, which is computed once for all clients. */
+  get stateHash(): Promise<string> {
+    return this.#stateHash ??= publicHash(this.publicValues);
   }
 
   /**
@@ -146,6 +153,7 @@ export class Tail {
   #setState(frame: CachedFrame): void {
     this.#state.set(frame.name, frame);
     this.#sortedState = undefined;
+    this.#stateHash = undefined;
   }
 
   /** Reduces the cache to its size once it has reached twice that, so that this is not needed at every event. */

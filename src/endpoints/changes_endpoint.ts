@@ -1,5 +1,6 @@
 import type { Changes } from "../changes/changes.ts";
-import type { Position } from "../changes/hub.ts";
+import type { Position, StreamBody } from "../changes/hub.ts";
+import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { Tail } from "../changes/tail.ts";
 import { corsHeaders, readOrigin } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
@@ -8,7 +9,8 @@ import {
   type Endpoint,
   type RouteContext,
 } from "../http/routes.ts";
-import { publicHash, shortHash } from "../values/hash.ts";
+import type { CountedClient } from "../observe/client_limits.ts";
+import { shortHash } from "../values/hash.ts";
 
 /**
  * Creates the endpoint `/rep/changes`.
@@ -56,23 +58,41 @@ export function createChangesEndpoint(
  *   the next event. For an invalid id it begins with the whole public state. If the log has to be read first, because
  *   it never was or to validate the id, and the store is unavailable, the stream ends at once and asks the client to
  *   reconnect.
+ * - With `?poll`, or if there are too many streams, it ends when the client has everything.
+ * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
  */
 async function openStream(
   request: Request,
   { client, url }: RouteContext,
-  { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
+  changes: Pick<Changes, "hub" | "rollout" | "tail">,
   headers: Headers,
 ): Promise<Response> {
   for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  if (rollout.standsApart) {
-    return new Response(hub.reject("stands_apart"), { headers });
-  }
-  const position = await readPosition(request.headers, url.search, tail);
+  const query = new URLSearchParams(url.search);
+  const body = await readStream(request.headers, query, client, changes);
+  return new Response(body, { headers });
+}
+
+async function readStream(
+  headers: Headers,
+  query: URLSearchParams,
+  client: CountedClient,
+  { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
+): Promise<StreamBody> {
+  const form = readForm(query);
+  if (rollout.standsApart) return hub.reject("stands_apart", form);
+  const isPoll = query.has("poll");
+  const rejection = hub.admit(client, isPoll);
+  if (rejection !== undefined) return hub.reject(rejection, form);
+  const position = await readPosition(headers, query, tail);
   // Not the public state, which may be older in this process than what the client has.
-  const stream = position
-    ? hub.subscribe(client, position)
-    : hub.reject("store_unavailable");
-  return new Response(stream, { headers });
+  if (position === undefined) return hub.reject("store_unavailable", form);
+  return hub.open({ client, position, form, isPoll });
+}
+
+function readForm(query: URLSearchParams): StreamFormName {
+  const hasHeartbeatEvents = query.get("heartbeat") === "event";
+  return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
 }
 
 /** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
@@ -119,13 +139,12 @@ const CURSOR = /^\d{1,16}$/;
  */
 async function readPosition(
   headers: Headers,
-  search: string,
+  query: URLSearchParams,
   tail: Tail,
 ): Promise<Position | undefined> {
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
   if (!tail.isLoaded && !await readNew(tail)) return undefined;
   const header = headers.get("last-event-id");
-  const query = new URLSearchParams(search);
   const text = header || query.get("last_event_id");
   if (!text) return { cursor: tail.head, skipsOutdated: false };
   if (!CURSOR.test(text)) return UNKNOWN;
@@ -135,7 +154,7 @@ async function readPosition(
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (hasFailed) return undefined;
   const { head } = tail; // first: what is published meanwhile is sent
-  const state = shortHash(await publicHash(tail.publicValues));
+  const state = shortHash(await tail.stateHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;

@@ -53,17 +53,27 @@ export class ClientLimits<Name extends string> {
     });
   }
 
+  /** How many there are in all. */
+  get count(): number {
+    return this.#total;
+  }
+
   /** Returns the limit because of which a client cannot have one more; `undefined` if it can. */
-  rejection(
-    { address, clientKey }: CountedClient,
+  limitOf(
+    { clientKey }: Pick<CountedClient, "clientKey">,
   ): Name | `${Name}_per_client` | undefined {
     if (this.#countOf(clientKey) >= this.#maxPerClient) {
-      this.#report(clientKey, address);
       return `${this.#name}_per_client`;
     }
-    if (this.#total < this.#max) return undefined;
-    this.#report(ANY_CLIENT, ANY_CLIENT);
-    return this.#name;
+    return this.#total < this.#max ? undefined : this.#name;
+  }
+
+  /** The same for a client that asks for one more: it is logged. */
+  rejection(client: CountedClient): Name | `${Name}_per_client` | undefined {
+    const limit = this.limitOf(client);
+    if (limit === this.#name) this.#report(ANY_CLIENT, ANY_CLIENT);
+    else if (limit) this.#report(client.clientKey, client.address);
+    return limit;
   }
 
   /** Counts what was opened. */
@@ -78,6 +88,12 @@ export class ClientLimits<Name extends string> {
     const count = this.#countOf(clientKey) - 1;
     if (count > 0) this.#clients.set(clientKey, count);
     else this.#clients.delete(clientKey);
+  }
+
+  /** Counts from the beginning. */
+  clear(): void {
+    this.#total = 0;
+    this.#clients.clear();
   }
 
   /** Logs the rejections that have only been counted so far. */

@@ -46,6 +46,10 @@ export const INSTRUMENTS = {
     help: "Streams that were told to reconnect later",
     labels: "reason",
   },
+  "rep.streams.polled": {
+    type: "counter",
+    help: "Polls: streams that ended once their clients had everything",
+  },
   "rep.events.published": {
     type: "counter",
     help: "Changes that this process appended to the event log",

@@ -1,8 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { heartbeatFrame, openingFrame } from "../../src/changes/hub.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
-import { readSse } from "../_sse.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
@@ -138,21 +136,4 @@ Deno.test("a connection that does not read gets no more events after a minute", 
   assertEquals(await metric(gate, "rep_streams_open"), 0);
   const sent = await metric(gate, "rep_events_replayed_total");
   assertEquals(sent > 0 && sent < 240, true, `${sent} events`);
-});
-
-Deno.test("openingFrame() and heartbeatFrame() dispatch no event", async () => {
-  const text = openingFrame({ retryMs: 2000, comment: "connected", id: 3 }) +
-    heartbeatFrame(4);
-  assertEquals(
-    text,
-    "retry: 2000\n: connected\nid: 3\n\n: heartbeat\nid: 4\n\n",
-  );
-  assertEquals(await readSse(new Response(text)).next(), undefined);
-});
-
-Deno.test("openingFrame() omits the id if there is none", () => {
-  assertEquals(
-    openingFrame({ retryMs: 2000, comment: "busy", id: undefined }),
-    "retry: 2000\n: busy\n\n",
-  );
 });

@@ -5,6 +5,7 @@ import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
+import { publicHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore, delegate } from "../_store.ts";
 import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
@@ -107,13 +108,14 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   });
   const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const reader = hub.subscribe(client, {
-      cursor: cursor * 1_000,
-      skipsOutdated: false,
-    }).pipeThrough(
-      new TextDecoderStream(),
-    )
-      .getReader();
+    const stream = hub.open({
+      client,
+      position: { cursor: cursor * 1_000, skipsOutdated: false },
+      form: "plain",
+      isPoll: false,
+    });
+    const reader = new Response(stream).body!
+      .pipeThrough(new TextDecoderStream()).getReader();
     await reader.read(); // the opening
     let text = "";
     while (!text.endsWith("id: 1250000\n\n")) {
@@ -126,6 +128,17 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
     await reader.cancel();
   }
   await hub.close(0);
+});
+
+Deno.test("Tail.stateHash is that of the newest public state, and computed once for it", async () => {
+  const { tail, append } = await setUp(1);
+  await tail.readNew();
+  const first = tail.stateHash;
+  assertEquals(tail.stateHash === first, true);
+  await append(2, 2);
+  await tail.readNew();
+  const values = new Map([["V1", "1"], ["V2", "2"]]);
+  assertEquals(await tail.stateHash, await publicHash(values));
 });
 
 /** Appends an event of A and more of B than a tail caches at its start, and returns a tail that has read them. */

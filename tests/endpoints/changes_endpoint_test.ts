@@ -577,7 +577,7 @@ Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends
   ]);
   assertEquals(
     await rejected.text(),
-    "retry: 5000\n: too many open streams; reconnect later\n\n",
+    "retry: 15000\n: too many open streams; reconnect later\nid: 0\n\n",
   );
   await open[0]?.close();
   const third = await gate.listen();

@@ -58,6 +58,7 @@ Deno.test("GET /metrics counts streams and rejections", async () => {
     rep_streams_open: 1,
     rep_streams_opened_total: 1,
     'rep_streams_rejected_total{reason="max_streams"}': 1,
+    rep_streams_polled_total: 1,
   });
   await stream.close();
   assertEquals(await pick(test, "rep_streams_open "), {});

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import * as fc from "fast-check";
 import { isIP } from "node:net";
-import { heartbeatFrame, openingFrame } from "../../src/changes/hub.ts";
+import { STREAM_FORMS } from "../../src/changes/stream_forms.ts";
 import { eventFrame } from "../../src/changes/tail.ts";
 import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts";
 import {
@@ -374,9 +374,16 @@ testProperty(
   ([changes, cuts]) => {
     const frames = changes.flatMap((
       change,
-    ) => [heartbeatFrame(change.id), eventFrame(change)]);
+    ) => [STREAM_FORMS.plain.heartbeat(change.id), eventFrame(change)]);
     const chunks = chunksOf(
-      [openingFrame({ retryMs: 2_000, comment: "connected", id: 1 }), ...frames]
+      [
+        STREAM_FORMS.plain.opening({
+          retryMs: 2_000,
+          comment: "connected",
+          id: 1,
+        }),
+        ...frames,
+      ]
         .join(""),
       cuts,
     );

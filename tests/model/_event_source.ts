@@ -161,6 +161,7 @@ export class EventSourceClient {
   }
 
   #receive(type: string, data: string): void {
+    if (type === "rep:heartbeat") return;
     const { key, tier, value } = JSON.parse(data);
     const id = Number(this.#lastEventId);
     const last = this.events.at(-1)?.id ?? 0;

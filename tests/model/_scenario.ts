@@ -12,8 +12,16 @@ const NAMES = ["A", "B", "C", "D", "E"];
 const VERSION = "VERSION";
 /** A variable of the file that the store may override. */
 const OVERRIDDEN = "OVERRIDDEN";
-/** Enough for dead processes to be noticed, and for every pause before a retry: heartbeats, backoff, reconnection. */
-const AGREEMENT_MS = 75_000;
+/** Enough for dead processes to be noticed, and for two polls of every client for which there is no room. */
+const AGREEMENT_MS = 150_000;
+/** How clients ask for the changes: as the specification says, or as our client does where no stream arrives. */
+const PARAMETERS = [
+  "",
+  "",
+  "&heartbeat=event",
+  "&poll",
+  "&poll&heartbeat=event",
+];
 const HTML = "<!doctype html><html><head></head><body></body></html>";
 
 /** A random history of a service with one to three gateways, and of its clients. */
@@ -277,9 +285,11 @@ export class Scenario {
     ];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
-    this.#clients.push(
-      new Client(simulation, `client ${this.#clients.length + 1}`, beginning),
-    );
+    const name = `client ${this.#clients.length + 1}`;
+    const parameters = simulation.pick(PARAMETERS);
+    const query = `${beginning.query || "?"}${parameters}`;
+    const client = new Client(simulation, name, { ...beginning, query });
+    this.#clients.push(client);
   }
 
   /** Loads a page, if there is a process that answers. */
@@ -305,9 +315,6 @@ export class Scenario {
     const simulation = this.#simulation;
     simulation.setStore("up");
     for (const { source } of this.#clients) source.isPaused = false;
-    for (
-      const { source } of this.#clients.slice(simulation.options.maxStreams)
-    ) source.close(); // make room
     this.#issue = undefined;
     if (simulation.chance(0.5)) this.#edit();
     for (const process of simulation.living) process.slowDown(0);

@@ -69,7 +69,7 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     this.time = new VirtualTime(this.#settling.settle);
     this.#latencyMs = this.pick([0, 0, 5, 300]);
     this.hasNotifications = this.chance(0.5);
-    const maxStreams = this.pick([3, 100]);
+    const maxStreams = this.pick([1, 3, 100]);
     // All clients have the same address.
     this.options = {
       maxStreams,

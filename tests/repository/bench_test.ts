@@ -59,6 +59,13 @@ Deno.test("streams measures deliveries, openings and memory beside a bare server
   ]);
 });
 
+Deno.test("polls has a change reach every page without a stream", async () => {
+  const sizes = "--seconds 1 --speed 500 --loadSeconds 0.3";
+  const reports = await run(`polls --streams 5 --polls 20 ${sizes}`);
+  const all = medianOf(reports, "all have it");
+  assertEquals(all < 60, true, `${all} s`);
+});
+
 Deno.test("store_load counts no call of the store for a stream that is opened", async () => {
   const reports = await run("store_load");
   assertEquals(medianOf(reports, "a stream that is opened"), 0);

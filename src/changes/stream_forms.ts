@@ -1,0 +1,71 @@
+import { concat } from "../values/chunks.ts";
+import type { Frame } from "./tail.ts";
+
+/** The fields of the first message of a stream. */
+export interface OpeningFields {
+  /** How long the client waits before it reconnects. */
+  readonly retryMs: number;
+  /** A comment for people who read the stream. */
+  readonly comment: string;
+  /** The client's new cursor. An id without data sets it and dispatches no event (HTML standard §9.2.6). */
+  readonly id: number | undefined;
+}
+
+/**
+ * How a stream writes what it sends. Its events, ids and end are the same in every form. Streams of one form share the
+ * bytes of an event.
+ */
+export interface StreamForm {
+  /** Returns the first message. */
+  readonly opening: (fields: OpeningFields) => string;
+  /** Returns what keeps the connection open and sets the client's cursor. */
+  readonly heartbeat: (id: number) => string;
+  /** Returns one chunk for one or more events. The last `id` in it is that of the last event. */
+  readonly events: (frames: readonly Frame[]) => Uint8Array<ArrayBuffer>;
+}
+
+/** The form of the specification: an `EventSource` dispatches the changes, and nothing but them. */
+const PLAIN: StreamForm = {
+  opening: ({ retryMs, comment, id }) =>
+    `retry: ${retryMs}\n: ${comment}\n${
+      id === undefined ? "" : `id: ${id}\n`
+    }\n`,
+  heartbeat: (id) => `: heartbeat\nid: ${id}\n\n`,
+  events: (frames) => concat(frames.map(({ bytes }) => bytes)),
+};
+
+/** It has no id: the message before it has set the client's cursor. */
+const HEARTBEAT_EVENT = "event: rep:heartbeat\ndata: {}\n\n";
+
+/**
+ * The opening and each heartbeat are followed by an event, so that a script sees that the stream arrives: an
+ * `EventSource` hides comments.
+ */
+const WITH_HEARTBEAT_EVENTS: StreamForm = {
+  opening: (fields) => PLAIN.opening(fields) + HEARTBEAT_EVENT,
+  heartbeat: (id) => PLAIN.heartbeat(id) + HEARTBEAT_EVENT,
+  events: PLAIN.events,
+};
+
+/** All forms. */
+export const STREAM_FORMS = {
+  plain: PLAIN,
+  with_heartbeat_events: WITH_HEARTBEAT_EVENTS,
+} as const satisfies Record<string, StreamForm>;
+
+/** The name of a form. */
+export type StreamFormName = keyof typeof STREAM_FORMS;
+
+/**
+ * Returns a function that writes the same thing once for each form, for all streams that have it.
+ */
+export function onceForEachForm(
+  write: (form: StreamForm) => Uint8Array<ArrayBuffer>,
+): (name: StreamFormName) => Uint8Array<ArrayBuffer> {
+  const written = new Map<StreamFormName, Uint8Array<ArrayBuffer>>();
+  return (name) => {
+    const bytes = written.get(name) ?? write(STREAM_FORMS[name]);
+    written.set(name, bytes);
+    return bytes;
+  };
+}

@@ -8,6 +8,7 @@ import {
   countVariables,
   emptiedTierIssues,
   EMPTY_SNAPSHOT,
+  EMPTY_VALUE,
   hasSameVariables,
   type Snapshot,
   type SnapshotInput,
@@ -310,7 +311,7 @@ interface Finding {
   readonly fields: LogFields;
 }
 
-/** Returns the guardrail warnings, deprecations and suspicious names, each by a key that identifies it. */
+/** Returns the guardrail warnings, deprecations, empty values and suspicious names, each by a key that identifies it. */
 function findingsOf(snapshot: Snapshot): Map<string, Finding> {
   const findings = new Map<string, Finding>();
   for (const { name, detection, detail } of snapshot.warnings) {
@@ -323,6 +324,12 @@ function findingsOf(snapshot: Snapshot): Map<string, Finding> {
     findings.set(`deprecated ${name}`, {
       event: "rep.config.deprecated",
       fields: { variable_name: name, detail: message },
+    });
+  }
+  for (const name of snapshot.empty) {
+    findings.set(`empty ${name}`, {
+      event: "rep.config.empty",
+      fields: { variable_name: name, detail: EMPTY_VALUE },
     });
   }
   for (const { name, detail } of snapshot.suspicious) {

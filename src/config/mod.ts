@@ -15,7 +15,7 @@
 import { type Clock, systemClock } from "../values/clock.ts";
 import { localFiles } from "../values/local_files.ts";
 import type { Environment } from "./variables/tiers.ts";
-import { readEnvFiles } from "./files/read_environment.ts";
+import { readEnvFiles, requiredPath } from "./files/read_environment.ts";
 import { watchPaths } from "./files/watch_paths.ts";
 
 export type { Environment } from "./variables/tiers.ts";
@@ -43,7 +43,9 @@ export type { StoredVariable, StoredWrite } from "./stored/stored_variables.ts";
 export async function readEnvFile(path: string): Promise<Environment> {
   return Object.assign(
     {},
-    ...(await readEnvFiles([path])).map(({ variables }) => variables),
+    ...(await readEnvFiles([requiredPath(path)])).map(({ variables }) =>
+      variables
+    ),
   );
 }
 

@@ -8,14 +8,22 @@ import { levenshteinDistance } from "@std/text/levenshtein-distance";
  * @returns An empty text if none of them differs from the word by a typing error only.
  */
 export function didYouMean(word: string, words: readonly string[]): string {
+  const meant = findSimilar(word, words);
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
+}
+
+/** Returns the word that is most similar; `undefined` if none differs by a typing error only. */
+export function findSimilar(
+  word: string,
+  words: readonly string[],
+): string | undefined {
+  if (words.length === 0) return undefined;
   const closest = closestString(word, words, {
     caseSensitive: true,
     compareFn: countErrors,
   });
   const maxErrors = word.length < 4 ? 1 : 2;
-  return countErrors(word, closest) <= maxErrors
-    ? `; did you mean ${closest}?`
-    : "";
+  return countErrors(word, closest) <= maxErrors ? closest : undefined;
 }
 
 /** Swapped letters are one error. */

@@ -1,7 +1,11 @@
 import { readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { detectInCode } from "../config/variables/guardrails.ts";
-import { loadEnvFile } from "../config/files/read_environment.ts";
+import {
+  type EnvPath,
+  isMissing,
+  loadEnvFile,
+} from "../config/files/read_environment.ts";
 import { classify } from "../config/variables/snapshot.ts";
 import type { Environment, Variable } from "../config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";
@@ -50,10 +54,10 @@ const MIN_VALUE_LENGTH = 8;
  */
 export async function rejectSecrets(
   files: readonly ViteOutput[],
-  envFiles: readonly string[],
+  envFiles: readonly Pick<EnvPath, "path">[],
 ): Promise<void> {
   const secrets: Variable[] = [];
-  for (const path of envFiles) {
+  for (const { path } of envFiles) {
     for (const secret of await secretsIn(path)) secrets.push(secret);
   }
   const findings: string[] = [];
@@ -85,7 +89,7 @@ async function readIfPresent(path: string): Promise<Environment> {
     const { variables } = await loadEnvFile(path);
     return variables;
   } catch (error) {
-    if ((error as { code?: string }).code === "ENOENT") return {};
+    if (isMissing(error)) return {};
     throw error;
   }
 }

@@ -1,12 +1,14 @@
 import { RE2JS } from "re2js";
 import { watchFiles } from "../config/mod.ts";
+import type { Manifest } from "../config/variables/manifest.ts";
 import { createGateway } from "../gateway.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../http/node_handler.ts";
 import { createLog, type Log } from "../observe/log.ts";
+import { type GatewayOptions, NUMBER_OPTIONS } from "../options.ts";
 import { ownRequests, type ViteHosts } from "./own_requests.ts";
 import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
-import type { ViteConfig, ViteLogger, ViteWebSocket } from "./vite.ts";
+import type { ViteConfig, ViteWebSocket } from "./vite.ts";
 
 /** Options of {@linkcode DevGateway.start}. */
 interface DevGatewayOptions {
@@ -27,6 +29,8 @@ export class DevGateway {
   /** Missing until the files are valid for the first time. */
   #gateway: Gateway | undefined;
   #handle: NodeHandler | undefined;
+  /** Those of the manifest with which the gateway has started. */
+  #settings: DevSettings | undefined;
   #mistake: string | undefined;
   /** The SENSITIVE variables as open pages may have them. */
   #servedSensitive = "";
@@ -79,9 +83,12 @@ export class DevGateway {
   /** Starts the gateway, or reloads it, and says what is wrong with its files. */
   async #load(): Promise<void> {
     const isStart = this.#gateway === undefined;
+    let isRestart = false;
     try {
       await this.#files.readManifest();
-      if (isStart) await this.#startGateway();
+      const settings = devSettings(this.#files.manifest);
+      isRestart = !isStart && !isSame(settings, this.#settings);
+      if (isStart || isRestart) await this.#startGateway(settings);
       else await this.#gateway?.reload();
     } catch (error) {
       this.#report(error);
@@ -91,36 +98,46 @@ export class DevGateway {
     if (wasInvalid) this.#reportValid();
     const isReplaced = this.#files.sensitive !== this.#servedSensitive;
     this.#servedSensitive = this.#files.sensitive;
-    // Open pages have no configuration yet, or SENSITIVE values that no stream replaces.
-    const isOutdated = isStart ? wasInvalid : isReplaced;
+    // Open pages have no configuration yet, that of another gateway, or SENSITIVE values that no stream replaces.
+    const isOutdated = isStart ? wasInvalid : isRestart || isReplaced;
     if (isOutdated) this.#pages?.send({ type: "full-reload" });
     else if (wasInvalid) this.#pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
 
-  async #startGateway(): Promise<void> {
-    const { base, logger } = this.#config;
+  /** Starts a gateway in place of the one that runs, which goes on if that fails. */
+  async #startGateway(settings: DevSettings): Promise<void> {
+    const { base } = this.#config;
     const basePath = base.replace(/\/$/, "");
-    this.#gateway = await createGateway({
+    const gateway = await createGateway({
       variables: () => this.#files.readVariables(),
       manifest: () => this.#files.manifest,
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
+      strict: settings.strict,
+      sessionKeyTtlMs: settings.sessionKeyTtlMs,
+      sessionKeyMaxRate: settings.sessionKeyMaxRate,
       hotReload: true,
       basePath: basePath.startsWith("/") ? basePath : "",
-      log: viteLog(logger),
+      log: this.#createLog(),
     });
-    const handle = toNodeHandler(this.#gateway);
+    await this.#gateway?.close();
+    this.#gateway = gateway;
+    this.#settings = settings;
+    const handle = toNodeHandler(gateway);
     this.#handle = ownRequests(handle, basePath, this.#allowedHosts);
   }
 
   #report(error: unknown): void {
-    this.#mistake = this.#files.describe(error);
+    const mistake = this.#files.describe(error);
     const rest = this.#gateway === undefined
       ? "pages have no configuration"
       : "the last valid configuration stays";
-    this.#config.logger.error(
-      `[rep] ${this.#mistake}\n[rep] ${rest} until that is corrected`,
-      { timestamp: true },
-    );
+    if (mistake !== this.#mistake) {
+      this.#config.logger.error(
+        `[rep] ${mistake}\n[rep] ${rest} until that is corrected`,
+        { timestamp: true },
+      );
+    }
+    this.#mistake = mistake;
     this.#showMistake();
   }
 
@@ -139,26 +156,62 @@ export class DevGateway {
     const message = "[rep] the configuration is valid again";
     this.#config.logger.info(message, { timestamp: true });
   }
+
+  /**
+   * Warnings and errors of the gateway in Vite's terminal, but not what the plugin does itself: it reports what is wrong
+   * with the configuration, and checks the hosts, of which the gateway would warn at its start. Development needs no
+   * audit log, which `createLog()` would write at any level.
+   */
+  #createLog(): Log {
+    const { logger } = this.#config;
+    const warn = (line: string) => logger.warn(line, { timestamp: true });
+    const warnings = textLog(warn);
+    const errors = textLog((line) => logger.error(line, { timestamp: true }));
+    const files = this.#files;
+    return {
+      debug() {},
+      info() {},
+      warn(event, fields = {}) {
+        if (event === "rep.start.warning") return;
+        const { variable_name: name, detail } = fields;
+        if (typeof name !== "string") return warnings.warn(event, fields);
+        warn(`[rep] ${files.describeFinding(event, name, detail)}`);
+      },
+      error(event, fields) {
+        if (event !== "rep.config.rejected") errors.error(event, fields);
+      },
+    };
+  }
 }
 
+/** The settings of a manifest that apply in development as well. */
+type DevSettings = Required<
+  Pick<GatewayOptions, "strict" | "sessionKeyTtlMs" | "sessionKeyMaxRate">
+>;
+
 /**
- * Warnings and errors of the gateway in Vite's terminal, but not what the plugin does itself: it reports what is wrong
- * with the configuration, and checks the hosts, of which the gateway would warn at its start. Development needs no audit
- * log, which `createLog()` would write at any level.
+ * Returns the settings of a manifest. Of what it may set, the plugin decides the rest itself: changes always arrive, by
+ * watching the files (`hot_reload`, `hot_reload_mode`, `hot_reload_poll_interval`), and only pages of Vite's own origin
+ * get keys, which `allowed_origins` of production does not have.
  */
-function viteLog(logger: ViteLogger): Log {
-  const warnings = textLog((line) => logger.warn(line, { timestamp: true }));
-  const errors = textLog((line) => logger.error(line, { timestamp: true }));
+function devSettings(manifest: Manifest | undefined): DevSettings {
+  // `parseCommandManifest()` has checked them.
+  const settings = manifest?.settings as {
+    strict_guardrails?: boolean;
+    session_key_ttl?: number;
+    session_key_max_rate?: number;
+  } | undefined;
+  const { sessionKeyTtlMs, sessionKeyMaxRate } = NUMBER_OPTIONS;
   return {
-    debug() {},
-    info() {},
-    warn(event, fields) {
-      if (event !== "rep.start.warning") warnings.warn(event, fields);
-    },
-    error(event, fields) {
-      if (event !== "rep.config.rejected") errors.error(event, fields);
-    },
+    strict: settings?.strict_guardrails ?? false,
+    sessionKeyTtlMs: settings?.session_key_ttl ?? sessionKeyTtlMs.default,
+    sessionKeyMaxRate: settings?.session_key_max_rate ??
+      sessionKeyMaxRate.default,
   };
+}
+
+function isSame(a: DevSettings, b: DevSettings | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 /** Writes events without the time and the level, which Vite adds itself. */

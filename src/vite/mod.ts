@@ -22,6 +22,7 @@ import { DevGateway } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
 import { insertIntoBuiltPages } from "./preview_pages.ts";
 import {
+  checkOptionNames,
   type ProjectPaths,
   type RepOptions,
   resolvePaths,
@@ -45,7 +46,7 @@ export type {
   ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
-export type { RepOptions } from "./project_files.ts";
+export type { RepEnvFile, RepOptions } from "./project_files.ts";
 export type {
   NodeHandler,
   NodeNext,
@@ -89,9 +90,11 @@ export interface RepPlugin {
  * Returns the plugin.
  *
  * @throws {Error} If Node.js is too old.
+ * @throws {TypeError} If there is no such option.
  */
 export function rep(options: RepOptions = {}): RepPlugin {
   requireRuntime();
+  checkOptionNames(options);
   const { lint = true } = options;
   let config: ViteConfig;
   let paths: ProjectPaths;
@@ -108,6 +111,7 @@ export function rep(options: RepOptions = {}): RepPlugin {
       paths = resolvePaths(options, config.root);
     },
     async configureServer({ middlewares, ws: pages }) {
+      if (isVitest(config)) return;
       const { root, publicDir } = config;
       const { allowedHosts } = config.server;
       gateway = await DevGateway.start({ config, paths, allowedHosts, pages });
@@ -150,3 +154,17 @@ export function rep(options: RepOptions = {}): RepPlugin {
     },
   };
 }
+
+/** Vitest starts a server of Vite for its own use. Its variable `VITEST` is also set where a test starts Vite. */
+function isVitest({ plugins = [] }: ViteConfig): boolean {
+  return plugins.some(({ name }) => /^vitest(?::|$)/.test(name));
+}
+
+// Vite takes `plugins: [rep]` without the call for a plugin that does nothing: a function has a name, too.
+Object.defineProperty(rep, "config", {
+  value() {
+    throw new TypeError(
+      "Cannot use the plugin rep: expected rep() in plugins, got the function",
+    );
+  },
+});

@@ -1,14 +1,26 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { relative, resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { parseCommandManifest } from "../cli/options/manifest_settings.ts";
+import { EnvSource } from "../config/files/env_source.ts";
 import {
-  readEnvFiles,
+  type EnvPath,
+  isMissing,
   readEnvironment,
 } from "../config/files/read_environment.ts";
 import { generateTypes } from "../config/variables/generate_types.ts";
-import { type Manifest, parseManifest } from "../config/variables/manifest.ts";
+import { type Manifest, nameAt } from "../config/variables/manifest.ts";
 import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
-import type { Environment } from "../config/variables/tiers.ts";
-import { messageOf } from "../observe/log.ts";
+import {
+  type Environment,
+  environmentName,
+  hasTier,
+  isRepName,
+  TIER_PREFIX,
+} from "../config/variables/tiers.ts";
+import { type LogFields, messageOf } from "../observe/log.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
+import { didYouMean } from "../values/did_you_mean.ts";
 import type { ViteConfig } from "./vite.ts";
 
 /** Options of {@linkcode rep}. Paths are relative to the root of the project. */
@@ -16,18 +28,50 @@ export interface RepOptions {
   /** The manifest, such as `.rep.yaml`. @default {none} */
   manifest?: string;
   /** The env file, or several of them, of which the last takes precedence. @default {none} */
-  envFile?: string | readonly string[];
-  /** Where the types of the variables are written, if there is a manifest; `false` writes none. @default {"src/rep.d.ts"} */
+  envFile?: string | RepEnvFile | readonly (string | RepEnvFile)[];
+  /**
+   * Where the types of the variables are written, if there is a manifest; `false` writes none.
+   *
+   * @default {"src/rep.d.ts"; without that folder "app/rep.d.ts", or "./rep.d.ts"}
+   */
   types?: string | false;
   /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
+}
+
+/** An env file that may be missing, as in `env_file` of Docker Compose. */
+export interface RepEnvFile {
+  /** The path. */
+  path: string;
+  /** Whether the file has to exist. @default {true} */
+  required?: boolean;
+}
+
+const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
+  manifest: true,
+  envFile: true,
+  types: true,
+  lint: true,
+};
+
+/** @throws {TypeError} If there is an option with another name, which would be ignored. */
+export function checkOptionNames(options: RepOptions): void {
+  const known = Object.keys(OPTION_NAMES);
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const hint = didYouMean(unknown, known);
+  throw new TypeError(
+    `Cannot use the option "${unknown}" of rep(): expected one of ${
+      known.join(", ")
+    }${hint}`,
+  );
 }
 
 /** The absolute paths of a project's files. */
 export interface ProjectPaths {
   readonly manifest: string | undefined;
   /** The last one takes precedence. */
-  readonly envFiles: readonly string[];
+  readonly envFiles: readonly EnvPath[];
   /** Where the types are written. */
   readonly types: string | undefined;
   /** All that the plugin reads. */
@@ -39,29 +83,52 @@ export function resolvePaths(
   options: RepOptions,
   root: string,
 ): ProjectPaths {
-  const { envFile = [], types = "src/rep.d.ts" } = options;
-  const envFiles = [envFile].flat().map((path) => resolve(root, path));
+  const { envFile = [], types = defaultTypes(root) } = options;
+  const envFiles = [envFile].flat().map((file) => {
+    const { path, required = true } = typeof file === "string"
+      ? { path: file }
+      : file as RepEnvFile;
+    return { path: resolve(root, path), required };
+  });
   const manifest = options.manifest && resolve(root, options.manifest);
+  const paths = envFiles.map(({ path }) => path);
   return {
     manifest,
     envFiles,
     types: types === false ? undefined : resolve(root, types),
-    read: manifest ? [...envFiles, manifest] : envFiles,
+    read: manifest ? [...paths, manifest] : paths,
   };
+}
+
+/** Where a project has its code: in `app/` with React Router and Nuxt. */
+const CODE_FOLDERS = ["src", "app"];
+
+function defaultTypes(root: string): string {
+  const folder = CODE_FOLDERS.find((name) => existsSync(join(root, name)));
+  return `${folder ?? "."}/rep.d.ts`;
 }
 
 /** The variables and the manifest of a project, as last read. */
 export class ProjectFiles {
   readonly #paths: ProjectPaths;
   readonly #config: ViteConfig;
-  /** Where each variable is set: the path and the line; nothing for one of the process's environment. */
-  readonly #places = new Map<string, string>();
+  readonly #source: EnvSource;
+  /** The variables of the process. */
+  #environment: Environment = {};
   #manifest: Manifest | undefined;
   #sensitive = "";
+  /** What has been said about the files once. */
+  readonly #hints = new Set<string>();
 
-  constructor(paths: ProjectPaths, config: ViteConfig) {
+  constructor(
+    paths: ProjectPaths,
+    config: ViteConfig,
+    clock: Clock = systemClock,
+  ) {
     this.#paths = paths;
     this.#config = config;
+    this.#source = new EnvSource(paths.envFiles, clock);
+    this.#hintAtRestarts();
   }
 
   get manifest(): Manifest | undefined {
@@ -79,45 +146,72 @@ export class ProjectFiles {
    * @throws {ConfigurationError} If a file cannot be read or is invalid: with its path and the line of each issue.
    */
   async readVariables(): Promise<Environment> {
-    const { envFiles } = this.#paths;
-    const variables: Record<string, string> = {};
-    this.#places.clear();
-    for (const [index, file] of (await readEnvFiles(envFiles)).entries()) {
-      Object.assign(variables, file.variables);
-      for (const [name, line] of file.lines) {
-        this.#places.set(name, `${envFiles[index]}:${line}`);
-      }
-    }
-    const environment = readEnvironment();
-    Object.assign(variables, environment);
-    for (const name of Object.keys(environment)) this.#places.delete(name);
+    const files = await this.#readEnvFiles();
+    this.#environment = readEnvironment();
+    const variables = { ...files, ...this.#environment };
     const classified = classify(variables).variables;
     const sensitive = classified.filter(({ tier }) => tier === "sensitive");
     this.#sensitive = JSON.stringify(sensitive);
+    this.#hintAtPrefixes(classified.length > 0);
     return variables;
   }
 
-  /** Reads the manifest, and writes the types of its variables. */
+  async #readEnvFiles(): Promise<Environment> {
+    try {
+      return await this.#source.read();
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      const issues = error.issues.map((issue) => this.#nameExample(issue));
+      throw new ConfigurationError(issues);
+    }
+  }
+
+  /** Says what a missing env file can be copied from. */
+  #nameExample(issue: string): string {
+    const { envFiles } = this.#paths;
+    const missing = envFiles.find(({ path }) =>
+      issue.startsWith(`"${path}": `) && !existsSync(path)
+    );
+    if (missing === undefined) return issue;
+    const example = `${missing.path}.example`;
+    const remedy = existsSync(example)
+      ? `a copy of ${basename(example)}`
+      : "one";
+    return `"${missing.path}": expected the env file: make ${remedy}, or set required: false`;
+  }
+
+  /**
+   * Reads the manifest, and writes the types of its variables.
+   *
+   * @throws {ConfigurationError} If it cannot be read or is invalid.
+   */
   async readManifest(): Promise<void> {
     const { manifest: path, types } = this.#paths;
     if (path === undefined) return;
     const text = await readManifestFile(path);
     const name = relative(this.#config.root, path);
-    this.#manifest = parseManifest(text, { path: name });
-    if (types !== undefined) await this.#writeTypes(this.#manifest, types);
+    const manifest = parseCommandManifest(text, name);
+    this.#manifest = manifest;
+    if (manifest.issues.length > 0) {
+      throw new ConfigurationError(manifest.issues);
+    }
+    if (types !== undefined) await this.#writeTypes(manifest, types);
   }
 
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
-  async #writeTypes(manifest: Manifest, path: string): Promise<void> {
-    const { issues, variables } = manifest;
-    if (issues.length > 0) throw new ConfigurationError(issues);
+  async #writeTypes({ variables }: Manifest, path: string): Promise<void> {
     const text = generateTypes(variables);
     const written = await readFile(path, "utf8").catch(() => undefined);
     if (text === written) return;
-    await writeFile(path, text);
     const { root, logger } = this.#config;
     const name = relative(root, path);
-    logger.info(`[rep] wrote ${name}`, { timestamp: true });
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, text);
+      logger.info(`[rep] wrote ${name}`, { timestamp: true });
+    } catch (error) {
+      this.#hint(`Cannot write ${name}: ${messageOf(error)}`);
+    }
   }
 
   /** Says what is wrong with the files, and where, so that terminals and editors open it at a click. */
@@ -127,11 +221,102 @@ export class ProjectFiles {
     return lines.join("\n");
   }
 
-  #locate(issue: string): string {
-    const [, name = ""] = /^Cannot use (REP_\w+)/.exec(issue) ?? [];
-    const place = this.#places.get(name);
-    if (place !== undefined) return `${place}: ${issue}`;
-    return issue.replace(/^"(.*?)":/, "$1:"); // a path in quotes cannot be clicked
+  /** Says what the gateway's log has found about a variable, in the same way. */
+  describeFinding(
+    event: string,
+    name: string,
+    detail: LogFields[string],
+  ): string {
+    const { tier = "public" } = this.#manifest?.variables.get(name) ?? {};
+    const key = isRepName(name) ? name : environmentName({ name, tier });
+    const isDeprecated = event === "rep.config.deprecated";
+    const finding = [isDeprecated ? `${key} is deprecated` : key, detail];
+    return this.#locate(
+      finding.filter((part) => part !== undefined).join(": "),
+    );
+  }
+
+  /** Puts the file and the line in front of what is said about it. */
+  #locate(text: string): string {
+    const [, path] = /^"(.*?)":/.exec(text) ?? [];
+    if (path !== undefined) return `${path}${text.slice(path.length + 2)}`; // a path in quotes cannot be clicked
+    const names = text.match(/\bREP_[\w.-]+/g) ?? [];
+    for (const name of names) {
+      const place = this.#placeOf(name);
+      if (place !== undefined) return `${place}: ${text}`;
+    }
+    const place = this.#placeInManifest(text, names);
+    if (place === undefined) return text;
+    const reason = text.replace(` "${place}"`, "")
+      .replace(/^Cannot use the manifest: /, "");
+    return `${resolve(this.#config.root, place)}: ${reason}`;
+  }
+
+  /** Returns the place that a text names, or that of the default of a variable. */
+  #placeInManifest(
+    text: string,
+    names: readonly string[],
+  ): string | undefined {
+    const manifest = this.#manifest;
+    let place = text;
+    for (const key of names) {
+      const [, , name = ""] = TIER_PREFIX.exec(key) ?? [];
+      const isSet = this.#environment[key] !== undefined;
+      const hasDefault = manifest?.variables.get(name)?.default !== undefined;
+      if (isSet || !hasDefault) continue;
+      place = nameAt(`variables.${name}.default`, manifest);
+    }
+    return /the manifest "(.*?)"/.exec(place)?.[1];
+  }
+
+  /** Returns where an env file sets a variable; nothing if the environment of the process does. */
+  #placeOf(name: string): string | undefined {
+    if (this.#environment[name] !== undefined) return undefined;
+    const place = this.#source.placeOf(name);
+    if (place === undefined) return undefined;
+    const { path, line } = place;
+    return line === undefined ? path : `${path}:${line}`;
+  }
+
+  /** The files are those of Vite's `getEnvFilesForMode()`. */
+  #hintAtRestarts(): void {
+    const { root, envDir = root, mode } = this.#config;
+    if (envDir === false) return;
+    const names = [".env", ".env.local", `.env.${mode}`, `.env.${mode}.local`];
+    const own = names.map((name) => resolve(root, envDir, name));
+    for (const { path } of this.#paths.envFiles) {
+      if (!own.includes(path)) continue;
+      this.#hint(
+        `${
+          relative(root, path)
+        } is an env file of Vite, which restarts whenever it is saved, so that pages lose their state: expected another name, such as app.env`,
+      );
+    }
+  }
+
+  /** @param hasVariables Whether there are any variables at all. */
+  #hintAtPrefixes(hasVariables: boolean): void {
+    const { envFiles } = this.#paths;
+    const expected =
+      "expected names that begin with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
+    for (const [index, { lines, variables }] of this.#source.files.entries()) {
+      if (lines.size === 0 || Object.keys(variables).some(hasTier)) continue;
+      this.#hint(`${envFiles[index]?.path} has no variables: ${expected}`);
+      return;
+    }
+    const defaults = this.#manifest?.variables.values() ?? [];
+    const hasDefault = [...defaults].some((it) => it.default !== undefined);
+    if (hasVariables || hasDefault) return;
+    this.#hint(
+      `there are no variables: ${expected}, in the file that envFile names, or in the environment`,
+    );
+  }
+
+  /** Warns, once. */
+  #hint(text: string): void {
+    if (this.#hints.has(text)) return;
+    this.#hints.add(text);
+    this.#config.logger.warn(`[rep] ${text}`, { timestamp: true });
   }
 }
 
@@ -139,7 +324,7 @@ async function readManifestFile(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if ((error as { code?: string }).code !== "ENOENT") throw error;
+    if (!isMissing(error)) throw error;
     throw new Error(`${path}: expected the manifest, or no option "manifest"`);
   }
 }

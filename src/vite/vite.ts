@@ -30,6 +30,12 @@ export interface ViteConfig {
   readonly command: string;
   /** The folder of the project. */
   readonly root: string;
+  /** The mode, such as `development`. */
+  readonly mode?: string;
+  /** The folder of Vite's own env files, if it has any. */
+  readonly envDir?: string | false;
+  /** All plugins. */
+  readonly plugins?: readonly { readonly name: string }[];
   /** The public base path, such as `/app/`. */
   readonly base: string;
   /** Whether unknown paths lead to `index.html`: only in a single-page app. */

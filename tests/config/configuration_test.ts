@@ -227,6 +227,24 @@ variables:
   assertEquals(linesOf(gate, "rep.config.deprecated"), [line, line]);
 });
 
+Deno.test("a required variable that is set to nothing is used, with a warning; one that is misspelled is named", async () => {
+  const manifest = `version: "0.1.0"
+variables:
+  A: { tier: public, required: true }`;
+  await using gate = await setUp({ REP_PUBLIC_A: "" }, { manifest });
+  assertEquals(linesOf(gate, "rep.config.empty"), [{
+    level: "WARN",
+    msg: "rep.config.empty",
+    variable_name: "REP_PUBLIC_A",
+    detail: "it is required, but set to nothing",
+  }]);
+  await assertRejects(
+    () => gate.set({ REP_PUBIC_A: "1", REP_PUBLIC_B: "1" }),
+    Error,
+    "it is not set; is it misspelled as REP_PUBIC_A?",
+  );
+});
+
 /** Sources that are slow to read, once a gateway has started with them. */
 async function setUpSlow() {
   const source = { A: "1", reads: 0, reading: Promise.resolve() };

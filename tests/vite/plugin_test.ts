@@ -7,7 +7,9 @@ import {
 } from "@std/assert";
 import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
 import type { NodeHandler } from "../../src/http/node_handler.ts";
+import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_time.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -65,7 +67,7 @@ class Project implements AsyncDisposable {
     return this.#directory.at(name);
   }
 
-  /** Replaces a file at once: the plugin, unlike the command, shows what it reads from a half-written one. */
+  /** Replaces a file at once. */
   async write(name: string, text: string): Promise<void> {
     const written = await this.#directory.write(`${name}.tmp`, text);
     await Deno.rename(written, this.at(name));
@@ -101,8 +103,12 @@ class Project implements AsyncDisposable {
   }
 
   /** Starts the development server. @param pages How many pages are open. */
-  async startVite(config: Partial<ViteConfig> = {}, pages = 1) {
-    const plugin = this.plugin(OPTIONS, config);
+  async startVite(
+    config: Partial<ViteConfig> = {},
+    pages = 1,
+    options: RepOptions = OPTIONS,
+  ) {
+    const plugin = this.plugin(options, config);
     await plugin.configureServer({
       middlewares: { use: (handler) => this.handlers.push(handler) },
       ws: {
@@ -476,4 +482,272 @@ Deno.test("a build fails if the folder of public files has what the plugin reads
   const uncopied = { outDir: "dist", copyPublicDir: false };
   await project.plugin(OPTIONS, { ...build, build: uncopied }).buildStart();
   await project.plugin(OPTIONS, { command: "serve" }).buildStart();
+});
+
+// What production rejects, and what is wrong with the files.
+
+const STRICT = "settings: { strict_guardrails: true }\n";
+const STRIPE_KEY = "sk_live_" + "a1b2c3d4e5".repeat(2);
+const WITH_SECRET = {
+  ".rep.yaml": `version: "0.1.0"
+variables:
+  TITLE: { tier: public }
+  API: { tier: public, default: ${STRIPE_KEY} }
+  OLD: { tier: public, deprecated: true, deprecated_message: use TITLE }
+`,
+  "app.env": `# for development\nREP_PUBLIC_TITLE=${STRIPE_KEY}\n`,
+};
+const SECRET = "the value looks like a Stripe secret key";
+
+Deno.test("strict_guardrails of the manifest rejects a secret in development, too, in the terminal and over the page", async () => {
+  const manifest = WITH_SECRET[".rep.yaml"] + STRICT;
+  await using project = await Project.make({
+    ...WITH_SECRET,
+    ".rep.yaml": manifest,
+  });
+  await using vite = await project.startVite();
+  assertEquals(await vite.insert(PAGE), PAGE);
+  const issues = [
+    `ROOT/app.env:2: Cannot publish REP_PUBLIC_TITLE in strict mode: ${SECRET}`,
+    `ROOT/.rep.yaml:4: Cannot publish REP_PUBLIC_API in strict mode: ${SECRET}`,
+  ].join("\n");
+  assertEquals(project.printed.slice(1), [
+    `[rep] ${issues}\n[rep] pages have no configuration until that is corrected`,
+  ]);
+  const message = issues.replaceAll("ROOT", project.at("").replace(/\/$/, ""));
+  const error = { type: "error", err: { message, stack: "", plugin: "rep" } };
+  assertEquals(project.sent.splice(0), [UPDATE, error]);
+
+  await project.write(".rep.yaml", WITH_SECRET[".rep.yaml"]);
+  await until(() => project.sent.length > 0);
+  assertEquals(project.sent, [RELOAD]);
+  assertEquals(await vite.title(), STRIPE_KEY);
+});
+
+Deno.test("changed settings of the manifest apply at once, or the gateway stays that runs", async () => {
+  await using project = await Project.make(WITH_SECRET);
+  await using vite = await project.startVite();
+  const ttlOf = async () => {
+    const { text } = await project.request("/rep/session-key", {
+      origin: "http://localhost:5173",
+    });
+    const { expires_at: end } = JSON.parse(text);
+    return Math.round((Date.parse(end) - Date.now()) / 1_000);
+  };
+  await project.write(".rep.yaml", WITH_SECRET[".rep.yaml"] + STRICT);
+  await until(() => project.sent.length > 1);
+  assertEquals(project.sent.length, 2);
+  assertEquals(await vite.title(), STRIPE_KEY);
+  project.sent.splice(0);
+
+  const settings = "settings: { session_key_ttl: 10s, hot_reload: false }\n";
+  await project.write(".rep.yaml", MANIFEST + settings);
+  await project.write("app.env", envWith({ title: "Hello", key: "k" }));
+  await until(() => project.sent.length > 0);
+  assertEquals([await vite.title(), await ttlOf()], ["Hello", 10]);
+  assertEquals(project.sent.at(-1), RELOAD);
+});
+
+Deno.test("what is suspicious is a readable line with file and line", async () => {
+  await using project = await Project.make({
+    ...WITH_SECRET,
+    "app.env": `${WITH_SECRET["app.env"]}REP_PUBLIC_OLD=1\nREP_TITEL=2\n`,
+  });
+  await using _vite = await project.startVite();
+  assertEquals(project.printed.slice(1), [
+    `[rep] ROOT/app.env:2: REP_PUBLIC_TITLE: ${SECRET}`,
+    `[rep] ROOT/.rep.yaml:4: REP_PUBLIC_API: ${SECRET}`,
+    "[rep] ROOT/app.env:3: REP_PUBLIC_OLD is deprecated: use TITLE",
+    "[rep] ROOT/app.env:4: REP_TITEL: it is ignored: " +
+    "expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_",
+  ]);
+});
+
+/** Returns the first line about what is wrong with these files. */
+async function mistakeIn(
+  files: Record<string, string>,
+  options: RepOptions = OPTIONS,
+): Promise<string> {
+  await using project = await Project.make(files);
+  await using _vite = await project.startVite({}, 0, options);
+  const lines = project.printed.filter((line) => !line.includes("wrote"));
+  const [first = ""] = lines.join("\n").split("\n");
+  return first;
+}
+
+Deno.test("an issue has the file and the line of what is to be corrected", async () => {
+  const settings = `${MANIFEST}settings: { strict_guardrails: 1 }\n`;
+  const tab = MANIFEST.replace("  TITLE", "\tTITLE");
+  assertEquals(
+    [
+      await mistakeIn({ ...FILES, ".rep.yaml": tab }),
+      await mistakeIn({ ...FILES, ".rep.yaml": settings }),
+      await mistakeIn({
+        ...FILES,
+        "app.env": "\nREP_PUBIC_TITLE=Hello\nREP_PUBLIC_A=\n",
+      }),
+      await mistakeIn({ ...FILES, "app.env": envWith({ key: "k" }) }),
+      await mistakeIn({ ...FILES, "app.env": "REP_SERVER_TITLE=Hello\n" }),
+    ],
+    [
+      "[rep] ROOT/.rep.yaml:3: expected spaces at the beginning of line 3, got a tab",
+      "[rep] ROOT/.rep.yaml:5: settings.strict_guardrails: expected true or false, got 1",
+      "[rep] ROOT/app.env:2: Cannot find REP_PUBLIC_TITLE: " +
+      'the manifest ".rep.yaml:3" requires it, but it is not set; is it misspelled as REP_PUBIC_TITLE?',
+      "[rep] ROOT/.rep.yaml:3: Cannot find REP_PUBLIC_TITLE: the manifest requires it, but it is not set",
+      "[rep] ROOT/app.env:1: Cannot use REP_SERVER_TITLE: " +
+      'the manifest ".rep.yaml:3" declares it as REP_PUBLIC_TITLE',
+    ],
+  );
+});
+
+Deno.test("a required variable that is set to nothing says so", async () => {
+  const manifest = MANIFEST.replace(/, pattern: ".*?"/, "");
+  const empty = envWith({ title: "" });
+  assertEquals(
+    [
+      await mistakeIn({ ".rep.yaml": manifest, "app.env": empty }),
+      await mistakeIn({ ...FILES, "app.env": empty }),
+    ],
+    [
+      "[rep] ROOT/app.env:1: REP_PUBLIC_TITLE: it is required, but set to nothing",
+      "[rep] ROOT/app.env:1: Cannot use REP_PUBLIC_TITLE: " +
+      'expected a value that matches [A-Z][a-z]+, got ""',
+    ],
+  );
+});
+
+Deno.test("a missing env file names the example beside it, once", async () => {
+  const { "app.env": example, ...files } = FILES;
+  const start = "[rep] ROOT/app.env: expected the env file: make";
+  const end = "or set required: false";
+  assertEquals(await mistakeIn(files), `${start} one, ${end}`);
+  await using project = await Project.make({
+    ...files,
+    "app.env.example": example,
+  });
+  await using vite = await project.startVite();
+  assertEquals(
+    project.printed[1]?.split("\n")[0],
+    `${start} a copy of app.env.example, ${end}`,
+  );
+  await project.write(".rep.yaml", `${MANIFEST}# changed\n`);
+  await until(() => project.sent.length > 2); // the overlay is shown again
+  assertEquals(project.printed.length, 2);
+  await project.write("app.env", example);
+  await until(async () => await vite.title() === "Hello");
+});
+
+Deno.test("a half-written env file is read again before anything is said about it", async () => {
+  await using project = await Project.make();
+  const clock = new WatchedClock();
+  const config = project.config();
+  const paths = resolvePaths(OPTIONS, config.root);
+  const files = new ProjectFiles(paths, config, clock);
+  const variables = await files.readVariables();
+  await project.write("app.env", "REP_SENSITIVE_KEY=secret-key\nREP_PUB");
+  const reading = files.readVariables();
+  await clock.waits();
+  await project.write("app.env", FILES["app.env"]);
+  await clock.tick(500);
+  assertEquals(await reading, variables);
+});
+
+Deno.test("an env file may be missing if it is not required, and counts as soon as it exists", async () => {
+  await using project = await Project.make();
+  const local = { path: "local.env", required: false };
+  const options = { ...OPTIONS, envFile: ["app.env", local] };
+  await using vite = await project.startVite({}, 1, options);
+  assertEquals([await vite.title(), project.printed.length], ["Hello", 1]);
+  await project.write("local.env", envWith({ title: "Local" }));
+  await until(async () => await vite.title() === "Local");
+  await Deno.remove(project.at("local.env"));
+  await until(async () => await vite.title() === "Hello");
+  assertEquals(project.printed.length, 1);
+});
+
+Deno.test("an env file at whose changes Vite restarts is a warning, and others are none", async () => {
+  const names = [".env", ".env.local", ".env.test", ".env.test.local"];
+  for (const name of [...names, ".env.other", "app.env"]) {
+    await using project = await Project.make({ [name]: FILES["app.env"] });
+    const config = { mode: "test", envDir: project.at("") };
+    await using _vite = await project.startVite(config, 0, { envFile: name });
+    const warning =
+      `[rep] ${name} is an env file of Vite, which restarts whenever it is saved, ` +
+      "so that pages lose their state: expected another name, such as app.env";
+    assertEquals(project.printed, names.includes(name) ? [warning] : []);
+    project.printed.splice(0);
+    const without = { ...config, envDir: false } as const;
+    await using _other = await project.startVite(without, 0, { envFile: name });
+    assertEquals(project.printed, []);
+  }
+});
+
+Deno.test("no variable with a prefix is a warning", async () => {
+  const expected =
+    "expected names that begin with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
+  const envFile = "app.env";
+  assertEquals(
+    [
+      await mistakeIn({ "app.env": "TITLE=Hello\n" }, { envFile }),
+      await mistakeIn({ "app.env": "# nothing\n" }, { envFile }),
+      await mistakeIn({}, {}),
+      await mistakeIn(FILES, { envFile }),
+    ],
+    [
+      `[rep] ROOT/app.env has no variables: ${expected}`,
+      `[rep] there are no variables: ${expected}, in the file that envFile names, or in the environment`,
+      `[rep] there are no variables: ${expected}, in the file that envFile names, or in the environment`,
+      "",
+    ],
+  );
+});
+
+Deno.test("the types are written where the project has its code, and what cannot be written is a warning", async () => {
+  await using project = await Project.make();
+  await Deno.remove(project.at("src"));
+  {
+    await using vite = await project.startVite();
+    assertEquals(await vite.title(), "Hello");
+  }
+  await Deno.mkdir(project.at("app"));
+  {
+    await using _vite = await project.startVite();
+  }
+  await Deno.writeTextFile(project.at("file"), "");
+  const options = { ...OPTIONS, types: "file/rep.d.ts" };
+  await using vite = await project.startVite({}, 1, options);
+  assertEquals(await vite.title(), "Hello");
+  const [root, app, failure = ""] = project.printed;
+  assertEquals([root, app], [
+    "[rep] wrote rep.d.ts",
+    "[rep] wrote app/rep.d.ts",
+  ]);
+  assertStringIncludes(failure, "[rep] Cannot write file/rep.d.ts: ");
+});
+
+Deno.test("Vitest, which starts a server of Vite, starts no gateway", async () => {
+  await using project = await Project.make();
+  const plugins = [{ name: "vite:css" }, { name: "vitest:config" }];
+  await using vite = await project.startVite({ plugins });
+  assertEquals([await vite.insert(PAGE), project.printed], [PAGE, []]);
+  assertEquals(project.handlers.length, 0);
+});
+
+Deno.test("rep() rejects an option that does not exist, and says what may be meant", () => {
+  const options = { envfile: "app.env" } as RepOptions;
+  assertThrows(
+    () => rep(options),
+    TypeError,
+    'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, lint; did you mean envFile?',
+  );
+});
+
+Deno.test("the function in the place of the plugin is an error, since Vite would take it for one", () => {
+  const plugin = rep as unknown as { config(): void };
+  assertThrows(
+    () => plugin.config(),
+    TypeError,
+    "Cannot use the plugin rep: expected rep() in plugins, got the function",
+  );
 });

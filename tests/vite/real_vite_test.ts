@@ -195,6 +195,23 @@ for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
   );
 
   testNpmExample(
+    `${version}: plugins: [rep] without the call is an error`,
+    async () => {
+      const { "vite.config.js": config = "", ...files } = filesOf();
+      await using project = await NpmExample.make(version, {
+        ...files,
+        "vite.config.js": config.replace(/rep\(.*\)/, "rep"),
+      });
+      const { success, output } = await project.run("vite", "build");
+      assertEquals(success, false);
+      assertStringIncludes(
+        output,
+        "expected rep() in plugins, got the function",
+      );
+    },
+  );
+
+  testNpmExample(
     `${version}: Vite denies what the plugin reads, beside what it denies itself`,
     async () => {
       const files = filesOf();
@@ -473,5 +490,6 @@ test("a title", () => {
     });
     const { success, output } = await project.run("vitest", "run");
     assertEquals(success, true, output);
+    assertEquals(output.includes("[rep]"), false, output); // no gateway has started
   },
 );

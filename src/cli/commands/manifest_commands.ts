@@ -2,6 +2,7 @@ import {
   buildSnapshot,
   classify,
   ConfigurationError,
+  EMPTY_VALUE,
   NO_MANIFEST,
 } from "../../config/variables/snapshot.ts";
 import { applyManifest } from "../../config/variables/apply_manifest.ts";
@@ -81,7 +82,7 @@ async function check(sources: CommandSources): Promise<Report> {
       }),
     issues,
   );
-  const { variables } = await applyManifest(set, sources.manifest, {
+  const { variables, empty } = await applyManifest(set, sources.manifest, {
     requiredTiers: [],
     loadPatternLibrary: undefined,
   });
@@ -101,6 +102,7 @@ async function check(sources: CommandSources): Promise<Report> {
     issues: [...new Set(issues)], // both the command and the gateway check the manifest
     warnings: [
       ...warnings,
+      ...empty.map((name) => `${name}: ${EMPTY_VALUE}`),
       ...deprecationWarnings(set, sources.manifest),
     ],
     variables: describeAll(variables, secretNames, sources),

@@ -1,8 +1,8 @@
+import { EnvSource } from "../../config/files/env_source.ts";
 import {
-  type EnvFile,
   loadEnvFile,
-  readEnvFiles,
   readEnvironment,
+  requiredPath,
 } from "../../config/files/read_environment.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
@@ -13,12 +13,7 @@ import {
   OPTION_PREFIX,
 } from "../../config/variables/tiers.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
-import {
-  type Clock,
-  sleep,
-  systemClock,
-  withDeadline,
-} from "../../values/clock.ts";
+import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
 import { readBoundedFile } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
@@ -38,7 +33,7 @@ export function createSources(
   { clock, log }: SourcesContext,
 ) {
   const envPaths = resolveEnvPaths(options);
-  const source = new EnvSource(envPaths.paths, clock);
+  const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
   let environment: Environment = {};
   const logIneffective = createIneffectiveLog(log);
   const { manifest } = options;
@@ -52,7 +47,7 @@ export function createSources(
     /** Names the source that a variable was read from. */
     sourceOf: (name: string) =>
       environment[name] === undefined
-        ? source.pathOf(name) ?? "env file"
+        ? source.placeOf(name)?.path ?? "env file"
         : "environment",
     manifest: manifest === undefined
       ? undefined
@@ -102,118 +97,6 @@ const NO_OPTION =
   "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
 const OVERRIDDEN =
   "the environment of the process overrides the env files: change these variables there, and restart";
-
-/** How long a file has to stay the same before what is missing in it counts as removed. */
-const CONFIRM_MS = 500;
-/** How often a file is read that changes all the time. */
-const MAX_READS = 10;
-
-/**
- * Env files and directories that are read again and again, possibly while somebody writes them. A variable that
- * disappears or becomes empty does so on all open pages, so it is not believed at first sight: all files are read again
- * after a pause, since it may be moving from one to another.
- */
-export class EnvSource {
-  readonly #paths: readonly string[];
-  readonly #clock: Clock;
-  #last: readonly EnvFile[] | undefined;
-
-  constructor(paths: readonly string[], clock: Clock) {
-    this.#paths = paths;
-    this.#clock = clock;
-  }
-
-  /**
-   * Reads the variables. Each file overrides the ones before it.
-   *
-   * @throws {ConfigurationError} If a file cannot be read, is invalid, has lost all its variables, or does not stay the
-   * same for half a second. Each issue begins with the place.
-   */
-  async read(): Promise<Environment> {
-    const current = await this.#readStable();
-    const issues = this.#paths.flatMap((where, index) =>
-      emptinessIssues(where, this.#last?.[index], current[index])
-    );
-    if (issues.length > 0) throw new ConfigurationError(issues);
-    this.#last = current;
-    return Object.assign({}, ...current.map(({ variables }) => variables));
-  }
-
-  /** Returns the path of the file that a variable was last read from. */
-  pathOf(name: string): string | undefined {
-    const index =
-      this.#last?.findLastIndex(({ variables }) =>
-        variables[name] !== undefined
-      ) ?? -1;
-    return this.#paths[index];
-  }
-
-  /** Reads the files until none has lost anything, or all are the same in two reads. */
-  async #readStable(): Promise<readonly EnvFile[]> {
-    let current = await readEnvFiles(this.#paths);
-    let changed: readonly string[] = [];
-    for (let reads = 1; this.#hasLost(current); reads++) {
-      if (reads === MAX_READS) {
-        throw new ConfigurationError(changed.map(unstableIssue));
-      }
-      await sleep(CONFIRM_MS, this.#clock);
-      const next = await readEnvFiles(this.#paths);
-      changed = this.#changedPaths(current, next);
-      if (changed.length === 0) return next;
-      current = next;
-    }
-    return current;
-  }
-
-  #hasLost(current: readonly EnvFile[]): boolean {
-    return current.some((file, index) => hasLost(this.#last?.[index], file));
-  }
-
-  #changedPaths(
-    before: readonly EnvFile[],
-    after: readonly EnvFile[],
-  ): readonly string[] {
-    return this.#paths.filter((_, index) =>
-      !isSame(before[index], after[index])
-    );
-  }
-}
-
-function emptinessIssues(
-  where: string,
-  before: EnvFile | undefined,
-  after: EnvFile | undefined,
-): string[] {
-  const { variables = {} } = before ?? {};
-  if (!isEmptied(variables, after?.variables ?? {})) return [];
-  return [
-    `"${where}": expected variables, as before, got none; ${HOW_TO_EMPTY}`,
-  ];
-}
-
-function unstableIssue(where: string): string {
-  return `"${where}": expected a file that stays the same, but it changed in ${MAX_READS} reads`;
-}
-
-/**
- * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it
- * was before: then its value may be cut off.
- */
-function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
-  if (before === undefined) return false;
-  if (before.isTerminated && !after.isTerminated) return true;
-  return Object.entries(before.variables).some(([name, value]) => {
-    const now = after.variables[name];
-    return now === undefined || (now === "" && value !== "");
-  });
-}
-
-function isSame(a: EnvFile | undefined, b: EnvFile | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  const names = Object.keys(a.variables);
-  return names.length === Object.keys(b.variables).length &&
-    names.every((name) => a.variables[name] === b.variables[name]);
-}
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";

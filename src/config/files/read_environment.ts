@@ -35,6 +35,24 @@ export interface EnvFile {
   readonly isTerminated: boolean;
 }
 
+/** The path of an env file or directory. */
+export interface EnvPath {
+  readonly path: string;
+  /** Whether it has to exist. */
+  readonly required: boolean;
+}
+
+/** Returns a path that has to exist. */
+export function requiredPath(path: string): EnvPath {
+  return { path, required: true };
+}
+
+const NO_FILE: EnvFile = {
+  variables: {},
+  lines: new Map(),
+  isTerminated: true,
+};
+
 /**
  * Reads several env files or directories, in order.
  *
@@ -42,20 +60,28 @@ export interface EnvFile {
  * place; the caller knows which option names it.
  */
 export async function readEnvFiles(
-  paths: readonly string[],
+  paths: readonly EnvPath[],
 ): Promise<readonly EnvFile[]> {
   const files: EnvFile[] = [];
   const issues: string[] = [];
-  for (const path of paths) {
+  for (const { path, required } of paths) {
     try {
       files.push(await loadEnvFile(path));
     } catch (error) {
-      if (error instanceof ConfigurationError) issues.push(...error.issues);
-      else issues.push(`"${path}": ${messageOf(error)}`);
+      if (!required && isMissing(error)) files.push(NO_FILE);
+      else if (error instanceof ConfigurationError) {
+        issues.push(...error.issues);
+      } else issues.push(`"${path}": ${messageOf(error)}`);
     }
   }
   if (issues.length > 0) throw new ConfigurationError(issues);
   return files;
+}
+
+/** Returns whether an error of Deno or of Node.js says that there is no such file. */
+export function isMissing(error: unknown): boolean {
+  const { name, code } = error as { name?: string; code?: string };
+  return name === "NotFound" || code === "ENOENT";
 }
 
 /**

@@ -1,7 +1,8 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../../observe/log.ts";
+import { findSimilar } from "../../values/did_you_mean.ts";
 import { importPackage } from "../../values/runtime.ts";
-import type { Declaration, Manifest } from "./manifest.ts";
+import { type Declaration, type Manifest, nameAt } from "./manifest.ts";
 import {
   describeKind,
   formatKey,
@@ -9,7 +10,7 @@ import {
   formatWord,
   hasSecret,
 } from "./quote.ts";
-import { environmentName, type Tier, type Variable } from "./tiers.ts";
+import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
 export interface AppliedManifest {
@@ -19,6 +20,8 @@ export interface AppliedManifest {
   readonly issues: readonly string[];
   /** The deprecated variables that are set. */
   readonly deprecated: readonly Deprecation[];
+  /** The names of the required variables that are set to nothing. */
+  readonly empty: readonly string[];
 }
 
 /** A variable that is set although it is deprecated. */
@@ -34,6 +37,8 @@ export interface ApplyOptions {
   readonly requiredTiers: readonly Tier[];
   /** Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}. */
   readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
+  /** Names in the environment that are no variables of the manifest: one may be a misspelled one. @default {[]} */
+  readonly otherNames?: readonly string[];
 }
 
 /**
@@ -46,12 +51,16 @@ export async function applyManifest(
   options: ApplyOptions,
 ): Promise<AppliedManifest> {
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
+  const { otherNames = [] } = options;
   const issues = [...manifest.issues];
   const report = (issue: string) => issues.push(issue);
   const patterns = await compilePatterns(manifest, load, report);
   const given = new Map(variables.map((variable) => [variable.name, variable]));
-  const all = [...variables];
+  const all = variables.map((variable) =>
+    normalize(variable, manifest.variables.get(variable.name))
+  );
   const deprecated: Deprecation[] = [];
+  const empty: string[] = [];
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
     const pattern = patterns.get(name);
@@ -66,19 +75,44 @@ export async function applyManifest(
       if (declaration.deprecated) {
         deprecated.push({ name, message: declaration.deprecatedMessage });
       }
+      if (required && variable.value === "") empty.push(subject);
     } else if (value !== undefined) {
       const injected = { name, tier, value };
-      const subject = `the default of ${environmentName(injected)}`;
+      const place = nameAt(`variables.${name}.default`, manifest);
+      const subject = `the default of ${environmentName(injected)} in ${place}`;
       issues.push(...valueIssues(subject, injected, declaration, pattern));
-      all.push(injected);
+      all.push(normalize(injected, declaration));
     } else if (required && options.requiredTiers.includes(tier)) {
-      const key = environmentName({ name, tier });
-      issues.push(
-        `Cannot find ${key}: ${manifest.name} requires it, but it is not set`,
-      );
+      issues.push(missingIssue({ name, tier }, manifest, otherNames));
     }
   }
-  return { variables: all, issues, deprecated };
+  return { variables: all, issues, deprecated, empty };
+}
+
+/** A boolean is valid in any case (REP-RFC-0001 §6.2); what reads it gets one of the two texts that its type has. */
+function normalize(
+  variable: Variable,
+  declaration: Declaration | undefined,
+): Variable {
+  if (declaration?.type !== "boolean") return variable;
+  const { name, tier, value } = variable;
+  return { name, tier, value: value.toLowerCase() };
+}
+
+function missingIssue(
+  variable: Pick<Variable, "name" | "tier">,
+  manifest: Manifest,
+  otherNames: readonly string[],
+): string {
+  const { name } = variable;
+  const key = environmentName(variable);
+  const isWithoutTier = (other: string) =>
+    !hasTier(other) && other.endsWith(`_${name}`);
+  const similar = otherNames.find(isWithoutTier) ??
+    findSimilar(key, otherNames);
+  const hint = similar === undefined ? "" : `; is it misspelled as ${similar}?`;
+  const place = nameAt(`variables.${name}`, manifest);
+  return `Cannot find ${key}: ${place} requires it, but it is not set${hint}`;
 }
 
 function tierIssue(
@@ -88,7 +122,8 @@ function tierIssue(
   manifest: Manifest,
 ): string {
   const declared = environmentName({ name, tier });
-  return `Cannot use ${subject}: ${manifest.name} declares it as ${declared}`;
+  const place = nameAt(`variables.${name}`, manifest);
+  return `Cannot use ${subject}: ${place} declares it as ${declared}`;
 }
 
 /** @param subject What the value is, for a message. */
@@ -102,13 +137,16 @@ function valueIssues(
     typeIssue(value, declaration),
     pattern && patternIssue(value, declaration, pattern),
   ];
-  const got = tier === "public"
-    ? formatValue(value)
-    : "a value that is not shown";
+  const got = describeValue(value, tier);
   return expectations.filter((expected) => expected !== undefined)
     .map((expected) =>
       `Cannot use ${subject}: expected ${expected}, got ${got}`
     );
+}
+
+function describeValue(value: string, tier: Tier): string {
+  if (tier === "public") return formatValue(value);
+  return value === "" ? "an empty value" : "a value that is not shown";
 }
 
 /** Describes a value that matches the pattern, if this one does not, or is too long to be compared. */
@@ -252,7 +290,9 @@ async function compilePatterns(
       const place = `variables.${formatKey(name)}.pattern`;
       const got = describeMistake(pattern, tier, error);
       report(
-        `Cannot use ${manifest.name}: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
+        `Cannot use ${
+          nameAt(place, manifest)
+        }: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
       );
     }
   }

@@ -42,17 +42,23 @@ ${indent(properties)}}
 `;
 }
 
-/** All values are text; of an enum it is known which. */
 function propertyOf(name: string, declaration: Declaration): string {
-  const { required, default: value, type, values = [] } = declaration;
+  const { required, default: value } = declaration;
   const isIdentifier = /^[A-Za-z_$][\w$]*$/.test(name);
   const key = isIdentifier ? name : JSON.stringify(name);
   const isAlwaysSet = required || value !== undefined;
-  const allowed = values.map((value) => JSON.stringify(value)).join(" | ");
-  return `${commentOf(declaration)}readonly ${key}${isAlwaysSet ? "" : "?"}: ${
-    type === "enum" ? allowed : "string"
-  };
+  const type = typeOf(declaration);
+  return `${commentOf(declaration)}readonly ${key}${
+    isAlwaysSet ? "" : "?"
+  }: ${type};
 `;
+}
+
+/** All values are text; of an enum and of a boolean it is known which. */
+function typeOf({ type, values = [] }: Declaration): string {
+  if (type === "boolean") return '"true" | "false"';
+  if (type !== "enum") return "string";
+  return values.map((value) => JSON.stringify(value)).join(" | ");
 }
 
 function commentOf(declaration: Declaration): string {

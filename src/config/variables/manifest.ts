@@ -34,6 +34,8 @@ export interface ParsedManifest {
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest extends ParsedManifest {
+  /** The lines of the keys in block style, counted from 1, by their places, such as `variables.API_URL.tier`. */
+  readonly lines: ReadonlyMap<string, number>;
   readonly variables: ReadonlyMap<string, Declaration>;
   /** The settings, as the {@linkcode SettingsReader} returned them. */
   readonly settings: ManifestSettings;
@@ -94,9 +96,15 @@ export function parseManifest(
   { path, readSettings }: ManifestOptions = {},
 ): Manifest {
   const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
+  const lines = linesOfKeys(text);
   const issues: string[] = [];
-  const report: Report = (issue) => issues.push(`Cannot use ${name}: ${issue}`);
-  const root = parseYaml(text, report);
+  const report: Report = (issue) => {
+    const [place = ""] = issue.split(": ", 1);
+    issues.push(`Cannot use ${nameAt(place, { name, lines })}: ${issue}`);
+  };
+  const reportLine = (issue: string, line: number | undefined) =>
+    issues.push(`Cannot use ${nameInLine(name, line)}: ${issue}`);
+  const root = parseYaml(text, reportLine);
   let texts: Fields | undefined;
   const readTexts = () => texts ??= parseTexts(text);
   const variables = readVariables(root, readTexts, report);
@@ -104,20 +112,89 @@ export function parseManifest(
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
   checkVersion(root.version, report);
-  return { name, variables, settings, issues };
+  const tab = issues.length > 0 ? findTab(text) : undefined;
+  if (tab !== undefined) {
+    issues.splice(0); // they are about what the parser made of it
+    const expected = `expected spaces at the beginning of line ${tab}`;
+    reportLine(`${expected}, got a tab`, tab);
+  }
+  return { name, lines, variables, settings, issues };
 }
 
-function parseYaml(text: string, report: Report): Fields {
+/** A key may have any length, and one that is longer has the line of what is around it. */
+const MAX_PLACE = 500;
+
+/** Returns what a manifest is called in messages about a place: with the line, if it has a path. */
+export function nameAt(
+  place: string,
+  { name, lines }: Pick<Manifest, "name" | "lines">,
+): string {
+  let key = place.slice(0, MAX_PLACE);
+  while (key !== "" && !lines.has(key)) {
+    key = key.slice(0, Math.max(0, key.lastIndexOf("."))); // the one around it
+  }
+  return nameInLine(name, lines.get(key));
+}
+
+function nameInLine(name: string, line: number | undefined): string {
+  return line === undefined ? name : name.replace(/"$/, `:${line}"`);
+}
+
+/** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids it, and the parser takes it for no indentation. */
+function findTab(text: string): number | undefined {
+  const lines = text.split("\n");
+  const index = lines.findIndex((line) => /^ *\t\s*[^\s#]/.test(line));
+  return index < 0 ? undefined : index + 1;
+}
+
+/** The parser of YAML does not tell where a value was. */
+function linesOfKeys(text: string): Map<string, number> {
+  const lines = new Map<string, number>();
+  const parents: { indent: number; place: string }[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    const [, { length: indent } = "", key] =
+      /^( *)["']?([\w.-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
+    if (key === undefined) continue;
+    while ((parents.at(-1)?.indent ?? -1) >= indent) parents.pop();
+    const parent = parents.at(-1);
+    const place = parent === undefined ? key : `${parent.place}.${key}`;
+    parents.push({ indent, place });
+    if (!lines.has(place)) lines.set(place, index + 1);
+  }
+  return lines;
+}
+
+function parseYaml(
+  text: string,
+  report: (issue: string, line: number | undefined) => void,
+): Fields {
   try {
     const root = parse(text);
     if (isMapping(root)) return root;
-    report(`expected a mapping at the top, got ${describeKind(root)}`); // an env file is parsed as one string
+    const got = describeKind(root); // an env file is parsed as one string
+    report(`expected a mapping at the top, got ${got}`, undefined);
   } catch (error) {
-    // The parser quotes the line, which may contain the default of a SENSITIVE variable: only its position is reported.
-    const position = /at line \d+, column \d+/.exec(String(error))?.[0] ?? "";
-    report(`it is not valid YAML ${position}`.trimEnd());
+    const { position = "", line, reason = "" } = describeYamlError(error);
+    report(`it is not valid YAML${position}${reason}`, line);
   }
   return { version: "0.0.0", variables: {} }; // without further issues
+}
+
+/**
+ * The parser quotes names, and then the line, which may contain the default of a SENSITIVE variable: only what precedes
+ * them is reported, and the position.
+ */
+function describeYamlError(
+  error: unknown,
+): { position?: string; line?: number; reason?: string } {
+  const [, message = "", position, line] =
+    /^YamlSyntaxError: (.*?)( at line (\d+), column \d+)/.exec(String(error)) ??
+      [];
+  if (position === undefined) return {};
+  const reason = message
+    .replace(/ *["!<].*$/, "")
+    .replace(/^Cannot (?:resolve |[^:]*: )/, "");
+  return { position, line: Number(line), reason: `: ${reason}` };
 }
 
 /**

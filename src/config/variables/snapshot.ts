@@ -53,6 +53,8 @@ export interface Snapshot {
   readonly sources: Readonly<Record<string, number>>;
   readonly warnings: readonly GuardrailWarning[];
   readonly deprecated: readonly Deprecation[];
+  /** The required variables that are set to nothing, as in the environment. */
+  readonly empty: readonly string[];
   readonly suspicious: readonly SuspiciousName[];
 }
 
@@ -71,8 +73,12 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   sources: {},
   warnings: [],
   deprecated: [],
+  empty: [],
   suspicious: [],
 };
+
+/** What is wrong with a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
+export const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** A name that is probably misspelled. */
 export interface SuspiciousName {
@@ -91,7 +97,7 @@ export interface StoredEnvironment {
 }
 
 /** Input of {@linkcode buildSnapshot}. */
-export interface SnapshotInput extends ApplyOptions {
+export interface SnapshotInput extends Omit<ApplyOptions, "otherNames"> {
   readonly environment: Environment;
   /** Overrides the environment. @default {no variables, which have not been read} */
   readonly stored?: StoredEnvironment | undefined;
@@ -131,6 +137,7 @@ export const MAX_NAME_BYTES = 1_024;
 /** What a manifest declares that does not exist. */
 export const NO_MANIFEST: Manifest = {
   name: "no manifest",
+  lines: new Map(),
   variables: new Map(),
   settings: {},
   issues: [],
@@ -145,7 +152,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const { strict, stored, manifest = NO_MANIFEST } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
-  const applied = await apply(classified.variables, input);
+  const suspicious = findSuspiciousNames(environment, manifest);
+  const applied = await apply(classified.variables, input, suspicious);
   const { variables } = applied;
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
@@ -176,7 +184,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     sources: countSources(descriptions.values()),
     warnings,
     deprecated: applied.deprecated,
-    suspicious: findSuspiciousNames(environment, manifest),
+    empty: applied.empty,
+    suspicious,
   };
 }
 
@@ -235,12 +244,18 @@ export function valuesOf(
 /** What applies a manifest, with the evaluation of patterns, is loaded only if there is one. */
 async function apply(
   variables: readonly Variable[],
-  input: SnapshotInput,
+  { manifest, requiredTiers, loadPatternLibrary }: SnapshotInput,
+  suspicious: readonly SuspiciousName[],
 ): Promise<AppliedManifest> {
-  const { manifest } = input;
-  if (manifest === undefined) return { variables, issues: [], deprecated: [] };
+  if (manifest === undefined) {
+    return { variables, issues: [], deprecated: [], empty: [] };
+  }
   const { applyManifest } = await import("./apply_manifest.ts");
-  return await applyManifest(variables, manifest, input);
+  return await applyManifest(variables, manifest, {
+    requiredTiers,
+    loadPatternLibrary,
+    otherNames: suspicious.map(({ name }) => name),
+  });
 }
 
 /** Returns the PUBLIC values of a process's own sources, also of variables that the store overrides. */

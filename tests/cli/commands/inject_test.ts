@@ -109,13 +109,13 @@ variables:
   assertEquals(
     await inject({}),
     failed(
-      `Cannot find REP_PUBLIC_A: the manifest "${manifest}" requires it, but it is not set`,
+      `Cannot find REP_PUBLIC_A: the manifest "${manifest}:3" requires it, but it is not set`,
     ),
   );
   assertEquals(
     await inject({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }),
     failed(
-      `Cannot use REP_PUBLIC_B: the manifest "${manifest}" declares it as REP_SENSITIVE_B`,
+      `Cannot use REP_PUBLIC_B: the manifest "${manifest}:4" declares it as REP_SENSITIVE_B`,
     ),
   );
   assertEquals((await inject({ REP_PUBLIC_A: "1" })).code, 0);

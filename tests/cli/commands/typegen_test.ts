@@ -7,6 +7,7 @@ variables:
   API_URL: { tier: public, type: url, required: true, description: "The API */ of the app" }
   LEVEL: { tier: public, type: enum, values: [debug, 3], default: debug }
   MODE: { tier: public, type: enum, values: [a, b] }
+  FLAG: { tier: public, type: boolean, default: false }
   BANNER: { tier: public }
   odd-name: { tier: public, default: "" }
   KEY: { tier: sensitive }
@@ -20,6 +21,7 @@ import rep, { get, getAll, getSecure, onAnyChange, onChange } from "${module}";
 
 const url: string = get("API_URL");
 const level: "debug" | "3" = rep.get("LEVEL");
+const flag: "true" | "false" = get("FLAG");
 const odd: string = get("odd-name");
 const mode: "a" | "b" | undefined = get("MODE");
 const withDefault: "a" | "b" = get("MODE", "a");
@@ -42,7 +44,7 @@ getSecure("DB");
 get("KEY");
 // @ts-expect-error It is PUBLIC.
 getSecure("API_URL");
-console.log(url, level, odd, mode, withDefault, banner, all, key, unset, other);
+console.log(url, level, flag, odd, mode, withDefault, banner, all, key, unset, other);
 `;
 }
 
@@ -89,12 +91,13 @@ Deno.test("typegen prints the types without --out, with descriptions as comments
   });
   assertEquals([code, err], [0, []]);
   const start = out.indexOf("  export interface PublicVariables {");
-  assertEquals(out.slice(start, start + 8), [
+  assertEquals(out.slice(start, start + 9), [
     "  export interface PublicVariables {",
     "    /** The API *\\/ of the app */",
     "    readonly API_URL: string;",
     '    readonly LEVEL: "debug" | "3";',
     '    readonly MODE?: "a" | "b";',
+    '    readonly FLAG: "true" | "false";',
     "    readonly BANNER?: string;",
     '    readonly "odd-name": string;',
     "  }",

@@ -107,7 +107,7 @@ Deno.test("validate checks the manifest alone if no variable is set, and says so
   assertEquals(good.err, [`Warning: ${alone}`, "Valid: 6 variables"]);
   const bad = await validate({ "rep.yaml": invalid });
   assertEquals([bad.code, bad.err], [1, [
-    "Cannot use the default of REP_SENSITIVE_COUNT: expected a number, got a value that is not shown",
+    'Cannot use the default of REP_SENSITIVE_COUNT in the manifest "rep.yaml:9": expected a number, got a value that is not shown',
     `Warning: ${alone}`,
     "Invalid: 1 issue",
   ]]);
@@ -139,15 +139,27 @@ Deno.test("validate reports all issues of the manifest, the env files, the optio
   );
   assertEquals(shortened, [
     `Cannot read --env-file "${missing}": …`,
-    `Cannot use the manifest "rep.yaml": variables.BAD.requird: …`,
-    `Cannot use the manifest "rep.yaml": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"`,
+    `Cannot use the manifest "rep.yaml:9": variables.BAD.requird: …`,
+    `Cannot use the manifest "rep.yaml:10": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"`,
     'Cannot read REP_GATEWAY_PORT: expected an integer from 0 to 65535, got "x"',
     'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "x"',
-    `Cannot find REP_PUBLIC_API_URL: the manifest "rep.yaml" requires it, but it is not set`,
-    `Cannot use REP_PUBLIC_KEY: the manifest "rep.yaml" declares it as REP_SENSITIVE_KEY`,
+    `Cannot find REP_PUBLIC_API_URL: the manifest "rep.yaml:3" requires it, but it is not set`,
+    `Cannot use REP_PUBLIC_KEY: the manifest "rep.yaml:6" declares it as REP_SENSITIVE_KEY`,
     "Warning: REP_GATEWAY_PROT is not an option and is ignored",
     "Invalid: 7 issues",
   ]);
+});
+
+Deno.test("validate warns of a required variable that is set to nothing", async () => {
+  const manifest =
+    'version: "0.1.0"\nvariables: { A: { tier: public, required: true } }\n';
+  const { code, err } = await validate({ "rep.yaml": manifest }, {
+    REP_PUBLIC_A: "",
+  });
+  assertEquals([code, err], [0, [
+    "Warning: REP_PUBLIC_A: it is required, but set to nothing",
+    "Valid: 1 variables",
+  ]]);
 });
 
 Deno.test("validate warns of values that look like secrets without printing them, and fails with --strict", async () => {

@@ -315,8 +315,8 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
       'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
       'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
       'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
-      `Cannot use REP_PUBLIC_KEY: the manifest "${path}" declares it as REP_SENSITIVE_KEY`,
-      `Cannot use REP_PUBLIC_DATABASE: the manifest "${path}" declares it as REP_SERVER_DATABASE`,
+      `Cannot use REP_PUBLIC_KEY: the manifest "${path}:9" declares it as REP_SENSITIVE_KEY`,
+      `Cannot use REP_PUBLIC_DATABASE: the manifest "${path}:10" declares it as REP_SERVER_DATABASE`,
     ].join("\n")],
   });
   assertEquals(await values(), {});

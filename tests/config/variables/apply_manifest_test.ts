@@ -8,19 +8,26 @@ import {
   type Environment,
   TIERS,
 } from "../../../src/config/variables/tiers.ts";
-import { parseManifest } from "../../../src/config/variables/manifest.ts";
+import {
+  type Manifest,
+  parseManifest,
+} from "../../../src/config/variables/manifest.ts";
 
 const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
+
+function manifestOf(declarations: Record<string, unknown>): Manifest {
+  const text = JSON.stringify({ version: "0.1.0", variables: declarations });
+  const manifest = parseManifest(text);
+  assertEquals(manifest.issues, []);
+  return manifest;
+}
 
 async function apply(
   declarations: Record<string, unknown>,
   environment: Environment = {},
 ): Promise<AppliedManifest> {
-  const text = JSON.stringify({ version: "0.1.0", variables: declarations });
-  const manifest = parseManifest(text);
-  assertEquals(manifest.issues, []);
   const { variables } = classify(environment);
-  return await applyManifest(variables, manifest, OPTIONS);
+  return await applyManifest(variables, manifestOf(declarations), OPTIONS);
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */
@@ -61,6 +68,7 @@ Deno.test("applyManifest() adds the defaults of optional variables that are not 
       ],
       issues: [],
       deprecated: [],
+      empty: [],
     },
   );
 });
@@ -80,6 +88,7 @@ Deno.test("applyManifest() keeps variables that the manifest does not declare", 
     variables: [{ name: "V", tier: "public", value: "x" }],
     issues: [],
     deprecated: [],
+    empty: [],
   });
 });
 
@@ -96,6 +105,67 @@ Deno.test("applyManifest() reports every required variable that is not set, by i
     "Cannot find REP_SENSITIVE_B: the manifest requires it, but it is not set",
     "Cannot find REP_SERVER_C: the manifest requires it, but it is not set",
   ]);
+});
+
+Deno.test("applyManifest() names what is set instead of a missing variable, if it is misspelled", async () => {
+  const declarations = { TITLE: { tier: "public", required: true } };
+  const misspelled = [
+    "REP_PUBIC_TITLE",
+    "REP_PUBLIC_TITEL",
+    "REP_TITLE",
+    "REP_public_TITLE",
+  ];
+  const manifest = manifestOf(declarations);
+  const issue =
+    "Cannot find REP_PUBLIC_TITLE: the manifest requires it, but it is not set";
+  for (const name of misspelled) {
+    const otherNames = ["REP_PUBLIC_COLOR", name];
+    const options = { ...OPTIONS, otherNames };
+    const { issues } = await applyManifest([], manifest, options);
+    assertEquals(issues, [`${issue}; is it misspelled as ${name}?`]);
+  }
+  for (const name of ["REP_PUBLIC_MY_TITLE", "REP_PUBLIC_COLOR"]) {
+    const options = { ...OPTIONS, otherNames: [name] };
+    const { issues } = await applyManifest([], manifest, options);
+    assertEquals(issues, [issue]);
+  }
+});
+
+Deno.test("applyManifest() returns the required variables that are set to nothing", async () => {
+  const declarations = {
+    A: { tier: "public", required: true },
+    B: { tier: "server", required: true },
+    C: { tier: "public" },
+  };
+  const { empty, issues } = await apply(declarations, {
+    REP_PUBLIC_A: "",
+    REP_SERVER_B: "",
+    REP_PUBLIC_C: "",
+  });
+  assertEquals([empty, issues], [["REP_PUBLIC_A", "REP_SERVER_B"], []]);
+});
+
+Deno.test("applyManifest() says of an empty value that is SENSITIVE that it is empty", async () => {
+  const declarations = { A: { tier: "sensitive", type: "number" } };
+  assertEquals(await allIssues(declarations, { REP_SENSITIVE_A: "" }), [
+    "Cannot use REP_SENSITIVE_A: expected a number, got an empty value",
+  ]);
+});
+
+Deno.test("applyManifest() returns booleans in lower case, since only these are values of their type", async () => {
+  const { variables, issues } = await apply({
+    A: { tier: "public", type: "boolean" },
+    B: { tier: "sensitive", type: "boolean", default: "False" },
+    C: { tier: "public" },
+  }, { REP_PUBLIC_A: "TRUE", REP_PUBLIC_C: "TRUE" });
+  assertEquals({ variables, issues }, {
+    variables: [
+      { name: "A", tier: "public", value: "true" },
+      { name: "C", tier: "public", value: "TRUE" },
+      { name: "B", tier: "sensitive", value: "false" },
+    ],
+    issues: [],
+  });
 });
 
 Deno.test("applyManifest() reports a variable in another tier than declared, without its value", async () => {
@@ -320,8 +390,8 @@ Deno.test("applyManifest() reports an invalid default as such", async () => {
     B: { tier: "sensitive", type: "number", default: "s3cret" },
   };
   assertEquals((await apply(declarations)).issues, [
-    'Cannot use the default of REP_PUBLIC_A: expected a number, got "ten"',
-    "Cannot use the default of REP_SENSITIVE_B: expected a number, got a value that is not shown",
+    'Cannot use the default of REP_PUBLIC_A in the manifest: expected a number, got "ten"',
+    "Cannot use the default of REP_SENSITIVE_B in the manifest: expected a number, got a value that is not shown",
   ]);
 });
 

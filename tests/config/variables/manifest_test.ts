@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type Declaration,
   type Manifest,
+  nameAt,
   parseManifest,
 } from "../../../src/config/variables/manifest.ts";
 
@@ -46,6 +47,7 @@ const MINIMAL: Declaration = {
 Deno.test("parseManifest() requires a version, variables and a tier for each of them", () => {
   assertEquals(parseValid(withVariables({ A: { tier: "public" } })), {
     name: "the manifest",
+    lines: new Map(),
     variables: new Map([["A", MINIMAL]]),
     settings: {},
     issues: [],
@@ -109,15 +111,15 @@ const WRONG_TEXTS: Record<
   "a string": ["manifest", "expected a mapping at the top, got a string"],
   "two documents": [
     "version: '0.1.0'\n---\nversion: '0.1.0'",
-    "it is not valid YAML at line 2, column 1",
+    "it is not valid YAML at line 2, column 1: Found more than 1 document in the stream: expected a single document",
   ],
   "a key twice": [
     "version: '0.1.0'\nvariables: {}\nvariables: {}",
-    "it is not valid YAML at line 3, column 1",
+    "it is not valid YAML at line 3, column 1: duplicated key",
   ],
   "an unknown tag": [
     "version: !!js/function x",
-    "it is not valid YAML at line 1, column 25",
+    "it is not valid YAML at line 1, column 25: unknown tag",
   ],
   "endless nesting": ["[".repeat(10_000), "it is not valid YAML"],
   "no version": [
@@ -458,6 +460,80 @@ Deno.test("parseManifest() names the file in every issue", () => {
   assertEquals(issues, [
     'Cannot use the manifest "app/rep.yaml": expected a mapping at the top, got an empty list',
   ]);
+});
+
+/** A manifest with an issue in lines 5, 7, 8, 9 and 12. */
+const WRONG_LINES = `version: "0.1.0"
+variables:
+  URL:
+    # a comment
+    tier: pubic
+  FLAT: { tier: public, required: true }
+  "OTHER": { tier: none }
+  LIST:
+    deprecated: 1
+settings:
+  strict_guardrails: true
+else: 1
+`;
+
+Deno.test("parseManifest() names the line of every issue", () => {
+  const manifest = parseManifest(WRONG_LINES, { path: "rep.yaml" });
+  const { issues } = manifest;
+  const places = issues.map((issue) =>
+    /"(.*?)": ([\w.]+)/.exec(issue)?.slice(1)
+  );
+  assertEquals(places, [
+    ["rep.yaml:5", "variables.URL.tier"],
+    ["rep.yaml:7", "variables.OTHER.tier"],
+    ["rep.yaml:8", "variables.LIST.tier"],
+    ["rep.yaml:9", "variables.LIST.deprecated"],
+    ["rep.yaml:12", "else"],
+  ]);
+  assertEquals(
+    nameAt("variables.FLAT.required", manifest),
+    'the manifest "rep.yaml:6"',
+  );
+  assertEquals(nameAt("variables.NONE", manifest), 'the manifest "rep.yaml:2"');
+  assertEquals(nameAt("none", manifest), 'the manifest "rep.yaml"');
+});
+
+Deno.test("parseManifest() reports a tab by its line, instead of what the parser makes of it", () => {
+  const start = 'version: "0.1.0"\nvariables:\n  A:\n';
+  const texts = [
+    `${start}\ttier: public\n\trequired: true\n`,
+    `${start}  \t  tier: public\n    required: true\n`,
+  ];
+  for (const text of texts) {
+    assertEquals(parseManifest(text, { path: "rep.yaml" }).issues, [
+      'Cannot use the manifest "rep.yaml:4": expected spaces at the beginning of line 4, got a tab',
+    ]);
+  }
+  const valid =
+    'version: "0.1.0"\nvariables: {\n\tA: { tier: public } }\n\t# x\n';
+  parseValid(valid); // within braces, a tab indents nothing
+});
+
+Deno.test("parseManifest() reports why it is not YAML with the line, and none of its text", () => {
+  const variable = 'version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n';
+  const reasons: Record<string, string> = {
+    "   default: s3cret":
+      "line 5, column 4: bad indentation of a mapping entry",
+    '    default: "s3cret':
+      "line 6, column 1: Unexpected end of the stream within a double quoted scalar",
+    "    default: *s3cret": "line 5, column 21: unidentified alias",
+    "    default: !s3cret x": "line 5, column 23: unknown tag",
+    '    default: "s3cret\\d"': "line 5, column 22: unknown escape sequence",
+  };
+  for (const [line, reason] of Object.entries(reasons)) {
+    const { issues } = parseManifest(`${variable}${line}\n`, {
+      path: "a.yaml",
+    });
+    const [, number] = /^line (\d+)/.exec(reason) ?? [];
+    assertEquals(issues, [
+      `Cannot use the manifest "a.yaml:${number}": it is not valid YAML at ${reason}`,
+    ]);
+  }
 });
 
 Deno.test("parseManifest() reports each issue on one short line", () => {

@@ -63,6 +63,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     sources: { variables: 3 },
     warnings: [],
     deprecated: [],
+    empty: [],
     suspicious: [],
   });
   assertEquals(

@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EnvSource } from "../../../src/cli/sources/variable_sources.ts";
+import { EnvSource } from "../../../src/config/files/env_source.ts";
+import { requiredPath } from "../../../src/config/files/read_environment.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -8,7 +9,7 @@ import { WatchedClock } from "../../_time.ts";
 /** A source at paths, of which the first read is done. */
 async function openSource(...paths: string[]) {
   const clock = new WatchedClock();
-  const source = new EnvSource(paths, clock);
+  const source = new EnvSource(paths.map(requiredPath), clock);
   await source.read();
   return {
     clock,
@@ -200,7 +201,9 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
   await directory.write("a.env", "REP_A\n");
   await Deno.remove(b);
   const detail = `No such file or directory (os error 2): stat '${b}'`;
-  assertEquals(await issuesOf(source.readAtOnce()), [
+  const { result: invalid } = await source.beginRead();
+  await source.clock.tick(500);
+  assertEquals(await issuesOf(invalid), [
     `"${a}:1": expected NAME=value, a comment or a blank line`,
     `"${b}": ${detail}`,
   ]);
@@ -211,4 +214,33 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
   assertEquals((await issuesOf(result)).map((issue) => issue.split(": ")[0]), [
     `"${a}"`,
   ]);
+});
+
+Deno.test("EnvSource.read() does not believe a mistake that was a line being written", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\n" });
+  const source = await openSource(directory.at("app.env"));
+  await directory.write("app.env", "REP_A=1\nREP_");
+  const { result } = await source.beginRead();
+  await directory.write("app.env", "REP_A=1\nREP_B=2\n");
+  await source.clock.tick(500);
+  assertEquals(await result, { REP_A: "1", REP_B: "2" });
+});
+
+Deno.test("EnvSource.read() reads a file that need not exist if it exists", async () => {
+  await using directory = await TempDirectory.make({ "a.env": "REP_A=1\n" });
+  const path = directory.at("local.env");
+  const clock = new WatchedClock();
+  const source = new EnvSource([
+    requiredPath(directory.at("a.env")),
+    { path, required: false },
+  ], clock);
+  assertEquals(await source.read(), { REP_A: "1" });
+  await directory.write("local.env", "REP_A=2\n");
+  assertEquals(await source.read(), { REP_A: "2" });
+  assertEquals(source.placeOf("REP_A"), { path, line: 1 });
+  await Deno.remove(path);
+  const result = source.read();
+  await clock.waits();
+  await clock.tick(500);
+  assertEquals(await result, { REP_A: "1" });
 });

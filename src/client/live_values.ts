@@ -6,6 +6,15 @@ import {
   type StreamMessage,
   type Values,
 } from "./page.ts";
+import {
+  advance,
+  OPEN,
+  RECEIVED,
+  RESUME,
+  SILENT,
+  START,
+  type Transport,
+} from "./transport.ts";
 
 /** Receives the new value of a variable, `undefined` if it was deleted, and the old one, `undefined` if it is new. */
 export type ChangeCallback = (
@@ -27,7 +36,12 @@ export interface StreamStatus {
    * attempt.
    */
   readonly state: "closed" | "connecting" | "open";
-  /** The id of the last change that the page has received; `null` if it is unknown. */
+  /**
+   * `poll` if something between gateway and page holds streams back: the page then asks every few seconds, and `state`
+   * is `open` only for that moment. Also, for a moment, when the page is shown again.
+   */
+  readonly transport: "stream" | "poll";
+  /** The id of the last change that the page has received or does not need; `null` if it is unknown. */
   readonly lastEventId: string | null;
 }
 
@@ -37,16 +51,11 @@ const UPDATE = "rep:config:update";
 const DELETE = "rep:config:delete";
 
 const CURSOR = "last_event_id";
-/** The digest of the values that the page was generated with, which an event makes invalid. */
+/** The digest of the values that the page was generated with, which a change makes invalid. */
 const STATE = "state";
 
-/** `EventSource.OPEN` and `EventSource.CLOSED` (HTML, "Server-sent events"). */
-const OPEN = 1;
-const CLOSED = 2;
-
-/** About as long as a gateway takes to restart, and the longest that a page may be outdated after an outage. */
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 30_000;
+/** The event type of a heartbeat, which `?heartbeat=event` asks for. */
+const HEARTBEAT = "rep:heartbeat";
 
 /** Switching between tabs for a moment does not cost a connection. */
 const HIDDEN_PAUSE_MS = 1_500;
@@ -54,67 +63,73 @@ const HIDDEN_PAUSE_MS = 1_500;
 /**
  * Creates the PUBLIC variables of a page. The functions are those of {@linkcode Client}.
  *
- * While there are subscribers and the page is visible, a stream keeps the values up to date. It reconnects after every
- * failure and resumes at its cursor: an `EventSource` alone reconnects after most failures, but not after a status other
- * than 200, and not when the page returns from the back/forward cache. A hidden page has no stream, since over HTTP/1.1 a
- * browser opens only six connections to a host.
+ * While there are subscribers and the page is visible, a stream, or polls, keep the values up to date: `transport.ts` says
+ * which, and when. Each attempt resumes at the cursor, so that the page gets the newest value of each variable that has
+ * changed since, and never an older one than it has. A hidden page has no stream, since over HTTP/1.1 a browser opens only
+ * six connections to a host.
+ *
+ * A gateway whose pages contain no cursor, such as REP's own, has no heartbeat events and no polls either. It is not asked
+ * for them, and a mute stream of it is not noticed. One with a cursor and without heartbeat events keeps a poll open as a
+ * stream, which is repeated every 30 s, so that nothing is missing.
  */
 export function createLiveValues(page: Page | undefined, browser: Browser) {
   const url = page?.changes;
   const changes = createListeners<Parameters<AnyChangeCallback>>(browser);
   const statuses = createListeners<[StreamStatus]>(browser);
   let values = freezeValues(page?.values);
+  const hasHeartbeats = !!url?.searchParams.has(CURSOR);
+  const resume = hasHeartbeats ? RESUME : START;
+  let transport: Partial<Transport> = {};
+  let timer: unknown;
   let source: EventStream | undefined;
-  let failures = 0;
   let isVisible = () => !browser.document?.hidden;
 
-  function connect(url: URL) {
-    source?.close();
-    const current = source = new browser.EventSource(url.href);
-    current.onopen = () => {
-      failures = 0;
-      reportStatus();
-    };
-    current.onerror = () => {
-      if (current.readyState === CLOSED) browser.setTimeout(retry, pauseMs());
-      reportStatus();
-    };
-    current.addEventListener(UPDATE, receive);
-    current.addEventListener(DELETE, receive);
-    reportStatus();
-
-    function retry() {
-      if (source === current) connect(url);
-    }
-
-    function receive(event: StreamMessage) {
-      // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
-      if (event.lastEventId) url.searchParams.set(CURSOR, event.lastEventId);
-      url.searchParams.delete(STATE);
-      applyChange(event);
-      reportStatus();
-    }
-  }
-
-  /** Exponential backoff with jitter, so that not all pages reconnect at the same moment. */
-  function pauseMs() {
-    const longest = Math.min(
-      FIRST_PAUSE_MS * 2 ** failures++,
-      LONGEST_PAUSE_MS,
+  function step(event: number) {
+    const now = browser.performance.now();
+    const { until, waitMs } = transport = advance(
+      transport,
+      event,
+      now,
+      browser.Math.random(),
     );
-    return longest * (1 + browser.Math.random()) / 2;
+    const onDue = () => step(waitMs ? START : SILENT);
+    browser.clearTimeout(timer);
+    if (hasHeartbeats || waitMs) timer = browser.setTimeout(onDue, until - now);
+    if (waitMs !== undefined) source?.close();
+    if (waitMs === 0) open(url!);
+    reportStatus();
   }
 
-  function applyChange({ type, data }: StreamMessage) {
+  function open(url: URL) {
+    const heartbeat = hasHeartbeats ? "&heartbeat=event" : "";
+    const poll = transport.poll ? "&poll" : "";
+    const opened = new browser.EventSource(url.href + heartbeat + poll);
+    opened.onopen = opened.onerror = () => step(opened.readyState);
+    opened.addEventListener(HEARTBEAT, receive);
+    opened.addEventListener(UPDATE, receive);
+    opened.addEventListener(DELETE, receive);
+    source = opened;
+  }
+
+  function receive({ type, data, lastEventId }: StreamMessage) {
+    // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
+    if (lastEventId) url?.searchParams.set(CURSOR, lastEventId);
     const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
-    const newValue = type === DELETE ? undefined : value;
+    // A heartbeat has no key.
+    if (key) applyChange(key, type === DELETE ? undefined : value);
+    if (source) step(RECEIVED); // a callback may have ended the last subscription
+  }
+
+  function applyChange(key: string, newValue: string | undefined) {
     const oldValue = values[key];
     if (newValue === oldValue) return; // the gateway may resend the whole state
+    url?.searchParams.delete(STATE);
     values = withValue(values, key, newValue);
     changes.call(key, newValue, oldValue);
   }
 
   function disconnect() {
+    browser.clearTimeout(timer);
     if (!source) return;
     source.close();
     source = undefined;
@@ -126,9 +141,9 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
   }
 
   /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
-  function refresh() {
+  function refresh(event: number) {
     if (!url || !isWanted()) disconnect();
-    else if (!source) connect(url);
+    else if (!source) step(event);
   }
 
   function state(): StreamStatus["state"] {
@@ -137,8 +152,11 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
   }
 
   function status(): StreamStatus {
-    const lastEventId = url?.searchParams.get(CURSOR) ?? null;
-    return { state: state(), lastEventId };
+    return {
+      state: state(),
+      transport: transport.poll ? "poll" : "stream",
+      lastEventId: url?.searchParams.get(CURSOR) ?? null,
+    };
   }
 
   function reportStatus() {
@@ -151,10 +169,10 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
       return () => {};
     }
     const remove = changes.add(callback);
-    refresh();
+    refresh(START);
     return () => {
       remove();
-      refresh();
+      refresh(START);
     };
   }
 
@@ -166,17 +184,18 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
 
   function listenInBackground() {
     isVisible = () => true;
-    refresh();
+    refresh(START);
   }
 
   if (url) {
     // Browsers may not put a page with an open connection into the back/forward cache.
     browser.addEventListener("pagehide", disconnect);
-    browser.addEventListener("pageshow", refresh);
+    browser.addEventListener("pageshow", () => refresh(resume));
     // A connection from before the network was lost may be dead without an error.
-    browser.addEventListener("online", () => isWanted() && connect(url));
+    browser.addEventListener("online", () => isWanted() && step(resume));
     browser.addEventListener("visibilitychange", () => {
-      browser.setTimeout(refresh, isVisible() ? 0 : HIDDEN_PAUSE_MS);
+      const pauseMs = isVisible() ? 0 : HIDDEN_PAUSE_MS;
+      browser.setTimeout(() => refresh(resume), pauseMs);
     });
   }
 

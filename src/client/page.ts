@@ -17,11 +17,13 @@ export interface Browser {
   };
   readonly console: { warn(message: string): void };
   readonly Math: { random(): number };
+  readonly performance: { now(): number };
   /** Reports an error without a caller to the `error` listeners and the console of the page. */
   reportError(error: unknown): void;
   fetch(url: string): Promise<Response>;
   addEventListener(type: PageEvent, listener: () => void): void;
   setTimeout(callback: () => void, ms: number): unknown;
+  clearTimeout(timer: unknown): void;
 }
 
 /** An event of the page that the client listens to; `visibilitychange` bubbles from the document. */

@@ -85,15 +85,26 @@ class FakeEventSource {
   }
 
   update(key: string, value: string, lastEventId: string) {
-    this.#send("update", { key, tier: "public", value }, lastEventId);
+    this.#send(
+      "rep:config:update",
+      { key, tier: "public", value },
+      lastEventId,
+    );
   }
 
   delete(key: string, lastEventId: string, value?: string) {
-    this.#send("delete", { key, tier: "public", value }, lastEventId);
+    this.#send(
+      "rep:config:delete",
+      { key, tier: "public", value },
+      lastEventId,
+    );
   }
 
-  #send(kind: string, data: object, lastEventId: string) {
-    const type = `rep:config:${kind}`;
+  heartbeat(lastEventId: string) {
+    this.#send("rep:heartbeat", {}, lastEventId);
+  }
+
+  #send(type: string, data: object, lastEventId: string) {
     const event = new MessageEvent(type, {
       data: JSON.stringify(data),
       lastEventId,
@@ -114,6 +125,12 @@ interface FakePage {
   random?: () => number;
   /** Whether the page starts hidden. */
   hidden?: boolean;
+}
+
+/** A timer that is not cleared. */
+interface Timer {
+  callback: () => void;
+  ms: number;
 }
 
 /** `crypto.subtle`, and a function that waits until all hashes are computed and the client has seen them. */
@@ -145,7 +162,7 @@ function open(page: FakePage = {}) {
   const requests: string[] = [];
   const warnings: string[] = [];
   const errors: unknown[] = [];
-  const timers: { callback: () => void; ms: number }[] = [];
+  const timers: Timer[] = [];
   const listeners = new Map<string, () => void>();
   const element = {
     textContent: text ?? null,
@@ -181,7 +198,16 @@ function open(page: FakePage = {}) {
         return (page.respond ?? noNetwork)();
       },
       addEventListener: (type, listener) => listeners.set(type, listener),
-      setTimeout: (callback, ms) => timers.push({ callback, ms }),
+      performance: { now: () => 0 },
+      setTimeout(callback, ms) {
+        const timer = { callback, ms };
+        timers.push(timer);
+        return timer;
+      },
+      clearTimeout(timer) {
+        const index = timers.indexOf(timer as Timer);
+        if (index >= 0) timers.splice(index, 1);
+      },
     } satisfies Browser,
   );
   return {
@@ -199,9 +225,12 @@ function open(page: FakePage = {}) {
       document.hidden = hidden;
       listeners.get("visibilitychange")?.();
     },
-    /** Runs all timers that the client has set. */
-    runTimers() {
-      for (const { callback } of timers) callback();
+    /** Runs the timers that are set for this delay. */
+    runTimers(ms: number) {
+      for (const timer of timers.filter((timer) => timer.ms === ms)) {
+        timers.splice(timers.indexOf(timer), 1);
+        timer.callback();
+      }
     },
     /** Waits until the client sets a timer, and runs it. */
     async runNextTimer() {
@@ -283,7 +312,11 @@ async function assertUnavailable(client: Client) {
   assertEquals({ ...client.getAll() }, {});
   assertEquals(client.verify(), false);
   assertEquals(client.meta(), null);
-  assertEquals(client.status(), { state: "closed", lastEventId: null });
+  assertEquals(client.status(), {
+    state: "closed",
+    transport: "stream",
+    lastEventId: null,
+  });
   const { message } = await rejectionOf({ client }, "TOKEN");
   assertEquals(message, 'Cannot find "TOKEN" among the SENSITIVE variables');
 }
@@ -529,7 +562,7 @@ Deno.test("onChange() opens one stream for all subscribers, at the cursor of the
   client.onChange("B", () => {});
   client.onAnyChange(() => {});
   assertEquals(sources.map(({ url }) => url), [
-    "https://app.example.com/rep/changes?last_event_id=100",
+    "https://app.example.com/rep/changes?last_event_id=100&heartbeat=event",
   ]);
 });
 
@@ -601,8 +634,8 @@ Deno.test("onChange() closes the stream with the last subscription, and reopens 
   stopSecond();
   client.onChange("A", () => {});
   assertEquals(sources.map(({ search }) => search), [
-    "?last_event_id=100",
-    "?last_event_id=101",
+    "?last_event_id=100&heartbeat=event",
+    "?last_event_id=101&heartbeat=event",
   ]);
 });
 
@@ -632,19 +665,23 @@ Deno.test("onChange() works with a gateway whose pages contain no cursor", () =>
 Deno.test("the stream is not reopened while the browser reconnects", () => {
   const { client, source, sources, timers } = subscribe();
   source.reconnect();
-  assertEquals([sources.length, timers], [1, []]);
+  assertEquals(sources.length, 1);
+  assertEquals(timers.map(({ ms }) => ms), [80_000]); // no gateway wants a longer pause
   assertEquals(client.status().state, "connecting");
 });
 
 /** Returns the pauses of a stream that never opens. */
 function pausesMs(random: () => number): number[] {
   const { sources, timers } = subscribe({ random });
+  const pauses: number[] = [];
   for (let attempt = 0; attempt < 7; attempt++) {
     sources.at(-1)?.fail();
-    timers.at(-1)?.callback();
+    const [pause] = timers;
+    pauses.push(pause!.ms);
+    pause!.callback();
   }
   assertEquals(sources.length, 8);
-  return timers.map(({ ms }) => ms);
+  return pauses;
 }
 
 Deno.test("the stream is reopened with exponential backoff and jitter when the browser does not reconnect", () => {
@@ -654,12 +691,13 @@ Deno.test("the stream is reopened with exponential backoff and jitter when the b
 });
 
 Deno.test("the backoff is reset once the stream is open", () => {
-  const { sources, timers } = subscribe();
+  const { sources, timers, runTimers } = subscribe();
   sources[0]?.fail();
-  timers[0]?.callback();
+  runTimers(750);
   sources[1]?.succeed();
+  sources[1]?.reconnect();
   sources[1]?.fail();
-  assertEquals(timers.map(({ ms }) => ms), [750, 750]);
+  assertEquals(timers.map(({ ms }) => ms), [750]);
 });
 
 Deno.test("the stream resumes at the last id when it is reopened", () => {
@@ -667,56 +705,109 @@ Deno.test("the stream resumes at the last id when it is reopened", () => {
   sources[0]?.delete("FLAGS", "105");
   sources[0]?.fail();
   timers[0]?.callback();
-  assertEquals(sources[1]?.search, "?last_event_id=105");
+  assertEquals(sources[1]?.search, "?last_event_id=105&heartbeat=event");
 });
 
-Deno.test("the stream is not reopened by an outdated timer", () => {
-  const { sources, timers, dispatch, stop } = subscribe();
-  sources[0]?.fail();
-  dispatch("online");
-  timers[0]?.callback();
-  assertEquals(sources.length, 2);
-  sources[1]?.fail();
+Deno.test("the stream is not reopened once nobody wants it", () => {
+  const { source, timers, stop } = subscribe();
+  source.fail();
   stop();
-  timers[1]?.callback();
-  assertEquals(sources.length, 2);
+  assertEquals(timers, []);
 });
 
-Deno.test("the stream is reopened at once when the network is back", () => {
-  const { source, sources, dispatch } = subscribe();
+Deno.test("when the network is back, the page polls at once, and then opens a stream", () => {
+  const { client, source, sources, dispatch } = subscribe();
   source.succeed();
   dispatch("online");
-  assertEquals(sources.map(({ readyState }) => readyState), [2, 0]);
+  assertEquals(source.readyState, 2);
+  assertEquals(sources[1]?.search, "?last_event_id=100&heartbeat=event&poll");
+  assertEquals(client.status().transport, "poll");
+  sources[1]?.succeed();
+  sources[1]?.reconnect();
+  assertEquals(sources[2]?.search, "?last_event_id=100&heartbeat=event");
+  assertEquals(client.status().transport, "stream");
 });
 
-Deno.test("the stream is closed for the back/forward cache and resumed after it", () => {
-  const { client, source, sources, dispatch } = subscribe();
+Deno.test("after two mute streams the page polls, and each attempt resumes at the cursor", () => {
+  const { client, sources, timers, runTimers } = subscribe();
+  sources[0]?.succeed();
+  sources[0]?.update("A", "1", "101");
+  runTimers(45_000);
+  assertEquals(sources[0]?.readyState, 2);
+  assertEquals(client.status().state, "connecting");
+  runTimers(375);
+  sources[1]?.succeed();
+  runTimers(20_000);
+  runTimers(375);
+  const { state, transport } = client.status();
+  assertEquals([state, transport], ["connecting", "poll"]);
+  assertEquals(sources.map(({ search }) => search), [
+    "?last_event_id=100&heartbeat=event",
+    "?last_event_id=101&heartbeat=event",
+    "?last_event_id=101&heartbeat=event&poll",
+  ]);
+  assertEquals(timers.map(({ ms }) => ms), [30_000]);
+});
+
+Deno.test("a heartbeat is a sign of life, moves the cursor, and changes no value", () => {
+  const { client, source, timers, changes } = subscribe({
+    text: JSON.stringify({ public: { undefined: "1" }, _meta: META }),
+  });
+  source.heartbeat("107");
+  assertEquals(timers.map(({ ms }) => ms), [45_000]);
+  assertEquals(client.status().lastEventId, "107");
+  assertEquals(changes, []);
+});
+
+Deno.test("a gateway whose pages contain no cursor is not asked for heartbeats, nor given up", () => {
+  const text = textWith({ hot_reload: "/rep/changes" });
+  const { client, sources, timers, dispatch } = subscribe({ text });
+  assertEquals([sources[0]?.search, timers], ["", []]);
+  sources[0]?.succeed();
+  dispatch("online");
+  sources[1]?.reconnect();
+  assertEquals([sources[1]?.search, timers], ["", []]);
+  assertEquals(client.status().transport, "stream");
+});
+
+Deno.test("the stream is closed for the back/forward cache; after it the page polls, and then resumes", () => {
+  const { client, source, sources, timers, dispatch } = subscribe();
   dispatch("pageshow"); // fired for a new page, too
   source.succeed();
   source.update("A", "1", "101");
   dispatch("pagehide");
   assertEquals([source.readyState, client.status().state], [2, "closed"]);
+  assertEquals(timers, []);
   dispatch("pageshow");
   assertEquals(sources.map(({ search }) => search), [
-    "?last_event_id=100",
-    "?last_event_id=101",
+    "?last_event_id=100&heartbeat=event",
+    "?last_event_id=101&heartbeat=event&poll",
   ]);
 });
 
-Deno.test("the stream is closed 1.5 s after the page is hidden, and resumed when it is shown", () => {
-  const { client, source, sources, timers, setHidden } = subscribe();
+Deno.test("the stream is closed 1.5 s after the page is hidden; when it is shown, the page polls, and then resumes", () => {
+  const { client, source, sources, timers, setHidden, runTimers } = subscribe();
   source.succeed();
   source.update("A", "1", "101");
   setHidden(true);
-  assertEquals([source.readyState, timers[0]?.ms], [1, 1_500]);
-  timers[0]?.callback();
+  assertEquals(source.readyState, 1);
+  runTimers(1_500);
   assertEquals(source.readyState, 2);
-  assertEquals(client.status(), { state: "closed", lastEventId: "101" });
+  assertEquals(timers, []);
+  assertEquals(client.status(), {
+    state: "closed",
+    transport: "stream",
+    lastEventId: "101",
+  });
   setHidden(false);
-  timers[1]?.callback();
+  runTimers(0);
+  sources[1]?.succeed();
+  sources[1]?.update("A", "2", "102");
+  sources[1]?.reconnect();
   assertEquals(sources.map(({ search }) => search), [
-    "?last_event_id=100",
-    "?last_event_id=101",
+    "?last_event_id=100&heartbeat=event",
+    "?last_event_id=101&heartbeat=event&poll",
+    "?last_event_id=102&heartbeat=event",
   ]);
 });
 
@@ -724,17 +815,18 @@ Deno.test("the stream stays open if the page is shown again at once", () => {
   const { sources, setHidden, runTimers } = subscribe();
   setHidden(true);
   setHidden(false);
-  runTimers();
+  runTimers(0);
+  runTimers(1_500);
   assertEquals(sources.map(({ readyState }) => readyState), [0]);
 });
 
-Deno.test("a page that starts hidden opens its stream when it is shown", () => {
+Deno.test("a page that starts hidden polls when it is shown", () => {
   const page = subscribe({ hidden: true });
   page.dispatch("pageshow");
   page.dispatch("online");
   assertEquals(page.sources, []);
   page.setHidden(false);
-  page.runTimers();
+  page.runTimers(0);
   assertEquals(page.sources.length, 1);
 });
 
@@ -742,7 +834,7 @@ Deno.test("listenInBackground() keeps the stream of a hidden page open", () => {
   const page = subscribe({ hidden: true });
   page.client.listenInBackground();
   page.setHidden(true);
-  page.runTimers();
+  page.runTimers(0);
   assertEquals(page.sources.map(({ readyState }) => readyState), [0]);
 });
 
@@ -818,9 +910,9 @@ Deno.test("CLIENT_JS is a module with the exports of mod.ts and without imports"
   assertEquals(Object.keys(module).sort(), Object.keys(published).sort());
 });
 
-/** The size limits of the client as it is sent: that of REP-RFC-0001 §5.1 for Brotli, which every browser accepts. */
-const MAX_BROTLI_BYTES = 2_048;
-const MAX_GZIP_BYTES = 2_250;
+/** The size limits of the client as it is sent. Every browser accepts Brotli. */
+const MAX_BROTLI_BYTES = 2_450;
+const MAX_GZIP_BYTES = 2_800;
 
 Deno.test("CLIENT_BR and CLIENT_GZIP are CLIENT_JS, within the size limits", async () => {
   assertEquals(await decompress(CLIENT_BR, "brotli"), CLIENT_JS);

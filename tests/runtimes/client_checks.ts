@@ -81,12 +81,14 @@ checkGateway(
       equal([client.get("OTHER", "none"), client.verify()], ["none", true]);
       equal(client.meta()?.hotReloadAvailable, true);
       equal(await client.getSecure("TOKEN"), "t0ken");
+      let stop = () => {};
       const changed = new Promise((resolve) => {
-        client.onChange("TITLE", (...values) => resolve(values));
+        stop = client.onChange("TITLE", (...values) => resolve(values));
       });
       await subject.set({ REP_PUBLIC_TITLE: "B" });
       equal(await changed, ["B", "</script>"]);
       equal(client.get("TITLE"), "B");
+      stop(); // and its timers with it
     }),
   "the globals of a worker are those of all its requests",
 );

@@ -48,6 +48,7 @@ declare module "@rep/gateway/client" {
   ): () => void;
   export interface StreamStatus {
     readonly state: "closed" | "connecting" | "open";
+    readonly transport: "stream" | "poll";
     readonly lastEventId: string | null;
   }
   export function status(): StreamStatus;

@@ -91,6 +91,7 @@ export const rep: Client = {
   listenInBackground: () => {},
   status: () => ({
     state: changes.size() > 0 ? "open" : "closed",
+    transport: "stream",
     lastEventId: null,
   }),
   onStatus: () => () => {},

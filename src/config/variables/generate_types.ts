@@ -150,6 +150,7 @@ function gatewayClient(): string {
   const names = [...COMMON_NAMES, "status", "onStatus", "listenInBackground"];
   const own = `export interface StreamStatus {
   readonly state: "closed" | "connecting" | "open";
+  readonly transport: "stream" | "poll";
   readonly lastEventId: string | null;
 }
 export function status(): StreamStatus;

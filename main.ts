@@ -30,9 +30,11 @@ export type { GatewayOptions, Source } from "./src/options.ts";
 export {
   type NodeHandler,
   type NodeHandlerGateway,
+  type NodeHandlerOptions,
   type NodeNext,
   type NodeRequest,
   type NodeResponse,
+  type NodeServer,
   toNodeHandler,
 } from "./src/http/node_handler.ts";
 export type { PeerAddress } from "./src/http/client_address.ts";

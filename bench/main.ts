@@ -25,6 +25,7 @@ import {
 } from "./_results.ts";
 import { type Row, rowReport } from "./_row.ts";
 import { POLL_SIZES, polls } from "./polls.ts";
+import { REFETCH_SIZES, refetches } from "./refetches.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
 import { START_SIZES, startRows } from "./start.ts";
@@ -49,6 +50,7 @@ const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
   ["store_costs", (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES))],
   ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],
   ["polls", (args) => polls(readSizes(args, POLL_SIZES))],
+  ["refetches", (args) => refetches(readSizes(args, REFETCH_SIZES))],
   ["simulation", (args) => simulate(readSizes(args, WORLD))],
 ]);
 

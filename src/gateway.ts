@@ -26,6 +26,7 @@ import {
   READ_METHODS,
   readUrl,
   Router,
+  type RouteTable,
 } from "./http/routes.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
@@ -158,6 +159,9 @@ async function createParts(
     maxStreamsPerClient: settings.maxStreamsPerClient,
     maxStreamAgeMs: settings.maxStreamAgeMs,
   });
+  const ofrepModule = settings.ofrep
+    ? await import("./endpoints/ofrep.ts")
+    : undefined;
   const storedVariables = new StoredVariablesSource({
     store,
     clock,
@@ -243,6 +247,7 @@ async function createParts(
     content,
     epochs,
     changes,
+    ofrepModule,
     configuration,
     tasks,
     health,
@@ -261,7 +266,7 @@ function connect(
   const { clock, log, telemetry, metrics } = services;
   const { changes, configuration, shutdown } = parts;
   const getConfigScript = configScripts(settings, services, parts);
-  const router = publicRouter(settings, parts, getConfigScript);
+  const router = publicRouter(settings, services, parts, getConfigScript);
   const healthRouter = internalRouter(services, parts);
   const isTrusted = trustRule(settings.trustedProxies);
   const isAnyHost = settings.allowedHosts.length === 0;
@@ -320,6 +325,7 @@ function connect(
 /** The endpoints of the public port. */
 function publicRouter(
   settings: Settings,
+  services: Services,
   parts: Parts,
   getConfigScript: GetConfigScript,
 ): Router {
@@ -341,9 +347,26 @@ function publicRouter(
           return await module.handleClientScript(request);
         },
       },
+      ...ofrepEndpoints(settings, services, parts),
     },
     fallback: contentEndpoint(settings, parts.content, getConfigScript),
   });
+}
+
+/** The endpoints for the SDKs of OpenFeature, if they are to be served. */
+function ofrepEndpoints(
+  { basePath, allowedOrigins }: Settings,
+  { clock }: Services,
+  { ofrepModule, configuration, changes }: Parts,
+): RouteTable {
+  return ofrepModule?.createOfrepEndpoints({
+    current: currentValues(configuration, changes),
+    typeOf: (name) => configuration.snapshot.describe(name)?.type,
+    tail: changes?.tail,
+    basePath,
+    allowedOrigins,
+    clock,
+  }) ?? {};
 }
 
 /** Everything that is not the gateway's own: a file, the upstream's response, or nothing. */
@@ -385,17 +408,27 @@ function internalRouter(
   });
 }
 
+/**
+ * Returns the function that gets what pages are built from: the active configuration of all replicas, which may not be
+ * this process's.
+ */
+function currentValues(
+  configuration: Configuration,
+  changes: Parts["changes"],
+): () => PageValues {
+  return () => {
+    const own = configuration.snapshot;
+    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
+  };
+}
+
 /** Returns the function that gets the script of a page. A gateway without pages does not load what it needs. */
 function configScripts(
   { hotReload, basePath }: Settings,
   { clock, log, metrics }: Services,
   { epochs, configuration, changes }: Parts,
 ): GetConfigScript {
-  /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
-  function current(): PageValues {
-    const own = configuration.snapshot;
-    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
-  }
+  const current = currentValues(configuration, changes);
 
   async function open(): Promise<ConfigScriptCache> {
     const module = await import("./pages/config_script.ts");

@@ -70,6 +70,13 @@ export interface GatewayOptions {
   strict?: boolean;
   /** Whether to serve `GET /rep/changes`. @default {false} */
   hotReload?: boolean;
+  /**
+   * Whether to serve PUBLIC variables as flags to the SDKs of OpenFeature, under `/ofrep/`. With `hotReload`, the SDKs
+   * learn of changes.
+   *
+   * @default {false}
+   */
+  ofrep?: boolean;
   /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
   allowedOrigins?: readonly string[];
   /**
@@ -238,6 +245,7 @@ export const NUMBER_OPTIONS = {
 export interface Settings extends Readonly<Record<NumberOptionName, number>> {
   readonly strict: boolean;
   readonly hotReload: boolean;
+  readonly ofrep: boolean;
   /** Normalized. */
   readonly allowedOrigins: readonly string[];
   readonly allowedHosts: readonly string[];
@@ -315,6 +323,7 @@ export function resolveSettings(options: GatewayOptions): Settings {
     ...resolveNumbers(options),
     strict: options.strict ?? false,
     hotReload: options.hotReload ?? false,
+    ofrep: options.ofrep ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
     allowedHosts: checkHosts(options.allowedHosts ?? []),
     trustedProxies,

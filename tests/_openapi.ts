@@ -207,6 +207,7 @@ const CONTENT_SCHEMAS: Readonly<Record<string, string>> = {
   "rep:config:update": "ConfigUpdate",
   "rep:config:delete": "ConfigDelete",
   "rep:heartbeat": "Heartbeat",
+  "message": "Refetch",
 };
 
 /** Forbids members that a schema does not name, which the document permits for later versions. */

@@ -4,6 +4,8 @@ import { generateTypes } from "../src/config/variables/generate_types.ts";
 import { parseManifest } from "../src/config/variables/manifest.ts";
 import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage } from "../tools/npm_package.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
+import { VERSION } from "../src/values/version.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -76,7 +78,7 @@ console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.
 
 const VITE = `import { rep } from "@rep/gateway/vite";
 
-console.log(rep({ manifest: ".rep.yaml", envFile: ["app.env"], types: false }).name);
+console.log(rep({ manifest: ".rep.yaml", envFile: ["app.env"], types: false })[0].name);
 `;
 
 const MANIFEST = `version: "0.1.0"
@@ -221,3 +223,115 @@ for (const { name, install, typescript } of INSTALLERS) {
     },
   );
 }
+
+/** A server that does nothing at its end but to close. */
+const CLOSING_SERVER =
+  `import { createGateway, toNodeHandler } from "@rep/gateway";
+import { readEnvFile, watchFiles } from "@rep/gateway/sources";
+import { createServer } from "node:http";
+
+const gateway = await createGateway({ variables: () => readEnvFile("app.env"), hotReload: true });
+await watchFiles(["app.env"], () => void gateway.reload());
+const server = createServer(toNodeHandler(gateway)).listen(0, "127.0.0.1");
+server.on("listening", () => console.log("http://127.0.0.1:" + server.address().port));
+process.once("SIGTERM", () => server.close());
+`;
+
+/** The same without a server: nothing is left to do. */
+const ENDING_SCRIPT = CLOSING_SERVER.split("const server")[0]!;
+
+/** A busy machine needs less. Node.js keeps a connection for 5 s after its last response, and a stream lasts longer. */
+const MAX_END_MS = 4_000;
+
+testRuntimes(
+  "the npm package lets a process of Node end: a script, and a server that is closed while a page listens to changes",
+  async () => {
+    await using built = await TempDirectory.make();
+    await using project = await TempDirectory.make({
+      "package.json": '{"type":"module"}',
+      "app.env": "REP_PUBLIC_TITLE=Hello\n",
+      "script.js": ENDING_SCRIPT,
+      "server.js": CLOSING_SERVER,
+    });
+    await installTarball(await buildNpmPackage(built.path), project);
+    for (const node of ["Node 22", "Node 24"] as const) {
+      await run(node, ["script.js"], project.path);
+      const options = { args: ["server.js"], cwd: project.path };
+      const server = new Deno.Command(pathOf(node), {
+        ...options,
+        stdout: "piped",
+      }).spawn();
+      const lines = server.stdout.pipeThrough(new TextDecoderStream())
+        .pipeThrough(new TextLineStream());
+      const { value: url } = await lines.getReader().read();
+      const stream = await fetch(`${url}/rep/changes`);
+      const kill = setTimeout(() => server.kill("SIGKILL"), MAX_END_MS);
+      server.kill("SIGTERM");
+      assertEquals((await server.status).signal, null, node);
+      clearTimeout(kill);
+      await stream.body?.cancel();
+    }
+  },
+);
+
+async function installTarball(
+  tarball: string,
+  { path }: TempDirectory,
+): Promise<void> {
+  const options = ["--prefer-offline", "--no-audit", "--no-fund"];
+  const outcome = await npm(["install", ...options, tarball], path);
+  assertEquals(outcome.success, true, outcome.stderr);
+}
+
+testRuntimes(
+  "the npm package has the commands that need no server: npx runs them on Node alone",
+  async () => {
+    await using built = await TempDirectory.make();
+    await using project = await TempDirectory.make({
+      "app.tsx": "import.meta.env.VITE_TITLE",
+      ".env": "VITE_TITLE=Hello\n",
+    });
+    await Deno.mkdir(project.at("dist"));
+    await project.write("dist/index.html", "<html><head></head></html>");
+    await installTarball(await buildNpmPackage(built.path), project);
+    const program = await Deno.realPath(
+      project.at("node_modules/.bin/rep-gateway"),
+    );
+    const runs: readonly (readonly [string, code: number, printed: string])[] =
+      [
+        ["--version", 0, VERSION],
+        ["--help", 0, "npx @rep/gateway COMMAND"],
+        ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
+        ["init", 0, ".rep.yaml: written\napp.env: written\n"],
+        ["init", 0, "app.env: up to date\n"],
+        ["init --force", 0, "app.env: up to date\n"],
+        ["validate --strict=x", 2, "Cannot read --strict"],
+        ["validate --env-file app.env", 0, "Valid: 1 variables"],
+        ["typegen", 0, "readonly TITLE: string;"],
+        ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
+        ["lint", 0, "0 values that look like secrets in 1 files"],
+        ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
+        ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
+        ["inject", 2, "expected DIR"],
+        ["lint --strictt", 2, "did you mean --strict?"],
+        ["serve", 2, "npx -y deno run"],
+      ];
+    for (const [line, code, printed] of runs) {
+      const args = [program, ...line.split(" ")];
+      const options = { args, cwd: project.path, stdin: "null" } as const;
+      const command = new Deno.Command(pathOf("Node 22"), options);
+      const { code: actual, stdout, stderr } = await command.output();
+      const decoder = new TextDecoder();
+      const output = decoder.decode(stdout) + decoder.decode(stderr);
+      const shown = output.includes(printed) ? printed : output;
+      assertEquals([line, actual, shown], [line, code, printed]);
+    }
+    const npx = await npm(
+      ["exec", "--", "@rep/gateway", "--version"],
+      project.path,
+    );
+    assertEquals(npx.stdout, `${VERSION}\n`, npx.stderr);
+    const page = await Deno.readTextFile(project.at("dist/index.html"));
+    assertEquals(page.includes('"TITLE":"Hello"'), true);
+  },
+);

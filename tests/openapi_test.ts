@@ -24,6 +24,8 @@ interface Exchange {
   path: string;
   query?: string;
   headers?: HeadersInit;
+  /** @default {a valid one for a POST} */
+  body?: string;
 }
 
 /** What a gateway is asked in a certain state. */
@@ -45,7 +47,7 @@ const FOREIGN = { origin: "https://elsewhere.example" };
 /** Returns an exchange, such as `exchange("GET /rep/health 200")`. */
 function exchange(
   line: string,
-  rest: Pick<Exchange, "query" | "headers"> = {},
+  rest: Pick<Exchange, "query" | "headers" | "body"> = {},
 ): Exchange {
   const [method = "", path = "", status] = line.split(" ");
   return { method, path, status: Number(status), ...rest };
@@ -92,10 +94,25 @@ const SCENARIOS: Scenario[] = [
       }),
       exchange("GET /rep/changes 200", { query: "?last_event_id=none" }),
       exchange("GET /rep/changes 200", { query: "?heartbeat=event&poll" }),
+      exchange("GET /rep/changes 200", {
+        query: "?format=ofrep&last_event_id=none",
+      }),
       exchange("OPTIONS /rep/changes 204", { headers: FOREIGN }),
       exchange("OPTIONS /rep/changes 204", {
         headers: { origin: "http://gateway.test" },
       }),
+      exchange("POST /ofrep/v1/evaluate/flags 200"),
+      exchange("POST /ofrep/v1/evaluate/flags 200", { headers: FOREIGN }),
+      exchange("POST /ofrep/v1/evaluate/flags 304", {
+        headers: { "if-none-match": "*" },
+      }),
+      exchange("POST /ofrep/v1/evaluate/flags/{key} 200"),
+      ...everyOperation(204, /OPTIONS .*ofrep/),
+      ...["{", "{}"].flatMap((body) => [
+        exchange("POST /ofrep/v1/evaluate/flags 400", { body }),
+        exchange("POST /ofrep/v1/evaluate/flags/{key} 400", { body }),
+      ]),
+      exchange("GET /ofrep/v1/evaluate/flags 405"),
       exchange("GET /rep/client.js 200"),
       exchange("HEAD /rep/client.js 200"),
       exchange("GET /rep/client.js 304", { headers: { "if-none-match": "*" } }),
@@ -137,9 +154,13 @@ const SCENARIOS: Scenario[] = [
   },
   {
     name: "a gateway without hot reload and SENSITIVE variables",
-    variables: { REP_PUBLIC_A: "1" },
+    variables: { REP_PUBLIC_B: "1" },
     options: { hotReload: false },
-    exchanges: everyOperation(404, /session-key|changes/),
+    exchanges: [
+      ...everyOperation(404, /session-key|changes/),
+      exchange("POST /ofrep/v1/evaluate/flags 200"),
+      exchange("POST /ofrep/v1/evaluate/flags/{key} 404"),
+    ],
   },
   {
     name: "a gateway with a limit of one key",
@@ -152,7 +173,7 @@ const SCENARIOS: Scenario[] = [
   {
     name: "a gateway with other hosts",
     options: { allowedHosts: ["other.test"] },
-    exchanges: everyOperation(421, /session-key|changes|client|status/),
+    exchanges: everyOperation(421, /session-key|changes|client|status|ofrep/),
   },
   {
     name: "a gateway, asked with an invalid host",
@@ -172,7 +193,12 @@ const SCENARIOS: Scenario[] = [
       store: fallibleStore(memoryStore(), () => true),
       clock: new FakeClock(1_700_000_400_000),
     },
-    exchanges: [exchange("GET /rep/session-key 503")],
+    exchanges: [
+      exchange("GET /rep/session-key 503"),
+      exchange("POST /ofrep/v1/evaluate/flags 503", {
+        query: "?flagConfigEtag=1795253807364417",
+      }),
+    ],
   },
 ];
 
@@ -180,7 +206,7 @@ const SCENARIOS: Scenario[] = [
 const START: Exchange[] = [
   ...everyOperation(200, /livez/),
   ...everyOperation(503, /health|readyz/),
-  ...everyOperation(503, /session-key|changes|client|metrics|status/),
+  ...everyOperation(503, /session-key|changes|client|metrics|status|ofrep/),
 ];
 
 Deno.test("docs/openapi.yaml is a valid OpenAPI 3.1 document of this version", async () => {
@@ -213,7 +239,9 @@ Deno.test("every response in docs/openapi.yaml is provoked by a test below", () 
 Deno.test("docs/openapi.yaml has the paths of the tables of endpoints, and no others", async () => {
   const tables = await Deno.readTextFile("docs/reference.md") +
     await Deno.readTextFile("docs/operations.md");
-  const rows = [...tables.matchAll(/^\| `(?:GET )?(\/[a-z/.-]+)` +\|/gm)].map((
+  const rows = [
+    ...tables.matchAll(/^\| `(?:GET |POST )?(\/[a-z\d/.{}-]+)` +\|/gm),
+  ].map((
     [, path],
   ) => String(path));
   const documented = new Set(api.responses.map((name) => name.split(" ")[1]));
@@ -224,25 +252,29 @@ for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
   Deno.test(`${name} answers as docs/openapi.yaml says`, async () => {
     await using gate = await setUp(
       variables ?? { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" },
-      options,
+      { ofrep: true, ...options },
     );
     await prepare?.(gate);
     for (
-      const { method, path, query = "", headers = {}, status } of exchanges
+      const { query = "", headers = {}, body, ...documented } of exchanges
     ) {
+      const { method, path } = documented;
       const host = new Headers(headers).get("host") === LOCAL.host
         ? LOCAL.host
         : "gateway.test";
-      const request = new Request(`http://${host}${path}${query}`, {
+      const isPost = method === "POST";
+      const url = `http://${host}${path.replace("{key}", "A")}${query}`;
+      const request = new Request(url, {
         method,
         headers,
+        body: isPost ? body ?? `{"context":{}}` : null,
       });
       const response = await (HEALTH_PORT_PATHS.includes(path)
         ? gate.gateway.fetchHealth
         : gate.gateway.fetch)(
           request,
         );
-      await assertDocumented({ method, path, status }, response);
+      await assertDocumented(documented, response);
     }
   });
 }

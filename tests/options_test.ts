@@ -98,7 +98,7 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
       [name, JSON.stringify(applied[name]) ?? "undefined"] as const
     ),
   );
-  assertEquals(documented.length, 24);
+  assertEquals(documented.length, 25);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -138,6 +138,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   revision: "8f3a1c9",
   strict: true,
   hotReload: true,
+  ofrep: true,
   allowedHosts: ["app.example.com"],
   sessionKeyTtlMs: 7_000,
   sessionKeyMaxRate: 11,

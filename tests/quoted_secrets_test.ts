@@ -178,7 +178,7 @@ async function viteOutputOf(value: string): Promise<string> {
     preview: {},
     logger: { info: print, warn: print, error: print },
   };
-  const plugin = rep({
+  const [plugin] = rep({
     envFile: "app.env",
     manifest: "rep.yaml",
     types: false,

@@ -52,7 +52,7 @@ function hashOf(text: string): string {
  *
  * @throws {Error} If `deno bundle` fails; the message contains its error.
  */
-async function bundle(path: string): Promise<string> {
+export async function bundle(path: string): Promise<string> {
   const args = [
     "bundle",
     "--quiet",

@@ -1,7 +1,7 @@
 /**
  * Builds the npm package of the module, as a folder and as a tarball:
  *
- *     deno run -A tools/npm_package.ts DIR    # writes DIR/package and DIR/rep-gateway-0.1.0.tgz
+ *     deno task npm    # writes npm/package and npm/rep-gateway-0.1.0.tgz
  *
  * The modules of `@std` are bundled in; other packages are imported by their names.
  */
@@ -13,6 +13,15 @@ import { LAZY_PACKAGES } from "./release.ts";
 import { stdFlags } from "./std.ts";
 
 const ROOT = join(import.meta.dirname ?? ".", "..");
+
+/** The program of the package, which `npx @rep/gateway` runs as it is the only one. */
+const PROGRAM_NAME = "rep-gateway";
+const PROGRAM = `#!/usr/bin/env node
+import { main } from "${toFileUrl(join(ROOT, "src/cli/node_main.ts")).href}";
+import process from "node:process";
+
+process.exitCode = await main(process.argv.slice(2));
+`;
 
 /** What `deno serve` runs: only Deno has that. */
 const DENO_ONLY = ["./serve"];
@@ -67,6 +76,7 @@ function packageJson(repository: string | undefined) {
     type: "module",
     sideEffects: false,
     engines: { node: ">=22" },
+    bin: { [PROGRAM_NAME]: `./${PROGRAM_NAME}.js` },
     exports: Object.fromEntries(exports),
     dependencies: { [DEPENDENCY]: lazyVersion(DEPENDENCY) },
     peerDependencies: OPTIONAL_PEERS,
@@ -89,6 +99,7 @@ async function writeModules(folder: string): Promise<void> {
         await entryOf(source),
       );
     }
+    await Deno.writeTextFile(join(sources, `${PROGRAM_NAME}.ts`), PROGRAM);
     const external = [
       `${config.name}/client`,
       DEPENDENCY,
@@ -102,7 +113,7 @@ async function writeModules(folder: string): Promise<void> {
       "--platform=deno",
       ...external,
     ];
-    const files = [...entries().keys()].map((name) =>
+    const files = [...entries().keys(), PROGRAM_NAME].map((name) =>
       join(sources, `${name}.ts`)
     );
     const args = [
@@ -176,7 +187,7 @@ function declarationOf(text: string, fileName: string): string {
 }
 
 /**
- * Builds the package in a folder.
+ * Builds the package in a folder, where it replaces an earlier one.
  *
  * @returns The path of the tarball.
  * @throws {Error} If it cannot be bundled or packed.
@@ -187,6 +198,9 @@ export async function buildNpmPackage(
 ): Promise<string> {
   const target = join(folder, "package");
   await Deno.mkdir(target, { recursive: true });
+  for await (const { name } of Deno.readDir(target)) {
+    await Deno.remove(join(target, name), { recursive: true });
+  }
   await Promise.all([
     writeModules(target),
     writeDeclarations(join(target, "types")),
@@ -210,11 +224,7 @@ export async function buildNpmPackage(
 }
 
 if (import.meta.main) {
-  const [folder] = Deno.args;
-  if (folder === undefined) {
-    throw new TypeError("Cannot build the npm package: expected a folder");
-  }
-  const tarball = await buildNpmPackage(await Deno.realPath(folder));
+  const tarball = await buildNpmPackage(join(ROOT, "npm"));
   await Deno.stdout.write(
     new TextEncoder().encode(`${relative(Deno.cwd(), tarball)}\n`),
   );

@@ -47,10 +47,27 @@ const WITH_HEARTBEAT_EVENTS: StreamForm = {
   events: PLAIN.events,
 };
 
+const encoder = new TextEncoder();
+
+/**
+ * The form of OFREP (ADR 0008 of open-feature/protocol): the events of a chunk are one message, after which an SDK asks
+ * for all flags again. It names the newest event as `etag`, and the SDK repeats it in its request.
+ */
+const OFREP: StreamForm = {
+  opening: PLAIN.opening,
+  heartbeat: PLAIN.heartbeat,
+  events(frames) {
+    const id = frames.at(-1)?.id;
+    const data = JSON.stringify({ type: "refetchEvaluation", etag: `${id}` });
+    return encoder.encode(`event: message\ndata: ${data}\nid: ${id}\n\n`);
+  },
+};
+
 /** All forms. */
 export const STREAM_FORMS = {
   plain: PLAIN,
   with_heartbeat_events: WITH_HEARTBEAT_EVENTS,
+  ofrep: OFREP,
 } as const satisfies Record<string, StreamForm>;
 
 /** The name of a form. */

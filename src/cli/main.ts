@@ -53,8 +53,8 @@ async function runCommandAlone(
   args: readonly string[],
 ): Promise<number> {
   const { runCommand } = await import("./commands/run_command.ts");
-  const { systemIo } = await import("./commands/command_io.ts");
-  return await runCommand(command, args, systemIo());
+  const { denoIo } = await import("./commands/deno_io.ts");
+  return await runCommand(command, args, denoIo());
 }
 
 function print(text: string): void {

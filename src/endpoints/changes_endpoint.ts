@@ -60,6 +60,7 @@ export function createChangesEndpoint(
  *   reconnect.
  * - With `?poll`, or if there are too many streams, it ends when the client has everything.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
+ * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
 async function openStream(
   request: Request,
@@ -91,6 +92,7 @@ async function readStream(
 }
 
 function readForm(query: URLSearchParams): StreamFormName {
+  if (query.get("format") === "ofrep") return "ofrep";
   const hasHeartbeatEvents = query.get("heartbeat") === "event";
   return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
 }

@@ -1,3 +1,4 @@
+import { type Clock, every, systemClock } from "../values/clock.ts";
 import type { ConnectionInfo } from "./respond.ts";
 
 /** The parts of a request of `node:http` or `node:http2` that {@linkcode toNodeHandler} reads. */
@@ -10,11 +11,22 @@ export interface NodeRequest {
   readonly originalUrl?: string | undefined;
   /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The connection: the address of the peer, and whether it uses TLS. */
+  /** The connection: the address of the peer, whether it uses TLS, and the server that has accepted it. */
   readonly socket: {
     readonly remoteAddress?: string | undefined;
     readonly encrypted?: boolean | undefined;
+    readonly server?: NodeServer | undefined;
   };
+  /** Reads the body. @default {there is none} */
+  readonly [Symbol.asyncIterator]?: () => AsyncIterator<Uint8Array>;
+}
+
+/** The parts of a server of `node:http` that {@linkcode toNodeHandler} uses. */
+export interface NodeServer {
+  /** Whether it has not been closed. */
+  readonly listening: boolean;
+  /** Closes the connections on which nothing is being sent. */
+  closeIdleConnections?(): void;
 }
 
 /** The parts of a response of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
@@ -50,9 +62,17 @@ export interface NodeHandlerGateway {
   ): Promise<Response | undefined>;
 }
 
+/** Options of {@linkcode toNodeHandler}. */
+export interface NodeHandlerOptions {
+  /** Measures the time between two looks at the server. @default {the time of the system} */
+  clock?: Clock;
+}
+
 /**
  * Returns a middleware that answers the requests for the gateway's own paths, and leaves all others to the next one,
  * or answers them with 404 if there is none. It uses nothing of Node.js but the two objects that it is called with.
+ *
+ * When the server is closed, which waits for every response, the streams of changes end within a second.
  *
  * @example
  * ```ts ignore
@@ -63,10 +83,13 @@ export interface NodeHandlerGateway {
  * express().use(toNodeHandler(gateway)).listen(3000);
  * ```
  */
-export function toNodeHandler(gateway: NodeHandlerGateway): NodeHandler {
+export function toNodeHandler(
+  gateway: NodeHandlerGateway,
+  { clock = systemClock }: NodeHandlerOptions = {},
+): NodeHandler {
   return async (request, response, next) => {
     try {
-      const isAnswered = await answer(gateway, request, response);
+      const isAnswered = await answer(gateway, request, response, clock);
       if (isAnswered) return;
     } catch (error) {
       if (next === undefined) return end(response, 500);
@@ -82,6 +105,7 @@ async function answer(
   gateway: NodeHandlerGateway,
   nodeRequest: NodeRequest,
   nodeResponse: NodeResponse,
+  clock: Clock,
 ): Promise<boolean> {
   const closed = new AbortController();
   nodeResponse.on("close", () => closed.abort()); // now: a client may leave before there is a response
@@ -93,8 +117,36 @@ async function answer(
   const info = connectionInfo(nodeRequest);
   const response = await gateway.handle(request, info);
   if (response === undefined) return false;
+  const { server } = nodeRequest.socket;
+  if (isStream(response) && server !== undefined) {
+    endWithServer(server, nodeResponse, closed, clock);
+  }
   await send(response, nodeResponse, closed.signal);
   return true;
+}
+
+function isStream({ headers }: Response): boolean {
+  return headers.get("content-type") === "text/event-stream";
+}
+
+/** How often a stream looks whether its server has been closed: Node.js has no event for that. */
+const LOOK_MS = 500;
+
+/** Ends a stream when the server has been closed, and its connection, which would be kept for the next request. */
+function endWithServer(
+  server: NodeServer,
+  response: NodeResponse,
+  closed: AbortController,
+  clock: Clock,
+): void {
+  if (closed.signal.aborted) return;
+  const look = () => {
+    if (server.listening) return;
+    response.on("close", () => server.closeIdleConnections?.());
+    closed.abort();
+  };
+  const stop = every(LOOK_MS, look, { clock, onError() {} });
+  closed.signal.addEventListener("abort", stop);
 }
 
 function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
@@ -104,8 +156,8 @@ function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
 }
 
 /**
- * Converts a request without its body, which no endpoint of the gateway reads. Returns `undefined` if its URL is
- * invalid, or its method one that `Request` does not accept.
+ * Converts a request. Its body is not read before the gateway does, since the next handler reads it if the path is not
+ * one of the gateway's own. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
  */
 function toRequest(request: NodeRequest): Request | undefined {
   const { method = "GET", url = "/", originalUrl = url } = request;
@@ -114,13 +166,20 @@ function toRequest(request: NodeRequest): Request | undefined {
   const host = authority ?? request.headers["host"] ?? "localhost";
   const headers = toHeaders(request.headers);
   try {
-    return new Request(`${scheme}://${host}${originalUrl}`, {
-      method,
-      headers,
-    });
+    const target = `${scheme}://${host}${originalUrl}`;
+    const init = { method, headers, ...bodyOf(request) };
+    return new Request(target, init);
   } catch {
     return undefined;
   }
+}
+
+/** The only method whose body the gateway reads. */
+function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
+  const hasBody = request.method === "POST" && Symbol.asyncIterator in request;
+  if (!hasBody) return {};
+  const chunks = request as AsyncIterable<Uint8Array<ArrayBuffer>>;
+  return { body: ReadableStream.from(chunks), duplex: "half" };
 }
 
 function toHeaders(nodeHeaders: NodeRequest["headers"]): [string, string][] {

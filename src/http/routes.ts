@@ -52,7 +52,7 @@ export const READ_METHODS: readonly string[] = ["GET", "HEAD"];
 /** The methods of an endpoint that responds to the preflights of other origins. */
 export const CORS_METHODS: readonly string[] = ["GET", "OPTIONS"];
 
-/** Endpoints by path, without the base path. */
+/** Endpoints by path, without the base path. One whose path ends with `/*` is for all paths below that have no other. */
 export type RouteTable = Readonly<Record<string, Endpoint>>;
 
 /** What a path leads to. */
@@ -71,34 +71,34 @@ interface RouterOptions {
   readonly basePath: string;
 }
 
-/** The prefix of the gateway's own paths; no request below it reaches the app behind the gateway. */
-const OWN_PREFIX = "/rep/";
+/** No request below this path reaches the app behind the gateway. */
+const OWN_PATHS: RouteTable = { "/rep/*": { handler: notFound } };
 
 /** Finds the handler for a path. All routes are created once, not for each request. */
 export class Router {
   readonly #routes: Routes;
+  /** Those whose pattern ends with `/*`, the first one that a path is below is its route. */
+  readonly #below: readonly RouteBelow[];
   readonly #basePath: string;
   readonly #fallback: Route;
-  readonly #unknown: Route;
 
   constructor({ table, fallback, basePath }: RouterOptions) {
     this.#basePath = basePath;
     const directory: RouteTable = basePath === ""
       ? {}
       : { "": { handler: redirectToBasePath } };
-    this.#routes = createRoutes({ ...table, ...directory }, basePath);
+    const all = { ...table, ...directory, ...OWN_PATHS };
+    this.#routes = createRoutes(all, basePath);
+    this.#below = routesBelow(this.#routes);
     this.#fallback = createRoute(fallback, `${basePath}/*`);
-    this.#unknown = createRoute(
-      { handler: notFound },
-      `${basePath}${OWN_PREFIX}*`,
-    );
   }
 
   /** Returns the route of a path. Outside of the base path nothing is found. */
   readonly find = (path: string): Route => {
     const route = this.#routes.get(path);
     if (route !== undefined) return route;
-    if (this.owns(path)) return this.#unknown;
+    const own = this.#below.find(({ prefix }) => path.startsWith(prefix));
+    if (own !== undefined) return own.route;
     const isInside = path.startsWith(`${this.#basePath}/`) ||
       this.#basePath === "";
     return isInside ? this.#fallback : NO_ROUTE;
@@ -106,8 +106,21 @@ export class Router {
 
   /** Whether a path is one of the gateway's own. */
   owns(path: string): boolean {
-    return path.startsWith(this.#basePath + OWN_PREFIX);
+    return this.#below.some(({ prefix }) => path.startsWith(prefix));
   }
+}
+
+/** A route of all paths with a prefix. */
+interface RouteBelow {
+  readonly prefix: string;
+  readonly route: Route;
+}
+
+function routesBelow(routes: Routes): RouteBelow[] {
+  const below = [...routes.values()].filter(({ pattern }) =>
+    pattern.endsWith("/*")
+  );
+  return below.map((route) => ({ prefix: route.pattern.slice(0, -1), route }));
 }
 
 /** Routes by path. */

@@ -76,9 +76,9 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
 }
 
 /** Returns the path of a stream that begins after a cursor. The hash says which values the page has. */
-async function streamPath(
+export async function streamPath(
   cursor: number,
-  { basePath, public: values }: PayloadInput,
+  { basePath, public: values }: Pick<PayloadInput, "basePath" | "public">,
 ): Promise<string> {
   const state = shortHash(await publicHash(values));
   return `${basePath}/rep/changes?last_event_id=${cursor}&state=${state}`;

@@ -27,6 +27,8 @@ import {
   type RepOptions,
   resolvePaths,
 } from "./project_files.ts";
+import { isVitest } from "./is_vitest.ts";
+import { type EnvPlugin, runtimeEnv } from "./runtime_env.ts";
 import type {
   ViteConfig,
   ViteDevServer,
@@ -38,20 +40,25 @@ import type {
 export type {
   ViteConfig,
   ViteDevServer,
+  ViteEnv,
   ViteError,
   ViteLogger,
   ViteMiddlewares,
   ViteOutput,
+  ViteParser,
   VitePreviewServer,
+  ViteRestart,
   ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
+export type { EnvPlugin, ViteEnvConfig } from "./runtime_env.ts";
 export type { RepEnvFile, RepOptions } from "./project_files.ts";
 export type {
   NodeHandler,
   NodeNext,
   NodeRequest,
   NodeResponse,
+  NodeServer,
 } from "../http/node_handler.ts";
 
 /** A plugin, in the shape that Vite expects. */
@@ -87,14 +94,23 @@ export interface RepPlugin {
 }
 
 /**
- * Returns the plugin.
+ * Returns the plugin, and with `env: true` a second one, as a list, which Vite accepts where it accepts a plugin.
  *
  * @throws {Error} If Node.js is too old.
  * @throws {TypeError} If there is no such option.
  */
-export function rep(options: RepOptions = {}): RepPlugin {
+export function rep(
+  options: RepOptions = {},
+): [RepPlugin, ...EnvPlugin[]] {
   requireRuntime();
   checkOptionNames(options);
+  const { env = false } = options;
+  const plugin = gatewayPlugin(options);
+  return env ? [plugin, runtimeEnv(options)] : [plugin];
+}
+
+/** Returns the plugin that lets Vite's servers serve pages with the configuration. */
+function gatewayPlugin(options: RepOptions): RepPlugin {
   const { lint = true } = options;
   let config: ViteConfig;
   let paths: ProjectPaths;
@@ -153,11 +169,6 @@ export function rep(options: RepOptions = {}): RepPlugin {
       gateway = undefined;
     },
   };
-}
-
-/** Vitest starts a server of Vite for its own use. Its variable `VITEST` is also set where a test starts Vite. */
-function isVitest({ plugins = [] }: ViteConfig): boolean {
-  return plugins.some(({ name }) => /^vitest(?::|$)/.test(name));
 }
 
 // Vite takes `plugins: [rep]` without the call for a plugin that does nothing: a function has a name, too.

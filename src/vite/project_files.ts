@@ -21,6 +21,7 @@ import {
 import { type LogFields, messageOf } from "../observe/log.ts";
 import { type Clock, systemClock } from "../values/clock.ts";
 import { didYouMean } from "../values/did_you_mean.ts";
+import { envNameOf, envPrefixes } from "./env_names.ts";
 import type { ViteConfig } from "./vite.ts";
 
 /** Options of {@linkcode rep}. Paths are relative to the root of the project. */
@@ -37,6 +38,8 @@ export interface RepOptions {
   types?: string | false;
   /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
+  /** Whether `import.meta.env` has the PUBLIC variables, read at run time: `TITLE` is `import.meta.env.VITE_TITLE`. @default {false} */
+  env?: boolean;
 }
 
 /** An env file that may be missing, as in `env_file` of Docker Compose. */
@@ -52,6 +55,7 @@ const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
   envFile: true,
   types: true,
   lint: true,
+  env: true,
 };
 
 /** @throws {TypeError} If there is an option with another name, which would be ignored. */
@@ -74,6 +78,8 @@ export interface ProjectPaths {
   readonly envFiles: readonly EnvPath[];
   /** Where the types are written. */
   readonly types: string | undefined;
+  /** Whether there are types for `import.meta.env`. */
+  readonly hasEnv: boolean;
   /** All that the plugin reads. */
   readonly read: readonly string[];
 }
@@ -96,6 +102,7 @@ export function resolvePaths(
     manifest,
     envFiles,
     types: types === false ? undefined : resolve(root, types),
+    hasEnv: options.env === true,
     read: manifest ? [...paths, manifest] : paths,
   };
 }
@@ -200,7 +207,10 @@ export class ProjectFiles {
 
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
   async #writeTypes({ variables }: Manifest, path: string): Promise<void> {
-    const text = generateTypes(variables);
+    const prefixes = envPrefixes(this.#config);
+    const envName = (name: string) => envNameOf(name, prefixes);
+    const { hasEnv } = this.#paths;
+    const text = generateTypes(variables, hasEnv ? envName : undefined);
     const written = await readFile(path, "utf8").catch(() => undefined);
     if (text === written) return;
     const { root, logger } = this.#config;

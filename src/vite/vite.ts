@@ -18,6 +18,8 @@ export interface ViteLogger {
 export interface ViteUserConfig {
   /** The folder of the project; by default, the current one. */
   readonly root?: string | undefined;
+  /** What names in `import.meta.env` begin with. */
+  readonly envPrefix?: string | readonly string[] | undefined;
   /** Options of the development server. */
   readonly server?: {
     readonly fs?: { readonly deny?: readonly string[] | undefined } | undefined;
@@ -57,6 +59,8 @@ export interface ViteConfig {
   };
   /** Where to print. */
   readonly logger: ViteLogger;
+  /** What names in `import.meta.env` begin with. */
+  readonly envPrefix?: string | readonly string[] | undefined;
 }
 
 /** The handlers of a server, in order. */
@@ -98,6 +102,24 @@ export interface ViteDevServer {
   readonly ws: ViteWebSocket;
 }
 
+/** The development server as well. */
+export interface ViteRestart {
+  /** Starts it again, with the configuration file read anew. */
+  restart(): Promise<void>;
+}
+
+/** The part of Vite's configuration that decides about `import.meta.env`. */
+export interface ViteEnv {
+  /** What `import.meta.env` has from Vite's env files and the environment. */
+  readonly env: Readonly<Record<string, unknown>>;
+  /** Whether this is the configuration of the workers in a build. */
+  readonly isWorker: boolean;
+  /** All plugins. */
+  readonly plugins?: readonly { readonly name: string }[];
+  /** Where to print. */
+  readonly logger: ViteLogger;
+}
+
 /** The preview server. */
 export interface VitePreviewServer {
   /** Its handlers. */
@@ -114,3 +136,9 @@ export type ViteOutput =
     readonly fileName: string;
     readonly source: string | Uint8Array;
   };
+
+/** What a plugin can call when it transforms a module. */
+export interface ViteParser {
+  /** Parses JavaScript. */
+  parse(code: string): unknown;
+}

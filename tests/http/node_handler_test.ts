@@ -3,6 +3,7 @@ import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
 import { createGateway } from "../../src/gateway.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
 import {
   type NodeHandler,
   type NodeRequest,
@@ -64,6 +65,26 @@ Deno.test("toNodeHandler() answers the gateway's own paths, and leaves others to
   });
 });
 
+Deno.test("toNodeHandler() hands the body of a POST to the gateway, or leaves it to the next handler", async () => {
+  await using gateway = await createGateway({
+    variables: VARIABLES,
+    ofrep: true,
+  });
+  const handler = toNodeHandler(gateway);
+  const echo: NodeHandler = (request, response) =>
+    handler(request, response, () => {
+      const rest = request as http.IncomingMessage;
+      rest.pipe(response as http.ServerResponse);
+    });
+  await serve(echo, async (url) => {
+    const init = { method: "POST", body: `{"context":{}}` };
+    const own = await fetch(`${url}/ofrep/v1/evaluate/flags`, init);
+    assertEquals([own.status, (await own.json()).flags.length], [200, 1]);
+    const other = await fetch(`${url}/echo`, init);
+    assertEquals(await other.text(), init.body);
+  });
+});
+
 Deno.test("toNodeHandler() streams changes, and ends the stream of a client that disconnects", async () => {
   const variables = { ...VARIABLES };
   await using gateway = await createGateway({
@@ -94,6 +115,28 @@ Deno.test("toNodeHandler() streams changes, and ends the stream of a client that
     }
     await reader.cancel().catch(() => {});
   });
+});
+
+Deno.test("toNodeHandler() ends the streams of a server that has been closed, and nothing else", async () => {
+  const clock = new FakeClock();
+  const ended: string[] = [];
+  const server = { listening: true };
+  const send = (type: string) => {
+    const body = new ReadableStream({ cancel: () => void ended.push(type) });
+    const response = new Response(body, { headers: { "content-type": type } });
+    const gateway = { handle: () => Promise.resolve(response) };
+    toNodeHandler(gateway, { clock })(
+      { headers: {}, socket: { server } },
+      { writeHead() {}, write: () => true, end() {}, on() {}, off() {} },
+    );
+  };
+  send("text/event-stream");
+  send("text/javascript");
+  await clock.tick(1_000);
+  assertEquals(ended, []);
+  server.listening = false;
+  await clock.tick(1_000);
+  assertEquals([ended, clock.waiting], [["text/event-stream"], 0]);
 });
 
 Deno.test("toNodeHandler() ends the stream of a client that has disconnected before it began", async () => {

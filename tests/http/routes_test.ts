@@ -55,6 +55,28 @@ Deno.test("find() returns notFound for every other path under /rep/", () => {
   assertEquals(patternsOf(paths), paths.map((path) => [path, "/rep/*"]));
 });
 
+Deno.test("find() returns the first route that ends with /* and that a path is below, which is the gateway's own", () => {
+  const router = new Router({
+    table: {
+      "/a/b": { handler },
+      "/a/b/*": { handler },
+      "/a/*": { handler },
+    },
+    fallback: { handler },
+    basePath: "/app",
+  });
+  const paths = ["/a/b", "/a/b/", "/a/b/c/d", "/a/c", "/a/", "/a", "/ab/c"];
+  assertEquals(
+    paths.map((path) => router.find(`/app${path}`).pattern.slice(4)),
+    ["/a/b", "/a/b/*", "/a/b/*", "/a/*", "/a/*", "/*", "/*"],
+  );
+  assertEquals(
+    paths.map((path) => router.owns(`/app${path}`)),
+    [true, true, true, true, true, false, false],
+  );
+  assertEquals(router.owns("/a/b"), false);
+});
+
 Deno.test("find() returns the fallback for all other paths", () => {
   const paths = [
     "/",

@@ -66,6 +66,12 @@ Deno.test("polls has a change reach every page without a stream", async () => {
   assertEquals(all < 60, true, `${all} s`);
 });
 
+Deno.test("refetches has every page of OpenFeature's web SDK get the flags of a change", async () => {
+  const reports = await run("refetches --pages 20 --changes 2");
+  const all = medianOf(reports, "all have it");
+  assertEquals(all >= 50 && all < 10_000, true, `${all} ms`);
+});
+
 Deno.test("store_load counts no call of the store for a stream that is opened", async () => {
   const reports = await run("store_load");
   assertEquals(medianOf(reports, "a stream that is opened"), 0);

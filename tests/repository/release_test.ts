@@ -163,7 +163,7 @@ Deno.test("compileArgs() includes the packages that modules import on demand, wh
 });
 
 /** Folders without files that name a version: the tests themselves, and what is not part of the project. */
-const OTHER_FOLDERS = [".git", "coverage", "node_modules", "tests"];
+const OTHER_FOLDERS = [".git", "coverage", "node_modules", "npm", "tests"];
 
 /** Returns the paths of all text files below a folder, which ends with a slash or is empty. */
 async function filesIn(folder: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { openPersistentStore } from "../../src/cli/commands/command_io.ts";
+import { openPersistentStore } from "../../src/cli/commands/deno_io.ts";
 import { openStore } from "../../src/store/open.ts";
 import { restrictToOwner } from "../../src/store/open_named.ts";
 import { bareProcess } from "../_bare_process.ts";

@@ -97,7 +97,7 @@ class Project implements AsyncDisposable {
 
   /** Returns the plugin with Vite's configuration. */
   plugin(options: RepOptions = OPTIONS, config: Partial<ViteConfig> = {}) {
-    const plugin = rep(options);
+    const [plugin] = rep(options);
     plugin.configResolved(this.config(config));
     return plugin;
   }
@@ -417,7 +417,10 @@ Deno.test("neither server of Vite serves what the plugin reads, by whatever name
 });
 
 Deno.test("config() denies the files that the plugin reads, and repeats what Vite denies unless the user has a list", () => {
-  const plugin = rep({ manifest: ".rep.yaml", envFile: ["a.env", "[b].env"] });
+  const [plugin] = rep({
+    manifest: ".rep.yaml",
+    envFile: ["a.env", "[b].env"],
+  });
   const own = ["/no/project/a.env", "/no/project/\\[b\\].env"]
     .concat("/no/project/.rep.yaml")
     .flatMap((pattern) => [pattern, pattern]); // the path, and its real path
@@ -739,7 +742,7 @@ Deno.test("rep() rejects an option that does not exist, and says what may be mea
   assertThrows(
     () => rep(options),
     TypeError,
-    'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, lint; did you mean envFile?',
+    'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, lint, env; did you mean envFile?',
   );
 });
 

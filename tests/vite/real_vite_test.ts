@@ -471,10 +471,9 @@ server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + ser
 testNpmExample(
   "unit tests with Vitest replace the client by its double, in the hooks as well",
   async () => {
-    const guide = await Deno.readTextFile("docs/vite.md");
-    const [, options = ""] =
-      /For Vitest[^`]*`npm i -D vitest jsdom`[^]*?```ts ignore\n([^]*?)```/
-        .exec(guide) ?? [];
+    const guide = await Deno.readTextFile("docs/testing.md");
+    const [, options = ""] = /For Vitest[^]*?```ts ignore\n([^]*?)```/
+      .exec(guide) ?? [];
     await using project = await NpmExample.make("vite-8", {
       ...filesOf(options),
       "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";

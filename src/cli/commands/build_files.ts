@@ -1,4 +1,5 @@
 import { join } from "@std/path/join";
+import fs from "node:fs/promises";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { missingRead } from "../sources/variable_sources.ts";
@@ -7,18 +8,21 @@ import { missingRead } from "../sources/variable_sources.ts";
  * Lists the regular files of a build in the order of their paths, or a single one. Links to directories are not
  * followed, since they could form a cycle.
  *
+ * @param isSkipped Returns whether a directory of this name is skipped. None by default.
  * @throws {ConfigurationError} If the directory or the permission to read it is missing, or it is neither a directory
  * nor a regular file.
  */
-export async function listBuildFiles(path: string): Promise<string[]> {
+export async function listBuildFiles(
+  path: string,
+  isSkipped: (name: string) => boolean = () => false,
+): Promise<string[]> {
   const missing = missingRead("DIR", path);
   if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
-    const { isDirectory, isFile } = await Deno.stat(path);
-    if (!isDirectory && !isFile) {
-      throw new TypeError("expected a directory or a regular file");
-    }
-    return isDirectory ? await listDirectory(path) : [path];
+    const info = await fs.stat(path);
+    if (info.isFile()) return [path];
+    if (info.isDirectory()) return await listDirectory(path, isSkipped);
+    throw new TypeError("expected a directory or a regular file");
   } catch (cause) {
     throw new ConfigurationError([
       `Cannot read DIR "${path}": ${messageOf(cause)}`,
@@ -26,20 +30,23 @@ export async function listBuildFiles(path: string): Promise<string[]> {
   }
 }
 
-async function listDirectory(directory: string): Promise<string[]> {
-  const entries = await Array.fromAsync(Deno.readDir(directory));
+async function listDirectory(
+  directory: string,
+  isSkipped: (name: string) => boolean,
+): Promise<string[]> {
+  const entries = await fs.readdir(directory, { withFileTypes: true });
   entries.sort((a, b) => a.name < b.name ? -1 : 1);
-  const lists = entries.map((entry) => {
+  const lists = entries.map(async (entry) => {
     const path = join(directory, entry.name);
-    if (entry.isDirectory) return listDirectory(path);
-    return entry.isSymlink
-      ? listLink(path)
-      : Promise.resolve(entry.isFile ? [path] : []);
+    if (entry.isSymbolicLink()) return await listLink(path);
+    if (entry.isFile()) return [path];
+    const isListed = entry.isDirectory() && !isSkipped(entry.name);
+    return isListed ? await listDirectory(path, isSkipped) : [];
   });
   return (await Promise.all(lists)).flat();
 }
 
 async function listLink(path: string): Promise<string[]> {
-  const target = await Deno.stat(path).catch(() => undefined); // a broken link
-  return target?.isFile ? [path] : [];
+  const target = await fs.stat(path).catch(() => undefined); // a broken link
+  return target?.isFile() ? [path] : [];
 }

@@ -35,7 +35,7 @@ export const COMMAND_OPTIONS = {
     "ID",
     "Write only if the variable has this id; 0: does not exist",
   ),
-  "force": toggle("Set values that look like secrets"),
+  "force": toggle("Overwrite files; set values that look like secrets"),
   "limit": integer(
     { min: 1, max: MAX_HISTORY, default: 20 },
     `Number of writes, 1 to ${MAX_HISTORY}`,
@@ -66,6 +66,18 @@ const STORE_FAILS = "it is rejected, in conflict, or the store is unavailable";
 
 /** The commands. What runs each of them is in `run_command.ts`. */
 export const COMMANDS = {
+  init: {
+    args: "[DIR ...]",
+    help: "Write a manifest and an env file for an app",
+    options: ["manifest", "env-file", "force"],
+    notes: [
+      "Searches the sources in DIR, by default in this directory, for variables of Vite, Create React App, Next.js, " +
+      "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE, and takes their values from .env, .env.local, " +
+      ".env.development and .env.development.local there and in this directory. Writes .rep.yaml and app.env, or what the options name. Asks before " +
+      "it overwrites a file. What looks like a secret becomes SENSITIVE.",
+    ],
+    fails: "a file exists and there is no terminal to ask at",
+  },
   validate: {
     args: "",
     help: "Check the manifest, the env files and the environment",
@@ -146,6 +158,12 @@ export type CommandName = keyof typeof COMMANDS;
 
 /** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
+
+/** Returns whether a command uses the store, for which it needs Deno. */
+export function needsDeno(command: CommandName): boolean {
+  const options: readonly string[] = COMMANDS[command].options;
+  return options.includes("kv");
+}
 
 /** A parsed command line. */
 export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {

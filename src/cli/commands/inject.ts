@@ -1,4 +1,5 @@
 import { SEPARATOR } from "@std/path/constants";
+import fs from "node:fs/promises";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -52,8 +53,8 @@ async function listPages(
   const pages = (await listBuildFiles(build)).filter((path) =>
     /\.html?$/i.test(path)
   );
-  const root = await Deno.realPath(build);
-  const targets = await Promise.all(pages.map((path) => Deno.realPath(path)));
+  const root = await fs.realpath(build);
+  const targets = await Promise.all(pages.map((path) => fs.realpath(path)));
   const isOutside = (target = "") =>
     target !== root && !target.startsWith(`${root}${SEPARATOR}`);
   for (const [index, path] of pages.entries()) {
@@ -98,7 +99,7 @@ async function injectInto(
   snapshot: Snapshot,
   io: CommandIo,
 ): Promise<void> {
-  const page = await Deno.readFile(path);
+  const page = new Uint8Array(await fs.readFile(path));
   const before = readConfigScript(page);
   const { bytes } = await render(snapshot, before, io);
   const result = replaceScript(page, bytes);
@@ -119,7 +120,7 @@ async function warnOfCompressed(
   { printError }: CommandIo,
 ): Promise<void> {
   for (const compressed of [`${path}.br`, `${path}.gz`, `${path}.zst`]) {
-    const isThere = await Deno.stat(compressed).then(() => true, () => false);
+    const isThere = await fs.stat(compressed).then(() => true, () => false);
     if (isThere) {
       printError(
         `Warning: ${compressed} has the previous page: compress it again, or delete it`,
@@ -136,7 +137,7 @@ async function writeConfigJs(
   const existing = await findRegularFile(path);
   const before = existing === undefined
     ? ""
-    : await Deno.readTextFile(existing.path);
+    : await fs.readFile(existing.path, "utf8");
   const script = await render(snapshot, readConfigJs(before), io);
   const isWritten = await writeFile(
     "--config-js",

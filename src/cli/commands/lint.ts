@@ -1,5 +1,6 @@
 import { globToRegExp } from "@std/path/glob-to-regexp";
 import { relative } from "@std/path/relative";
+import fs from "node:fs/promises";
 import {
   detectInCode,
   type Detection,
@@ -44,7 +45,7 @@ export async function lint(
   }
   const findings: Finding[] = [];
   for (const file of files) {
-    const found = lintText(await Deno.readTextFile(file), file);
+    const found = lintText(await fs.readFile(file, "utf8"), file);
     for (const finding of found) findings.push(finding);
   }
   printFindings(findings, files.length, line.json, io);

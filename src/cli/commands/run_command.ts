@@ -1,7 +1,15 @@
 import { formatValue } from "../../config/variables/quote.ts";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { messageOf } from "../../observe/log.ts";
-import { formatRows, HELP_ROW, optionRows, wrap } from "../options/help.ts";
+import {
+  formatRows,
+  HELP_ROW,
+  NODE_PROGRAM,
+  optionRows,
+  PROGRAM,
+  PROGRAM_WITH_STORE,
+  wrap,
+} from "../options/help.ts";
 import type { Option, OptionTable } from "../options/option_kinds.ts";
 import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
@@ -12,7 +20,9 @@ import {
   type CommandArguments,
   type CommandName,
   COMMANDS,
+  needsDeno,
 } from "./command_table.ts";
+import { init } from "./init.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen, validate } from "./manifest_commands.ts";
@@ -22,6 +32,7 @@ import { history, list, set, unset, watch } from "./variable_commands.ts";
 type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
 
 const RUN: Readonly<Record<CommandName, Run>> = {
+  init,
   validate,
   typegen,
   lint,
@@ -51,7 +62,7 @@ export async function runCommand(
     io.print(commandHelp(command));
     return 0;
   } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return 0; // for example after `| head -1`
+    if ((error as Error).name === "BrokenPipe") return 0; // for example after `| head -1`
     io.printError(messageOf(error));
     return error instanceof UsageError ? 2 : 1;
   }
@@ -128,13 +139,18 @@ function checkArgs(line: CommandArguments): void {
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
   const { args, help, notes, fails } = COMMANDS[command];
-  const flags = hasOption(command, "kv") ? "-A --unstable-kv" : "-A";
-  const words = [command, args, "[OPTION ...]"].filter((word) => word !== "");
+  const program = needsDeno(command)
+    ? PROGRAM_WITH_STORE
+    : globalThis.Deno
+    ? PROGRAM
+    : NODE_PROGRAM;
+  const words = [program, command, args, "[OPTION ...]"];
+  const usage = words.filter((word) => word !== "").join(" ");
   const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
   return [
     `${help}.`,
     "",
-    `Usage: deno run ${flags} jsr:@rep/gateway ${words.join(" ")}`,
+    `Usage: ${usage}`,
     "",
     ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",

@@ -1,4 +1,7 @@
 import { dirname } from "@std/path/dirname";
+import { join } from "@std/path/join";
+import type { Stats } from "node:fs";
+import fs from "node:fs/promises";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { isGranted } from "../../values/runtime.ts";
@@ -29,11 +32,11 @@ export async function writeFile(
     if (
       existing === undefined ||
       !isGranted({ name: "write", path: dirname(path) })
-    ) await Deno.writeFile(path, bytes);
+    ) await fs.writeFile(path, bytes);
     else await replaceFile(existing, bytes);
     return true;
   } catch (cause) {
-    const isMissing = cause instanceof Deno.errors.NotFound;
+    const isMissing = (cause as { code?: string }).code === "ENOENT";
     const reason = isMissing
       ? `the directory "${dirname(path)}" does not exist`
       : messageOf(cause);
@@ -48,7 +51,7 @@ export async function writeFile(
 interface RegularFile {
   /** Its path without links. */
   readonly path: string;
-  readonly info: Deno.FileInfo;
+  readonly info: Stats;
 }
 
 /** Returns `undefined` if there is no regular file at a path, or none that may be read. */
@@ -57,8 +60,8 @@ export async function findRegularFile(
 ): Promise<RegularFile | undefined> {
   if (!isGranted({ name: "read", path })) return undefined;
   try {
-    const info = await Deno.stat(path);
-    return info.isFile ? { path: await Deno.realPath(path), info } : undefined;
+    const info = await fs.stat(path);
+    return info.isFile() ? { path: await fs.realpath(path), info } : undefined;
   } catch {
     return undefined; // it does not exist, or the write reports why
   }
@@ -69,7 +72,7 @@ async function hasBytes(
   bytes: Uint8Array,
 ): Promise<boolean> {
   if (info.size !== bytes.length) return false;
-  const existing = await Deno.readFile(path);
+  const existing = await fs.readFile(path);
   return existing.length === bytes.length &&
     existing.every((byte, index) => byte === bytes[index]);
 }
@@ -79,17 +82,14 @@ async function replaceFile(
   { path, info }: RegularFile,
   bytes: Uint8Array,
 ): Promise<void> {
-  const temporary = await Deno.makeTempFile({
-    dir: dirname(path),
-    prefix: ".rep-",
-  });
+  const temporary = join(dirname(path), `.rep-${crypto.randomUUID()}`);
   try {
-    await Deno.writeFile(temporary, bytes);
-    await Deno.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user
-    if (info.mode !== null) await Deno.chmod(temporary, info.mode & 0o7777);
-    await Deno.rename(temporary, path);
+    await fs.writeFile(temporary, bytes, { flag: "wx", mode: 0o600 });
+    await fs.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user
+    await fs.chmod(temporary, info.mode & 0o7777);
+    await fs.rename(temporary, path);
   } catch (error) {
-    await Deno.remove(temporary);
+    await fs.rm(temporary, { force: true });
     throw error;
   }
 }

@@ -1,6 +1,11 @@
 import { formatByteSize, formatDuration } from "../../values/units.ts";
 import { redactUrl } from "../../values/urls.ts";
-import { COMMAND_NAMES, COMMANDS } from "../commands/command_table.ts";
+import {
+  COMMAND_NAMES,
+  type CommandName,
+  COMMANDS,
+  needsDeno,
+} from "../commands/command_table.ts";
 import type { Option, OptionTable } from "./option_kinds.ts";
 import {
   environmentVariable,
@@ -15,6 +20,13 @@ export type HelpRow = readonly [name: string, help: string];
 const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
 /** The last row of every help. */
 export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
+
+/** How the command is started. */
+export const PROGRAM = "deno run -A jsr:@rep/gateway";
+/** How it is started where it opens a store. */
+export const PROGRAM_WITH_STORE = "deno run -A --unstable-kv jsr:@rep/gateway";
+/** How it is started with Node.js. */
+export const NODE_PROGRAM = "npx @rep/gateway";
 
 /** Terminals have at least 80 columns. */
 const COLUMNS = 80;
@@ -33,14 +45,12 @@ const NOTES = [
 
 /** Returns the text of `--help`. */
 export function helpText(): string {
-  const commands: HelpRow[] = [];
-  for (const name of COMMAND_NAMES) commands.push([name, COMMANDS[name].help]);
   return [
-    "Configuration gateway: delivers configuration to single-page apps at run time.",
+    ABOUT,
     "",
-    "Usage: deno run -A --unstable-kv jsr:@rep/gateway [OPTION ...]",
-    "       deno run -A --unstable-kv jsr:@rep/gateway COMMAND [--help]",
-    ...section("Commands", commands),
+    `Usage: ${PROGRAM_WITH_STORE} [OPTION ...]`,
+    `       ${PROGRAM_WITH_STORE} COMMAND [--help]`,
+    ...section("Commands", commandRows(COMMAND_NAMES)),
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
     ),
@@ -48,6 +58,32 @@ export function helpText(): string {
     "",
     ...NOTES.flatMap((note) => wrap(note)),
   ].join("\n");
+}
+
+const ABOUT =
+  "Configuration gateway: delivers configuration to single-page apps at run time.";
+
+/** How to do with Node.js alone what needs Deno. */
+export const HOW_TO_START =
+  `start it with npx -y ${PROGRAM_WITH_STORE}, an image or a binary`;
+
+/** Returns the text of `--help` on Node.js. */
+export function nodeHelpText(): string {
+  const commands = COMMAND_NAMES.filter((name) => !needsDeno(name));
+  const others = COMMAND_NAMES.filter(needsDeno).join(", ");
+  return [
+    ABOUT,
+    "",
+    `Usage: ${NODE_PROGRAM} COMMAND [--help]`,
+    ...section("Commands", commandRows(commands)),
+    ...section("Other", [VERSION_ROW, HELP_ROW]),
+    "",
+    ...wrap(`The gateway itself, and ${others}, need Deno: ${HOW_TO_START}.`),
+  ].join("\n");
+}
+
+function commandRows(names: readonly CommandName[]): HelpRow[] {
+  return names.map((name) => [name, COMMANDS[name].help]);
 }
 
 function section(title: string, rows: readonly HelpRow[]): string[] {

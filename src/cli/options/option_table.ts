@@ -183,6 +183,7 @@ export const GROUPS = {
       NUMBER_OPTIONS.maxStreamAgeMs,
       "Maximum age of a stream; its client then reconnects",
     ),
+    "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
   },
   "Session keys": {
     "allowed-origins": inManifest(

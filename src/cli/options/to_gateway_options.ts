@@ -46,6 +46,7 @@ export function toGatewayOptions(
     revision: options.revision,
     strict: options.strict,
     hotReload: options["hot-reload"],
+    ofrep: options.ofrep,
     allowedOrigins: options["allowed-origins"],
     allowedHosts: options["allowed-hosts"],
     trustedProxies: options["trusted-proxies"],

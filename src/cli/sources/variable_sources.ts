@@ -14,7 +14,7 @@ import {
 } from "../../config/variables/tiers.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
 import { type Clock, systemClock, withDeadline } from "../../values/clock.ts";
-import { readBoundedFile } from "../../values/local_files.ts";
+import { localFiles, readBoundedFile } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
@@ -125,7 +125,8 @@ export async function readManifest(
 /** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */
 export async function findDefaultManifest(): Promise<string | undefined> {
   if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
-  const isThere = await Deno.stat(DEFAULT_MANIFEST).then(
+  const files = await localFiles();
+  const isThere = await files.stat(DEFAULT_MANIFEST).then(
     () => true,
     () => false,
   );

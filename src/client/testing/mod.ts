@@ -1,7 +1,7 @@
 /**
  * A double of `@rep/gateway/client` for unit tests: the same functions, with the variables that a test sets. Let the test
  * runner resolve the one as the other, such as with `alias` of Vitest (and `server.deps.inline` for the package itself),
- * or `moduleNameMapper` of Jest.
+ * or `moduleNameMapper` of Jest. {@linkcode replaceVariables} is for tests in a browser, which use the client itself.
  *
  * ```ts
  * import { get, onChange, setVariables } from "@rep/gateway/testing";
@@ -31,6 +31,7 @@ export type {
   StreamStatus,
 } from "../live_values.ts";
 export { REPError, type Values } from "../page.ts";
+export { replaceVariables } from "./replace_variables.ts";
 
 /** What a test sets. */
 const state = { values: freezeValues({}), secrets: freezeValues({}) };

@@ -8,8 +8,13 @@ type Declarations = ReadonlyMap<string, Declaration>;
  * Generates TypeScript types for the variables of a manifest, as declarations of the modules that read them. These
  * replace the modules' own types, so a name that is not in the manifest does not compile. Only the gateway's module has
  * the names of SERVER variables, for `Gateway.getPrivate`.
+ *
+ * @param envNameOf Returns the name of a PUBLIC variable in `import.meta.env`, if that has them.
  */
-export function generateTypes(declarations: Declarations): string {
+export function generateTypes(
+  declarations: Declarations,
+  envNameOf?: (name: string) => string,
+): string {
   const variables = interfaceOf("PublicVariables", declarations, "public") +
     interfaceOf("SensitiveVariables", declarations, "sensitive");
   const server = interfaceOf("ServerVariables", declarations, "server");
@@ -18,6 +23,22 @@ export function generateTypes(declarations: Declarations): string {
 // deno-lint-ignore-file
 ${moduleOf("@rep/gateway/client", `${variables}${server}\n${gatewayClient()}`)}
 ${moduleOf("@rep-protocol/sdk", `${variables}\n${repSdk()}`)}
+${envNameOf ? importMetaEnv(declarations, envNameOf) : ""}`;
+}
+
+/** Vite declares this interface, which has any property; those that are declared here have their own types. */
+function importMetaEnv(
+  declarations: Declarations,
+  envNameOf: (name: string) => string,
+): string {
+  let properties = "";
+  for (const [name, declaration] of declarations) {
+    if (declaration.tier !== "public") continue;
+    properties += propertyOf(envNameOf(name), declaration);
+  }
+  return `
+interface ImportMetaEnv {
+${indent(properties)}}
 `;
 }
 

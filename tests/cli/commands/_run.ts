@@ -40,16 +40,22 @@ export async function runWith(
 ): Promise<Outcome> {
   const [out, err]: [string[], string[]] = [[], []];
   const [command, ...rest] = args;
-  const code = await runCommand(command as CommandName, rest, {
+  const outside = { ...ioOf(out, err), ...io };
+  const code = await runCommand(command as CommandName, rest, outside);
+  return { code, out, err };
+}
+
+/** Returns the outside world of a command, which collects the lines that it prints. */
+export function ioOf(out: string[], err: string[]): CommandIo {
+  return {
     environment: {},
     openStore: () => Promise.reject(new Error("The store was opened")),
     columns: 80,
     print: (text) => void out.push(...text.split("\n")),
     printError: (text) => void err.push(text),
+    confirm: () => Promise.resolve(undefined),
     stopped: () => Promise.reject(new Error("Only a watch can be stopped")),
     clock: new FakeClock(START),
     random: () => 0,
-    ...io,
-  });
-  return { code, out, err };
+  };
 }

@@ -36,9 +36,10 @@ const INVALID: Readonly<Record<string, string>> = {
     'Cannot read --port: expected an integer from 0 to 65535, got "x"',
   "set A=1 --app a/b":
     'Cannot read --app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "a/b"',
-  "unset A --force": "Cannot unset with --force: it is an option of set",
+  "unset A --force":
+    "Cannot unset with --force: it is an option of init and set",
   "unset A --manifest x":
-    "Cannot unset with --manifest: it is an option of validate, typegen, inject and set",
+    "Cannot unset with --manifest: it is an option of init, validate, typegen, inject and set",
   "list --if-id 1":
     "Cannot list with --if-id: it is an option of set and unset",
   "set A=1 --limit 5": "Cannot set with --limit: it is an option of history",

@@ -1,8 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import {
-  type CommandIo,
-  openPersistentStore,
-} from "../../../src/cli/commands/command_io.ts";
+import type { CommandIo } from "../../../src/cli/commands/command_io.ts";
+import { openPersistentStore } from "../../../src/cli/commands/deno_io.ts";
 import { listVariables } from "../../../src/config/stored/stored_variables.ts";
 import { storeOfPort } from "../../../src/store/app_store.ts";
 import { memoryStore } from "../../../src/store/memory.ts";

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import fs from "node:fs/promises";
 import { writeFile } from "../../../src/cli/commands/write_file.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -34,8 +35,8 @@ Deno.test("writeFile() needs the permission to write the file, and no other", {
 
 Deno.test("writeFile() leaves a file as it was if the disk becomes full", async () => {
   await using directory = await TempDirectory.make({ "page.html": "before" });
-  const { writeFile: write } = Deno;
-  Deno.writeFile = async (path, data) => {
+  const { writeFile: write } = fs;
+  fs.writeFile = async (path, data) => {
     await write(path, (data as Uint8Array<ArrayBuffer>).slice(0, 1));
     throw new Error("No space left on device (os error 28)");
   };
@@ -53,7 +54,7 @@ Deno.test("writeFile() leaves a file as it was if the disk becomes full", async 
       ["page.html"],
     ]);
   } finally {
-    Deno.writeFile = write;
+    fs.writeFile = write;
   }
 });
 
@@ -85,7 +86,8 @@ Deno.test({
   name: "writeFile() writes to devices and pipes without reading them",
   ignore: Deno.build.os === "windows",
   async fn() {
-    const message = 'Cannot write --out "/dev/full": No space left on device';
+    const message =
+      'Cannot write --out "/dev/full": ENOSPC: no space left on device';
     await assertRejects(
       () => writeFile("--out", "/dev/full", "text"),
       ConfigurationError,

@@ -150,6 +150,7 @@ const RULES: Readonly<Record<OptionName, Rule>> = {
     ["", "a/b", ":80", "-a", "ä", "a b", "a".repeat(33)],
   ),
   "hot-reload": SWITCH,
+  ofrep: SWITCH,
   "hot-reload-mode": oneOf("signal, file_watch, poll", "POLL", "file-watch"),
   "watch-path": TEXT,
   "poll-interval": rule(

@@ -1,0 +1,38 @@
+import process from "node:process";
+import { createInterface } from "node:readline/promises";
+import { readEnvironment } from "../../config/files/read_environment.ts";
+import { systemClock } from "../../values/clock.ts";
+import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
+
+/** Returns what a command uses that runs as a process of Node.js, where no command opens a store or watches. */
+export function nodeIo(): CommandIo {
+  process.stdout.on("error", () => process.exit(0)); // nobody reads on, for example after `| head -1`
+  return {
+    environment: readEnvironment(),
+    openStore: needsDeno,
+    columns: process.stdout.columns || FILE_COLUMNS, // some terminals report 0
+    print: (text) => void process.stdout.write(`${text}\n`),
+    printError: (text) => void process.stderr.write(`${text}\n`),
+    confirm: confirmAtTerminal,
+    stopped: needsDeno,
+    clock: systemClock,
+    random: Math.random,
+  };
+}
+
+function needsDeno(): Promise<never> {
+  return Promise.reject(new Error("Cannot use the store: expected Deno"));
+}
+
+async function confirmAtTerminal(
+  question: string,
+): Promise<boolean | undefined> {
+  if (!process.stdin.isTTY) return undefined;
+  const terminal = createInterface(process.stdin, process.stderr);
+  try {
+    const answer = await terminal.question(`${question} [y/N] `);
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}

@@ -1,0 +1,319 @@
+import { Compressor, Representations } from "../coding/representations.ts";
+import type { Tail } from "../changes/tail.ts";
+import { isMapping } from "../config/variables/quote.ts";
+import { corsHeaders, readOrigin } from "../http/origin.ts";
+import {
+  type Endpoint,
+  type Handler,
+  notFound,
+  type RouteTable,
+} from "../http/routes.ts";
+import { ifNoneMatchFails, send } from "../http/send.ts";
+import { type PageValues, streamPath } from "../pages/config_script.ts";
+import { concat } from "../values/chunks.ts";
+import type { Clock } from "../values/clock.ts";
+import { shortHash, sriHash } from "../values/hash.ts";
+
+/** Options of {@linkcode createOfrepEndpoints}. */
+interface OfrepOptions {
+  /** Returns what a page that is sent now receives. Its PUBLIC values are the flags. */
+  readonly current: () => PageValues;
+  /** Returns the type that the manifest gives a variable. */
+  readonly typeOf: (name: string) => string | undefined;
+  /** The events that this process knows; `undefined` without hot reload. */
+  readonly tail: Pick<Tail, "head" | "hasReached" | "readNew"> | undefined;
+  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  readonly basePath: string;
+  /** The origins whose scripts may read the flags, besides those of the gateway's own. */
+  readonly allowedOrigins: readonly string[];
+  readonly clock: Clock;
+}
+
+/** An evaluated flag, as OFREP has it. */
+interface Flag {
+  readonly key: string;
+  readonly value: unknown;
+  readonly reason: "STATIC";
+}
+
+const METHODS: readonly string[] = ["POST", "OPTIONS"];
+const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
+
+const UNCACHED = { "cache-control": "no-store" };
+
+/** The maximum size of a request's body. */
+const MAX_BODY_BYTES = 64 << 10;
+/** How long a body may take: as long as the SDKs wait for the whole response. */
+const MAX_BODY_MS = 10_000;
+/** A page that has been hidden for so long has no stream until it is shown. */
+const INACTIVITY_S = 10;
+/** An id of an event, as {@linkcode Tail.head}. */
+const CURSOR = /^\d{1,16}$/;
+
+/**
+ * Creates the endpoints of the OpenFeature Remote Evaluation Protocol (OFREP, `service/openapi.yaml` of
+ * open-feature/protocol). Flags are the PUBLIC variables, with the values that pages have; everybody gets the same, so
+ * the context of a request is checked and not used.
+ */
+export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
+  const getFlags = cachedFlags(options);
+  return {
+    [FLAGS_PATH]: createEndpoint(options, async (request, { url }) => {
+      const failure = await readContext(request, options.clock);
+      if (failure !== undefined) return failed(400, failure);
+      const told = new URLSearchParams(url.search).get("flagConfigEtag") ?? "";
+      const cursor = CURSOR.test(told) ? Number(told) : undefined;
+      return await sendFlags(request, cursor, getFlags, options.tail);
+    }),
+    [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, { url }) => {
+      const key = keyOf(url.path, options.basePath);
+      const failure = await readContext(request, options.clock);
+      if (failure !== undefined) return failed(400, { key, ...failure });
+      const value = options.current().values.public.get(key);
+      if (value !== undefined) {
+        const flag = toFlag(key, value, options.typeOf);
+        return Response.json(flag, { headers: UNCACHED });
+      }
+      return failed(404, {
+        key,
+        errorCode: "FLAG_NOT_FOUND",
+        errorDetails: "Cannot find a PUBLIC variable of this name",
+      });
+    }),
+    "/ofrep/*": { handler: notFound },
+  };
+}
+
+/** Adds to a handler what every request gets: the headers for scripts of other origins, and the preflight. */
+function createEndpoint(
+  { allowedOrigins }: OfrepOptions,
+  handler: Handler,
+): Endpoint {
+  const headersFor: NonNullable<Endpoint["headersOf405"]> = (
+    request,
+    { client },
+  ) => corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+  return {
+    methods: METHODS,
+    headersOf405: headersFor,
+    async handler(request, context) {
+      const response = request.method === "OPTIONS"
+        ? preflight()
+        : await handler(request, context);
+      const headers = new Headers(headersFor(request, context));
+      headers.forEach((value, name) => response.headers.append(name, value));
+      response.headers.set("access-control-expose-headers", "etag");
+      return response;
+    },
+  };
+}
+
+/** Browsers use it only if the origin may read the response. */
+function preflight(): Response {
+  const headers = {
+    "access-control-allow-methods": "POST",
+    "access-control-allow-headers":
+      "content-type, authorization, x-api-key, if-none-match",
+    "access-control-max-age": "600",
+    "allow": METHODS.join(", "),
+  };
+  return new Response(null, { status: 204, headers });
+}
+
+/** Why a request fails, as OFREP names it. */
+interface Failure {
+  /** The flag, of a request for a single one. */
+  readonly key?: string;
+  readonly errorCode: string;
+  readonly errorDetails: string;
+}
+
+function failed(status: number, failure: Failure): Response {
+  return Response.json(failure, { status, headers: UNCACHED });
+}
+
+function keyOf(path: string, basePath: string): string {
+  const key = path.slice(`${basePath}${FLAGS_PATH}/`.length);
+  try {
+    return decodeURIComponent(key);
+  } catch {
+    return key; // no variable has such a name
+  }
+}
+
+/** Reads the body, so that the connection can be used again. Returns what is wrong with it. */
+async function readContext(
+  request: Request,
+  clock: Clock,
+): Promise<Failure | undefined> {
+  let body: unknown;
+  try {
+    body = JSON.parse(await readText(request, clock));
+  } catch (error) {
+    const reason = error instanceof BodyError ? error.message : "JSON";
+    const errorDetails = `Cannot read the request: expected ${reason}`;
+    return { errorCode: "PARSE_ERROR", errorDetails };
+  }
+  if (isMapping(body) && isMapping(body["context"])) return undefined;
+  return {
+    errorCode: "INVALID_CONTEXT",
+    errorDetails: "Cannot use the context: expected an object",
+  };
+}
+
+/** A body that is not read to its end; the message says what it should have been. */
+class BodyError extends Error {}
+
+/** @throws {BodyError} If the body is too large, or arrives too slowly. */
+async function readText({ body }: Request, clock: Clock): Promise<string> {
+  if (body === null) return "";
+  const reader = body.getReader();
+  let isLate = false;
+  const cancelTimer = clock.after(MAX_BODY_MS, () => {
+    isLate = true;
+    reader.cancel().catch(() => {}); // it has ended, then
+  }, true);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (isLate) throw new BodyError("a body that arrives within 10 s");
+      if (done) return new TextDecoder().decode(concat(chunks));
+      size += value.length;
+      if (size > MAX_BODY_BYTES) throw new BodyError("a body of up to 64 KiB");
+      chunks.push(value);
+    }
+  } finally {
+    cancelTimer();
+    await reader.cancel().catch(() => {}); // nothing is left of a body that was read
+  }
+}
+
+/** All flags, ready to be sent. */
+interface Flags {
+  /** The same for each content coding, whatever a client has received. */
+  readonly etag: string;
+  readonly representations: Representations;
+}
+
+/**
+ * Sends all flags, or 304. Another replica may have told the client of a change that this process has not read yet:
+ * with older flags, the client would go back in time, and learn of the change no more. So new events are read before the
+ * response if the client names an event that is unknown here, or, without one, has other flags.
+ *
+ * @param cursor The event that made the client ask again, which is the `etag` in the stream.
+ */
+async function sendFlags(
+  { method, headers }: Request,
+  cursor: number | undefined,
+  getFlags: () => Promise<Flags>,
+  tail: OfrepOptions["tail"],
+): Promise<Response> {
+  let flags = await getFlags();
+  const hasOthers = headers.has("if-none-match") &&
+    !ifNoneMatchFails(headers, flags.etag);
+  if (tail !== undefined) {
+    const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
+    const isRead = !isBehind || await readNew(tail);
+    if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
+      const errorDetails = "The store is unavailable; try again later";
+      return failed(503, { errorCode: "GENERAL", errorDetails });
+    }
+    if (isBehind) flags = await getFlags();
+  }
+  const { etag, representations } = flags;
+  const response = ifNoneMatchFails(headers, etag)
+    ? new Response(null, { status: 304, headers: UNCACHED })
+    : await send({ method, headers }, representations.select(headers));
+  response.headers.set("etag", etag);
+  return response;
+}
+
+/** Reads the newest events, and returns whether the store was available. */
+async function readNew(tail: Pick<Tail, "readNew">): Promise<boolean> {
+  try {
+    await tail.readNew();
+    return true;
+  } catch {
+    return false; // the circuit breaker logs the error
+  }
+}
+
+/** Returns a function that renders all flags once for the values of a snapshot and a cursor. */
+function cachedFlags(options: OfrepOptions): () => Promise<Flags> {
+  const compressor = new Compressor();
+  let cached: PageValues & { flags: Promise<Flags> } | undefined;
+  return () => {
+    const { values, cursor } = options.current();
+    if (cached?.values !== values || cached.cursor !== cursor) {
+      const flags = renderFlags({ values, cursor }, options, compressor);
+      cached = { values, cursor, flags };
+    }
+    return cached.flags;
+  };
+}
+
+/** The `ETag` is a digest of everything but the cursor: an SDK whose stream begins earlier gets nothing twice. */
+async function renderFlags(
+  { values, cursor }: PageValues,
+  { typeOf, tail, basePath }: OfrepOptions,
+  compressor: Compressor,
+): Promise<Flags> {
+  const sorted = [...values.public].sort(([a], [b]) => a < b ? -1 : 1);
+  const flags = sorted.map(([key, value]) => toFlag(key, value, typeOf));
+  const hasStream = tail !== undefined;
+  const digest = await sriHash(JSON.stringify({ flags, hasStream, basePath }));
+  const etag = `W/"${shortHash(digest)}"`; // weak: the same flags may come with another cursor
+  const path = await streamPath(cursor, { basePath, public: values.public });
+  const eventStreams = [{
+    type: "sse",
+    endpoint: { requestUri: `${path}&format=ofrep` },
+    inactivityDelaySec: INACTIVITY_S,
+  }];
+  const json = JSON.stringify(hasStream ? { flags, eventStreams } : { flags });
+  const headers = { "content-type": "application/json", ...UNCACHED };
+  const body = new TextEncoder().encode(json);
+  const resource = { isHtml: false, headers, compressor };
+  const original = { coding: "identity", body, etag: undefined } as const;
+  return { etag, representations: new Representations(resource, original) };
+}
+
+function toFlag(
+  key: string,
+  value: string,
+  typeOf: OfrepOptions["typeOf"],
+): Flag {
+  return { key, value: typedValue(value, typeOf(key)), reason: "STATIC" };
+}
+
+/**
+ * Returns a value in its type. During a rollout, the text may be from a deployment with another manifest: what does not
+ * have the type stays text. OFREP has objects, and no arrays, which therefore stay text as well.
+ */
+function typedValue(text: string, type: string | undefined): unknown {
+  switch (type) {
+    case "boolean": {
+      const lower = text.toLowerCase();
+      return lower === "true" || (lower === "false" ? false : text);
+    }
+    case "number": {
+      const number = text.trim() === "" ? NaN : Number(text);
+      return Number.isFinite(number) ? number : text;
+    }
+    case "json": {
+      const value = parseJson(text);
+      return isMapping(value) ? value : text;
+    }
+    default:
+      return text;
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // of another manifest, where it is not JSON
+  }
+}

@@ -136,7 +136,7 @@ Deno.test("every command of a page that needs Deno KV has --unstable-kv", async 
 });
 
 Deno.test("the pages that compare with REP's Go gateway name the same version of it", async () => {
-  const version = /0\.1\.2[ ,(]+commit `be15194`/;
+  const version = /0\.1\.2[\s,(]+commit `be15194`/;
   for (const page of ["docs/conformance.md", "docs/migrating.md"]) {
     assertMatch(await Deno.readTextFile(page), version, page);
   }

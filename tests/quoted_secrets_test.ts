@@ -172,7 +172,6 @@ async function viteOutputOf(value: string): Promise<string> {
     base: "/",
     command: "serve",
     publicDir: "",
-    appType: "spa",
     build: { outDir: "dist" },
     server: {},
     preview: {},
@@ -184,7 +183,7 @@ async function viteOutputOf(value: string): Promise<string> {
     types: false,
   });
   plugin.configResolved(config);
-  await plugin.configureServer({
+  await plugin.configureServer.handler({
     middlewares: { use() {} },
     ws: { clients: { size: 1 }, send: (it) => void said.push(it), on() {} },
   });

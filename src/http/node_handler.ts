@@ -32,7 +32,10 @@ export interface NodeServer {
 /** The parts of a response of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
 export interface NodeResponse {
   /** Sends the head. */
-  writeHead(status: number, headers: Record<string, string>): unknown;
+  writeHead(
+    status: number,
+    headers: Record<string, string | string[]>,
+  ): unknown;
   /** Sends a part of the body. Returns whether more may be written before `drain`. */
   write(chunk: Uint8Array): boolean;
   /** Ends the body. */
@@ -159,7 +162,7 @@ function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
  * Converts a request. Its body is not read before the gateway does, since the next handler reads it if the path is not
  * one of the gateway's own. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
  */
-function toRequest(request: NodeRequest): Request | undefined {
+export function toRequest(request: NodeRequest): Request | undefined {
   const { method = "GET", url = "/", originalUrl = url } = request;
   const scheme = request.socket.encrypted ? "https" : "http";
   const authority = request.headers[":authority"]; // HTTP/2 has no Host header
@@ -193,12 +196,12 @@ function toHeaders(nodeHeaders: NodeRequest["headers"]): [string, string][] {
 }
 
 /** Sends a response with backpressure. A client that disconnects cancels its body. */
-async function send(
+export async function send(
   { status, headers, body }: Response,
   to: NodeResponse,
   closed: AbortSignal,
 ): Promise<void> {
-  to.writeHead(status, Object.fromEntries(headers));
+  to.writeHead(status, toNodeHeaders(headers));
   const sink = new WritableStream<Uint8Array>({
     async write(chunk) {
       if (!to.write(chunk)) await drained(to);
@@ -210,6 +213,15 @@ async function send(
     if (!closed.aborted) throw error;
   }
   to.end();
+}
+
+/** Each `Set-Cookie` is a header of its own. */
+function toNodeHeaders(headers: Headers): Record<string, string | string[]> {
+  const cookies = headers.getSetCookie();
+  const nodeHeaders = Object.fromEntries(headers);
+  return cookies.length === 0
+    ? nodeHeaders
+    : { ...nodeHeaders, "set-cookie": cookies };
 }
 
 function end(response: NodeResponse, status: number): void {

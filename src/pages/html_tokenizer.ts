@@ -7,6 +7,8 @@ export interface Token {
   readonly kind: "text" | "startTag" | "endTag" | "comment" | "utf16";
   /** The name of a tag, in lower case. */
   readonly name: string;
+  /** A tag as it is written; else empty. */
+  readonly tag: string;
   /** The offset of its first byte. */
   readonly start: number;
   /** The offset of the byte after it. */
@@ -125,7 +127,7 @@ export class HtmlTokenizer {
     const match = pattern.exec(this.#rest);
     if (match === null) return undefined;
     const end = this.#start + match[0].length;
-    return { kind, name: "", start: this.#start, end };
+    return { kind, name: "", tag: "", start: this.#start, end };
   }
 
   /** Returns the tag at an index, if it is complete. */
@@ -137,6 +139,7 @@ export class HtmlTokenizer {
     return {
       kind: slash ? "endTag" : "startTag",
       name: name.toLowerCase(),
+      tag,
       start,
       end: start + tag.length,
     };

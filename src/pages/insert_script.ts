@@ -3,6 +3,8 @@ import { concat } from "../values/chunks.ts";
 
 /**
  * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).
+ * An element that was inserted earlier, before the insertion point, is replaced: each page has one configuration, that of
+ * the gateway that sends it.
  *
  * The insertion point is immediately before the `</head>` that closes the head. If the body begins without one, or
  * there is none within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is after the opening `<head …>`, and without that, at
@@ -63,7 +65,7 @@ export function insertScript(
   return concat([
     document.subarray(0, point),
     script,
-    document.subarray(point),
+    document.subarray(finder.endOfEarlier ?? point),
   ]);
 }
 
@@ -105,6 +107,7 @@ class Splice {
     }
     const before = this.#releaseUpTo(insertionPoint);
     const script = this.#script.slice(); // a reader may transfer the memory of a chunk, but the script is reused
+    this.#releaseUpTo(this.#finder.endOfEarlier ?? insertionPoint); // and drops it
     return [...before, script, ...this.#held.splice(0)];
   }
 
@@ -165,6 +168,14 @@ class InsertionPointFinder {
   #insertionPoint: number | "none" | undefined;
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
+  /** The start tag of an element that was inserted earlier. */
+  #earlier: Token | undefined;
+  #endOfEarlier: number | undefined;
+
+  /** The offset after an element that was inserted earlier, which then begins at the insertion point. */
+  get endOfEarlier(): number | undefined {
+    return this.#endOfEarlier;
+  }
 
   /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
   get insertionPoint(): number | "none" | undefined {
@@ -205,7 +216,13 @@ class InsertionPointFinder {
   }
 
   /** Returns the insertion point if a token decides about it. */
-  #pointAt({ kind, name, start, end }: Token): number | "none" | undefined {
+  #pointAt(token: Token): number | "none" | undefined {
+    const { kind, name, start, end } = token;
+    if (this.#earlier !== undefined) {
+      this.#endOfEarlier = end;
+      return this.#earlier.start;
+    }
+    if (isConfigTag(token)) this.#earlier = token;
     if (kind === "comment") return undefined;
     if (kind === "utf16") return "none";
     if (kind === "text") return this.fallback;
@@ -264,14 +281,12 @@ function findConfigScripts(
         text: [open.end, token.start],
       });
     }
-    open = isConfigTag(document, token) ? token : undefined;
+    open = isConfigTag(token) ? token : undefined;
   }
   return found;
 }
 
-function isConfigTag(document: Uint8Array, token: Token): boolean {
-  if (token.kind !== "startTag" || token.name !== "script") return false;
-  const bytes = document.subarray(token.start, token.end);
-  const tag = new TextDecoder("latin1").decode(bytes);
-  return /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
+function isConfigTag({ kind, name, tag }: Token): boolean {
+  return kind === "startTag" && name === "script" &&
+    /\sid\s*=\s*(["']?)__rep__\1[\s/>]/i.test(tag);
 }

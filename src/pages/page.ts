@@ -254,7 +254,9 @@ function warnOfCoding(headers: Headers, log: Log): void {
 const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
 /** Returns whether a response is a complete HTML document. */
-function isHtml({ status, headers }: ResponseContent): boolean {
+export function isHtml(
+  { status, headers }: Pick<ResponseContent, "status" | "headers">,
+): boolean {
   const [type = ""] = (headers.get("content-type") ?? "").split(";", 1);
   return !INCOMPLETE_BODY_STATUSES.includes(status) &&
     type.trim().toLowerCase() === "text/html";

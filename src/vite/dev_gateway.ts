@@ -4,10 +4,11 @@ import type { Manifest } from "../config/variables/manifest.ts";
 import { createGateway } from "../gateway.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../http/node_handler.ts";
-import { createLog, type Log } from "../observe/log.ts";
+import { createLog, type Log, messageOf } from "../observe/log.ts";
 import { type GatewayOptions, NUMBER_OPTIONS } from "../options.ts";
 import { ownRequests, type ViteHosts } from "./own_requests.ts";
 import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
+import { servePages } from "./serve_pages.ts";
 import type { ViteConfig, ViteWebSocket } from "./vite.ts";
 
 /** Options of {@linkcode DevGateway.start}. */
@@ -59,6 +60,16 @@ export class DevGateway {
     if (this.#handle === undefined) return next?.();
     this.#handle(request, response, next);
   };
+
+  /** Inserts the configuration into the pages that later handlers send. */
+  get pages(): NodeHandler {
+    return servePages({
+      current: () => this.#gateway,
+      // Builds that prerender pages start a preview server: no value of the machine that builds may be in a build.
+      browsersOnly: this.#pages === undefined,
+      onError: (error) => this.#reportPage(error),
+    });
+  }
 
   /** Inserts the configuration into a page. */
   async insert(html: string): Promise<string> {
@@ -149,6 +160,11 @@ export class DevGateway {
     pages.send({ type: "update", updates: [] });
     const err = { message: this.#mistake, stack: "", plugin: "rep" };
     pages.send({ type: "error", err });
+  }
+
+  #reportPage(error: unknown): void {
+    const message = `[rep] Cannot send a page: ${messageOf(error)}`;
+    this.#config.logger.error(message, { timestamp: true });
   }
 
   #reportValid(): void {

@@ -20,7 +20,6 @@ import {
 } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
-import { insertIntoBuiltPages } from "./preview_pages.ts";
 import {
   checkOptionNames,
   type ProjectPaths,
@@ -71,10 +70,16 @@ export interface RepPlugin {
   ): { server: { fs: { deny: string[] } } };
   /** Remembers Vite's configuration. */
   configResolved(config: ViteConfig): void;
-  /** Starts the gateway beside the development server. */
-  configureServer(server: ViteDevServer): Promise<void>;
-  /** Starts the gateway beside the preview server. */
-  configurePreviewServer(server: VitePreviewServer): Promise<void>;
+  /** Starts the gateway in the development server, before the handlers of any other plugin. */
+  configureServer: {
+    order: "pre";
+    handler(server: ViteDevServer): Promise<void>;
+  };
+  /** Starts the gateway in the preview server, before the handlers of any other plugin. */
+  configurePreviewServer: {
+    order: "pre";
+    handler(server: VitePreviewServer): Promise<void>;
+  };
   /** Inserts the configuration into the pages of the development server. */
   transformIndexHtml: { order: "post"; handler(html: string): Promise<string> };
   /** Fails a build that would copy a file that the plugin reads. */
@@ -126,23 +131,34 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       config = resolved;
       paths = resolvePaths(options, config.root);
     },
-    async configureServer({ middlewares, ws: pages }) {
-      if (isVitest(config)) return;
-      const { root, publicDir } = config;
-      const { allowedHosts } = config.server;
-      gateway = await DevGateway.start({ config, paths, allowedHosts, pages });
-      middlewares.use(denyFiles(paths.read, config, [root, publicDir]));
-      middlewares.use(gateway.handler);
+    configureServer: {
+      order: "pre",
+      async handler({ middlewares, ws: pages }) {
+        if (isVitest(config)) return;
+        const { root, publicDir } = config;
+        const { allowedHosts } = config.server;
+        gateway = await DevGateway.start({
+          config,
+          paths,
+          allowedHosts,
+          pages,
+        });
+        middlewares.use(denyFiles(paths.read, config, [root, publicDir]));
+        middlewares.use(gateway.handler);
+        middlewares.use(gateway.pages);
+      },
     },
-    async configurePreviewServer({ middlewares, httpServer }) {
-      const folder = resolve(config.root, config.build.outDir);
-      const { allowedHosts } = config.preview;
-      const started = await DevGateway.start({ config, paths, allowedHosts });
-      const insert = (page: string) => started.insert(page);
-      middlewares.use(denyFiles(paths.read, config, [folder]));
-      middlewares.use(started.handler);
-      middlewares.use(insertIntoBuiltPages(config, insert));
-      httpServer.on("close", () => void started.close());
+    configurePreviewServer: {
+      order: "pre",
+      async handler({ middlewares, httpServer }) {
+        const folder = resolve(config.root, config.build.outDir);
+        const { allowedHosts } = config.preview;
+        const started = await DevGateway.start({ config, paths, allowedHosts });
+        middlewares.use(denyFiles(paths.read, config, [folder]));
+        middlewares.use(started.handler);
+        middlewares.use(started.pages);
+        httpServer.on("close", () => void started.close());
+      },
     },
     transformIndexHtml: {
       order: "post",

@@ -40,8 +40,6 @@ export interface ViteConfig {
   readonly plugins?: readonly { readonly name: string }[];
   /** The public base path, such as `/app/`. */
   readonly base: string;
-  /** Whether unknown paths lead to `index.html`: only in a single-page app. */
-  readonly appType: string;
   /** The folder of the files that a build contains as they are; empty if there is none. */
   readonly publicDir: string;
   /** Where a build is, and whether it contains the public files. */

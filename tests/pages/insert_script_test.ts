@@ -724,6 +724,36 @@ Deno.test("injectScript() forwards an error of cancelling the body", async () =>
   assertStrictEquals(await assertRejects(() => stream.cancel()), failure);
 });
 
+const EARLIER =
+  '<script id="__rep__" type="application/json">{"a":"</head>"}</script>';
+
+/** Documents with an element that was inserted earlier, shown as `|`, and with what becomes of it. */
+const INSERTED: Record<string, readonly [before: string, after: string]> = {
+  "in the head": [
+    "<head><title>a</title>|<meta></head>",
+    "<head><title>a</title>^<meta></head>",
+  ],
+  "before the document": ["|<p>a</p>", "^<p>a</p>"],
+  "in a comment": ["<head><!--|--></head>", "<head><!--|-->^</head>"],
+  "in the body": ["<head></head><body>|", "<head>^</head><body>|"],
+  "without its end": [
+    "<head><script id=__rep__>",
+    "<head>^<script id=__rep__>",
+  ],
+};
+
+for (const [place, [before, after]] of Object.entries(INSERTED)) {
+  Deno.test(`injectScript() and insertScript() replace an element that was inserted earlier: ${place}`, async () => {
+    const html = before.replace("|", EARLIER);
+    const expected = after.replace("|", EARLIER).replace("^", SCRIPT);
+    assertEquals(text(insertScript(bytes(html), bytes(SCRIPT))), expected);
+    for (const size of CHUNK_SIZES) {
+      const chunks = await injected(chunksOf(bytes(html), () => size));
+      assertEquals(text(...chunks), expected);
+    }
+  });
+}
+
 function replace(html: string): string | undefined {
   const result = replaceScript(bytes(html), bytes(SCRIPT));
   return result && new TextDecoder().decode(result);

@@ -6,7 +6,7 @@ import {
   assertThrows,
 } from "@std/assert";
 import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
-import type { NodeHandler } from "../../src/http/node_handler.ts";
+import type { NodeHandler, NodeResponse } from "../../src/http/node_handler.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
@@ -86,7 +86,6 @@ class Project implements AsyncDisposable {
       root: this.#directory.path,
       publicDir: this.at("public"),
       base: "/",
-      appType: "spa",
       build: { outDir: "dist" },
       server: {},
       preview: {},
@@ -109,7 +108,7 @@ class Project implements AsyncDisposable {
     options: RepOptions = OPTIONS,
   ) {
     const plugin = this.plugin(options, config);
-    await plugin.configureServer({
+    await plugin.configureServer.handler({
       middlewares: { use: (handler) => this.handlers.push(handler) },
       ws: {
         clients: { size: pages },
@@ -129,7 +128,7 @@ class Project implements AsyncDisposable {
   /** Starts the preview server. It ends with the event `close` of Vite's. */
   async startPreview(config: Partial<ViteConfig>): Promise<Disposable> {
     let close = () => {};
-    await this.plugin(OPTIONS, config).configurePreviewServer({
+    await this.plugin(OPTIONS, config).configurePreviewServer.handler({
       middlewares: { use: (handler) => this.handlers.push(handler) },
       httpServer: { on: (_, listener) => close = listener },
     });
@@ -138,9 +137,31 @@ class Project implements AsyncDisposable {
 
   /** Sends a request through the handlers; 404 is the status of a request that Vite itself would answer. */
   async request(url: string, headers: Record<string, string> = {}) {
+    return await this.#send(url, headers);
+  }
+
+  /** Sends a request through the handlers to Vite or a framework, which answers with a page. */
+  async requestPage(url: string, headers: Record<string, string> = {}) {
+    const { text } = await this.#send(url, headers, (response) => {
+      response.writeHead(200, { "content-type": "text/html" });
+      response.write(new TextEncoder().encode(PAGE));
+      response.end();
+    });
+    return text;
+  }
+
+  async #send(
+    url: string,
+    headers: Record<string, string>,
+    answerLast?: (response: NodeResponse) => void,
+  ) {
     const ended = Promise.withResolvers<void>();
     const answer = { status: 404, text: "" };
     const response = {
+      statusCode: 200,
+      getHeaders: () => ({}),
+      getHeaderNames: () => [],
+      flushHeaders() {},
       writeHead: (status: number) => answer.status = status,
       write(chunk: Uint8Array) {
         answer.text += new TextDecoder().decode(chunk);
@@ -160,7 +181,9 @@ class Project implements AsyncDisposable {
     function next(error?: unknown): void {
       if (error !== undefined) return ended.reject(error);
       const handler = handlers.shift();
-      if (handler === undefined) return ended.resolve();
+      if (handler === undefined) {
+        return answerLast ? answerLast(response) : ended.resolve();
+      }
       handler(request, response, next);
     }
     next();
@@ -208,6 +231,17 @@ Deno.test("the development server inserts the configuration, serves /rep/*, and 
   const types = await project.read("src/rep.d.ts");
   assertStringIncludes(types, "readonly TITLE: string;");
   assertEquals(project.printed, ["[rep] wrote src/rep.d.ts"]);
+});
+
+Deno.test("the development server inserts the configuration into pages that are sent without transformIndexHtml, and once into others", async () => {
+  await using project = await Project.make(INVALID_FILES);
+  await using vite = await project.startVite();
+  assertEquals(await project.requestPage("/"), PAGE);
+  await project.write("app.env", envWith({ title: "Hello" }));
+  await until(async () => await vite.title() === "Hello");
+  const page = await project.requestPage("/");
+  assertEquals(titleOf(page), "Hello");
+  assertEquals(page.length, (await vite.insert(PAGE)).length);
 });
 
 Deno.test("the endpoints are served to the hosts of Vite only", async () => {
@@ -342,28 +376,15 @@ Deno.test("rep() says which runtime is needed on one that is too old, such as No
 
 // The preview server.
 
-Deno.test("the preview server inserts the configuration into the pages of the build", async () => {
-  await using project = await Project.make({
-    ...FILES,
-    "dist/index.html": PAGE,
-    "dist/about.html": PAGE.replace("x", "about"),
-    "dist/data.json": "{}",
-    "secret.html": "no page of the build",
-  });
+Deno.test("the preview server inserts the configuration into each page that a browser asks for, but not for a build that prerenders pages", async () => {
+  await using project = await Project.make();
   using _preview = await project.startPreview({ base: "/app/" });
   const accept = "text/html,*/*";
-  const pages = { "/app/": "x", "/app/deep/link": "x", "/app/about": "about" };
-  for (const [path, title] of Object.entries(pages)) {
-    const { text } = await project.request(path, { accept });
-    assertEquals(titleOf(text), "Hello");
-    assertStringIncludes(text, `<title>${title}</title>`);
-  }
-  for (const path of ["../secret.html", "%2e%2e/secret.html", "%"]) {
-    const { text } = await project.request(`/app/${path}`, { accept });
-    assertEquals(text.includes("no page of the build"), false, path);
-  }
-  const data = await project.request("/app/data.json", { accept: "*/*" });
-  assertEquals(data.status, 404);
+  assertEquals(
+    titleOf(await project.requestPage("/app/", { accept })),
+    "Hello",
+  );
+  assertEquals(await project.requestPage("/app/", { accept: "*/*" }), PAGE);
   assertEquals((await project.request("/app/rep/health")).status, 200);
 });
 

@@ -39,6 +39,25 @@ export default { ${options} plugins: [rep({ manifest: ".rep.yaml", envFile: "app
   };
 }
 
+/** A plugin that renders pages itself, as frameworks do: streamed, and without `transformIndexHtml`. */
+const FRAMEWORK = `const [before, after] = ${
+  JSON.stringify(pageOf("Rendered").split("<!--server-->"))
+};
+function render(request, response) {
+  response.writeHead(200, { "content-type": "text/html" });
+  response.write(before);
+  setImmediate(() => response.end(after));
+}
+const use = ({ middlewares }) => void middlewares.use("/rendered", render);
+export const framework = () => ({ name: "framework", configureServer: use, configurePreviewServer: use });
+`;
+
+/** Returns how many configurations a page has. */
+async function countElements(url: string): Promise<number> {
+  const response = await fetch(url, { headers: { accept: "text/html" } });
+  return (await response.text()).split('id="__rep__"').length - 1;
+}
+
 /** Opens a page of the project in its first state, and checks it. */
 async function checkPage(
   browser: TestBrowser,
@@ -285,6 +304,31 @@ for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
       await page.page.waitForFunction("globalThis.isMarked !== true"); // a SENSITIVE value reloads the page
       await page.page.getByRole("button", { name: "Decrypt" }).click();
       await page.shows("output", "another-map-key");
+    },
+  );
+
+  testNpmExample(
+    `${version}: a framework renders pages without transformIndexHtml, in development and preview`,
+    async (browser) => {
+      const files = filesOf();
+      await using project = await NpmExample.make(version, {
+        ...files,
+        "framework.js": FRAMEWORK,
+        "vite.config.js": `import { framework } from "./framework.js";
+${files["vite.config.js"]}`.replace("plugins: [", "plugins: [framework(), "),
+      });
+      {
+        await using vite = await project.startVite();
+        await checkPage(browser, project, `${vite.url}/rendered`);
+        assertEquals(await countElements(`${vite.url}/rendered`), 1);
+        assertEquals(await countElements(vite.url), 1);
+      }
+      const { success, output } = await project.run("vite", "build");
+      assertEquals(success, true, output);
+      await using preview = await project.startVite({ command: "preview" });
+      const page = await ExamplePage.open(browser, `${preview.url}/rendered`);
+      await page.page.locator("#__rep__").waitFor({ state: "attached" });
+      assertEquals(await countElements(`${preview.url}/rendered`), 1);
     },
   );
 

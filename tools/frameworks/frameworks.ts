@@ -1,0 +1,175 @@
+/** How a server is started. */
+export interface FrameworkServer {
+  readonly mode: "development" | "preview" | "production";
+  /** A line of the shell; `PORT` is replaced. */
+  readonly command: string;
+}
+
+/** A framework that is tried. */
+export interface Framework {
+  readonly name: string;
+  /** The folder below `examples/frameworks/` whose files are copied over those of the template. */
+  readonly example: string;
+  /** Which of the example's files are copied. @default {all of them} */
+  readonly only?: readonly string[];
+  /** More files, by their paths. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** Makes the folder `app` from the newest template. */
+  readonly create: string;
+  /** What is run in the folder before the gateway's package is installed. */
+  readonly install?: string;
+  readonly build: string;
+  /** Whether its server renders pages, and so their values. @default {false} */
+  readonly rendersValues?: boolean;
+  /** The folder with the pages of the build, which must have no values. */
+  readonly outDir: string;
+  readonly servers: readonly FrameworkServer[];
+}
+
+const SVELTEKIT = {
+  example: "sveltekit",
+  create:
+    "npx -y sv@latest create app --template minimal --types ts --no-add-ons --install npm",
+  build: "npm run build",
+  outDir: "build",
+};
+const REACT_ROUTER = {
+  example: "react-router",
+  create: "npx -y create-react-router@latest app --yes --no-git-init --install",
+  build: "npm run build",
+  outDir: "build",
+};
+const ASTRO = {
+  example: "astro",
+  create:
+    "npm create astro@latest app -- --template minimal --install --no-git --yes --skip-houston",
+  build: "npm run build",
+  outDir: "dist",
+};
+const VITE_PREVIEW = "npx vite preview --host 127.0.0.1 --port PORT";
+
+/** The command of this checkout, which serves a build. */
+function gateway(folder: string): string {
+  const files =
+    `--static-dir $APP/${folder} --manifest $APP/.rep.yaml --env-file $APP/app.env`;
+  return `APP=$PWD; cd $CHECKOUT; $GATEWAY --hostname 127.0.0.1 --port PORT --kv :memory: --allowed-hosts 127.0.0.1 ${files}`;
+}
+
+/** Each is made from its newest template. To try another one, add an entry, and its files to `examples/frameworks/`. */
+export const FRAMEWORKS: readonly Framework[] = [
+  {
+    ...SVELTEKIT,
+    name: "SvelteKit, adapter-node",
+    rendersValues: true,
+    install: "npm install --save-dev @sveltejs/adapter-node@5",
+    servers: [
+      {
+        mode: "development",
+        command: "npx vite dev --host 127.0.0.1 --port PORT",
+      },
+      { mode: "preview", command: VITE_PREVIEW },
+      {
+        mode: "production",
+        command:
+          "HOST=127.0.0.1 PORT=PORT ORIGIN=http://127.0.0.1:PORT node build",
+      },
+    ],
+  },
+  {
+    ...SVELTEKIT,
+    name: "SvelteKit, adapter-static",
+    install: "npm install --save-dev @sveltejs/adapter-static@3",
+    only: ["src/routes/+page.svelte"],
+    files: {
+      "src/routes/+layout.ts": "export const ssr = false;\n",
+      "vite.config.ts": `import { rep } from "@rep/gateway/vite";
+import adapter from "@sveltejs/adapter-static";
+import { sveltekit } from "@sveltejs/kit/vite";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  plugins: [
+    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
+    sveltekit({ adapter: adapter({ fallback: "index.html" }) }),
+  ],
+});
+`,
+    },
+    servers: [
+      {
+        mode: "development",
+        command: "npx vite dev --host 127.0.0.1 --port PORT",
+      },
+      { mode: "preview", command: VITE_PREVIEW },
+      { mode: "production", command: gateway("build") },
+    ],
+  },
+  {
+    ...REACT_ROUTER,
+    name: "React Router",
+    rendersValues: true,
+    servers: [
+      {
+        mode: "development",
+        command: "npx react-router dev --host 127.0.0.1 --port PORT",
+      },
+      { mode: "preview", command: VITE_PREVIEW },
+      {
+        mode: "production",
+        command:
+          "HOST=127.0.0.1 PORT=PORT npx react-router-serve build/server/index.js",
+      },
+    ],
+  },
+  {
+    ...REACT_ROUTER,
+    name: "React Router, ssr: false",
+    only: ["vite.config.ts", "app/routes/home.tsx"],
+    files: { "react-router.config.ts": "export default { ssr: false };\n" },
+    servers: [
+      {
+        mode: "development",
+        command: "npx react-router dev --host 127.0.0.1 --port PORT",
+      },
+      { mode: "preview", command: VITE_PREVIEW },
+      { mode: "production", command: gateway("build/client") },
+    ],
+  },
+  {
+    ...ASTRO,
+    name: "Astro, Node adapter",
+    rendersValues: true,
+    install: "npm install @astrojs/node",
+    servers: [
+      {
+        mode: "development",
+        command: "npx astro dev --host 127.0.0.1 --port PORT",
+      },
+      {
+        mode: "production",
+        command: "HOST=127.0.0.1 PORT=PORT node dist/server/entry.mjs",
+      },
+    ],
+  },
+  {
+    ...ASTRO,
+    name: "Astro, static",
+    only: ["src/pages/index.astro"],
+    files: {
+      "astro.config.mjs": `import { rep } from "@rep/gateway/vite";
+import { defineConfig } from "astro/config";
+
+export default defineConfig({
+  vite: { plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env" })] },
+});
+`,
+    },
+    servers: [
+      {
+        mode: "development",
+        command: "npx astro dev --host 127.0.0.1 --port PORT",
+      },
+      { mode: "production", command: gateway("dist") },
+    ],
+  },
+];

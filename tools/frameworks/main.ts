@@ -1,0 +1,220 @@
+/**
+ * Makes an app of each framework from its newest template, adds the plugin and the example, and tries its servers in a
+ * browser: the page has the value, a SENSITIVE value can be had, a change arrives without a reload.
+ *
+ *     deno task check:frameworks                      # minutes, and some hundred MB from npm
+ *     deno task check:frameworks --only astro         # the frameworks whose names have this
+ *     deno task check:frameworks --templates DIR      # copies DIR/<example> where a template cannot be downloaded
+ *
+ * It needs Node.js 22.12 or later, and a browser, see `find_browser.ts`. It prints a table, and exits with 1 if something
+ * does not work.
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { dirname, join } from "@std/path";
+import { chromium } from "playwright-core";
+import { findBrowser } from "../find_browser.ts";
+import { findFreePort } from "../free_port.ts";
+import { buildNpmPackage } from "../npm_package.ts";
+import { stdFlags } from "../std.ts";
+import { type Framework, FRAMEWORKS } from "./frameworks.ts";
+import { run, Server } from "./shell.ts";
+import { ENV_FILE, MANIFEST, tryPage } from "./try_page.ts";
+
+const ROOT = join(import.meta.dirname ?? ".", "../..");
+const MODES = ["development", "preview", "production"] as const;
+
+/** What came out for a framework. */
+interface Outcome {
+  readonly name: string;
+  readonly commands: number;
+  /** Of the files that differ from the template, those that are new. */
+  readonly lines: number;
+  /** Of the commands, until everything is built. */
+  readonly seconds: number;
+  /** By the mode of a server: empty if all works, else what does not. */
+  readonly results: ReadonlyMap<string, string>;
+}
+
+/** Where the frameworks are tried. */
+interface Workshop {
+  readonly folder: string;
+  readonly tarball: string;
+  readonly templates: string | undefined;
+  readonly browser: Awaited<ReturnType<typeof launch>>;
+}
+
+async function launch() {
+  const found = await findBrowser();
+  if ("reason" in found) {
+    throw new Error(`Cannot try frameworks: ${found.reason}`);
+  }
+  return await chromium.launch({
+    executablePath: found.path,
+    args: ["--no-sandbox", "--disable-gpu"],
+    env: { ...Deno.env.toObject(), ...found.env },
+  });
+}
+
+async function tryFramework(
+  framework: Framework,
+  workshop: Workshop,
+): Promise<Outcome> {
+  const { name, create, install, build } = framework;
+  const start = performance.now();
+  const folder = await Deno.makeTempDir({ dir: workshop.folder });
+  const app = join(folder, "app");
+  const template = workshop.templates &&
+    join(workshop.templates, framework.example);
+  const isCopied = template !== undefined && await exists(template);
+  const commands = [
+    isCopied ? `cp -r ${template} app && cd app && npm install` : create,
+    `cd app && npm install ${workshop.tarball}`,
+    ...install === undefined ? [] : [`cd app && ${install}`],
+    `cd app && ${build}`,
+  ];
+  const last = commands.pop()!;
+  for (const command of commands) await run(command, folder);
+  const lines = await addFiles(framework, app);
+  await run(last, folder);
+  const seconds = Math.round((performance.now() - start) / 1000);
+  const results = await tryServers(framework, app, workshop);
+  return { name, commands: commands.length + 1, lines, seconds, results };
+}
+
+/** What came out where there is nothing to try. */
+function failure({ name, servers }: Framework, error: Error): Outcome {
+  const results = new Map(servers.map(({ mode }) => [mode, error.message]));
+  return { name, commands: 0, lines: 0, seconds: 0, results };
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
+}
+
+/** Writes the files of the example, and returns how many of their lines the template does not have. */
+async function addFiles(
+  { example, only, files = {} }: Framework,
+  app: string,
+): Promise<number> {
+  const all: Record<string, string> = {
+    ".rep.yaml": MANIFEST,
+    "app.env": ENV_FILE,
+    ...files,
+  };
+  const source = join(ROOT, "examples/frameworks", example);
+  for (const name of only ?? await listFiles(source)) {
+    all[name] ??= await Deno.readTextFile(join(source, name));
+  }
+  let lines = 0;
+  for (const [name, text] of Object.entries(all)) {
+    const path = join(app, name);
+    const old = await Deno.readTextFile(path).catch(() => "");
+    lines += newLines(text, old);
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await Deno.writeTextFile(path, text);
+  }
+  return lines;
+}
+
+async function listFiles(folder: string, prefix = ""): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = join(folder, name);
+    if (!isDirectory) names.push(prefix + name);
+    else names.push(...await listFiles(path, `${prefix}${name}/`));
+  }
+  return names;
+}
+
+function newLines(text: string, old: string): number {
+  const known = new Set(old.split("\n").map((line) => line.trim()));
+  return text.split("\n").filter((line) => !known.has(line.trim())).length;
+}
+
+async function tryServers(
+  { servers, outDir, rendersValues = false }: Framework,
+  app: string,
+  { browser }: Workshop,
+): Promise<Map<string, string>> {
+  const results = new Map<string, string>();
+  await rejectValues(join(app, outDir));
+  const std = (await stdFlags()).join(" ");
+  const gateway = `${Deno.execPath()} run ${std} -A main.ts`;
+  const env = { CHECKOUT: ROOT, GATEWAY: gateway };
+  for (const { mode, command } of servers) {
+    const port = String(findFreePort());
+    const line = command.replaceAll(/\bPORT\b(?!=)/g, port);
+    await using server = new Server(line, app, env);
+    const url = `http://127.0.0.1:${port}/`;
+    try {
+      const envFile = join(app, "app.env");
+      await tryPage(browser, { url, envFile, rendersValues });
+      results.set(mode, "");
+    } catch (error) {
+      const { message } = error as Error;
+      results.set(mode, `${message}\n${server.output}`);
+    }
+  }
+  return results;
+}
+
+/** @throws {Error} If a page of a build has the values of the machine that builds. */
+async function rejectValues(outDir: string): Promise<void> {
+  for (const name of await listFiles(outDir)) {
+    if (!name.endsWith(".html")) continue;
+    const html = await Deno.readTextFile(join(outDir, name));
+    if (!html.includes('id="__rep__"')) continue;
+    throw new Error(`Cannot use the build: ${name} has values`);
+  }
+}
+
+function formatTable(outcomes: readonly Outcome[]): string {
+  const rows = outcomes.map(({ name, commands, lines, seconds, results }) => {
+    const cells = MODES.map((mode) => {
+      const result = results.get(mode);
+      return result === undefined ? "–" : result === "" ? "works" : "fails";
+    });
+    return [name, commands, lines, seconds, ...cells];
+  });
+  const head = ["framework", "commands", "lines", "seconds", ...MODES];
+  return [head, head.map(() => "---"), ...rows]
+    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+function print(text: string): void {
+  Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));
+}
+
+async function main(args: string[]): Promise<void> {
+  const { only = "", templates } = parseArgs(args, {
+    string: ["only", "templates"],
+  });
+  const chosen = FRAMEWORKS.filter(({ name }) =>
+    name.toLowerCase().includes(only.toLowerCase())
+  );
+  const folder = await Deno.makeTempDir();
+  const browser = await launch();
+  const outcomes: Outcome[] = [];
+  let isFailed = false;
+  try {
+    const tarball = await buildNpmPackage(folder);
+    const workshop = { folder, tarball, templates, browser };
+    for (const framework of chosen) {
+      const outcome = await tryFramework(framework, workshop)
+        .catch((error) => failure(framework, error));
+      outcomes.push(outcome);
+      for (const [mode, result] of outcome.results) {
+        if (result === "") continue;
+        isFailed = true;
+        print(`${outcome.name}, ${mode}: ${result}`);
+      }
+    }
+  } finally {
+    await browser.close();
+    await Deno.remove(folder, { recursive: true });
+  }
+  print(formatTable(outcomes));
+  if (isFailed) Deno.exit(1);
+}
+
+if (import.meta.main) await main(Deno.args);

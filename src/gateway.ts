@@ -50,6 +50,7 @@ import type {
   GetConfigScript,
   PageValues,
 } from "./pages/config_script.ts";
+import type { ServerRendering } from "./pages/server_rendering.ts";
 import { Shutdown } from "./shutdown.ts";
 import { storeOfApp } from "./store/app_store.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
@@ -76,22 +77,30 @@ import { VERSION } from "./values/version.ts";
 export async function createGateway(
   options: GatewayOptions = {},
 ): Promise<Gateway> {
-  return await createGatewayIn(UNKNOWN_PROCESS, options);
+  const module = await import("./pages/server_rendering.ts");
+  const rendering = await module.ServerRendering.create();
+  return await createGatewayIn(UNKNOWN_PROCESS, options, rendering);
 }
 
-/** Creates and starts a gateway in a process of which more is known, as of the command's. */
+/**
+ * Creates and starts a gateway in a process of which more is known, as of the command's.
+ *
+ * @param rendering What code that renders pages in this process reads; the command's process has no such code.
+ */
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
+  rendering?: ServerRendering,
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
   const services = resolveServices(options);
   const sources = resolveSources(options, process.sourceOf);
   const parts = await createParts(settings, services, sources, process);
-  const gateway = connect(settings, services, parts);
+  const gateway = connect(settings, services, parts, rendering);
   try {
     await start(settings, services, parts);
+    rendering?.open(() => pageValues(parts));
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -262,10 +271,19 @@ function connect(
   settings: Settings,
   services: Services,
   parts: Parts,
+  rendering: ServerRendering | undefined,
 ): Gateway {
   const { clock, log, telemetry, metrics } = services;
   const { changes, configuration, shutdown } = parts;
-  const getConfigScript = configScripts(settings, services, parts);
+  const current = () => rendering?.pinned ?? pageValues(parts);
+  const getConfigScript = configScripts(settings, services, parts, {
+    current,
+    isRendered: false,
+  });
+  const getRenderedScript = configScripts(settings, services, parts, {
+    current,
+    isRendered: true,
+  });
   const router = publicRouter(settings, services, parts, getConfigScript);
   const healthRouter = internalRouter(services, parts);
   const isTrusted = trustRule(settings.trustedProxies);
@@ -303,12 +321,22 @@ function connect(
     },
     async inject(response, request = new Request("http://gateway.invalid/")) {
       const { injectPage } = await import("./pages/page.ts");
-      return await injectPage(response, request, getConfigScript, log);
+      const getScript = rendering?.isRead ? getRenderedScript : getConfigScript;
+      return await injectPage(response, request, getScript, log);
     },
+    async configScript() {
+      const { bytes } = await getRenderedScript();
+      return new TextDecoder().decode(bytes);
+    },
+    run: (callback) => rendering ? rendering.run(callback) : callback(),
     fetchHealth: (request) =>
       respondHealth(request, undefined, healthRouter.find),
     reload: (options) => configuration.reload(options),
-    get: (name) => configuration.snapshot.public.get(name),
+    get(name) {
+      const { values } = rendering?.pinned ??
+        { values: configuration.snapshot };
+      return values.public.get(name);
+    },
     getPrivate(name) {
       const { sensitive, serverValue } = configuration.snapshot;
       return sensitive.get(name) ?? serverValue(name);
@@ -316,8 +344,11 @@ function connect(
     onChange: (name, listener) => configuration.listeners.add(name, listener),
     beginShutdown: () => shutdown.begin(),
     finishUploads: (ms) => shutdown.finishUploads(ms),
-    close: (options) => shutdown.close(options),
-    [Symbol.asyncDispose]: () => shutdown.close(),
+    async close(options) {
+      await shutdown.close(options);
+      rendering?.close();
+    },
+    [Symbol.asyncDispose]: () => gateway.close(),
   };
   return gateway;
 }
@@ -357,10 +388,11 @@ function publicRouter(
 function ofrepEndpoints(
   { basePath, allowedOrigins }: Settings,
   { clock }: Services,
-  { ofrepModule, configuration, changes }: Parts,
+  parts: Parts,
 ): RouteTable {
+  const { ofrepModule, configuration, changes } = parts;
   return ofrepModule?.createOfrepEndpoints({
-    current: currentValues(configuration, changes),
+    current: () => pageValues(parts),
     typeOf: (name) => configuration.snapshot.describe(name)?.type,
     tail: changes?.tail,
     basePath,
@@ -408,32 +440,30 @@ function internalRouter(
   });
 }
 
-/**
- * Returns the function that gets what pages are built from: the active configuration of all replicas, which may not be
- * this process's.
- */
-function currentValues(
-  configuration: Configuration,
-  changes: Parts["changes"],
-): () => PageValues {
-  return () => {
-    const own = configuration.snapshot;
-    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
-  };
+/** What pages are built from: the active configuration of all replicas, which may not be this process's. */
+function pageValues({ configuration, changes }: Parts): PageValues {
+  const own = configuration.snapshot;
+  return changes?.pageValues(own) ?? { values: own, cursor: 0 };
+}
+
+/** What is special about some pages. */
+interface ScriptOptions {
+  readonly current: () => PageValues;
+  readonly isRendered: boolean;
 }
 
 /** Returns the function that gets the script of a page. A gateway without pages does not load what it needs. */
 function configScripts(
   { hotReload, basePath }: Settings,
   { clock, log, metrics }: Services,
-  { epochs, configuration, changes }: Parts,
+  { epochs }: Parts,
+  { current, isRendered }: ScriptOptions,
 ): GetConfigScript {
-  const current = currentValues(configuration, changes);
-
   async function open(): Promise<ConfigScriptCache> {
     const module = await import("./pages/config_script.ts");
     return new module.ConfigScriptCache({
       current,
+      isRendered,
       hotReload,
       basePath,
       epochs,

@@ -33,6 +33,23 @@ export interface Gateway extends AsyncDisposable {
    * a 304.
    */
   inject(response: Response, request?: Request): Promise<Response>;
+  /**
+   * Returns the configuration as an element, `<script id="__rep__" …>`, for frameworks that render the document
+   * themselves: put it into the `<head>`, or at the beginning of the body. The element that {@linkcode inject} inserts is
+   * the same, but not its headers: send such a page with `Cache-Control: no-store` if there are SENSITIVE variables,
+   * otherwise with `no-cache`.
+   */
+  configScript(): Promise<string>;
+  /**
+   * Calls back, and returns what the callback returns. Within it, and in what it starts, `get()`, `getAll()` and
+   * `useRep()` of the client return the PUBLIC values of this gateway as they are now, and {@linkcode inject} and
+   * {@linkcode configScript} put the same values into the page, even if the variables are reloaded in between.
+   * `toNodeHandler()` calls the next middleware so.
+   *
+   * Outside it, the client returns the current values of the gateway of the process that was started last. It is the same
+   * where `node:async_hooks` is missing, as in workers without `nodejs_als`.
+   */
+  run<Result>(callback: () => Result): Result;
   /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
   fetchHealth(request: Request): Response | Promise<Response>;
   /**

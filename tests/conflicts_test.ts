@@ -253,7 +253,8 @@ Deno.test("a page of a master key that no living replica has is 410, and has to 
   });
   assertEquals([response.status, (await response.json()).detail], [
     410,
-    "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded",
+    "Cannot issue a session key: the page is from a gateway with another master key; reload it, and if that does not help, " +
+    "its values and its keys come from two gateways, which need the same master key",
   ]);
   assertEquals(rejectionsOf(after), ["unknown_master_key"]);
   assertEquals(await problemsOf(after), "healthy");

@@ -6,6 +6,7 @@ import {
 } from "./live_values.ts";
 import {
   type Browser,
+  GATEWAYS,
   isIntact,
   readPage,
   REPError,
@@ -31,7 +32,10 @@ export interface REPMeta {
 
 /** The configuration of a page (REP-RFC-0001 §5.2). */
 export interface Client {
-  /** Returns the value of a PUBLIC variable, or the default if it is not set. */
+  /**
+   * Returns the value of a PUBLIC variable, or the default if it is not set. On a server, it is the value of the page
+   * that is being rendered, if a gateway runs in the process; otherwise no variable is set there.
+   */
   get(key: string, defaultValue: string): string;
   /** Returns the value of a PUBLIC variable, or `undefined` if it is not set. */
   get(key: string, defaultValue?: undefined): string | undefined;
@@ -80,6 +84,9 @@ export interface Client {
   onStatus(callback: (status: StreamStatus) => void): () => void;
 }
 
+const NO_CONFIGURATION =
+  "Cannot find the page's configuration: docs/vite.md#a-page-without-configuration";
+
 /**
  * Creates the client of a page and reads its configuration, without a network request.
  *
@@ -88,7 +95,8 @@ export interface Client {
  */
 export function createClient(browser: Browser): Client {
   const page = readPage(browser);
-  const live = createLiveValues(page, browser);
+  const live = createLiveValues(page, browser, warn);
+  const warned: Record<string, string> = {};
   let isTampered = false;
   if (page) isIntact(page.element, browser).then(setIntegrity);
 
@@ -102,8 +110,27 @@ export function createClient(browser: Browser): Client {
     );
   }
 
+  /** Says on the console, once, what is missing: of a page without configuration, always that. Only pages have any. */
+  function warn(missing: string) {
+    const text = page ? missing : NO_CONFIGURATION;
+    if (!browser.document || warned[text]) return;
+    browser.console.warn(`[REP] ${warned[text] = text}`);
+  }
+
+  function getAll() {
+    if (page) return live.getAll();
+    warn("");
+    return browser[GATEWAYS]?.values() ?? live.getAll();
+  }
+
   function get(key: string, defaultValue?: string) {
-    return live.getAll()[key] ?? defaultValue;
+    return getAll()[key] ?? defaultValue ?? reportMissing(key);
+  }
+
+  /** Says in development that a variable is not set. */
+  function reportMissing(key: string) {
+    if (!page || !browser.location.origin.includes("localhost")) return;
+    warn(`Cannot find "${key}" among the PUBLIC variables`);
   }
 
   function meta(): REPMeta | null {
@@ -125,5 +152,6 @@ export function createClient(browser: Browser): Client {
     verify: () => !!page && !isTampered,
     meta,
     ...live, // all others; to name each would exceed the size limit
+    getAll,
   };
 }

@@ -4,7 +4,6 @@ import {
   freezeValues,
   type Page,
   type StreamMessage,
-  type Values,
 } from "./page.ts";
 import {
   advance,
@@ -72,7 +71,11 @@ const HIDDEN_PAUSE_MS = 1_500;
  * for them, and a mute stream of it is not noticed. One with a cursor and without heartbeat events keeps a poll open as a
  * stream, which is repeated every 30 s, so that nothing is missing.
  */
-export function createLiveValues(page: Page | undefined, browser: Browser) {
+export function createLiveValues(
+  page: Page | undefined,
+  browser: Browser,
+  warn: (missing: string) => void,
+) {
   const url = page?.changes;
   const changes = createListeners<Parameters<AnyChangeCallback>>(browser);
   const statuses = createListeners<[StreamStatus]>(browser);
@@ -124,7 +127,9 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
     const oldValue = values[key];
     if (newValue === oldValue) return; // the gateway may resend the whole state
     url?.searchParams.delete(STATE);
-    values = withValue(values, key, newValue);
+    const { [key]: _, ...others } = values;
+    const isDeleted = newValue === undefined;
+    values = freezeValues(isDeleted ? others : { ...values, [key]: newValue });
     changes.call(key, newValue, oldValue);
   }
 
@@ -146,14 +151,10 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
     else if (!source) step(event);
   }
 
-  function state(): StreamStatus["state"] {
-    if (!source) return "closed";
-    return source.readyState === OPEN ? "open" : "connecting";
-  }
-
   function status(): StreamStatus {
+    const isOpen = source?.readyState === OPEN;
     return {
-      state: state(),
+      state: isOpen ? "open" : source ? "connecting" : "closed",
       transport: transport.poll ? "poll" : "stream",
       lastEventId: url?.searchParams.get(CURSOR) ?? null,
     };
@@ -165,7 +166,7 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
 
   function onAnyChange(callback: AnyChangeCallback) {
     if (!url) {
-      browser.console.warn("[REP] Hot reload is not available"); // REP-RFC-0001 §5.2
+      warn("Hot reload is not available"); // REP-RFC-0001 §5.2
       return () => {};
     }
     const remove = changes.add(callback);
@@ -207,16 +208,6 @@ export function createLiveValues(page: Page | undefined, browser: Browser) {
     status,
     onStatus: statuses.add,
   };
-}
-
-function withValue(
-  values: Values,
-  key: string,
-  value: string | undefined,
-): Values {
-  if (value !== undefined) return freezeValues({ ...values, [key]: value });
-  const { [key]: _, ...others } = values;
-  return freezeValues(others);
 }
 
 /** Creates a set of listeners. An exception of one is reported and does not affect the others. */

@@ -2,7 +2,8 @@
  * Reads the configuration of a page in the browser and subscribes to its changes: the interface of REP-RFC-0001 §5.2.
  *
  * The payload is read when this module is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and
- * the first subscription make network requests. Outside a page, all variables are unset.
+ * the first subscription make network requests. On a server with a gateway in its process, the PUBLIC variables are those
+ * of the page that is being rendered; everywhere else outside a page, all variables are unset.
  *
  * ```ts
  * import { get, onChange } from "@rep/gateway/client";
@@ -11,7 +12,7 @@
  * let flags = get("FEATURE_FLAGS", "none");
  * onChange("FEATURE_FLAGS", (newValue) => flags = newValue ?? "none");
  *
- * assertEquals(flags, "none"); // outside a page
+ * assertEquals(flags, "none"); // outside a page, without a gateway
  * ```
  *
  * @module

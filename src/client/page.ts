@@ -1,3 +1,15 @@
+/**
+ * Where `globalThis` has the gateways of a server's process. Browsers load this module as well, so that it cannot import
+ * them.
+ */
+export const GATEWAYS: unique symbol = Symbol.for("@rep/gateway");
+
+/** What the client finds at {@linkcode GATEWAYS}. */
+export interface ServerValues {
+  /** Returns the PUBLIC values of the page that is being rendered; `undefined` if no gateway runs. */
+  values(): Values | undefined;
+}
+
 /** The parts of a browser's `globalThis` that the client uses. Tests replace them. */
 export interface Browser {
   /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
@@ -16,6 +28,8 @@ export interface Browser {
     >;
   };
   readonly console: { warn(message: string): void };
+  /** On servers: the gateways of the process. */
+  readonly [GATEWAYS]?: ServerValues;
   readonly Math: { random(): number };
   readonly performance: { now(): number };
   /** Reports an error without a caller to the `error` listeners and the console of the page. */

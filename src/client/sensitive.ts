@@ -7,14 +7,6 @@ import {
   type Values,
 } from "./page.ts";
 
-/** The size of the nonce at the beginning of the blob (REP-RFC-0001 §8.2). */
-const NONCE_BYTES = 12;
-
-/** The longest pause before a second request for a key, in seconds: the window of the gateway's rate limit. */
-const LONGEST_PAUSE_S = 60;
-/** Added at random, so that pages that were rejected together do not come back together, in seconds. */
-const JITTER_S = 5;
-
 /**
  * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, with one
  * request for all concurrent callers; after a failure, the next call tries again.
@@ -44,6 +36,7 @@ async function decryptAll(
   payload: Payload | undefined,
   browser: Browser,
 ): Promise<Values> {
+  const nonceBytes = 12; // at the beginning of the blob (REP-RFC-0001 §8.2)
   const { sensitive, _meta } = payload ?? {};
   if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
   const { subtle } = browser.crypto;
@@ -53,13 +46,15 @@ async function decryptAll(
     "decrypt",
   ]);
   const blob = fromBase64(sensitive);
-  const algorithm = {
-    name: "AES-GCM",
-    iv: blob.subarray(0, NONCE_BYTES),
-    additionalData: encode(_meta.integrity),
-  };
-  const ciphertext = blob.subarray(NONCE_BYTES);
-  const plaintext = await subtle.decrypt(algorithm, key, ciphertext);
+  const plaintext = await subtle.decrypt(
+    {
+      name: "AES-GCM",
+      iv: blob.subarray(0, nonceBytes),
+      additionalData: encode(_meta.integrity),
+    },
+    key,
+    blob.subarray(nonceBytes),
+  );
   return freezeValues(await new Response(plaintext).json());
 }
 
@@ -73,21 +68,22 @@ async function requestKey(
     await pause(response.headers.get("retry-after"), browser);
     response = await browser.fetch(url);
   }
-  const { status } = response;
-  if (status !== 200) {
-    const advice = status === 410 ? ", reload the page" : ""; // the key of the page has expired
-    throw new REPError(`Cannot get the session key: ${status}${advice}`);
-  }
-  return fromBase64((await response.json()).key);
+  const {
+    key,
+    detail = `Cannot get the session key: ${response.status}`, // unless the gateway says why
+  } = await response.json().catch(() => response);
+  if (!key) throw new REPError(detail);
+  return fromBase64(key);
 }
 
 async function pause(
   retryAfter: string | null,
   browser: Browser,
 ): Promise<void> {
-  const asked = Number(retryAfter) || 0; // the gateway sends no date
-  const jitter = JITTER_S * browser.Math.random();
-  const seconds = Math.min(asked, LONGEST_PAUSE_S) + jitter;
+  const longestPauseS = 60; // the window of the gateway's rate limit
+  const jitterS = 5; // so that pages that were rejected together do not come back together
+  const asked = Math.min(Number(retryAfter) || 0, longestPauseS); // the gateway sends no date
+  const seconds = asked + jitterS * browser.Math.random();
   browser.console.warn(
     `[REP] Waiting ${Math.ceil(seconds)} s for a session key`,
   );

@@ -62,7 +62,8 @@ const REJECTIONS = {
   ],
   unknown_master_key: [
     410,
-    "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded",
+    "Cannot issue a session key: the page is from a gateway with another master key; reload it, and if that does not help, " +
+    "its values and its keys come from two gateways, which need the same master key",
   ],
   other_master_key: [
     503,

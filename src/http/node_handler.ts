@@ -63,6 +63,8 @@ export interface NodeHandlerGateway {
     request: Request,
     info?: ConnectionInfo,
   ): Promise<Response | undefined>;
+  /** Calls back; what is rendered then has the values of one moment. */
+  run?<Result>(callback: () => Result): Result;
 }
 
 /** Options of {@linkcode toNodeHandler}. */
@@ -73,7 +75,8 @@ export interface NodeHandlerOptions {
 
 /**
  * Returns a middleware that answers the requests for the gateway's own paths, and leaves all others to the next one,
- * or answers them with 404 if there is none. It uses nothing of Node.js but the two objects that it is called with.
+ * or answers them with 404 if there is none. What that renders has the values of its page, see `run()` of a gateway. It
+ * uses nothing of Node.js but the two objects that it is called with.
  *
  * When the server is closed, which waits for every response, the streams of changes end within a second.
  *
@@ -99,7 +102,8 @@ export function toNodeHandler(
       return next(error);
     }
     if (next === undefined) return end(response, 404);
-    next();
+    if (gateway.run === undefined) return next();
+    gateway.run(() => next());
   };
 }
 

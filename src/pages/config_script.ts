@@ -94,18 +94,26 @@ export interface ConfigScript {
   readonly isSecret: boolean;
 }
 
+/** What a config script says of its page. */
+interface ScriptOptions {
+  /** Whether the HTML of the page was rendered with the PUBLIC values, with which the client then hydrates it. */
+  readonly isRendered?: boolean;
+}
+
 /**
  * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the
  * document, which is what the client reads, so `<` is escaped first.
  */
 export async function renderConfigScript(
   payload: Payload,
+  { isRendered = false }: ScriptOptions = {},
 ): Promise<ConfigScript> {
   const text = escapeForScript(JSON.stringify(payload));
   const integrity = await sriHash(text);
   const attributes =
     `type="application/json" data-rep-version="${PROTOCOL_VERSION}" data-rep-integrity="${integrity}"`;
-  const html = `<script id="__rep__" ${attributes}>${text}</script>`;
+  const mark = isRendered ? " data-rep-rendered" : "";
+  const html = `<script id="__rep__" ${attributes}${mark}>${text}</script>`;
   const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
   const hasNoStream = payload._meta.hot_reload === undefined;
   const revision = await sriHash(`${publicValues}|${hasNoStream}`);
@@ -138,7 +146,7 @@ export interface PageValues {
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
-interface ConfigScriptCacheOptions {
+interface ConfigScriptCacheOptions extends ScriptOptions {
   /** Returns what a page that is sent now receives. */
   current: () => PageValues;
   hotReload: boolean;
@@ -186,7 +194,7 @@ export class ConfigScriptCache {
   }
 
   async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
-    const { hotReload, clock, basePath } = this.#options;
+    const { hotReload, clock, basePath, isRendered = false } = this.#options;
     this.#validUntil = Infinity;
     const keys = await this.#keysFor(values, epoch);
     const payload = await makePayload({
@@ -197,7 +205,7 @@ export class ConfigScriptCache {
       basePath,
       now: clock.now(),
     });
-    return await renderConfigScript(payload);
+    return await renderConfigScript(payload, { isRendered });
   }
 
   /**

@@ -26,12 +26,14 @@ export function isGranted(permission: Deno.PermissionDescriptor): boolean {
  */
 export async function importPackage<Module>(address: string): Promise<Module> {
   const name = address.replace(/^npm:(.+)@.*$/, "$1");
-  if (globalThis.Deno === undefined) return await import(name);
+  if (globalThis.Deno === undefined) {
+    return await import(/* @vite-ignore */ name);
+  }
   try {
-    return await import(address);
+    return await import(/* @vite-ignore */ address);
   } catch (error) {
     // Within npm packages, this one included, Deno has the rules of Node.js.
     if (!String(error).includes("ERR_UNSUPPORTED_ESM_URL_SCHEME")) throw error;
-    return await import(name);
+    return await import(/* @vite-ignore */ name);
   }
 }

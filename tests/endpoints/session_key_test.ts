@@ -383,7 +383,8 @@ const TOO_OLD = problem(
 const UNKNOWN_KEY = problem(
   410,
   "Gone",
-  "Cannot issue a session key: no gateway is known that has the master key of the page, which has to be reloaded",
+  "Cannot issue a session key: the page is from a gateway with another master key; reload it, and if that does not help, " +
+    "its values and its keys come from two gateways, which need the same master key",
 );
 
 Deno.test("GET /rep/session-key is 410 for a page from before a restart without a persistent store", async () => {

@@ -72,6 +72,44 @@ checkGateway(
   },
 );
 
+/** Returns what the client reads on a server. The client itself is imported once, by another check, in a page. */
+function readTitle(): string | undefined {
+  const process = globalThis as unknown as Record<
+    symbol,
+    { values(): { TITLE?: string } }
+  >;
+  return process[Symbol.for("@rep/gateway")]?.values().TITLE;
+}
+
+checkGateway(
+  "the client reads the gateway of its process",
+  {},
+  async ({ gateway, set }) => {
+    await set({ REP_PUBLIC_TITLE: "A" });
+    equal(readTitle(), "A");
+    equal(gateway.run(() => readTitle()), "A");
+    await set({ REP_PUBLIC_TITLE: "B" });
+    equal(readTitle(), "B");
+  },
+);
+
+let requestTitle = "A";
+
+checkGateway(
+  "run() keeps the values of a request during a reload",
+  { variables: () => ({ REP_PUBLIC_TITLE: requestTitle }) },
+  async ({ gateway, configuration }) => {
+    await gateway.run(async () => {
+      requestTitle = "B";
+      await gateway.reload();
+      const { payload } = await configuration();
+      equal([readTitle(), payload.public], ["A", { TITLE: "A" }]);
+    });
+    equal(readTitle(), "B");
+  },
+  "without nodejs_als, there is no node:async_hooks",
+);
+
 // Without SENSITIVE variables, with which a page is not stored.
 let title = "A";
 

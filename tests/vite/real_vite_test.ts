@@ -488,7 +488,7 @@ testNpmExample(
     await using project = await NpmExample.make("vite-8", {
       ...filesOf(),
       "src/server.js": `import { get } from "@rep/gateway/client";
-export const render = () => "<p>Rendered " + get("TITLE", "on a server") + "</p>";
+export const render = () => "<p>Rendered " + get("TITLE", "nothing") + "</p>";
 `,
       "server.js": `import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -508,7 +508,7 @@ server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + ser
     });
     await using server = await project.startProgram("server.js");
     const page = await checkPage(browser, project, `${server.url}/any/path`);
-    await page.shows("p", "Rendered on a server");
+    await page.shows("p", "Rendered Hello from the gateway");
   },
 );
 

@@ -46,13 +46,32 @@ const ASTRO = {
   build: "npm run build",
   outDir: "dist",
 };
+const NEXT = {
+  example: "next",
+  create:
+    "npx -y create-next-app@latest app --yes --ts --app --src-dir --no-eslint --no-tailwind --use-npm --disable-git",
+  build: "npm run build",
+  outDir: ".next/server",
+};
+const NEXT_DEV = "npx next dev -H 127.0.0.1 -p PORT";
+const NEXT_START = "npx next start -H 127.0.0.1 -p PORT";
 const VITE_PREVIEW = "npx vite preview --host 127.0.0.1 --port PORT";
 
-/** The command of this checkout, which serves a build. */
+/** The command of this checkout, with what it serves: `$APP` is the folder of the app. */
+function gatewayWith(content: string): string {
+  return `APP=$PWD; cd $CHECKOUT; $GATEWAY --hostname 127.0.0.1 --port PORT --kv :memory: --allowed-hosts 127.0.0.1 ${content} --manifest $APP/.rep.yaml --env-file $APP/app.env`;
+}
+
+/** The gateway, which serves a build. */
 function gateway(folder: string): string {
-  const files =
-    `--static-dir $APP/${folder} --manifest $APP/.rep.yaml --env-file $APP/app.env`;
-  return `APP=$PWD; cd $CHECKOUT; $GATEWAY --hostname 127.0.0.1 --port PORT --kv :memory: --allowed-hosts 127.0.0.1 ${files}`;
+  return gatewayWith(`--static-dir $APP/${folder}`);
+}
+
+/** The gateway in front of a server on the next port. */
+function gatewayBefore(server: string): string {
+  const behind = server.replace("PORT", "$((PORT + 1))");
+  const front = gatewayWith("--upstream http://127.0.0.1:$((PORT + 1))");
+  return `${behind} & ${front}`;
 }
 
 /** Each is made from its newest template. To try another one, add an entry, and its files to `examples/frameworks/`. */
@@ -170,6 +189,51 @@ export default defineConfig({
         command: "npx astro dev --host 127.0.0.1 --port PORT",
       },
       { mode: "production", command: gateway("dist") },
+    ],
+  },
+  {
+    name: "Nuxt",
+    rendersValues: true,
+    example: "nuxt",
+    create:
+      "npm create nuxt@latest app -- --template minimal --packageManager npm --no-gitInit --no-modules",
+    build: "npm run build",
+    outDir: ".output/public",
+    servers: [
+      {
+        mode: "development",
+        command: "npx nuxt dev --host 127.0.0.1 --port PORT",
+      },
+      {
+        mode: "production",
+        command: "HOST=127.0.0.1 PORT=PORT node .output/server/index.mjs",
+      },
+    ],
+  },
+  {
+    ...NEXT,
+    name: "Next.js",
+    rendersValues: true,
+    servers: [
+      { mode: "development", command: NEXT_DEV },
+      { mode: "production", command: NEXT_START },
+    ],
+  },
+  {
+    ...NEXT,
+    name: "Next.js, gateway in front",
+    only: ["src/app/page.tsx"],
+    files: {
+      "src/app/layout.tsx": `import "./globals.css";
+
+export default function RootLayout({ children }: LayoutProps<"/">) {
+  return <html lang="en"><body>{children}</body></html>;
+}
+`,
+    },
+    servers: [
+      { mode: "development", command: gatewayBefore(NEXT_DEV) },
+      { mode: "production", command: gatewayBefore(NEXT_START) },
     ],
   },
 ];

@@ -20,6 +20,7 @@ import {
   type PublicVariables,
   type SensitiveVariables,
 } from "@rep/gateway/client";
+import { renderedValues } from "../rendered_values.ts";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
@@ -37,7 +38,8 @@ const LOADING: SecureValue<never> = { value: null, loading: true, error: null };
 
 /**
  * Returns the value of a PUBLIC variable, or the default if it is not set. The component renders again when it changes.
- * On a server, and while a page that a server rendered is hydrated, it is the default.
+ * On a server, it is the value that the page is sent with, which hydration begins with as well; without a gateway in the
+ * server's process, it is the default.
  */
 export function useRep<
   Name extends keyof PublicVariables & string,
@@ -60,8 +62,8 @@ export function useRep(
   );
   return useSyncExternalStore(
     subscribe,
-    () => get(name) ?? defaultValue,
-    () => defaultValue,
+    () => get(name, defaultValue as string),
+    () => renderedValues()[name] ?? defaultValue,
   );
 }
 

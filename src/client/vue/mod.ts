@@ -9,7 +9,14 @@
  *
  * @module
  */
-import { getCurrentScope, onScopeDispose, type Ref, shallowRef } from "vue";
+import {
+  getCurrentInstance,
+  getCurrentScope,
+  onMounted,
+  onScopeDispose,
+  type Ref,
+  shallowRef,
+} from "vue";
 import {
   get,
   getSecure,
@@ -17,12 +24,14 @@ import {
   type PublicVariables,
   type SensitiveVariables,
 } from "@rep/gateway/client";
+import { renderedValues } from "../rendered_values.ts";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
 /**
  * Returns a reference to the value of a PUBLIC variable, or to the default if it is not set. It changes with the
- * variable, until the component is unmounted. On a server it is the default.
+ * variable, until the component is unmounted. On a server, it is the value that the page is sent with, which hydration
+ * begins with as well; without a gateway in the server's process, it is the default.
  */
 export function useRep<
   Name extends keyof PublicVariables & string,
@@ -39,14 +48,25 @@ export function useRep(
   name: string,
   defaultValue?: string,
 ): Readonly<Ref<string | undefined>> {
-  const value = shallowRef(get(name) ?? defaultValue);
+  const value = shallowRef<string | undefined>(
+    get(name, defaultValue as string),
+  );
   if (!("document" in globalThis)) return value; // a server has no changes to listen to
+  if (isHydrating()) {
+    value.value = renderedValues()[name] ?? defaultValue;
+    onMounted(() => value.value = get(name, defaultValue as string));
+  }
   const stop = onChange(
     name,
     (newValue) => value.value = newValue ?? defaultValue,
   );
   if (getCurrentScope()) onScopeDispose(stop);
   return value;
+}
+
+/** Returns whether the component that is being set up takes over HTML of a server: only then does it have an element. */
+function isHydrating(): boolean {
+  return Boolean(getCurrentInstance()?.vnode.el);
 }
 
 /**

@@ -28,7 +28,7 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
       places: [
-        ["README.md", /\d+\s+KiB(?=\s+for\s+each\s+open\s+page)/],
+        ["README.md", /\d+\s+KiB(?=\s+per\s+open\s+page)/],
         [
           "docs/operations.md",
           /(?<=add\s+replicas\s+or\s+memory\s+\()\d+\s+KiB/,
@@ -44,7 +44,6 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
-        ["README.md", /(?<=a\s+process\s+of\s+about\s+)\d+\s+MiB/],
         ["docs/performance.md", /(?<=A\s+process\s+uses\s+about\s+)\d+\s+MiB/],
       ],
     },

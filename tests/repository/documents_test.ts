@@ -92,6 +92,11 @@ Deno.test("every page states the figures of their sources", async () => {
 
 /** What pages say of limits, and what the code has. */
 const LIMITS: readonly (readonly [string, RegExp, number])[] = [
+  [
+    "README.md",
+    /([\d,]+) open pages per process get changes at once/,
+    NUMBER_OPTIONS.maxStreams.default,
+  ],
   ["docs/migrating.md", /PUBLIC value of more than ([\d,]+)/, MAX_PUBLIC_BYTES],
   [
     "docs/scale.md",

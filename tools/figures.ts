@@ -28,16 +28,13 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("stream_memory"), STEP_KIB)} KiB`,
       places: [
-        ["README.md", /(?<=takes\s+another\s+)\d+\s+KiB/],
-        [
-          "docs/deploy.md",
-          /(?<=some\s+)\d+\s+KiB(?=\s+for\s+each\s+open\s+stream)/,
-        ],
+        ["README.md", /\d+\s+KiB(?=\s+per\s+open\s+page)/],
         [
           "docs/operations.md",
           /(?<=add\s+replicas\s+or\s+memory\s+\()\d+\s+KiB/,
         ],
         ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+\s+KiB/],
+        ["docs/scale.md", /(?<=MiB \+ )\d+\s+KiB/],
         [
           "src/cli/options/option_table.ts",
           /(?<=open\s+streams;\s+each\s+takes\s+)\d+\s+KiB/,
@@ -47,16 +44,14 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
-        ["README.md", /(?<=A\s+Deno\s+process\s+of\s+about\s+)\d+\s+MiB/],
-        ["docs/deploy.md", /(?<=\*\*Memory\*\*:\s+some\s+)\d+\s+MiB/],
-        ["docs/performance.md", /(?<=A\s+process\s+has\s+some\s+)\d+\s+MiB/],
+        ["docs/performance.md", /(?<=A\s+process\s+uses\s+about\s+)\d+\s+MiB/],
       ],
     },
     {
       text: `${streamsIn(768, medianOf).toLocaleString("en")} open`,
       places: [[
         "docs/scale.md",
-        /(?<=with\s+768\s+MiB,\s+some\s+)[\d,]+\s+open/,
+        /(?<=with\s+768\s+MiB,\s+about\s+)[\d,]+\s+open/,
       ]],
     },
     {

@@ -94,7 +94,7 @@ Deno.test("every page states the figures of their sources", async () => {
 const LIMITS: readonly (readonly [string, RegExp, number])[] = [
   [
     "README.md",
-    /accepts ([\d,]+) of them by default/,
+    /([\d,]+) open pages per process get changes at once/,
     NUMBER_OPTIONS.maxStreams.default,
   ],
   ["docs/migrating.md", /PUBLIC value of more than ([\d,]+)/, MAX_PUBLIC_BYTES],
@@ -141,7 +141,7 @@ Deno.test("every command of a page that needs Deno KV has --unstable-kv", async 
 });
 
 Deno.test("the pages that compare with REP's Go gateway name the same version of it", async () => {
-  const version = /0\.1\.2[ ,(]+commit `be15194`/;
+  const version = /0\.1\.2[\s,(]+commit `be15194`/;
   for (const page of ["docs/conformance.md", "docs/migrating.md"]) {
     assertMatch(await Deno.readTextFile(page), version, page);
   }

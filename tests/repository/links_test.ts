@@ -2,19 +2,13 @@
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { countUserPages, MAX_WORDS } from "../../tools/words.ts";
+import { markdownIn } from "./_pages.ts";
 
 const PAGES = [
   ...await markdownIn("."),
   ...await markdownIn("docs"),
   ...await markdownIn("docs/development"),
 ];
-
-async function markdownIn(folder: string): Promise<string[]> {
-  const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
-  return names.filter((name) => name.endsWith(".md")).map((name) =>
-    join(folder, name)
-  ).toSorted();
-}
 
 /** Returns a page without its code, where brackets are no links and `#` is no heading. */
 async function readProse(path: string): Promise<string> {
@@ -84,6 +78,15 @@ Deno.test("docs/README.md links to every page and document in docs/", async () =
     /\.(md|yaml|json)$/.test(name) && name !== "README.md"
   );
   assertEquals(pages.filter((name) => !links.includes(name)), []);
+});
+
+Deno.test("llms.txt links to README.md and every page and document for users", async () => {
+  const links = await linksOf("llms.txt");
+  const names = await Array.fromAsync(Deno.readDir("docs"), ({ name }) => name);
+  const pages = names.filter((name) =>
+    /\.(md|yaml)$/.test(name) && name !== "README.md"
+  ).map((name) => `docs/${name}`);
+  assertEquals(links.toSorted(), ["README.md", ...pages].toSorted());
 });
 
 Deno.test("the pages for users have at most as many words as anybody reads", async () => {

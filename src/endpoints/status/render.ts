@@ -65,35 +65,35 @@ const STATES = {
 
 const PROBLEMS = {
   config_rejected:
-    "The last reload was rejected. Correct it and reload. Do not restart: a start with it fails.",
+    "The last reload was rejected. Correct the issues below and reload. Do not restart: the gateway would not start.",
   store_unavailable:
-    "The store cannot be used, for the reason below: changes wait. Mend that, and restart no gateway before.",
+    "The store is unavailable, for the reason below: changes wait. Do not restart gateways until it is back.",
   certificate_rejected:
-    "The new TLS certificate was rejected, and the previous one stays. Replace its files by a pair that match, and reload.",
+    "The new TLS certificate was rejected; the previous one stays in use. Replace its files with a matching pair, and reload.",
   certificate_ended:
-    "The TLS certificate has ended, and clients reject it. Renew it, replace its files, and reload.",
+    "The TLS certificate has expired, and clients reject it. Renew it, replace its files, and reload.",
   uncaught_error:
-    "An error was not caught. Report it with its stack, which is in the log, and restart this process.",
+    "There was an uncaught error. Report it with its stack, which is in the log, and restart this process.",
   other_app:
-    "Another app has the same store. Nothing is published, and pages keep their values. Give each app a name of its own, or another database.",
+    "Another app uses the same store. Nothing is published, and pages keep their values. Give each app its own name or its own database.",
   other_master_key:
-    "Another replica has another master key: neither can issue keys for the other's pages. Set the same one for all, or for none.",
+    "Another replica has a different master key: neither can issue keys for the other's pages. Set the same key for all replicas, or for none.",
   clock_skew:
-    "The clock of this process or of another is off: keys of pages are rejected. Synchronize the clocks of the machines (NTP).",
+    "The clock of this process or of another replica is wrong: keys for pages are rejected. Synchronize the clocks of the machines (NTP).",
 };
 
 const PAGES = {
   active: "Pages have the PUBLIC values of this process's configuration.",
   superseded:
-    "Pages have the PUBLIC values of a newer configuration than this process's. In a rollout, this is normal.",
+    "Pages have the PUBLIC values of a newer configuration than this process has. This is normal during a rollout.",
   rolledBack:
-    "Pages have the PUBLIC values of an earlier configuration, and not of this process's.",
+    "Pages have the PUBLIC values of an earlier configuration instead of this process's own.",
   unannounced:
-    "Pages have the PUBLIC values of the previous configuration, until the store can be used.",
+    "Pages have the PUBLIC values of the previous configuration until the store is back.",
 };
 
 const NO_KEY =
-  "Pages have no SENSITIVE values: the store has their key. Do not restart gateways that have read it.";
+  "Pages have no SENSITIVE values, because their key is in the store. Do not restart gateways that have already read it.";
 
 function renderHealth(status: Status): Markup {
   const { problems = [], issues, conflicts, store, configuration } = status;
@@ -166,9 +166,9 @@ function renderHour({ hour }: Status): Markup {
       rejected[minute]! += counts[minute] ?? 0;
     }
   }
-  return markup`<h2>The last hour, by minutes</h2><div class="plots">
-${plot("Open streams at the minute marks", streams, `now ${streams.at(-1)}`)}
-${plot("Session keys issued", keys, `${sumOf(keys)} in all`)}
+  return markup`<h2>The last hour, minute by minute</h2><div class="plots">
+${plot("Open streams", streams, `now ${streams.at(-1)}`)}
+${plot("Session keys issued", keys, `${sumOf(keys)} in total`)}
 ${plot("Session keys rejected", rejected, reasons.join(", ") || "none")}</div>`;
 }
 
@@ -195,10 +195,10 @@ function renderRollout({ rollout, time }: Status): Markup {
   const heads = [
     "Configuration",
     "Revision",
-    "Configuration is",
+    "Status",
     "Rank",
     "Place",
-    "Process is",
+    "Process",
     "Last heartbeat",
   ];
   const rows = rollout.map((member) => [
@@ -211,7 +211,7 @@ function renderRollout({ rollout, time }: Status): Markup {
     ago(member.heartbeat, time),
   ]);
   return markup`<h2>Rollout</h2>
-<p>At most eight representatives for each configuration, as of the last answer of the store.</p>
+<p>Up to eight representatives of each configuration, as of the last answer from the store.</p>
 ${table("Rollout", heads, rows)}`;
 }
 
@@ -232,7 +232,7 @@ function renderVariables(status: Status): Markup {
   const activeName = nameOf(active, active_revision);
   const note = hash === active
     ? ""
-    : `The values of this process's own configuration. Pages have those of ${activeName}.`;
+    : `These are the values of this process's own configuration. Pages have those of ${activeName}.`;
   const texts = warnings.map(({ name, detail }) =>
     `Warning: ${name}: ${detail}`
   );

@@ -19,7 +19,7 @@ const shared = globalThis as { gateway?: Promise<Gateway> };
 
 async function startGateway(): Promise<Gateway> {
   const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // without this line, the environment of the process
+    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
     hotReload: true,
     log: createLog(),
   });

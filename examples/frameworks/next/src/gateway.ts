@@ -11,7 +11,7 @@ export function getGateway(): Promise<Gateway> {
 
 async function startGateway(): Promise<Gateway> {
   const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // without this line, the environment of the process
+    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
     hotReload: true,
     log: createLog(),
   });

@@ -6,7 +6,7 @@ export const gateway = import.meta.env.DEV ? undefined : await startGateway();
 
 async function startGateway() {
   const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // without this line, the environment of the process
+    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
     hotReload: true,
     log: createLog(),
   });

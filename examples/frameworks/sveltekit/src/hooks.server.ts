@@ -8,7 +8,7 @@ const gateway = building || dev ? undefined : await startGateway();
 
 async function startGateway() {
   const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // without this line, the environment of the process
+    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
     hotReload: true,
     log: createLog(),
   });

@@ -3,7 +3,7 @@ import { readEnvFile, watchFiles } from "@rep/gateway/sources";
 
 async function startGateway() {
   const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // without this line, the environment of the process
+    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
     hotReload: true,
     log: createLog(),
   });

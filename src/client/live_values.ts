@@ -7,6 +7,7 @@ import {
 } from "./page.ts";
 import {
   advance,
+  HIDDEN_PAUSE_MS,
   OPEN,
   RECEIVED,
   RESUME,
@@ -56,9 +57,6 @@ const STATE = "state";
 /** The event type of a heartbeat, which `?heartbeat=event` asks for. */
 const HEARTBEAT = "rep:heartbeat";
 
-/** Switching between tabs for a moment does not cost a connection. */
-const HIDDEN_PAUSE_MS = 1_500;
-
 /**
  * Creates the PUBLIC variables of a page. The functions are those of {@linkcode Client}.
  *
@@ -82,7 +80,7 @@ export function createLiveValues(
   let values = freezeValues(page?.values);
   const hasHeartbeats = !!url?.searchParams.has(CURSOR);
   const resume = hasHeartbeats ? RESUME : START;
-  let transport: Partial<Transport> = {};
+  let transport: Partial<Transport> = { mute: hasHeartbeats ? 0 : NaN };
   let timer: unknown;
   let source: EventStream | undefined;
   let isVisible = () => !browser.document?.hidden;
@@ -95,9 +93,11 @@ export function createLiveValues(
       now,
       browser.Math.random(),
     );
-    const onDue = () => step(waitMs ? START : SILENT);
     browser.clearTimeout(timer);
-    if (hasHeartbeats || waitMs) timer = browser.setTimeout(onDue, until - now);
+    if (hasHeartbeats || waitMs) {
+      const onDue = () => step(waitMs ? START : SILENT);
+      timer = browser.setTimeout(onDue, until - now);
+    }
     if (waitMs !== undefined) source?.close();
     if (waitMs === 0) open(url!);
     reportStatus();
@@ -107,7 +107,8 @@ export function createLiveValues(
     const heartbeat = hasHeartbeats ? "&heartbeat=event" : "";
     const poll = transport.poll ? "&poll" : "";
     const opened = new browser.EventSource(url.href + heartbeat + poll);
-    opened.onopen = opened.onerror = () => step(opened.readyState);
+    opened.onerror = () => step(opened.readyState);
+    opened.onopen = () => step(hasHeartbeats ? OPEN : RECEIVED);
     opened.addEventListener(HEARTBEAT, receive);
     opened.addEventListener(UPDATE, receive);
     opened.addEventListener(DELETE, receive);
@@ -116,7 +117,7 @@ export function createLiveValues(
 
   function receive({ type, data, lastEventId }: StreamMessage) {
     // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
-    if (lastEventId) url?.searchParams.set(CURSOR, lastEventId);
+    if (lastEventId) url!.searchParams.set(CURSOR, lastEventId);
     const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
     // A heartbeat has no key.
     if (key) applyChange(key, type === DELETE ? undefined : value);
@@ -126,7 +127,7 @@ export function createLiveValues(
   function applyChange(key: string, newValue: string | undefined) {
     const oldValue = values[key];
     if (newValue === oldValue) return; // the gateway may resend the whole state
-    url?.searchParams.delete(STATE);
+    url!.searchParams.delete(STATE);
     const { [key]: _, ...others } = values;
     const isDeleted = newValue === undefined;
     values = freezeValues(isDeleted ? others : { ...values, [key]: newValue });
@@ -142,7 +143,7 @@ export function createLiveValues(
   }
 
   function isWanted() {
-    return isVisible() && changes.size() > 0;
+    return isVisible() && changes.size();
   }
 
   /** Opens or closes the connection if the first subscriber has come or the last one has gone. */

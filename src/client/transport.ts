@@ -9,11 +9,11 @@ export interface Transport {
   readonly waitMs: number | undefined;
   /** When that wait ends, or else when what is open has been silent for too long. */
   readonly until: number;
-  /** How many streams in a row were mute. */
+  /** How many streams in a row were mute. `NaN` if the gateway has no heartbeats: none is mute then, and none a poll. */
   readonly mute: number;
   /** From when on a poll that ends is followed by a stream. */
   readonly pollEnd: number;
-  /** How many requests in a row have no response. */
+  /** How many requests in a row have no heartbeat. */
   readonly attempts: number;
   /** Until when the rate of requests is used up by those so far. */
   readonly used: number;
@@ -40,6 +40,8 @@ const FIRST_HEARTBEAT_MS = 20_000;
 const HEARTBEAT_MS = 45_000;
 /** A page whose last streams were mute, so many in a row, polls. */
 const MAX_MUTE = 2;
+/** Switching between tabs for a moment does not cost a connection. */
+export const HIDDEN_PAUSE_MS = 1_500;
 /** How long a poll may take. What it could not catch up with comes with the next one. */
 const POLL_MS = 30_000;
 /** How long a page polls before it tries a stream again. */
@@ -67,7 +69,9 @@ const BURST_MS = 60_000;
  *   after every end of a stream. A poll that does not end within 30 s is given up and repeated.
  * - A page that is shown or online again, or that has polled for an hour, polls once and then tries a stream.
  * - After an error the stream or the poll is opened again, with exponential backoff and jitter, so that not all pages
- *   reconnect at the same moment. An error is not a mute stream: a gateway that is down is no reason to poll.
+ *   reconnect at the same moment. An error is not a mute stream: a gateway that is down is no reason to poll for an hour.
+ *   But what holds a stream may also cut it before its silence is noticed, or answer 504. So after two requests in a row
+ *   without a heartbeat, whatever ended them, the page polls once and then tries a stream.
  * - Whatever happens, there is one request in 5 s in the long run. Where the browser would reconnect sooner, the client
  *   does it instead.
  *
@@ -96,7 +100,7 @@ export function advance(
   let waitMs: number | undefined;
 
   function responseMs() {
-    return mute < MAX_MUTE ? FIRST_HEARTBEAT_MS : POLL_MS;
+    return mute >= MAX_MUTE ? POLL_MS : FIRST_HEARTBEAT_MS;
   }
 
   /** There is a request: by the client, at once, or by the browser, after a pause. */
@@ -113,6 +117,7 @@ export function advance(
   }
 
   function reopen() {
+    if (attempts >= MAX_MUTE) mute = Math.max(mute, MAX_MUTE);
     const longestMs = FIRST_PAUSE_MS * 2 ** attempts;
     open(Math.min(longestMs, LONGEST_PAUSE_MS) * (1 + random) / 2);
   }
@@ -122,16 +127,16 @@ export function advance(
       if (polls && attempts === 0 && now >= pollEnd) {
         mute = MAX_MUTE - 1;
         open(0);
-      } else if (excessMs > 0) reopen();
+      } else if (excessMs > 0 || attempts >= MAX_MUTE) reopen();
       else request(LONGEST_RETRY_MS);
       break;
     case OPEN:
-      attempts = 0;
       until = Math.min(until, now + responseMs());
       break;
     case RECEIVED:
+      attempts = 0;
       if (polls) break;
-      mute = 0;
+      mute &&= 0;
       until = now + HEARTBEAT_MS;
       break;
     case RESUME:

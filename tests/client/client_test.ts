@@ -744,11 +744,12 @@ Deno.test("the stream is reopened with exponential backoff and jitter when the b
   assertEquals(pausesMs(() => 0), longest.map((ms) => ms / 2));
 });
 
-Deno.test("the backoff is reset once the stream is open", () => {
+Deno.test("the backoff is reset once the stream has a heartbeat", () => {
   const { sources, timers, runTimers } = subscribe();
   sources[0]?.fail();
   runTimers(750);
   sources[1]?.succeed();
+  sources[1]?.heartbeat("107");
   sources[1]?.reconnect();
   sources[1]?.fail();
   assertEquals(timers.map(({ ms }) => ms), [750]);
@@ -777,6 +778,7 @@ Deno.test("when the network is back, the page polls at once, and then opens a st
   assertEquals(sources[1]?.search, "?last_event_id=100&heartbeat=event&poll");
   assertEquals(client.status().transport, "poll");
   sources[1]?.succeed();
+  sources[1]?.heartbeat("100");
   sources[1]?.reconnect();
   assertEquals(sources[2]?.search, "?last_event_id=100&heartbeat=event");
   assertEquals(client.status().transport, "stream");
@@ -792,7 +794,7 @@ Deno.test("after two mute streams the page polls, and each attempt resumes at th
   runTimers(375);
   sources[1]?.succeed();
   runTimers(20_000);
-  runTimers(375);
+  runTimers(750);
   const { state, transport } = client.status();
   assertEquals([state, transport], ["connecting", "poll"]);
   assertEquals(sources.map(({ search }) => search), [

@@ -73,6 +73,22 @@ function cuttingBox(): Transformer<string, string> {
   };
 }
 
+/** It holds bodies as {@linkcode holdingBox}, and something behind it cuts each connection after 15 s. */
+function holdingAndCuttingBox(): Transformer<string, string> {
+  const box = holdingBox();
+  let timer: ReturnType<typeof setTimeout>;
+  return {
+    ...box,
+    start(controller) {
+      timer = setTimeout(() => controller.terminate(), 15_000 / SPEED);
+    },
+    flush(controller) {
+      clearTimeout(timer);
+      return box.flush?.(controller);
+    },
+  };
+}
+
 /** Makes the browser reconnect faster. */
 function hurry(chunk: string): string {
   return chunk.replace(
@@ -190,5 +206,18 @@ testBrowser(
     assertEquals(new Set(requests), new Set(["stream"]));
     const expected = ["2", "3", "4", "5", "6"];
     assertEquals(await valuesUpTo(page, "6"), expected);
+  },
+);
+
+testBrowser(
+  "behind a box that holds streams and has them cut after 15 s, a page polls in between, and misses nothing",
+  async (browser) => {
+    await using opened = await open(browser, holdingAndCuttingBox);
+    const { gate, page } = opened;
+    await isOpen(page);
+    await gate.set({ REP_PUBLIC_A: "2" });
+    assertEquals(await valuesUpTo(page, "2"), ["2"]);
+    await gate.set({ REP_PUBLIC_A: "3" });
+    assertEquals(await valuesUpTo(page, "3"), ["2", "3"]);
   },
 );

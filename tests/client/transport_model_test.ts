@@ -17,6 +17,8 @@ const NETWORKS = [
   "holds responses",
   "forgets after 30 s",
   "cuts after 5 s",
+  "holds bodies, and cuts after 15 s",
+  "holds responses, and answers 504 after 10 s",
   "cuts at once",
   "never answers",
   "answers 502 now and then",
@@ -27,7 +29,7 @@ const NETWORKS = [
 type Network = typeof NETWORKS[number];
 
 /** Behind these a page can have everything, */
-const PASSABLE = NETWORKS.slice(0, 5);
+const PASSABLE = NETWORKS.slice(0, 7);
 /** in this time. */
 const LONGEST_MS = 150_000;
 
@@ -111,19 +113,22 @@ class FakeEventSource {
     if (network === "never answers") return;
     const fails = network === "answers 502" ||
       network === "answers 502 now and then" && choices.chance(0.5);
-    if (fails) {
-      this.close();
-      return this.onerror?.();
-    }
+    if (fails) return this.#fail();
     const isHeld = network.startsWith("holds");
     this.#held = isHeld ? [] : undefined;
     this.#isForgotten = false;
-    if (network !== "holds responses") this.#open();
+    if (!network.startsWith("holds responses")) this.#open();
     else this.#held?.push(() => this.#open());
     if (network === "forgets after 30 s") {
       this.#after(30_000, () => this.#isForgotten = true);
     }
     if (network === "cuts after 5 s") this.#after(5_000, () => this.#end());
+    if (network === "holds bodies, and cuts after 15 s") {
+      this.#after(15_000, () => this.#end());
+    }
+    if (network === "holds responses, and answers 504 after 10 s") {
+      this.#after(10_000, () => this.#fail());
+    }
     if (network === "cuts at once") return this.#end();
     this.#serve();
   }
@@ -189,6 +194,12 @@ class FakeEventSource {
   #open() {
     this.readyState = 1;
     this.onopen?.();
+  }
+
+  /** The browser gives up, as after a status other than 200. */
+  #fail() {
+    this.close();
+    this.onerror?.();
   }
 
   /** The connection ends, and the browser reconnects later. */

@@ -24,10 +24,10 @@ function repeat(times: number, step: Step): Step[] {
 const BEGINS_TO_POLL: Step[] = [
   [0, START, "opens a stream, due in 20"],
   [0, OPEN, "stays, due in 20"],
-  [20, SILENT, "waits, due in 0.375"],
+  [20, SILENT, "waits, due in 0.75"],
   [21, START, "opens a stream, due in 20"],
   [21, OPEN, "stays, due in 20"],
-  [41, SILENT, "waits, due in 0.375"],
+  [41, SILENT, "waits, due in 1.5"],
   [42, START, "opens a poll, due in 30"],
 ];
 
@@ -74,24 +74,29 @@ const SCENARIOS: Record<string, Step[]> = {
     [43, RECEIVED, "stays, due in 29"],
     [44, CONNECTING, "stays, due in 90"],
     [50, OPEN, "stays, due in 30"],
+    [50, RECEIVED, "stays, due in 30"],
     [51, CONNECTING, "stays, due in 90"],
     [HOUR + 30, CONNECTING, "stays, due in 90"], // many polls later
     [HOUR + 40, OPEN, "stays, due in 30"],
+    [HOUR + 40, RECEIVED, "stays, due in 30"],
     [HOUR + 40.9, CONNECTING, "stays, due in 90"],
     [HOUR + 50, OPEN, "stays, due in 30"],
+    [HOUR + 50, RECEIVED, "stays, due in 30"],
     [HOUR + 51, CONNECTING, "opens a stream, due in 20"],
   ],
   "one mute stream after a poll is enough": [
     ...BEGINS_TO_POLL,
     [42, OPEN, "stays, due in 30"],
+    [42, RECEIVED, "stays, due in 30"],
     [HOUR + 51, CONNECTING, "opens a stream, due in 20"],
     [HOUR + 51, OPEN, "stays, due in 20"],
-    [HOUR + 71, SILENT, "waits, due in 0.375"],
+    [HOUR + 71, SILENT, "waits, due in 0.75"],
     [HOUR + 72, START, "opens a poll, due in 30"],
   ],
   "a heartbeat after a poll resets the count as well": [
     ...BEGINS_TO_POLL,
     [42, OPEN, "stays, due in 30"],
+    [42, RECEIVED, "stays, due in 30"],
     [HOUR + 51, CONNECTING, "opens a stream, due in 20"],
     [HOUR + 51, OPEN, "stays, due in 20"],
     [HOUR + 51, RECEIVED, "stays, due in 45"],
@@ -112,6 +117,7 @@ const SCENARIOS: Record<string, Step[]> = {
     [0, RECEIVED, "stays, due in 45"],
     [30, RESUME, "opens a poll, due in 30"],
     [31, OPEN, "stays, due in 29"],
+    [31, RECEIVED, "stays, due in 29"],
     [31, CONNECTING, "opens a stream, due in 20"],
     [51, SILENT, "waits, due in 0.75"],
     [52, START, "opens a poll, due in 30"],
@@ -119,22 +125,41 @@ const SCENARIOS: Record<string, Step[]> = {
   "a poll that never got a response is no poll, even if the page was offline": [
     [0, RESUME, "opens a poll, due in 30"],
     [0, CONNECTING, "stays, due in 90"],
-    [3, CONNECTING, "stays, due in 90"],
-    [6, OPEN, "stays, due in 30"],
-    [6, CONNECTING, "opens a stream, due in 20"],
+    [3, CONNECTING, "waits, due in 1.5"],
+    [4.5, START, "opens a poll, due in 30"],
+    [4.5, CONNECTING, "waits, due in 3"],
+    [7.5, START, "opens a poll, due in 30"],
+    [7.5, OPEN, "stays, due in 30"],
+    [7.5, RECEIVED, "stays, due in 30"],
+    [7.5, CONNECTING, "opens a stream, due in 20"],
   ],
-  "errors cause backoff, and no polls": [
+  "errors cause backoff; after two, the page polls until it has a response, and then tries a stream":
+    [
+      [0, START, "opens a stream, due in 20"],
+      [0, CLOSED, "waits, due in 0.75"],
+      [1, START, "opens a stream, due in 20"],
+      [1, CLOSED, "waits, due in 1.5"],
+      [3, START, "opens a poll, due in 30"],
+      [3, CLOSED, "waits, due in 3"],
+      [6, START, "opens a poll, due in 30"],
+      [6, OPEN, "stays, due in 30"],
+      [6, RECEIVED, "stays, due in 30"],
+      [6, CONNECTING, "opens a stream, due in 20"],
+      [6, OPEN, "stays, due in 20"],
+      [6, RECEIVED, "stays, due in 45"],
+      [9, CONNECTING, "stays, due in 80"],
+      [12, CLOSED, "waits, due in 0.75"],
+    ],
+  "streams that end without a heartbeat are errors": [
     [0, START, "opens a stream, due in 20"],
-    [0, CLOSED, "waits, due in 0.75"],
-    [1, START, "opens a stream, due in 20"],
-    [1, CLOSED, "waits, due in 1.5"],
-    [3, START, "opens a stream, due in 20"],
-    [3, CLOSED, "waits, due in 3"],
-    [6, START, "opens a stream, due in 20"],
-    [6, OPEN, "stays, due in 20"],
-    [6, RECEIVED, "stays, due in 45"],
-    [9, CONNECTING, "stays, due in 80"],
-    [12, CLOSED, "waits, due in 0.75"],
+    [0, OPEN, "stays, due in 20"],
+    [15, CONNECTING, "stays, due in 80"],
+    [20, OPEN, "stays, due in 20"],
+    [35, CONNECTING, "waits, due in 1.5"],
+    [37, START, "opens a poll, due in 30"],
+    [37, OPEN, "stays, due in 30"],
+    [37, RECEIVED, "stays, due in 30"],
+    [37, CONNECTING, "opens a stream, due in 20"],
   ],
   "a timer that fires hours late, after sleep, opens the stream again": [
     [0, START, "opens a stream, due in 20"],
@@ -152,8 +177,28 @@ const SCENARIOS: Record<string, Step[]> = {
   ],
   "a browser that reconnects more often than that is stopped": [
     [0, START, "opens a stream, due in 20"],
-    ...repeat(12, [0, CONNECTING, "stays, due in 80"]),
-    [0, CONNECTING, "waits, due in 22.5"],
+    ...Array.from({ length: 12 }, (): Step[] => [
+      [0, RECEIVED, "stays, due in 45"],
+      [0, CONNECTING, "stays, due in 80"],
+    ]).flat(),
+    [0, RECEIVED, "stays, due in 45"],
+    [0, CONNECTING, "waits, due in 5"],
+  ],
+};
+
+/** With a gateway that has no heartbeats. */
+const WITHOUT_HEARTBEATS: Record<string, Step[]> = {
+  "without heartbeats, no stream is mute, and no page polls": [
+    [0, START, "opens a stream, due in 20"],
+    [0, CLOSED, "waits, due in 0.75"],
+    [1, START, "opens a stream, due in 20"],
+    [1, CLOSED, "waits, due in 1.5"],
+    [3, START, "opens a stream, due in 20"],
+    [3, RECEIVED, "stays, due in 45"], // it is open
+    [HOUR, CONNECTING, "stays, due in 80"],
+    [HOUR + 5, CONNECTING, "stays, due in 80"],
+    [HOUR + 10, CONNECTING, "waits, due in 1.5"],
+    [HOUR + 12, START, "opens a stream, due in 20"],
   ],
 };
 
@@ -168,13 +213,20 @@ function describe({ poll, waitMs, until }: Transport, second: number): string {
   return `${action}, due in ${Math.round(until - second * 1_000) / 1_000}`;
 }
 
-for (const [name, steps] of Object.entries(SCENARIOS)) {
-  Deno.test(`advance(): ${name}`, () => {
-    let transport: Partial<Transport> = {};
-    for (const [second, event, action] of steps) {
-      const next = advance(transport, event, second * 1_000, 0.5);
-      assertEquals(describe(next, second), action, `at ${second} s`);
-      transport = next;
-    }
-  });
+for (
+  const [initial, scenarios] of [
+    [{}, SCENARIOS],
+    [{ mute: NaN }, WITHOUT_HEARTBEATS],
+  ] as const
+) {
+  for (const [name, steps] of Object.entries(scenarios)) {
+    Deno.test(`advance(): ${name}`, () => {
+      let transport: Partial<Transport> = initial;
+      for (const [second, event, action] of steps) {
+        const next = advance(transport, event, second * 1_000, 0.5);
+        assertEquals(describe(next, second), action, `at ${second} s`);
+        transport = next;
+      }
+    });
+  }
 }

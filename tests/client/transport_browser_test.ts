@@ -143,7 +143,7 @@ async function isOpen(page: Page): Promise<void> {
 /** Waits until the page has a value, and returns all that it has been told. */
 async function valuesUpTo(page: Page, value: string): Promise<unknown[]> {
   await page.waitForFunction(
-    (value) => globalThis.rep.get("A") === value,
+    (value) => globalThis.rep?.get("A") === value,
     value,
   );
   return await page.evaluate(() => globalThis.values);

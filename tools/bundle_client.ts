@@ -11,8 +11,30 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 const ROOT = new URL("../", import.meta.url);
 
 /** Bundles the client. */
-export function bundleClient(): Promise<string> {
-  return bundle("src/client/mod.ts");
+export async function bundleClient(): Promise<string> {
+  return shortenExports(await bundle("src/client/mod.ts"));
+}
+
+/** What esbuild makes of `export const get = rep.get;` and so on: a name of its own for each export. */
+const EXPORTS = /var (\w+)=([^;]+);var ((?:\w+=\1\.\w+,?)+);export\{(.*)\};$/;
+
+/** Names each function that the client exports once instead of three times, which saves 80 bytes with Brotli. */
+function shortenExports(text: string): string {
+  const [found, client = "", value, assignments = "", exported = ""] =
+    EXPORTS.exec(text) ?? [];
+  if (found === undefined) {
+    throw new Error("Cannot shorten the exports of the client: none found");
+  }
+  const functions = assignments.split(",").map((one) => one.split("=").at(0));
+  const others = exported.split(",").filter((one) =>
+    !functions.includes(one.split(" as ").at(0))
+  );
+  const names = assignments.replaceAll(/\w+=\w+\./g, "");
+  return text.replace(
+    found,
+    () =>
+      `var ${client}=${value};export var{${names}}=${client};export{${others}};`,
+  );
 }
 
 /** The status page without its content, and the policy that permits its script and its style only. */

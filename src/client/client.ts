@@ -85,7 +85,7 @@ export interface Client {
 }
 
 const NO_CONFIGURATION =
-  "Cannot find the page's configuration: docs/vite.md#a-page-without-configuration";
+  "Cannot find the page's configuration: docs/vite.md#no-configuration";
 
 /**
  * Creates the client of a page and reads its configuration, without a network request.

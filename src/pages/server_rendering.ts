@@ -9,7 +9,8 @@ import type { PageValues } from "./config_script.ts";
 
 /** What a request was pinned to. */
 interface Pin {
-  readonly rendering: ServerRendering;
+  /** `undefined` if no gateway has anything to say about it. */
+  readonly rendering: ServerRendering | undefined;
   readonly page: PageValues;
 }
 
@@ -77,6 +78,18 @@ export class ServerRendering {
   close(): void {
     this.#gateways.running.delete(this);
   }
+}
+
+const NO_VALUES: Pin = {
+  rendering: undefined,
+  page: { values: { public: new Map(), sensitive: new Map() }, cursor: 0 },
+};
+
+/** Calls back; nothing that is read then, and in what it starts, is set, whichever gateways run. */
+export function runWithoutValues<T>(callback: () => T): T {
+  const process = globalThis as { [GATEWAYS]?: Gateways };
+  const requests = process[GATEWAYS]?.requests;
+  return requests ? requests.run(NO_VALUES, callback) : callback();
 }
 
 async function createRequests(): Promise<Gateways["requests"]> {

@@ -8,6 +8,7 @@ import {
   toRequest,
 } from "../http/node_handler.ts";
 import { headersToOmit, isHtml } from "../pages/page.ts";
+import { runWithoutValues } from "../pages/server_rendering.ts";
 
 /** The part of a gateway that {@linkcode servePages} uses. */
 interface PagesGateway {
@@ -21,7 +22,7 @@ interface PagesGateway {
 interface ServePagesOptions {
   /** Returns `undefined` while there is no configuration: pages are then sent as they are. */
   readonly current: () => PagesGateway | undefined;
-  /** Whether pages are inserted into for browsers only, which accept HTML by name, and not for a build's own requests. */
+  /** Whether there are values for browsers only, which accept HTML by name, and not for a build's own requests. */
   readonly browsersOnly: boolean;
   /** Reports that a page could not be sent to its end. */
   readonly onError: (error: unknown) => void;
@@ -38,7 +39,7 @@ export function servePages(
     const gateway = current();
     const request = toRequest(nodeRequest);
     if (gateway === undefined || request === undefined) return next();
-    if (browsersOnly && !acceptsHtml(request)) return next();
+    if (browsersOnly && !acceptsHtml(request)) return runWithoutValues(next);
     omitHeaders(nodeRequest, request);
     // Node's own: the handlers after this one send with more methods than the gateway's.
     const response = nodeResponse as unknown as ServerResponse;

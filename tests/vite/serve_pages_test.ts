@@ -4,6 +4,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { constants, createGzip, gzipSync } from "node:zlib";
 import { createGateway } from "../../main.ts";
+import { get } from "../../src/client/mod.ts";
 import { servePages } from "../../src/vite/serve_pages.ts";
 
 const HEAD = "<!doctype html><html><head><title>x</title></head>";
@@ -162,6 +163,17 @@ Deno.test("servePages() sends what is no page, or only a part of one, as it is",
     [302, "", "/other"],
     [206, "<html", ""],
   ]);
+});
+
+Deno.test("a build's own requests get no values, neither in the page nor in what the server renders", async () => {
+  await using server = await PageServer.start(async (response) => {
+    await Promise.resolve();
+    response.writeHead(200, HTML).end(`<h1>${get("TITLE", "none")}</h1>`);
+  }, { browsersOnly: true });
+  const prerendered = await server.get({ accept: "*/*" });
+  assertEquals(await prerendered.text(), "<h1>none</h1>");
+  const shown = await (await server.get({ accept: "text/html" })).text();
+  assertEquals(parsePage(shown), ["<h1>Hello</h1>", true]);
 });
 
 Deno.test("servePages() has no body for HEAD, keeps cookies and statuses, and leaves fragments as they are", async () => {

@@ -70,9 +70,15 @@ function interceptPage(
   let page: PageBody | undefined;
   let isBegun = false;
 
-  /** Begins the response unless it has begun. Other handlers, such as for compression, may have replaced `writeHead()`. */
+  /** Begins the response if it is a page. Node begins any other one by itself, and then knows its length. */
   function begin(): void {
-    if (!isBegun) response.writeHead(response.statusCode);
+    if (isBegun) return;
+    isBegun = true;
+    const status = response.statusCode;
+    // Other handlers, such as for compression, may have replaced it, and set headers then.
+    const isReplaced = response.writeHead !== writeHead;
+    const headers = headersOf(response, undefined);
+    if (isReplaced || isHtml({ status, headers })) response.writeHead(status);
   }
 
   async function sendPage(status: number, body: PageBody, headers: Headers) {
@@ -91,10 +97,11 @@ function interceptPage(
     }
   }
 
-  response.writeHead = (status: number, ...rest: unknown[]) => {
+  const writeHead = (status: number, ...rest: unknown[]) => {
     if (page !== undefined) return response;
     isBegun = true;
-    const given = rest.at(-1);
+    // Wrappers pass on all arguments: the headers are the second or the third one.
+    const given = rest.findLast((argument) => typeof argument === "object");
     const headers = headersOf(response, given);
     if (!isHtml({ status, headers })) {
       return original.writeHead(status, ...rest as []);
@@ -105,6 +112,7 @@ function interceptPage(
     void sendPage(status, page, headers);
     return response;
   };
+  response.writeHead = writeHead;
   response.flushHeaders = () => {
     begin();
     if (page === undefined) original.flushHeaders();

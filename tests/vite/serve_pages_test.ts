@@ -92,6 +92,16 @@ const WAYS: Record<string, Render> = {
     response.writeHead(200, HTML).end(PAGE),
   "writeHead() with a message and a list": (response) =>
     response.writeHead(200, "Fine", ["Content-Type", "text/html"]).end(PAGE),
+  "writeHead() of a wrapper, which passes on all arguments": (response) =>
+    response.writeHead(200, HTML as never, undefined).end(PAGE),
+  "headers that are set by a wrapper of writeHead()": (response) => {
+    const { writeHead } = response;
+    response.writeHead = (status: number) => {
+      response.setHeader("content-type", "text/html");
+      return writeHead.call(response, status);
+    };
+    response.end(PAGE);
+  },
   "headers that were set, and a length": (response) => {
     response.setHeader("Content-Type", "text/html; charset=utf-8");
     response.setHeader("Content-Length", new TextEncoder().encode(PAGE).length);
@@ -163,6 +173,16 @@ Deno.test("servePages() sends what is no page, or only a part of one, as it is",
     [302, "", "/other"],
     [206, "<html", ""],
   ]);
+});
+
+Deno.test("what is no page keeps the length that Node gives it", async () => {
+  await using server = await PageServer.start((response) => {
+    response.setHeader("content-type", "text/javascript");
+    response.end("export {};");
+  });
+  const response = await server.get();
+  assertEquals(response.headers.get("content-length"), "10");
+  assertEquals(await response.text(), "export {};");
 });
 
 Deno.test("a build's own requests get no values, neither in the page nor in what the server renders", async () => {

@@ -70,7 +70,8 @@ const MODULE_ID = `\0${MODULE}`;
 const OBJECT = "__rep_import_meta_env__";
 const FUNCTION = "__rep_add_to_import_meta_env__";
 
-/** A property of the object that builds of Vite 6 and 7 replace `import.meta.env` by. */
+/** The line with the object that builds of Vite 6 and 7 replace `import.meta.env` by, and a property of it. */
+const VITE_OBJECT = /\bconst __vite_import_meta_env__\w* = .*/;
 const PROPERTY = new RegExp(`"(\\w+)": (${OBJECT}\\.\\1)\\b`, "g");
 
 /**
@@ -139,7 +140,10 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
       const added = isBuild
         ? `import { env as ${OBJECT} } from "${MODULE}";`
         : `import { addTo as ${FUNCTION} } from "${MODULE}";${FUNCTION}(import.meta.env);`;
-      return { code: added + withGetters(code), map: null }; // all lines keep their numbers
+      // All lines keep their numbers, and a hashbang its place.
+      const [hashbang = ""] = /^#!.*\n/.exec(code) ?? [];
+      const rest = withGetters(code.slice(hashbang.length));
+      return { code: hashbang + added + rest, map: null };
     },
     transformIndexHtml: {
       order: "pre",
@@ -255,10 +259,13 @@ function hasImportMeta(node: unknown): boolean {
 
 /**
  * Has `import.meta.env` as an object, which builds of Vite 6 and 7 create once for each module, read its properties when
- * they are read. Those of Vite 8 create it at each read.
+ * they are read. Those of Vite 8 create it at each read. An object of the module's own stays as it is.
  */
 function withGetters(code: string): string {
-  return code.replaceAll(PROPERTY, "get $1() { return $2 }");
+  return code.replace(
+    VITE_OBJECT,
+    (line) => line.replaceAll(PROPERTY, "get $1() { return $2 }"),
+  );
 }
 
 /** @throws {Error} If a page has the value of a variable in its HTML, which a build would have to know. */

@@ -150,10 +150,17 @@ Deno.test("a module that reads import.meta.env imports the variables, on its fir
   // What `define` of Vite 6 and 7 has made of a read, and of the whole object.
   const replaced = "a(__rep_import_meta_env__.VITE_PLAN);";
   assertEquals(transform(plugin, replaced, "Other"), imported + replaced);
+  const object =
+    `{"DEV": false, "VITE_PLAN": __rep_import_meta_env__.VITE_PLAN};\n`;
+  const getters =
+    `{"DEV": false, get VITE_PLAN() { return __rep_import_meta_env__.VITE_PLAN }};\n`;
+  const whole = "const __vite_import_meta_env__ = ";
   assertEquals(
-    transform(plugin, `b = { "DEV": false, "VITE_PLAN": ${replaced.slice(2)}`),
-    `${imported}b = { "DEV": false, get VITE_PLAN() { return __rep_import_meta_env__.VITE_PLAN });`,
+    transform(plugin, `${whole}${object}own = ${object}`),
+    `${imported}${whole}${getters}own = ${object}`,
   );
+  const hashbang = "#!/usr/bin/env node\n";
+  assertEquals(transform(plugin, hashbang + code), hashbang + imported + code);
 });
 
 Deno.test("text such as import.meta.env.VITE_PLAN is no read", async () => {

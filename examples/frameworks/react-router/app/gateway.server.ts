@@ -1,8 +1,13 @@
 import { createGateway, createLog } from "@rep/gateway";
 import { readEnvFile, watchFiles } from "@rep/gateway/sources";
 
-/** In development, the plugin for Vite does all of this. */
-export const gateway = import.meta.env.DEV ? undefined : await startGateway();
+/** Set while a build prerenders pages, for which it loads this file as well. */
+const isBuild = process.env["IS_RR_BUILD_REQUEST"] === "yes";
+
+/** In development, the plugin for Vite does all of this; a build has no values. */
+export const gateway = import.meta.env.DEV || isBuild
+  ? undefined
+  : await startGateway();
 
 async function startGateway() {
   const gateway = await createGateway({

@@ -58,14 +58,26 @@ const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
   env: true,
 };
 
+const ENV_FILE_NAMES: Readonly<Record<keyof RepEnvFile, true>> = {
+  path: true,
+  required: true,
+};
+
 /** @throws {TypeError} If there is an option with another name, which would be ignored. */
 export function checkOptionNames(options: RepOptions): void {
-  const known = Object.keys(OPTION_NAMES);
+  checkNames(options, OPTION_NAMES, "rep()");
+  for (const file of [options.envFile ?? []].flat()) {
+    if (typeof file !== "string") checkNames(file, ENV_FILE_NAMES, "envFile");
+  }
+}
+
+function checkNames(options: object, names: object, owner: string): void {
+  const known = Object.keys(names);
   const unknown = Object.keys(options).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const hint = didYouMean(unknown, known);
   throw new TypeError(
-    `Cannot use the option "${unknown}" of rep(): expected one of ${
+    `Cannot use the option "${unknown}" of ${owner}: expected one of ${
       known.join(", ")
     }${hint}`,
   );

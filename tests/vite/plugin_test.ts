@@ -765,6 +765,12 @@ Deno.test("rep() rejects an option that does not exist, and says what may be mea
     TypeError,
     'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, lint, env; did you mean envFile?',
   );
+  const file = { path: "app.env", requierd: false };
+  assertThrows(
+    () => rep({ envFile: ["other.env", file] }),
+    TypeError,
+    'Cannot use the option "requierd" of envFile: expected one of path, required; did you mean required?',
+  );
 });
 
 Deno.test("the function in the place of the plugin is an error, since Vite would take it for one", () => {

@@ -27,11 +27,20 @@ async function startGateway(): Promise<Gateway> {
   return gateway;
 }
 
+/** Starts it with the first request: a build that prerenders pages also loads this file, but must not contain values. */
+function getGateway(): Promise<Gateway> {
+  return shared.gateway ??= startGateway();
+}
+
 const app = express();
 const angularApp = new AngularNodeAppEngine();
-const gateway = await (shared.gateway ??= startGateway());
 
-app.use(toNodeHandler(gateway));
+app.use((request, response, next) => {
+  getGateway().then(
+    (gateway) => toNodeHandler(gateway)(request, response, next),
+    next,
+  );
+});
 
 app.use(
   express.static(join(import.meta.dirname, "../browser"), {
@@ -44,6 +53,7 @@ app.use(
 app.use((request, response, next) => {
   angularApp.handle(request).then(async (page) => {
     if (page === null) return next();
+    const gateway = await getGateway();
     const configured = await gateway.inject(page);
     await writeResponseToNodeResponse(configured, response);
   }).catch(next);

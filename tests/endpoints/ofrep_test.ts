@@ -299,6 +299,25 @@ Deno.test("a body that does not arrive within 10 s gets 400, and is not read any
   assert(isCancelled);
 });
 
+Deno.test("a body in very small chunks does not take more memory than its size", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  const before = Deno.memoryUsage().external;
+  let most = 0;
+  const encoder = new TextEncoder();
+  const bytes = encoder.encode(`{"context":{"é":"${"é".repeat(2_000)}"}}`);
+  const body = ReadableStream.from(function* () {
+    for (const byte of bytes) {
+      most = Math.max(most, Deno.memoryUsage().external - before);
+      const chunk = new Uint8Array(64 << 10); // as Deno.serve reads it
+      chunk[0] = byte;
+      yield chunk.subarray(0, 1);
+    }
+  }());
+  const response = await evaluate(gate, { body });
+  assertEquals(await valuesOf(response), { A: "1" });
+  assert(most < 150 << 20, `${most >> 20} MiB`);
+});
+
 Deno.test("a connection can be used again, whatever its request had for a body", async () => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
   await using server = Deno.serve(

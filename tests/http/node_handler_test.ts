@@ -85,6 +85,35 @@ Deno.test("toNodeHandler() hands the body of a POST to the gateway, or leaves it
   });
 });
 
+Deno.test("toNodeHandler() answers a body that is too large, and the next request on its connection", async () => {
+  await using gateway = await createGateway({
+    variables: VARIABLES,
+    ofrep: true,
+  });
+  await serve(toNodeHandler(gateway), async (url) => {
+    const bodies = ["x".repeat(1 << 20), `{"context":{}}`];
+    const requests = bodies.map((body) =>
+      "POST /ofrep/v1/evaluate/flags HTTP/1.1\r\nHost: a\r\n" +
+      `Content-Length: ${body.length}\r\n\r\n${body}`
+    );
+    const port = Number(new URL(url).port);
+    using connection = await Deno.connect({ port });
+    const sent = new Blob(requests).stream()
+      .pipeTo(connection.writable, { preventClose: true });
+    let text = "";
+    for await (
+      const part of connection.readable.pipeThrough(new TextDecoderStream())
+    ) {
+      text += part;
+      if (text.includes(`"STATIC"`)) break;
+    }
+    await sent;
+    const statuses = [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map((it) => it[1]);
+    assertEquals(statuses, ["400", "200"]);
+    assertEquals(text.includes("expected a body of up to 64 KiB"), true);
+  });
+});
+
 Deno.test("toNodeHandler() streams changes, and ends the stream of a client that disconnects", async () => {
   const variables = { ...VARIABLES };
   await using gateway = await createGateway({

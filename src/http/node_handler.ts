@@ -40,6 +40,10 @@ export interface NodeResponse {
   write(chunk: Uint8Array): boolean;
   /** Ends the body. */
   end(): unknown;
+  /** Whether the head has been sent. */
+  readonly headersSent?: boolean;
+  /** Closes the connection, so that the client sees that the body is not complete. */
+  destroy?(): unknown;
   /** Adds a listener. */
   on(event: "close" | "drain", listener: () => void): unknown;
   /** Removes a listener. */
@@ -98,8 +102,9 @@ export function toNodeHandler(
       const isAnswered = await answer(gateway, request, response, clock);
       if (isAnswered) return;
     } catch (error) {
-      if (next === undefined) return end(response, 500);
-      return next(error);
+      if (next !== undefined) return next(error);
+      if (response.headersSent) return void response.destroy?.();
+      return end(response, 500);
     }
     if (next === undefined) return end(response, 404);
     if (gateway.run === undefined) return next();

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
@@ -257,6 +257,20 @@ Deno.test("toNodeHandler() answers 500 if the gateway fails, or hands the error 
     );
   });
   assertEquals(String(error), "Error: broken");
+});
+
+Deno.test("toNodeHandler() cuts a body that fails after its head was sent", async () => {
+  const body = ReadableStream.from(async function* () {
+    yield new TextEncoder().encode("a");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    throw new Error("broken");
+  }());
+  const gateway = { handle: () => Promise.resolve(new Response(body)) };
+  await serve(toNodeHandler(gateway), async (url) => {
+    const response = await fetch(url);
+    assertEquals(response.status, 200);
+    await assertRejects(() => response.text());
+  });
 });
 
 Deno.test("toNodeHandler() serves HTTP/2", async () => {

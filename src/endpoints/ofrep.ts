@@ -191,6 +191,9 @@ async function readText({ body }: Request, clock: Clock): Promise<string> {
   }
 }
 
+/** OFREP has no precondition but `If-None-Match`, and nothing to answer to `If-Match` or `Range`. */
+const NONE = new Headers();
+
 /** All flags, ready to be sent. */
 interface Flags {
   /** The same for each content coding, and whatever a client has received before. */
@@ -226,7 +229,7 @@ async function sendFlags(
   const { etag, representations } = flags;
   const response = ifNoneMatchFails(headers, etag)
     ? new Response(null, { status: 304, headers: UNCACHED })
-    : await send({ method, headers }, representations.select(headers));
+    : await send({ method, headers: NONE }, representations.select(headers));
   response.headers.set("etag", etag);
   return response;
 }

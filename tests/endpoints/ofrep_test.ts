@@ -193,6 +193,14 @@ Deno.test("with If-None-Match and the ETag, which does not depend on the replica
   assertEquals(await valuesOf(response), { A: "2", B: "1" });
 });
 
+Deno.test("preconditions other than If-None-Match are ignored", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  const headers = { "if-match": '"other"', "range": "bytes=0-1" };
+  const response = await evaluate(gate, { headers });
+  assertEquals(response.status, 200);
+  assertEquals(await valuesOf(response), { A: "1" });
+});
+
 Deno.test("the ETag is another one if only a type has changed, or whether there is a stream", async () => {
   const variables = { REP_PUBLIC_N: "1" };
   const manifest = (type: string) =>

@@ -36,8 +36,8 @@ export class Tail {
   #oldestInMemory = 0;
   #head = 0;
   #reading: Promise<void> | undefined;
-  /** A read was requested after the last one began. */
-  #isStale = false;
+  /** The read that begins when that one has ended. */
+  #next: Promise<void> | undefined;
   #isLoaded = false;
 
   constructor(log: EventLog) {
@@ -90,27 +90,33 @@ export class Tail {
 
   /**
    * Reads new events; for the first time, also the public state and the newest part of the log. Calls during a read
-   * cause one more, of new events only.
+   * share the next one, of new events only, and do not wait for any after that: clients can cause reads without end.
    */
   readNew(): Promise<void> {
-    this.#isStale = true;
-    return this.#reading ??= this.#readAll().finally(() =>
-      this.#reading = undefined
-    );
+    if (this.#reading === undefined) return this.#reading = this.#readAll();
+    return this.#next ??= this.#readAfter(this.#reading);
+  }
+
+  async #readAfter(reading: Promise<void>): Promise<void> {
+    await reading.catch(() => {}); // its own callers handle the rejection
+    await this.#readAll();
   }
 
   async #readAll(): Promise<void> {
-    while (this.#isStale) {
-      this.#isStale = false;
+    try {
       if (!this.#isLoaded) await this.#load();
-      else await this.#readOn();
+      else while (await this.#readPage());
+    } finally {
+      this.#reading = this.#next;
+      this.#next = undefined;
     }
   }
 
-  async #readOn(): Promise<void> {
+  /** Returns whether there may be more. */
+  async #readPage(): Promise<boolean> {
     const events = await this.#log.after(this.#head, PAGE_SIZE);
-    if (events.length === PAGE_SIZE) this.#isStale = true;
     if (events.length > 0) this.#append(events);
+    return events.length === PAGE_SIZE;
   }
 
   /**

@@ -40,6 +40,10 @@ export interface NodeResponse {
   write(chunk: Uint8Array): boolean;
   /** Ends the body. */
   end(): unknown;
+  /** Whether the head has been sent. */
+  readonly headersSent?: boolean;
+  /** Closes the connection, so that the client sees that the body is not complete. */
+  destroy?(): unknown;
   /** Adds a listener. */
   on(event: "close" | "drain", listener: () => void): unknown;
   /** Removes a listener. */
@@ -98,8 +102,9 @@ export function toNodeHandler(
       const isAnswered = await answer(gateway, request, response, clock);
       if (isAnswered) return;
     } catch (error) {
-      if (next === undefined) return end(response, 500);
-      return next(error);
+      if (next !== undefined) return next(error);
+      if (response.headersSent) return void response.destroy?.();
+      return end(response, 500);
     }
     if (next === undefined) return end(response, 404);
     if (gateway.run === undefined) return next();
@@ -187,8 +192,35 @@ export function toRequest(request: NodeRequest): Request | undefined {
 function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
   const hasBody = request.method === "POST" && Symbol.asyncIterator in request;
   if (!hasBody) return {};
-  const chunks = request as AsyncIterable<Uint8Array<ArrayBuffer>>;
-  return { body: ReadableStream.from(chunks), duplex: "half" };
+  const { [Symbol.asyncIterator]: chunks } = request as AsyncIterable<
+    Uint8Array
+  >;
+  return { body: readBody(chunks.call(request)), duplex: "half" };
+}
+
+/**
+ * Returns a body that nothing is read of before the gateway reads it. What is left when the gateway stops is read, too:
+ * Node.js destroys a request whose iterator ends early, and without reading there would be no next request on the
+ * connection.
+ */
+function readBody(chunks: AsyncIterator<Uint8Array>): ReadableStream {
+  return new ReadableStream({
+    async pull(controller) {
+      const { value, done } = await chunks.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: () => void drain(chunks),
+  }, { highWaterMark: 0 });
+}
+
+/** Never rejects. */
+async function drain(chunks: AsyncIterator<Uint8Array>): Promise<void> {
+  try {
+    while (!(await chunks.next()).done);
+  } catch {
+    // the client has left
+  }
 }
 
 function toHeaders(nodeHeaders: NodeRequest["headers"]): [string, string][] {

@@ -7,7 +7,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { publicHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { countedStore, delegate } from "../_store.ts";
+import { countedStore, delegate, interceptedStore } from "../_store.ts";
 import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
 import { readSse } from "../_sse.ts";
 
@@ -40,6 +40,23 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
     1_000_000,
     1_001_000,
   ]);
+});
+
+Deno.test("Tail.readNew() waits for at most the read after the one in progress, however often it is called meanwhile", async () => {
+  const clock = new FakeClock(1_000);
+  const tail: Tail = new Tail(createEventLog(
+    interceptedStore(memoryStore(), (operation) => {
+      if (operation === "list" && reads++ < 20) void tail.readNew();
+    }),
+    clock,
+  ));
+  let reads = 0;
+  await tail.readNew();
+  reads = 0;
+  await tail.readNew();
+  assertEquals(reads < 4, true);
+  await tail.readNew();
+  assertEquals(reads < 8, true);
 });
 
 /** A log with events of a size, whose ids are the thousands from 1,000 on, and a tail that has not read it yet. */

@@ -193,6 +193,14 @@ Deno.test("with If-None-Match and the ETag, which does not depend on the replica
   assertEquals(await valuesOf(response), { A: "2", B: "1" });
 });
 
+Deno.test("preconditions other than If-None-Match are ignored", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  const headers = { "if-match": '"other"', "range": "bytes=0-1" };
+  const response = await evaluate(gate, { headers });
+  assertEquals(response.status, 200);
+  assertEquals(await valuesOf(response), { A: "1" });
+});
+
 Deno.test("the ETag is another one if only a type has changed, or whether there is a stream", async () => {
   const variables = { REP_PUBLIC_N: "1" };
   const manifest = (type: string) =>
@@ -297,6 +305,25 @@ Deno.test("a body that does not arrive within 10 s gets 400, and is not read any
     "PARSE_ERROR: Cannot read the request: expected a body that arrives within 10 s",
   );
   assert(isCancelled);
+});
+
+Deno.test("a body in very small chunks does not take more memory than its size", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  const before = Deno.memoryUsage().external;
+  let most = 0;
+  const encoder = new TextEncoder();
+  const bytes = encoder.encode(`{"context":{"é":"${"é".repeat(2_000)}"}}`);
+  const body = ReadableStream.from(function* () {
+    for (const byte of bytes) {
+      most = Math.max(most, Deno.memoryUsage().external - before);
+      const chunk = new Uint8Array(64 << 10); // as Deno.serve reads it
+      chunk[0] = byte;
+      yield chunk.subarray(0, 1);
+    }
+  }());
+  const response = await evaluate(gate, { body });
+  assertEquals(await valuesOf(response), { A: "1" });
+  assert(most < 150 << 20, `${most >> 20} MiB`);
 });
 
 Deno.test("a connection can be used again, whatever its request had for a body", async () => {

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { once } from "node:events";
 import http from "node:http";
 import http2 from "node:http2";
@@ -82,6 +82,35 @@ Deno.test("toNodeHandler() hands the body of a POST to the gateway, or leaves it
     assertEquals([own.status, (await own.json()).flags.length], [200, 1]);
     const other = await fetch(`${url}/echo`, init);
     assertEquals(await other.text(), init.body);
+  });
+});
+
+Deno.test("toNodeHandler() answers a body that is too large, and the next request on its connection", async () => {
+  await using gateway = await createGateway({
+    variables: VARIABLES,
+    ofrep: true,
+  });
+  await serve(toNodeHandler(gateway), async (url) => {
+    const bodies = ["x".repeat(1 << 20), `{"context":{}}`];
+    const requests = bodies.map((body) =>
+      "POST /ofrep/v1/evaluate/flags HTTP/1.1\r\nHost: a\r\n" +
+      `Content-Length: ${body.length}\r\n\r\n${body}`
+    );
+    const port = Number(new URL(url).port);
+    using connection = await Deno.connect({ port });
+    const sent = new Blob(requests).stream()
+      .pipeTo(connection.writable, { preventClose: true });
+    let text = "";
+    for await (
+      const part of connection.readable.pipeThrough(new TextDecoderStream())
+    ) {
+      text += part;
+      if (text.includes(`"STATIC"`)) break;
+    }
+    await sent;
+    const statuses = [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map((it) => it[1]);
+    assertEquals(statuses, ["400", "200"]);
+    assertEquals(text.includes("expected a body of up to 64 KiB"), true);
   });
 });
 
@@ -228,6 +257,20 @@ Deno.test("toNodeHandler() answers 500 if the gateway fails, or hands the error 
     );
   });
   assertEquals(String(error), "Error: broken");
+});
+
+Deno.test("toNodeHandler() cuts a body that fails after its head was sent", async () => {
+  const body = ReadableStream.from(async function* () {
+    yield new TextEncoder().encode("a");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    throw new Error("broken");
+  }());
+  const gateway = { handle: () => Promise.resolve(new Response(body)) };
+  await serve(toNodeHandler(gateway), async (url) => {
+    const response = await fetch(url);
+    assertEquals(response.status, 200);
+    await assertRejects(() => response.text());
+  });
 });
 
 Deno.test("toNodeHandler() serves HTTP/2", async () => {

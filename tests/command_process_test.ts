@@ -3,6 +3,7 @@ import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
 import { type CommandOutcome, runDeno } from "./_command.ts";
+import { TempDirectory } from "./_temp.ts";
 
 const FLAGS = await stdFlags();
 
@@ -90,6 +91,25 @@ Deno.test("the command ends with 1 for a file that it may not read, and says wha
     stderr:
       'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
   });
+});
+
+Deno.test("init overwrites no file that it may not look for", async () => {
+  await using app = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\n" });
+  await Deno.mkdir(app.at("src"));
+  const [manifest, envFile] = [app.at(".rep.yaml"), app.at("app.env")];
+  const files = ["--manifest", manifest, "--env-file", envFile];
+  const permissions = [
+    `--allow-read=${app.at("src")}`,
+    `--allow-write=${app.path}`,
+  ];
+  assertEquals(await run(["init", app.at("src"), ...files], permissions), {
+    code: 1,
+    stdout: "",
+    stderr:
+      `Cannot read --manifest "${manifest}": expected --allow-read=${manifest}\n` +
+      `Cannot read --env-file "${envFile}": expected --allow-read=${envFile}\n`,
+  });
+  assertEquals(await Deno.readTextFile(envFile), "REP_PUBLIC_A=1\n");
 });
 
 Deno.test("the command without any permission asks nobody, and says that it needs --allow-net", async () => {

@@ -305,6 +305,8 @@ testRuntimes(
         ["init", 0, ".rep.yaml: written\napp.env: written\n"],
         ["init", 0, "app.env: up to date\n"],
         ["init --force", 0, "app.env: up to date\n"],
+        ["init --help", 0, "Write -env-file, with one dash"],
+        ["init --force -env-file new.env", 0, "new.env: written\n"],
         ["validate --strict=x", 2, "Cannot read --strict"],
         ["validate --env-file app.env", 0, "Valid: 1 variables"],
         ["typegen", 0, "readonly TITLE: string;"],
@@ -326,6 +328,13 @@ testRuntimes(
       const shown = output.includes(printed) ? printed : output;
       assertEquals([line, actual, shown], [line, code, printed]);
     }
+    const unread = new Deno.Command(pathOf("Node 22"), {
+      args: [program, "typegen", "--out", "unread.d.ts"],
+      cwd: project.path,
+      stderr: "piped",
+    }).spawn();
+    await unread.stderr.cancel();
+    assertEquals((await unread.status).code, 0);
     const npx = await npm(
       ["exec", "--", "@rep/gateway", "--version"],
       project.path,

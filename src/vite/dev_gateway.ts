@@ -49,9 +49,11 @@ export class DevGateway {
   static async start(options: DevGatewayOptions): Promise<DevGateway> {
     const started = new DevGateway(options);
     options.pages?.on("connection", () => started.#showMistake());
-    await started.#load();
     const { read } = options.paths;
+    // Before they are read, since reading and starting take a while, in which a mistake may be corrected.
     started.#watcher = await watchFiles(read, () => started.#loadAgain());
+    started.#loadAgain();
+    await started.#loading;
     return started;
   }
 

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { watchFiles } from "../config/mod.ts";
 import { readEnvFiles } from "../config/files/read_environment.ts";
 import { parseManifest } from "../config/variables/manifest.ts";
-import { classify } from "../config/variables/snapshot.ts";
+import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import { messageOf } from "../observe/log.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
@@ -194,12 +194,18 @@ function envNamesOf(
   return found;
 }
 
-/** Returns the names of the PUBLIC variables: of the manifest; without one, of the env files. */
+/**
+ * Returns the names of the PUBLIC variables: of the manifest; without one, of the env files.
+ *
+ * @throws {Error} If a file cannot be read or is invalid.
+ */
 async function declaredNames(
   { manifest, envFiles }: ProjectPaths,
 ): Promise<string[]> {
   if (manifest !== undefined) {
-    const { variables } = parseManifest(await readFile(manifest, "utf8"));
+    const text = await readFile(manifest, "utf8");
+    const { variables, issues } = parseManifest(text, { path: manifest });
+    if (issues.length > 0) throw new ConfigurationError(issues); // it may declare others
     const declared = [...variables].filter(([, { tier }]) => tier === "public");
     return declared.map(([name]) => name);
   }

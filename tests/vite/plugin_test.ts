@@ -340,6 +340,16 @@ Deno.test("nothing is sent while no page is open, since Vite keeps a message for
   assertEquals(project.sent, []);
 });
 
+Deno.test("a mistake is noticed that is corrected while the server starts", async () => {
+  await using project = await Project.make(INVALID_FILES);
+  const ignore = () => {};
+  const correct = () =>
+    Deno.writeTextFileSync(project.at("app.env"), envWith({ title: "Hello" }));
+  const logger = { info: ignore, warn: ignore, error: correct };
+  await using vite = await project.startVite({ logger });
+  await until(async () => await vite.title() === "Hello");
+});
+
 Deno.test("no page is reloaded at a start without a mistake", async () => {
   await using project = await Project.make();
   await using _vite = await project.startVite();

@@ -1,5 +1,6 @@
 /** `env: true` with a double of Vite. `real_runtime_env_test.ts` shows the same in Vite itself, which needs npm. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { delay } from "@std/async/delay";
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -244,6 +245,34 @@ Deno.test("Vite restarts if other variables are declared", async () => {
   try {
     await project.write(".rep.yaml", `${MANIFEST}  NEW: { tier: public }\n`);
     await until(() => restarts === 1);
+  } finally {
+    plugin.closeBundle();
+  }
+});
+
+Deno.test("Vite does not restart, and a build fails, if the manifest has a mistake", async () => {
+  await using project = await makeProject();
+  const plugin = envPlugin();
+  await plugin.config({ root: project.path }, SERVE);
+  const restarts: string[] = [];
+  await plugin.configureServer({
+    async restart() {
+      restarts.push(await Deno.readTextFile(project.at(".rep.yaml")));
+    },
+  });
+  const added = `${MANIFEST}  NEW: { tier: public }\n`;
+  try {
+    await project.write(".rep.yaml", "variables:\n\tA: { tier: public }\n");
+    await delay(1_500); // longer than the watcher takes
+    assertEquals(restarts, []);
+    await assertRejects(
+      () => envPlugin().config({ root: project.path }, BUILD),
+      Error,
+      "expected spaces at the beginning of line 2, got a tab",
+    );
+    await project.write(".rep.yaml", added);
+    await until(() => restarts.length > 0);
+    assertEquals(restarts, [added]);
   } finally {
     plugin.closeBundle();
   }

@@ -1,11 +1,12 @@
 import { join } from "@std/path/join";
 import fs from "node:fs/promises";
 import { parseEnvFile } from "../../config/files/read_environment.ts";
+import { typeIssue } from "../../config/variables/apply_manifest.ts";
 import { detectSecret } from "../../config/variables/guardrails.ts";
 import type { VariableType } from "../../config/variables/manifest.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { environmentName, type Tier } from "../../config/variables/tiers.ts";
-import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
+import { DEFAULT_MANIFEST, missingRead } from "../sources/variable_sources.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
@@ -141,8 +142,8 @@ async function findInEnvFile(
     if (name === undefined) continue;
     const place = `${path}:${lines.get(origin)}`;
     if (!origins.has(name)) origins.set(name, `${origin}, ${place}`);
-    values.set(name, value);
-    if (!/\$\{?[A-Za-z_]/.test(value)) continue;
+    values.set(name, value.replaceAll("\\$", "$")); // as Vite and the others do when they replace references
+    if (!/(?<!\\)\$\{?[A-Za-z_]/.test(value)) continue;
     io.printError(
       `Warning: ${place} refers to another variable, which is not replaced`,
     );
@@ -162,7 +163,10 @@ function renderManifest(variables: readonly FoundVariable[]): string {
   const lines = variables.map(({ name, origin, value, tier }) => {
     const isRequired = value === undefined ? "" : ", required: true";
     const type = typeOf(value);
-    return `  ${name}: { tier: ${tier}, type: ${type}${isRequired} } # ${origin}\n`;
+    const comment = escapeInvisible(origin);
+    return `  ${
+      renderKey(name)
+    }: { tier: ${tier}, type: ${type}${isRequired} } # ${comment}\n`;
   });
   return `# What the app may be configured with: names, tiers and types. Values are elsewhere.
 version: "0.1.0"
@@ -171,10 +175,19 @@ variables:
 ${lines.join("")}`;
 }
 
+/** Quotes a name that YAML would take for a number, a boolean or nothing. */
+function renderKey(name: string): string {
+  const isText = /^[A-Z_]/i.test(name) && !/^(?:true|false|null)$/i.test(name);
+  return isText ? name : JSON.stringify(name);
+}
+
+/** Returns a type whose values this is one of. A code such as `01234` is no number. */
 function typeOf(value = ""): VariableType {
   if (/^(?:true|false)$/.test(value)) return "boolean";
-  if (/^-?\d{1,15}(?:\.\d+)?$/.test(value)) return "number";
-  return /^https?:/.test(value) && URL.canParse(value) ? "url" : "string";
+  if (/^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(value)) return "number";
+  const url = { tier: "public", type: "url", values: undefined } as const;
+  const isUrl = /^https?:/.test(value) && typeIssue(value, url) === undefined;
+  return isUrl ? "url" : "string";
 }
 
 function renderEnvFile(variables: readonly FoundVariable[]): string {
@@ -204,7 +217,7 @@ interface NewFile {
 /**
  * Returns the files that exist and that the user wants to keep.
  *
- * @throws {ConfigurationError} If a file exists, and nobody can be asked.
+ * @throws {ConfigurationError} If a file exists, and nobody can be asked, or it may not be looked at.
  */
 async function askWhatToKeep(
   files: readonly NewFile[],
@@ -213,6 +226,9 @@ async function askWhatToKeep(
 ): Promise<ReadonlySet<NewFile>> {
   const kept = new Set<NewFile>();
   if (force) return kept;
+  const issues = files.map(({ flag, path }) => missingRead(flag, path))
+    .filter((issue) => issue !== undefined);
+  if (issues.length > 0) throw new ConfigurationError(issues); // whether they exist is not known
   for (const file of files) {
     const { flag, path, text } = file;
     const existing = await findRegularFile(path);

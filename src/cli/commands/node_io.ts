@@ -7,6 +7,7 @@ import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 /** Returns what a command uses that runs as a process of Node.js, where no command opens a store or watches. */
 export function nodeIo(): CommandIo {
   process.stdout.on("error", () => process.exit(0)); // nobody reads on, for example after `| head -1`
+  process.stderr.on("error", () => {}); // the exit code still says how it ended
   return {
     environment: readEnvironment(),
     openStore: needsDeno,

@@ -136,14 +136,21 @@ function checkArgs(line: CommandArguments): void {
   }
 }
 
+/** Node.js looks for this option of its own among the arguments of a program as well, before that runs. */
+const ENV_FILE_ON_NODE =
+  "Write -env-file, with one dash, for a directory or a file that does not exist yet: Node.js reads --env-file itself, " +
+  "and ends with exit code 9.";
+
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
   const { args, help, notes, fails } = COMMANDS[command];
+  const isOnNode = globalThis.Deno === undefined;
   const program = needsDeno(command)
     ? PROGRAM_WITH_STORE
-    : globalThis.Deno
-    ? PROGRAM
-    : NODE_PROGRAM;
+    : isOnNode
+    ? NODE_PROGRAM
+    : PROGRAM;
+  const isShared = isOnNode && hasOption(command, "env-file");
   const words = [program, command, args, "[OPTION ...]"];
   const usage = words.filter((word) => word !== "").join(" ");
   const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
@@ -154,7 +161,9 @@ export function commandHelp(command: CommandName): string {
     "",
     ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",
-    ...[...notes, exitCodes].flatMap((note) => wrap(note)),
+    ...[...notes, ...isShared ? [ENV_FILE_ON_NODE] : [], exitCodes].flatMap(
+      (note) => wrap(note),
+    ),
   ].join("\n");
 }
 

@@ -166,6 +166,49 @@ Deno.test("init says what of an env file it leaves out, and what it does not rep
   ]);
 });
 
+Deno.test("init writes a manifest that is valid for whatever names and values an app has", async () => {
+  await using app = await TempDirectory.make({
+    "a.js": "env.VITE_NULL, env.VITE_True, env.VITE_007, env.VITE_1E3",
+    ".env": `VITE_NULL=1
+VITE_True=a
+VITE_007=b
+VITE_1E3=c
+VITE_ZIP=01234
+VITE_TILES=https://tile.example.com/{z}/{x}.png
+VITE_HOST=https://exämple.de/
+VITE_SITE=https://example.com/
+`,
+  });
+  assertEquals((await init(app)).err, ["Found 8 variables of pages"]);
+  assertEquals((await validate(app)).err, ["Valid: 8 variables"]);
+  const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
+  const lines = manifest.matchAll(/^ {2}(\S+): .*type: (\w+)/gm);
+  const types = Array.from(lines, ([, name, type]) => [name, type]);
+  assertEquals(types, [
+    ['"007"', "string"],
+    ['"1E3"', "string"],
+    ["HOST", "string"],
+    ['"NULL"', "number"],
+    ["SITE", "url"],
+    ["TILES", "string"],
+    ['"True"', "string"],
+    ["ZIP", "string"],
+  ]);
+});
+
+Deno.test("init names a file in whose name a line ends in one line of the manifest", async () => {
+  await using app = await TempDirectory.make({ "a\nb: [.js": "env.VITE_A" });
+  assertEquals((await init(app)).code, 0);
+  assertEquals((await validate(app)).code, 0);
+});
+
+Deno.test("init takes a dollar sign with a backslash for one that refers to nothing", async () => {
+  await using app = await TempDirectory.make({ ".env": "VITE_A=a\\$b\n" });
+  assertEquals((await init(app)).err, ["Found 1 variable of pages"]);
+  const values = await Deno.readTextFile(app.at("app.env"));
+  assertEquals(values.split("\n")[1], 'REP_PUBLIC_A="a$b"');
+});
+
 Deno.test("init rejects a directory that does not exist", async () => {
   const { code, err } = await run(["init", "/does/not/exist"]);
   assertEquals([code, err.length, err[0]?.startsWith("Cannot read DIR")], [

@@ -31,7 +31,7 @@ export async function readFigures(): Promise<Figure[]> {
         ["README.md", /\d+\s+KiB(?=\s+per\s+open\s+page)/],
         [
           "docs/operations.md",
-          /(?<=add\s+replicas\s+or\s+memory\s+\()\d+\s+KiB/,
+          /(?<=add\s+memory\s+\()\d+\s+KiB/,
         ],
         ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+\s+KiB/],
         ["docs/scale.md", /(?<=MiB \+ )\d+\s+KiB/],

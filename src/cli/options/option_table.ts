@@ -73,7 +73,7 @@ export const GROUPS = {
   "Content": {
     "mode": choice(
       ["embedded", "proxy"],
-      "Serve --static-dir or --upstream; by default the one that is set",
+      "What to serve: --static-dir (embedded) or --upstream (proxy); by default, the one that is set",
     ),
     "base-path": withDefault(
       "",
@@ -86,7 +86,7 @@ export const GROUPS = {
     ),
     "static-dir": text(
       "DIR",
-      "Static files to serve; the configuration is injected into HTML",
+      "Directory of static files to serve; the configuration is injected into HTML",
     ),
     "static-cache": byteSize(
       NUMBER_OPTIONS.staticCacheBytes,
@@ -105,7 +105,7 @@ export const GROUPS = {
       "Upstream server to proxy; the configuration is injected into HTML",
     ),
     "preserve-host": toggle(
-      "Send the host that the client requests to the upstream",
+      "Send the upstream the host that the client requested",
     ),
     "upstream-timeout": duration(
       NUMBER_OPTIONS.upstreamTimeoutMs,
@@ -126,7 +126,7 @@ export const GROUPS = {
     ),
     "env-file": paths(
       "PATH,…",
-      "File of NAME=value lines, or directory with a file per variable",
+      "File of NAME=value lines, or directory with one file per variable",
     ),
     "strict": inManifest(
       "strict_guardrails",
@@ -134,7 +134,7 @@ export const GROUPS = {
     ),
     "kv": text(
       "PATH|URL|:memory:",
-      "Deno KV or postgres:// database; by default Deno's own",
+      "Deno KV or postgres:// database; by default, the database that Deno keeps",
     ),
     "revision": textual(
       "TEXT",
@@ -155,33 +155,33 @@ export const GROUPS = {
         "signal",
         choice(
           ["signal", "file_watch", "poll"],
-          "What triggers a reload; SIGHUP always does",
+          "What triggers a reload; SIGHUP always triggers one",
         ),
       ),
     ),
     "watch-path": text(
       "PATH",
-      "Path that file_watch watches; also read if --env-file is not set",
+      "Additional path that file_watch watches; without --env-file, also the env file",
     ),
     "poll-interval": inManifest(
       "hot_reload_poll_interval",
       duration(
         { default: 30_000, min: 1_000, max: 86_400_000 },
-        "Polling interval of poll and file_watch",
+        "Interval at which the modes poll and file_watch read all sources again",
       ),
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 65 KiB, other clients poll",
+      "Maximum number of open streams; each takes 65 KiB. Clients without a stream poll",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,
       "N",
-      "Maximum per client address; by default half of --max-streams",
+      "Maximum number of open streams per client address; by default, half of --max-streams",
     ),
     "max-stream-age": duration(
       NUMBER_OPTIONS.maxStreamAgeMs,
-      "Maximum age of a stream; its client then reconnects",
+      "Maximum age of a stream; the gateway then ends it, and its client reconnects",
     ),
     "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
   },
@@ -192,7 +192,7 @@ export const GROUPS = {
         "ORIGIN,…",
         EXPECTED_ORIGINS,
         normalizeOrigin,
-        "Origins that may request session keys; by default only its own",
+        "Origins that may request session keys; by default, only the gateway's own",
       )),
     ),
     "session-key-ttl": inManifest(
@@ -206,16 +206,18 @@ export const GROUPS = {
       "session_key_max_rate",
       integer(
         NUMBER_OPTIONS.sessionKeyMaxRate,
-        `Session keys per client address in any ${WINDOW_MS / 1_000} seconds`,
+        `Maximum number of session keys per client address in any ${
+          WINDOW_MS / 1_000
+        } seconds`,
       ),
     ),
     "key-rotation": duration(
       NUMBER_OPTIONS.keyRotationMs,
-      "Interval at which pages get a new key",
+      "Interval at which newly sent pages get a new key",
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long the key of a page can be requested",
+      "How long pages can still request a key after it was replaced",
     ),
   },
   "Network": {
@@ -224,13 +226,13 @@ export const GROUPS = {
     "health-port": optionalInteger(
       PORT,
       "N",
-      "Port for health, probes, metrics and /status; 0 means none",
+      "Port for health, probes, metrics and /status; 0 means no such port",
     ),
     "allowed-hosts": list(
       "HOST,…",
       EXPECTED_HOSTS,
       parseHost,
-      "Hosts to serve, such as *.example.com; by default any",
+      "Hosts to serve, such as *.example.com; by default, all hosts",
     ),
     "trusted-proxies": orEmpty(list(
       "CIDR,…",
@@ -244,11 +246,11 @@ export const GROUPS = {
   "Shutdown": {
     "stop-delay": duration(
       { default: 0, min: 0, max: 600_000 },
-      "Time to keep serving after SIGTERM, with health at 503",
+      "Time to keep serving after SIGTERM, while health answers 503",
     ),
     "drain": duration(
       { default: 10_000, min: 0, max: 600_000 },
-      "Time after that for streams to close and requests to finish",
+      "Time, after --stop-delay, for streams to end and requests to finish",
     ),
   },
   "Log": {
@@ -261,7 +263,7 @@ export const GROUPS = {
       "info",
       ignoringCase(choice(
         ["debug", "info", "warn", "error"],
-        "Minimum level to log; issued session keys are always logged",
+        "Minimum level to log; the issuance of a session key is always logged",
       )),
     ),
   },

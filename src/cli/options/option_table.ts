@@ -73,7 +73,7 @@ export const GROUPS = {
   "Content": {
     "mode": choice(
       ["embedded", "proxy"],
-      "What to serve: --static-dir (embedded) or --upstream (proxy); by default, the one that is set",
+      "Serve --static-dir (embedded) or --upstream (proxy); by default, the one that is set",
     ),
     "base-path": withDefault(
       "",
@@ -181,7 +181,7 @@ export const GROUPS = {
     ),
     "max-stream-age": duration(
       NUMBER_OPTIONS.maxStreamAgeMs,
-      "Maximum age of a stream; the gateway then ends it, and its client reconnects",
+      "Maximum age of a stream, whose client then reconnects",
     ),
     "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
   },

@@ -108,7 +108,7 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
   }
   assertStringIncludes(
     await statusPage(next),
-    "Pages have the PUBLIC values of an earlier configuration, and not of this process&#39;s.",
+    "Pages have the PUBLIC values of an earlier configuration instead of this process&#39;s own.",
   );
   const superseded = next.lines.find(({ msg }) =>
     msg === "rep.rollout.superseded"
@@ -134,7 +134,7 @@ Deno.test("a newer configuration is no rollback: the status page calls it newer,
   assertEquals(configuration.rollback, undefined);
   assertEquals(rollout.map(({ revision }) => revision), ["v-new", "v-old"]);
   const page = await statusPage(old);
-  assertStringIncludes(page, "a newer configuration than this process&#39;s");
+  assertStringIncludes(page, "a newer configuration than this process has");
   assertEquals(page.includes("Rollback"), false);
 });
 

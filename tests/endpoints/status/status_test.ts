@@ -545,7 +545,7 @@ Deno.test("GET /status has streams and session keys by minute", async () => {
   const page = await pageOf(test);
   assertEquals(
     [
-      "Open streams at the minute marks: now 0; at most 1",
+      "Open streams: now 0; at most 1",
       "Session keys rejected: 1 malformed; at most 1",
     ].filter((
       it,
@@ -567,7 +567,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
   const before = await pageOf(test);
   assertEquals([
     before.includes(">until 2026-01-03<"),
-    before.includes("<p>The TLS certificate has ended"),
+    before.includes("<p>The TLS certificate has expired"),
   ], [
     true,
     false,
@@ -575,7 +575,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
   clock.pass(86_400_000);
   assertEquals(
     (await pageOf(test)).includes(
-      "<p>The TLS certificate has ended",
+      "<p>The TLS certificate has expired",
     ),
     true,
   );

@@ -1,9 +1,10 @@
 /**
  * The fault drill: two replicas on PostgreSQL behind HAProxy, users who notice everything, and twelve faults.
  *
- *     deno task drill # some seven minutes deno task drill --quick # some five minutes, with shorter waits deno task
- *     drill --only clock,disk # the faults whose names contain one of these deno task drill --log drill.log # keeps
- *     what the processes print, and everything that names a cause
+ *     deno task drill                     # about seven minutes
+ *     deno task drill --quick             # about five minutes, with shorter waits
+ *     deno task drill --only clock,disk   # the faults whose names contain one of these
+ *     deno task drill --log drill.log     # keeps what the processes print, and everything that names a cause
  *
  * It prints a table, and exits with 1 if an event was lost or a cause was not named.
  */

@@ -2,9 +2,9 @@
  * Makes an app of each framework from its newest template, adds the plugin and the example, and tries its servers in a
  * browser: the page shows the value, a SENSITIVE value can be read, a change arrives without a reload.
  *
- *     deno task check:frameworks # minutes, and some hundred MB from npm deno task check:frameworks --only astro # the
- *     frameworks whose names contain this deno task check:frameworks --templates DIR # copies DIR/<example> where a
- *     template cannot be downloaded
+ *     deno task check:frameworks # minutes, and some hundred MB from npm
+ *     deno task check:frameworks --only astro # the frameworks whose names contain this
+ *     deno task check:frameworks --templates DIR # copies DIR/<example> where a template cannot be downloaded
  *
  * It needs Node.js 22.12 or later, and a browser, see `find_browser.ts`. It prints a table, and exits with 1 if something
  * does not work.

@@ -16,7 +16,7 @@ interface Figure {
 }
 
 /** Readers plan with these figures, so memory is rounded up. */
-const STEP_KIB = 5;
+const STEP_KIB = 1;
 const STEP_MIB = 5;
 
 /** Returns all figures, as their sources are now. */

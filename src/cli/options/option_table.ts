@@ -172,7 +172,7 @@ export const GROUPS = {
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 65 KiB. Clients without a stream poll",
+      "Maximum number of open streams; each takes 66 KiB. Clients without a stream poll",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,

@@ -24,10 +24,9 @@ export interface Gateway extends AsyncDisposable {
   ): Promise<Response | undefined>;
   /**
    * Injects the configuration into a response if it is an HTML page, in place of one that its head has already, and
-   * returns any other response unchanged. HTML that
-   * a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body is not changed, except for navigations that a
-   * service worker passes on. Pass complete pages: a 304 of your own would confirm a page with an old configuration, or
-   * a stored fragment.
+   * returns any other response unchanged. HTML that a script requests (`Sec-Fetch-Dest: empty`) is a fragment, whose body
+   * is not changed, except for navigations that a service worker passes on. Pass complete pages: a 304 of your own would
+   * confirm a page with an old configuration, or a stored fragment.
    *
    * @param request The request that is responded to: the response to HEAD has no body, and `If-None-Match` may make it
    * a 304.

@@ -11,6 +11,7 @@ import {
 } from "../http/routes.ts";
 import type { CountedClient } from "../observe/client_limits.ts";
 import { shortHash } from "../values/hash.ts";
+import { parseEventId, readNewEvents } from "./known_events.ts";
 
 /**
  * Creates the endpoint `/rep/changes`.
@@ -117,8 +118,6 @@ function preflight(headers: Headers): Response {
 
 /** With the newest event of each variable. */
 const UNKNOWN: Position = { cursor: undefined, skipsOutdated: true };
-/** Event ids are safe integers. */
-const CURSOR = /^\d{1,16}$/;
 
 /**
  * Reads where a stream begins.
@@ -145,14 +144,14 @@ async function readPosition(
   tail: Tail,
 ): Promise<Position | undefined> {
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
-  if (!tail.isLoaded && !await readNew(tail)) return undefined;
+  if (!tail.isLoaded && !await readNewEvents(tail)) return undefined;
   const header = headers.get("last-event-id");
   const text = header || query.get("last_event_id");
   if (!text) return { cursor: tail.head, skipsOutdated: false };
-  if (!CURSOR.test(text)) return UNKNOWN;
-  const cursor = Number(text);
+  const cursor = parseEventId(text);
+  if (cursor === undefined) return UNKNOWN;
   const isAhead = cursor > tail.head; // another process may have just issued it
-  const hasFailed = isAhead && !await readNew(tail);
+  const hasFailed = isAhead && !await readNewEvents(tail);
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (hasFailed) return undefined;
   const { head } = tail; // read first, so that what is published later is sent
@@ -160,14 +159,4 @@ async function readPosition(
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;
-}
-
-/** Reads the newest events, and returns whether the store was available. */
-async function readNew(tail: Tail): Promise<boolean> {
-  try {
-    await tail.readNew();
-    return true;
-  } catch {
-    return false; // the circuit breaker logs the error
-  }
 }

@@ -12,6 +12,7 @@ import { ifNoneMatchFails, send } from "../http/send.ts";
 import { type PageValues, streamPath } from "../pages/config_script.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash, sriHash } from "../values/hash.ts";
+import { parseEventId, readNewEvents } from "./known_events.ts";
 
 /** Options of {@linkcode createOfrepEndpoints}. */
 interface OfrepOptions {
@@ -46,8 +47,6 @@ const MAX_BODY_BYTES = 64 << 10;
 const MAX_BODY_MS = 10_000;
 /** A page that has been hidden for this time closes its stream until it is shown again. */
 const INACTIVITY_S = 10;
-/** An id of an event, as {@linkcode Tail.head}. */
-const CURSOR = /^\d{1,16}$/;
 
 /**
  * Creates the endpoints of the OpenFeature Remote Evaluation Protocol (OFREP, `service/openapi.yaml` of
@@ -61,7 +60,7 @@ export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
       const failure = await readContext(request, options.clock);
       if (failure !== undefined) return failed(400, failure);
       const told = new URLSearchParams(url.search).get("flagConfigEtag") ?? "";
-      const cursor = CURSOR.test(told) ? Number(told) : undefined;
+      const cursor = parseEventId(told);
       return await sendFlags(request, cursor, getFlags, options.tail);
     }),
     [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, { url }) => {
@@ -219,7 +218,7 @@ async function sendFlags(
     !ifNoneMatchFails(headers, flags.etag);
   if (tail !== undefined) {
     const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
-    const isRead = !isBehind || await readNew(tail);
+    const isRead = !isBehind || await readNewEvents(tail);
     if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
       const errorDetails = "The store is unavailable; try again later";
       return failed(503, { errorCode: "GENERAL", errorDetails });
@@ -232,16 +231,6 @@ async function sendFlags(
     : await send({ method, headers: NONE }, representations.select(headers));
   response.headers.set("etag", etag);
   return response;
-}
-
-/** Reads the newest events, and returns whether the store was available. */
-async function readNew(tail: Pick<Tail, "readNew">): Promise<boolean> {
-  try {
-    await tail.readNew();
-    return true;
-  } catch {
-    return false; // the circuit breaker logs the error
-  }
 }
 
 /** Returns a function that renders all flags once for the values of a snapshot and a cursor. */

@@ -4,10 +4,10 @@
  * `find_browser.ts`.
  */
 import { join } from "@std/path";
-import { chromium, type Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { createGateway, createLog, type Gateway } from "../main.ts";
 import { parseEnvFile } from "../src/config/files/read_environment.ts";
-import { findBrowser } from "./find_browser.ts";
+import { launchBrowser } from "./launch_browser.ts";
 
 const FILE = "docs/live-change.gif";
 const SIZE = { width: 920, height: 440 };
@@ -96,16 +96,7 @@ class Film {
 }
 
 async function openStage(pageUrl: string): Promise<Page> {
-  const found = await findBrowser();
-  if ("reason" in found) {
-    throw new Error(`Cannot start a browser: ${found.reason}`);
-  }
-  const env = { ...Deno.env.toObject(), ...found.env };
-  const browser = await chromium.launch({
-    executablePath: found.path,
-    args: ["--no-sandbox", "--disable-gpu"],
-    env,
-  });
+  const browser = await launchBrowser();
   const page = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await page.setContent(STAGE.replace("PAGE", pageUrl));
   await page.frameLocator("iframe").getByText(FIRST).first().waitFor();

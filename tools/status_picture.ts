@@ -2,7 +2,6 @@
  * Takes a picture of the status page in a rollout, and writes docs/status.png:
  * `deno run $(deno run -A tools/std.ts) -A tools/status_picture.ts`. It needs a browser, see `find_browser.ts`.
  */
-import { chromium } from "playwright-core";
 import {
   createGateway,
   type Gateway,
@@ -12,7 +11,7 @@ import {
 import { createGatewayIn } from "../src/gateway.ts";
 import { UNKNOWN_PROCESS } from "../src/options.ts";
 import { FakeClock } from "./fake_clock.ts";
-import { findBrowser } from "./find_browser.ts";
+import { launchBrowser } from "./launch_browser.ts";
 import { seededRandom } from "./seeded_random.ts";
 
 const FILE = "docs/status.png";
@@ -101,16 +100,7 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
 }
 
 async function takePicture(url: string): Promise<Uint8Array> {
-  const found = await findBrowser();
-  if ("reason" in found) {
-    throw new Error(`Cannot start a browser: ${found.reason}`);
-  }
-  const env = { ...Deno.env.toObject(), ...found.env };
-  const browser = await chromium.launch({
-    executablePath: found.path,
-    args: ["--no-sandbox", "--disable-gpu"],
-    env,
-  });
+  const browser = await launchBrowser();
   const page = await browser.newPage({ viewport: SIZE, colorScheme: "light" });
   await page.goto(url);
   await page.waitForResponse((response) => response.url().endsWith("/status")); // a poll

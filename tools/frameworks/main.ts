@@ -11,9 +11,9 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { dirname, join } from "@std/path";
-import { chromium } from "playwright-core";
-import { findBrowser } from "../find_browser.ts";
+import type { Browser } from "playwright-core";
 import { findFreePort } from "../free_port.ts";
+import { launchBrowser } from "../launch_browser.ts";
 import { buildNpmPackage } from "../npm_package.ts";
 import { stdFlags } from "../std.ts";
 import { type Framework, FRAMEWORKS } from "./frameworks.ts";
@@ -40,19 +40,7 @@ interface Workshop {
   readonly folder: string;
   readonly tarball: string;
   readonly templates: string | undefined;
-  readonly browser: Awaited<ReturnType<typeof launch>>;
-}
-
-async function launch() {
-  const found = await findBrowser();
-  if ("reason" in found) {
-    throw new Error(`Cannot try frameworks: ${found.reason}`);
-  }
-  return await chromium.launch({
-    executablePath: found.path,
-    args: ["--no-sandbox", "--disable-gpu"],
-    env: { ...Deno.env.toObject(), ...found.env },
-  });
+  readonly browser: Browser;
 }
 
 async function tryFramework(
@@ -193,7 +181,7 @@ async function main(args: string[]): Promise<void> {
     name.toLowerCase().includes(only.toLowerCase())
   );
   const folder = await Deno.makeTempDir();
-  const browser = await launch();
+  const browser = await launchBrowser();
   const outcomes: Outcome[] = [];
   let isFailed = false;
   try {

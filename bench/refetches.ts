@@ -12,10 +12,13 @@ import { figure, quantile, type Report } from "./_report.ts";
 import { startGateway } from "./_servers.ts";
 import { changeVariable, createSite, type Site } from "./_site.ts";
 import type { SubjectProcess } from "./_subject_process.ts";
+import { TextConnection } from "./_text_connection.ts";
 
 /** The sizes of the benchmark. */
 export const REFETCH_SIZES = { pages: 5_000, changes: 5 };
 
+/** Two connections a page, each of which holds that much. */
+const BUFFER_BYTES = 4_096;
 /** How long the SDK waits for further events. */
 const DEBOUNCE_MS = 50;
 /** Connections opened at once: more than the listener's backlog would be refused. */
@@ -99,8 +102,8 @@ class Page {
 
   static async open(port: number): Promise<Page> {
     const [stream, requests] = await Promise.all([
-      TextConnection.open(port),
-      TextConnection.open(port),
+      TextConnection.open(port, BUFFER_BYTES),
+      TextConnection.open(port, BUFFER_BYTES),
     ]);
     const page = new Page(stream, requests);
     await page.refetch();
@@ -139,43 +142,3 @@ class Page {
     this.#requests.close();
   }
 }
-
-/** A bare connection that reads text. */
-class TextConnection {
-  readonly #connection: Deno.TcpConn;
-  readonly #buffer = new Uint8Array(4_096);
-  #text = "";
-
-  private constructor(connection: Deno.TcpConn) {
-    this.#connection = connection;
-  }
-
-  static async open(port: number): Promise<TextConnection> {
-    const options = { hostname: "127.0.0.1", port };
-    return new TextConnection(await Deno.connect(options));
-  }
-
-  async send(text: string): Promise<void> {
-    await this.#connection.write(encoder.encode(text));
-  }
-
-  async readUntil(pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const match = pattern.exec(this.#text);
-      if (match !== null) {
-        this.#text = this.#text.slice(match.index + match[0].length);
-        return match;
-      }
-      const length = await this.#connection.read(this.#buffer);
-      if (length === null) throw new Error("The connection ended");
-      this.#text += decoder.decode(this.#buffer.subarray(0, length));
-    }
-  }
-
-  close(): void {
-    this.#connection.close();
-  }
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder("latin1");

@@ -15,7 +15,7 @@ interface PagesGateway {
   /** Inserts the configuration into a response if it is an HTML page. */
   inject(response: Response, request: Request): Promise<Response>;
   /** Calls back; what is rendered then has the values of its page. */
-  run?<Result>(callback: () => Result): Result;
+  run<Result>(callback: () => Result): Result;
 }
 
 /** Options of {@linkcode servePages}. */
@@ -45,7 +45,6 @@ export function servePages(
     const response = nodeResponse as unknown as ServerResponse;
     const inject = (page: Response) => gateway.inject(page, request);
     interceptPage(response, inject, onError);
-    if (gateway.run === undefined) return next();
     gateway.run(() => next());
   };
 }

@@ -50,11 +50,15 @@ export function mapSubjects<T, U>(
   );
 }
 
-/** Returns the gateway's values divided by those of another subject, round by round. */
+/**
+ * Returns the gateway's values divided by those of another subject, round by round. A round in which the other took no
+ * measurable time has no ratio: CPU time is counted in steps of 10 ms.
+ */
 export function ratiosOf({ rounds }: Row, subject: Subject): number[] {
   const others = rounds[subject] ?? [];
   const ours = rounds.gateway ?? [];
-  return ours.map((value, round) => value / Number(others[round]));
+  const ratios = ours.map((value, round) => value / Number(others[round]));
+  return ratios.filter(Number.isFinite);
 }
 
 /** The figures of a row: each subject, and the gateway divided by each other one; then the CPU time of each. */
@@ -65,8 +69,10 @@ export function rowReport(row: Row): Report {
     figures.push(figure(subject, row.unit, row.rounds[subject] ?? []));
   }
   for (const subject of subjects) {
-    if (subject === "gateway") continue;
-    figures.push(figure(`gateway / ${subject}`, "", ratiosOf(row, subject)));
+    const ratios = subject === "gateway" ? [] : ratiosOf(row, subject);
+    if (ratios.length > 0) {
+      figures.push(figure(`gateway / ${subject}`, "", ratios));
+    }
   }
   for (const [subject, values] of Object.entries(row.cpuUs ?? {})) {
     if (values.length > 0) {

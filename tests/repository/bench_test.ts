@@ -7,6 +7,7 @@ import { parseWrk } from "../../bench/_load.ts";
 import { runBenchmarks } from "../../bench/main.ts";
 import type { Report } from "../../bench/_report.ts";
 import { readResults } from "../../bench/_results.ts";
+import { rowReport } from "../../bench/_row.ts";
 import { soak } from "../../bench/soak.ts";
 
 /** Runs a benchmark, and asserts that every figure is a number between the least and the most. */
@@ -119,6 +120,17 @@ Deno.test("hasLoopbackOnly() finds any other interface", () => {
   assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n`), true);
   assertEquals(hasLoopbackOnly(`${headings}    lo: 1 2\n  eth0: 1 2\n`), false);
   assertEquals(hasLoopbackOnly(headings), false);
+});
+
+Deno.test("a row has no ratio to what took no measurable time", () => {
+  const row = { name: "open", work: "open a stream", unit: "µs" };
+  const gateway = [50, 0, 60];
+  const ratiosTo = (floor: number[]) =>
+    rowReport({ ...row, rounds: { gateway, floor } }).figures
+      .filter(({ name }) => name === "gateway / floor")
+      .map(({ least, most }) => [least, most]);
+  assertEquals(ratiosTo([0, 0, 30]), [[2, 2]]);
+  assertEquals(ratiosTo([0, 0, 0]), []);
 });
 
 Deno.test("parseWrk() reads the rate and the failed requests, and rejects socket errors", () => {

@@ -1,7 +1,12 @@
 import { type Figure, figure, type Report } from "./_report.ts";
 
 /** What does the work of a row: the gateway, its floor, and others for comparison. */
-export type Subject = "gateway" | "floor" | "no directory" | "Go gateway";
+export type Subject =
+  | "gateway"
+  | "floor"
+  | "no directory"
+  | "Go gateway"
+  | "nginx";
 
 /** Something of each subject. */
 export type BySubject<T> = Readonly<Partial<Record<Subject, T>>>;

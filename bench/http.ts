@@ -5,11 +5,13 @@
  *     deno task bench static_page --connections 50 --seconds 1 --rounds 7
  *
  * The floor is the smallest `Deno.serve` program that sends the same finished bytes, or, for the proxied rows, passes
- * them through with `node:http`. All processes are on 127.0.0.1, and share the machine's cores.
+ * them through with `node:http`. nginx, if it is installed, sends files with the same bytes, or passes them through. All
+ * processes are on 127.0.0.1, and share the machine's cores.
  */
 import { join } from "@std/path";
 import { startGoGateway } from "./_go_gateway.ts";
 import { load } from "./_load.ts";
+import { startNginxProxied, startNginxStatic } from "./_nginx.ts";
 import { alternate, mapSubjects, type Row, type Subject } from "./_row.ts";
 import {
   startFinished,
@@ -129,6 +131,8 @@ async function measureSite(
   };
   const goGateway = await startGoGateway(site, upstream);
   if (goGateway !== undefined) servers["Go gateway"] = stack.use(goGateway);
+  const nginx = await startNginx(work, site, upstream ?? gateway);
+  if (nginx !== undefined) servers.nginx = stack.use(nginx);
 
   let loads = 0;
   const measures = mapSubjects(servers, (server) => () => {
@@ -137,6 +141,22 @@ async function measureSite(
   });
   await alternate(1, measures); // the code of the servers is not compiled yet
   return await alternate(sizes.rounds, measures);
+}
+
+/** Starts nginx for what it can do as well: it issues no session keys. @param source Where its responses come from. */
+async function startNginx(
+  { kind }: HttpWork,
+  site: Site,
+  source: SubjectProcess,
+): Promise<SubjectProcess | undefined> {
+  switch (kind) {
+    case "static":
+      return await startNginxStatic(site, source);
+    case "proxied":
+      return await startNginxProxied(site, source);
+    default:
+      return undefined;
+  }
 }
 
 /** Up to this number of loads, no two have a client in common. */

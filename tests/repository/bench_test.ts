@@ -5,9 +5,12 @@ import { goalsOf } from "../../bench/_goals.ts";
 import { HTTP_WORK } from "../../bench/http.ts";
 import { parseWrk } from "../../bench/_load.ts";
 import { runBenchmarks } from "../../bench/main.ts";
+import { findNginx, startNginxStatic } from "../../bench/_nginx.ts";
 import type { Report } from "../../bench/_report.ts";
 import { readResults } from "../../bench/_results.ts";
 import { rowReport } from "../../bench/_row.ts";
+import { startGateway } from "../../bench/_servers.ts";
+import { ASSET_PATH, createSite, PAGE_PATH } from "../../bench/_site.ts";
 import { soak } from "../../bench/soak.ts";
 
 /** Runs a benchmark, and asserts that every figure is a number between the least and the most. */
@@ -33,13 +36,50 @@ function medianOf(reports: readonly Report[], name: string): number {
 /** Less than a second, which `wrk` cannot do. */
 const TINY_LOAD = "--connections 3 --seconds 0.05 --rounds 2";
 
-for (const { name } of HTTP_WORK) {
-  Deno.test(`${name} compares a gateway with its floor`, async () => {
+const hasNginx = await findNginx() !== undefined;
+
+for (const { name, kind } of HTTP_WORK) {
+  Deno.test(`${name} compares a gateway with its floor, and with nginx if it can do the work`, async () => {
     const [report] = await run(`${name} ${TINY_LOAD}`);
     const names = report?.figures.map((figure) => figure.name) ?? [];
     const rates = names.filter((name) => !name.startsWith("CPU, "));
-    assertEquals(rates, ["gateway", "floor", "gateway / floor"]);
+    const isForNginx = hasNginx && (kind === "static" || kind === "proxied");
+    const others = isForNginx ? ["floor", "nginx"] : ["floor"];
+    const ratios = others.map((other) => `gateway / ${other}`);
+    assertEquals(rates, ["gateway", ...others, ...ratios]);
   });
+}
+
+Deno.test({
+  name: hasNginx
+    ? "nginx sends the headers and bytes of the gateway's static content"
+    : "nginx sends the bytes of the gateway (nginx is not installed)",
+  ignore: !hasNginx,
+  async fn() {
+    await using site = await createSite();
+    const args = ["--static-dir", site.directory, "--kv", ":memory:"];
+    await using gateway = await startGateway(site, args);
+    await using nginx = (await startNginxStatic(site, gateway))!;
+    for (const path of ["/rep/health", PAGE_PATH, ASSET_PATH]) {
+      const expected = await receive(gateway.url + path);
+      assertEquals(await receive(nginx.url + path), expected);
+    }
+  },
+});
+
+/** Returns a response without what is of its server, and with a mark for what is of the moment. */
+async function receive(url: string) {
+  const response = await fetch(url, {
+    headers: { "accept-encoding": "identity" },
+  });
+  const headers = new Headers(response.headers);
+  for (const name of ["connection", "server"]) headers.delete(name);
+  for (const name of ["date", "etag", "last-modified"]) {
+    if (headers.has(name)) headers.set(name, "any");
+  }
+  const text = await response.text();
+  const body = text.replace(/"version":"[^"]*"|"uptime_seconds":\d+/g, "");
+  return { status: response.status, headers: [...headers], body };
 }
 
 Deno.test("start measures the first response and the memory then", async () => {

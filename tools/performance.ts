@@ -1,9 +1,10 @@
 /**
- * Writes the tables of docs/performance.md and docs/development/performance.md from bench/results.json:
+ * Writes the tables of docs/performance.md and docs/development/performance.md, and docs/performance.svg, from
+ * bench/results.json:
  *
  *     deno run $(deno run -A tools/std.ts) -A tools/performance.ts
  *
- * `deno task bench` does this after a full run. A test compares the tables with the results.
+ * `deno task bench` does this after a full run. A test compares all of them with the results.
  */
 import { type Goal, goalsOf, isMet, valuesFor } from "../bench/_goals.ts";
 import {
@@ -14,12 +15,14 @@ import {
 } from "../bench/_report.ts";
 import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
+import { drawPerformance } from "./performance_picture.ts";
 
 const SUBJECTS: readonly Subject[] = [
   "gateway",
   "floor",
   "no directory",
   "Go gateway",
+  "nginx",
 ];
 
 /** The pages with tables. */
@@ -28,8 +31,16 @@ export const PAGES: readonly string[] = [
   "docs/development/performance.md",
 ];
 
+/** The picture of the first one. */
+export const PICTURE = "docs/performance.svg";
+
 /** The columns of the table for users who only compare. */
-const COMPARED: readonly Subject[] = ["gateway", "floor", "Go gateway"];
+const COMPARED: readonly Subject[] = [
+  "gateway",
+  "floor",
+  "Go gateway",
+  "nginx",
+];
 
 /** Returns the document with the tables of these results. */
 export function withResults(document: string, results: Results): string {
@@ -161,7 +172,7 @@ function table(
   ).join("\n");
 }
 
-/** Writes the pages. */
+/** Writes the pages and the picture. */
 export async function writePerformance(): Promise<void> {
   const results = await readResults();
   for (const page of PAGES) {
@@ -171,6 +182,8 @@ export async function writePerformance(): Promise<void> {
       withResults(await Deno.readTextFile(url), results),
     );
   }
+  const url = new URL(`../${PICTURE}`, import.meta.url);
+  await Deno.writeTextFile(url, drawPerformance(results));
 }
 
 if (import.meta.main) await writePerformance();

@@ -8,7 +8,8 @@ import { MAX_CHECKS } from "../../src/store/kv.ts";
 import { POSTGRES_MAX_CHECKS } from "../../src/store/postgres/postgres.ts";
 import { readFigures } from "../../tools/figures.ts";
 import { withOptionTable } from "../../tools/option_table.ts";
-import { PAGES, withResults } from "../../tools/performance.ts";
+import { PAGES, PICTURE, withResults } from "../../tools/performance.ts";
+import { drawPerformance } from "../../tools/performance_picture.ts";
 import { countUserPages } from "../../tools/words.ts";
 import { readResults } from "../../bench/_results.ts";
 import { runCommand } from "../_command.ts";
@@ -70,7 +71,7 @@ Deno.test("docs/reference.md contains the option table that the code generates",
   assertEquals(withOptionTable(reference), reference, hint);
 });
 
-Deno.test("the pages about performance contain the tables that bench/results.json yields", async () => {
+Deno.test("the pages about performance contain the tables and the picture that bench/results.json yields", async () => {
   const results = await readResults();
   const hint = "run: deno run $(deno run -A tools/std.ts) -A " +
     "tools/performance.ts";
@@ -78,6 +79,8 @@ Deno.test("the pages about performance contain the tables that bench/results.jso
     const document = await Deno.readTextFile(page);
     assertEquals(withResults(document, results), document, hint);
   }
+  const picture = await Deno.readTextFile(PICTURE);
+  assertEquals(drawPerformance(results), picture, hint);
 });
 
 Deno.test("every page states the figures of their sources", async () => {

@@ -233,7 +233,7 @@ async function askWhatToKeep(
     const { flag, path, text } = file;
     const existing = await findRegularFile(path);
     if (existing === undefined) continue;
-    if (await fs.readFile(existing.path, "utf8") === text) continue;
+    if (await fs.readFile(path, "utf8") === text) continue;
     const overwrites = await io.confirm(`Overwrite ${path}?`);
     if (overwrites === undefined) {
       throw new ConfigurationError([

@@ -137,7 +137,7 @@ async function writeConfigJs(
   const existing = await findRegularFile(path);
   const before = existing === undefined
     ? ""
-    : await fs.readFile(existing.path, "utf8");
+    : await fs.readFile(path, "utf8");
   const script = await render(snapshot, readConfigJs(before), io);
   const isWritten = await writeFile(
     "--config-js",

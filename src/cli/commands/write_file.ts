@@ -22,7 +22,9 @@ export async function writeFile(
 ): Promise<boolean> {
   const bytes = typeof data === "string" ? encoder.encode(data) : data;
   const existing = await findRegularFile(path);
-  if (existing !== undefined && await hasBytes(existing, bytes)) return false;
+  if (existing !== undefined && await hasBytes(path, bytes, existing.info)) {
+    return false;
+  }
   if (!isGranted({ name: "write", path })) {
     throw new ConfigurationError([
       `Cannot write ${flag} "${path}": expected --allow-write=${path}`,
@@ -31,7 +33,7 @@ export async function writeFile(
   try {
     if (
       existing === undefined ||
-      !isGranted({ name: "write", path: dirname(path) })
+      !isGranted({ name: "write", path: dirname(existing.path) })
     ) await fs.writeFile(path, bytes);
     else await replaceFile(existing, bytes);
     return true;
@@ -68,10 +70,11 @@ export async function findRegularFile(
 }
 
 async function hasBytes(
-  { path, info }: RegularFile,
+  path: string,
   bytes: Uint8Array,
+  { size }: Stats,
 ): Promise<boolean> {
-  if (info.size !== bytes.length) return false;
+  if (size !== bytes.length) return false;
   const existing = await fs.readFile(path);
   return existing.length === bytes.length &&
     existing.every((byte, index) => byte === bytes[index]);

@@ -10,27 +10,28 @@ async function namesIn({ path }: TempDirectory): Promise<string[]> {
 }
 
 const DIRECTORY = Deno.makeTempDirSync();
-const PATH = `${DIRECTORY}/out.txt`;
+/** The permissions name a link, as `/tmp` is one on macOS. */
+const LINK = `${DIRECTORY}/link`;
+const PATH = `${LINK}/out.txt`;
+Deno.mkdirSync(`${DIRECTORY}/folder`);
+Deno.symlinkSync(`${DIRECTORY}/folder`, LINK, { type: "dir" });
+Deno.test.afterAll(() => Deno.remove(DIRECTORY, { recursive: true }));
 
 Deno.test("writeFile() needs the permission to write the file, and no other", {
-  permissions: { read: [DIRECTORY], write: [DIRECTORY] },
+  permissions: { read: [LINK], write: [LINK] },
 }, async () => {
-  try {
-    assertEquals([
-      await writeFile("--out", PATH, "text"),
-      await writeFile("--out", PATH, "text"),
-    ], [true, false]);
-    assertEquals(await Deno.readTextFile(PATH), "text");
-    const message =
-      'Cannot write --out "/elsewhere": expected --allow-write=/elsewhere';
-    await assertRejects(
-      () => writeFile("--out", "/elsewhere", ""),
-      ConfigurationError,
-      message,
-    );
-  } finally {
-    await Deno.remove(DIRECTORY, { recursive: true });
-  }
+  assertEquals([
+    await writeFile("--out", PATH, "text"),
+    await writeFile("--out", PATH, "text"),
+  ], [true, false]);
+  assertEquals(await Deno.readTextFile(PATH), "text");
+  const message =
+    'Cannot write --out "/elsewhere": expected --allow-write=/elsewhere';
+  await assertRejects(
+    () => writeFile("--out", "/elsewhere", ""),
+    ConfigurationError,
+    message,
+  );
 });
 
 Deno.test("writeFile() leaves a file as it was if the disk becomes full", async () => {

@@ -1,5 +1,10 @@
 import type { Clock } from "../../values/clock.ts";
-import { isInside, lastName, toAbsolute } from "../../values/paths.ts";
+import {
+  isInside,
+  lastName,
+  SEPARATOR,
+  toAbsolute,
+} from "../../values/paths.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import type { FoundFile } from "./read_file.ts";
@@ -13,9 +18,10 @@ interface BarredFilesOptions {
 
 /** A file or a directory that is never served. */
 interface Barred {
-  /** The path as it was given, and its real path. They are the same if nothing exists there. */
-  readonly given: string;
+  /** Its real path; the one that was given if nothing exists there. */
   readonly path: string;
+  /** All paths under which it is known. */
+  readonly places: readonly string[];
   /** `undefined` if nothing exists there. */
   readonly stats: Deno.FileInfo | undefined;
 }
@@ -95,16 +101,33 @@ export class BarredFiles {
 /** Returns where a path leads, and what is there. */
 async function locate(asGiven: string): Promise<Barred> {
   const given = toAbsolute(asGiven);
+  const places = await placesOf(given);
   // Without the permission, looking would prompt. What is in the served directory may be read.
   if (isGranted({ name: "read", path: given })) {
     try {
       const path = await Deno.realPath(given);
-      return { given, path, stats: await Deno.stat(path) };
+      const stats = await Deno.stat(path);
+      return { path, places: [path, ...places], stats };
     } catch {
       // Nothing exists there, or nothing that can be read.
     }
   }
-  return { given, path: given, stats: undefined };
+  return { path: given, places, stats: undefined };
+}
+
+/** Returns a path, and where it is if a folder in it is a link: the served directory may be named by such a path. */
+async function placesOf(path: string): Promise<string[]> {
+  const places = [path];
+  let end = path.lastIndexOf(SEPARATOR);
+  while (end > 0) {
+    const folder = path.slice(0, end);
+    if (isGranted({ name: "read", path: folder })) {
+      const real = await Deno.realPath(folder).catch(() => folder);
+      places.push(real + path.slice(end));
+    }
+    end = path.lastIndexOf(SEPARATOR, end - 1);
+  }
+  return places;
 }
 
 /**
@@ -119,7 +142,7 @@ function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
 /** Returns whether a file has the name of a barred one in the served directory, possibly with a suffix. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   if (!barred.stats?.isFile) return false;
-  return [barred.given, barred.path].some((own) =>
+  return barred.places.some((own) =>
     isInside(own, root) && isBackup(lastName(file), lastName(own))
   );
 }

@@ -1,4 +1,6 @@
 import { assertEquals } from "@std/assert";
+import { BarredFiles } from "../../../src/content/static/barred_files.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { serveSite, type Site } from "./_content.ts";
 
@@ -212,4 +214,21 @@ Deno.test("neverServed: a link out of the directory bars its own name, and not t
   const paths = ["/rep.yaml", "/docs/rep.yaml", "/manifest.json"];
   const read = await Promise.all(paths.map((path) => site.read(path)));
   assertEquals(read, ["404", "404", "app"]);
+});
+
+Deno.test("neverServed: a link out of the directory bars its own name, also if its path reaches the directory through a link", async () => {
+  await using directory = await TempDirectory.make({ "rep.yaml": "secret" });
+  const path = await Deno.realPath(directory.path);
+  await Deno.mkdir(`${path}/v1`);
+  await Deno.symlink("v1", `${path}/current`);
+  await Deno.symlink(`${path}/rep.yaml`, `${path}/v1/rep.yaml`);
+  const barred = new BarredFiles({
+    neverServed: () => Promise.resolve([`${path}/current/rep.yaml`]),
+    clock: new FakeClock(),
+  });
+  const root = `${path}/v1`;
+  const copy = await directory.write("v1/rep.yaml.bak", "copy");
+  const stats = await Deno.stat(copy);
+  const file = { path: `${root}/rep.yaml.bak`, root, stats, lookedAt: 0 };
+  assertEquals(await barred.includes(file), true);
 });

@@ -11,7 +11,8 @@ export class TempDirectory implements AsyncDisposable {
   static async make(
     files: Record<string, string> = {},
   ): Promise<TempDirectory> {
-    const directory = new TempDirectory(await Deno.makeTempDir());
+    const path = await Deno.realPath(await Deno.makeTempDir()); // a link leads to it on macOS
+    const directory = new TempDirectory(path);
     for (const [name, text] of Object.entries(files)) {
       await directory.write(name, text);
     }

@@ -243,7 +243,7 @@ testPostgres(
   async (url, schema) => {
     await using observer = await openConnection(); // before the store's, so that these are the later ones
     await withStores([url], async (store) => {
-      await failWrites(schema, "disk_full");
+      await failWrites(schema, "disk_full", observer.query); // a connection of its own might still be ending
       const [before] = await observer.query(CONNECTIONS);
       const commit = () => store.commit([], [{ key: ["a"], value: 1 }]);
       await assertRejects(commit, StoreUnavailableError, "a test");
@@ -403,8 +403,12 @@ async function openConnection() {
 }
 
 /** Makes every write of a store fail with a code (PostgreSQL, Appendix A). */
-async function failWrites(schema: string, code: string): Promise<void> {
-  await runSql(
+async function failWrites(
+  schema: string,
+  code: string,
+  query = runSql,
+): Promise<void> {
+  await query(
     `CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = '${code}'; END $$;
     CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`,

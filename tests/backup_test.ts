@@ -48,11 +48,7 @@ Deno.test({
   ignore: SQLITE === undefined,
   async fn() {
     await using directory = await TempDirectory.make();
-    const [kv, copy] = [
-      directory.at("kv.sqlite3"),
-      directory.at("backup.sqlite3"),
-    ];
-    const paths = { "/data/kv.sqlite3": kv, "/backup/kv.sqlite3": copy };
+    const kv = directory.at("kv.sqlite3");
     const flags = ["--hot-reload", "--kv", kv];
     const env = { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" };
     let kid = "", key = "", seen = 0;
@@ -62,14 +58,14 @@ Deno.test({
       key = await keyFor(command, kid);
       await setTheme("old", kv);
       const [, theme] = await takeAfter(command, 0, 2);
-      await runDocumented("umask 077 # it contains", paths);
+      await runDocumented("umask 077 # it contains", directory);
       await setTheme("new", kv);
       const [after] = await takeAfter(command, theme?.id ?? 0, 1);
       seen = after?.id ?? 0;
       command.signal("SIGTERM");
       await command.ended();
     }
-    await runDocumented("rm -f /data", paths);
+    await runDocumented("rm -f /data", directory);
     assertEquals(await modesIn(directory.path), {
       "backup.sqlite3": "600",
       "kv.sqlite3": "600",
@@ -101,18 +97,19 @@ async function issueKey(command: RunningCommand) {
   return await command.logged(({ msg }) => msg === "rep.session_key.issued");
 }
 
-/** Runs the documented commands, with other paths and without a change of the owner. */
-async function runDocumented(start: string, paths: Record<string, string>) {
+/** Runs the documented commands in a directory, without a change of the owner. */
+async function runDocumented(start: string, { path }: TempDirectory) {
   const page = await Deno.readTextFile("docs/deploy.md");
   const blocks = [...page.matchAll(/^```sh\n(.*?)^```$/gms)];
   const [, found] = blocks.find(([, text = ""]) => text.startsWith(start)) ??
     [];
-  let script = `set -e\n${found}`.replace(/ -o \d+ -g \d+/, "");
-  for (const [path, own] of Object.entries(paths)) {
-    script = script.replaceAll(path, own);
-  }
+  const script = `set -e\n${found}`
+    .replace(/ -o \d+ -g \d+/, "")
+    .replaceAll("/data/", "")
+    .replaceAll("/backup/kv", "backup");
   const { code, stderr } = await new Deno.Command("sh", {
     args: ["-c", `umask 022; ${script}`],
+    cwd: path,
   }).output();
   assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
 }

@@ -139,6 +139,7 @@ Deno.test({
     const args = ["--quiet", "--return", "--command", command, "/dev/null"];
     const { code, stdout } = await new Deno.Command("script", {
       args,
+      env: { SHELL: "/bin/sh", LC_ALL: "C" }, // Bash warns of a locale that is not installed
       stdin: "null",
     }).output();
     const message =

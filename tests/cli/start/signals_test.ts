@@ -61,8 +61,10 @@ Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, a
     setTimeout(() => {
       throw new Error("thrown");
     });
-    setTimeout(() => void Promise.reject(new Error("rejected")));
-    setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
+    setTimeout(() => {
+      void Promise.reject(new Error("rejected"));
+      setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
+    });
   `);
   const lines = await Array.fromAsync(process.lines) as [
     event: string,

@@ -81,16 +81,16 @@ for (const [headers, status] of WITHOUT_VALIDATORS) {
   });
 }
 
-Deno.test("failedPrecondition() parses a list with 60 KB of spaces in linear time", () => {
+Deno.test("failedPrecondition() parses a list with 240 KB of spaces in linear time", () => {
   const before = performance.now();
   assertEquals(
     failedPrecondition(
-      new Headers({ "if-none-match": `a${" ".repeat(60_000)}b` }),
+      new Headers({ "if-none-match": `a${" ".repeat(240_000)}b` }),
       VALIDATORS,
     ),
     undefined,
   );
-  assertEquals(performance.now() - before < 1_500, true); // a quadratic parser takes about three seconds
+  assertEquals(performance.now() - before < 15_000, true); // a quadratic parser takes 50 s, and the machine may be busy
 });
 
 const IF_NONE_MATCH: [

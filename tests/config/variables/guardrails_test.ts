@@ -283,7 +283,7 @@ Deno.test("scanForSecrets() scans large values in linear time", () => {
   const parts = ["a-", "sk-", "eyJ", "a:b@", "://", "-----BEGIN A-----", "aB"];
   const started = performance.now();
   for (const part of parts) scan(part.repeat(64_000 / part.length));
-  assertEquals(performance.now() - started < 5_000, true); // quadratic time would take minutes
+  assertEquals(performance.now() - started < 60_000, true); // quadratic time would take minutes
 });
 
 Deno.test("shannonEntropy() returns bits per character", () => {

@@ -120,7 +120,7 @@ Deno.test("buildSnapshot() evaluates the slowest patterns that it accepts in abo
     const value = unit.repeat(Math.floor(20_000_000 / size / unit.length));
     const started = performance.now();
     assertEquals(await issuesOf({ pattern, value, tier: "server" }), []);
-    assertEquals(performance.now() - started < 10_000, true); // the machine may be busy
+    assertEquals(performance.now() - started < 60_000, true); // the machine may be slow and busy
   }
 });
 

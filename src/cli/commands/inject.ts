@@ -135,9 +135,7 @@ async function writeConfigJs(
   io: CommandIo,
 ): Promise<void> {
   const existing = await findRegularFile(path);
-  const before = existing === undefined
-    ? ""
-    : await fs.readFile(path, "utf8");
+  const before = existing === undefined ? "" : await fs.readFile(path, "utf8");
   const script = await render(snapshot, readConfigJs(before), io);
   const isWritten = await writeFile(
     "--config-js",

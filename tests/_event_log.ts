@@ -43,7 +43,7 @@ export class TestPublisher {
 
   constructor(store: Store, clock: Clock, keep?: number) {
     this.log = createEventLog(store, clock, keep);
-    this.#tail = new Tail(this.log);
+    this.#tail = new Tail(this.log, clock);
     this.#publisher = new Publisher({
       rollout: {
         isActive: true,

@@ -86,7 +86,7 @@ export class Changes {
       epochs: options.epochs,
     });
     const eventLog = new EventLog(store, { clock, random, keep: KEPT_EVENTS });
-    this.tail = new Tail(eventLog);
+    this.tail = new Tail(eventLog, clock);
     this.publisher = new Publisher({
       rollout: this.rollout,
       eventLog,

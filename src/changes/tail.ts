@@ -1,3 +1,4 @@
+import { type Clock, sleep } from "../values/clock.ts";
 import { publicHash } from "../values/hash.ts";
 import { SharedCalls } from "../values/shared_calls.ts";
 import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
@@ -13,6 +14,8 @@ interface CachedFrame extends Frame {
 const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
 const PAGE_SIZE = 500;
+/** The least time between two reads of new events that clients cause: they can ask without end. */
+const CLIENT_READ_MS = 50;
 /** How many older events are read at once for a stream. */
 const MAX_OLD_EVENTS = 100;
 
@@ -21,6 +24,7 @@ export class Tail {
   /** Called with new events, in order. */
   onEvents: (frames: readonly Frame[]) => void = () => {};
   readonly #log: EventLog;
+  readonly #clock: Clock;
   /** Streams that ask for the same old events at the same time share one read. */
   readonly #readingOld = new SharedCalls<readonly Frame[]>();
   /** How many old events to read, so that they are about as large as a chunk of a stream. */
@@ -38,10 +42,14 @@ export class Tail {
   #reading: Promise<void> | undefined;
   /** The read that begins when that one has ended. */
   #next: Promise<void> | undefined;
+  /** When clients last caused a read, and the next one that they cause. */
+  #readForClientsAt = -Infinity;
+  #nextForClients: Promise<void> | undefined;
   #isLoaded = false;
 
-  constructor(log: EventLog) {
+  constructor(log: EventLog, clock: Clock) {
     this.#log = log;
+    this.#clock = clock;
   }
 
   /** The id of the newest known event, or 0 if there is none. */
@@ -95,6 +103,22 @@ export class Tail {
   readNew(): Promise<void> {
     if (this.#reading === undefined) return this.#reading = this.#readAll();
     return this.#next ??= this.#readAfter(this.#reading);
+  }
+
+  /** Reads new events because a client may know of one. Clients that ask too soon after that share a later read. */
+  readForClient(): Promise<void> {
+    const now = this.#clock.monotonic();
+    const pauseMs = this.#readForClientsAt + CLIENT_READ_MS - now;
+    if (pauseMs > 0) return this.#nextForClients ??= this.#readLater(pauseMs);
+    this.#readForClientsAt = now;
+    return this.readNew();
+  }
+
+  async #readLater(ms: number): Promise<void> {
+    await sleep(ms, this.#clock);
+    this.#nextForClients = undefined;
+    this.#readForClientsAt = this.#clock.monotonic();
+    await this.readNew();
   }
 
   async #readAfter(reading: Promise<void>): Promise<void> {

@@ -8,7 +8,7 @@ export function parseEventId(text: string): number | undefined {
 
 /** The part of the tail that {@linkcode readNewEvents} uses. */
 interface ReadableTail {
-  readNew(): Promise<void>;
+  readForClient(): Promise<void>;
 }
 
 /**
@@ -18,7 +18,7 @@ interface ReadableTail {
  */
 export async function readNewEvents(tail: ReadableTail): Promise<boolean> {
   try {
-    await tail.readNew();
+    await tail.readForClient();
     return true;
   } catch {
     return false; // the circuit breaker logs the error

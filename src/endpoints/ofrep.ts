@@ -21,7 +21,9 @@ interface OfrepOptions {
   /** Returns the type that the manifest gives a variable. */
   readonly typeOf: (name: string) => string | undefined;
   /** The events that this process knows; `undefined` without hot reload. */
-  readonly tail: Pick<Tail, "head" | "hasReached" | "readNew"> | undefined;
+  readonly tail:
+    | Pick<Tail, "head" | "hasReached" | "readForClient">
+    | undefined;
   /** The path under which the endpoints are served: empty, or for example `/app`. */
   readonly basePath: string;
   /** The origins whose scripts may read the flags, besides the gateway's own. */

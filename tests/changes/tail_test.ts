@@ -31,7 +31,7 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
     value: "2",
   }]);
   const paused = pausedStore(store);
-  const tail = new Tail(createEventLog(paused, clock));
+  const tail = new Tail(createEventLog(paused, clock), clock);
   const reads = [tail.readNew(), tail.readNew(), tail.readNew()];
   paused.answer();
   await Promise.all(reads);
@@ -44,12 +44,10 @@ Deno.test("Tail.readNew() caches each event once if it is called again before a 
 
 Deno.test("Tail.readNew() waits for at most the read after the one in progress, however often it is called meanwhile", async () => {
   const clock = new FakeClock(1_000);
-  const tail: Tail = new Tail(createEventLog(
-    interceptedStore(memoryStore(), (operation) => {
-      if (operation === "list" && reads++ < 20) void tail.readNew();
-    }),
-    clock,
-  ));
+  const store = interceptedStore(memoryStore(), (operation) => {
+    if (operation === "list" && reads++ < 20) void tail.readNew();
+  });
+  const tail: Tail = new Tail(createEventLog(store, clock), clock);
   let reads = 0;
   await tail.readNew();
   reads = 0;
@@ -57,6 +55,31 @@ Deno.test("Tail.readNew() waits for at most the read after the one in progress, 
   assertEquals(reads < 4, true);
   await tail.readNew();
   assertEquals(reads < 8, true);
+});
+
+Deno.test("Tail.readForClient() reads every 50 ms at most, and what was written before it was called", async () => {
+  const clock = new FakeClock(1_000);
+  let reads = 0;
+  const store = interceptedStore(memoryStore(), (operation) => {
+    if (operation === "list") reads++;
+  });
+  const log = createEventLog(store, clock);
+  const tail = new Tail(log, clock);
+  await tail.readForClient();
+  await appendUpdates(log, [{ name: "A", value: "1" }]);
+  reads = 0;
+  const asked = [tail.readForClient(), tail.readForClient()];
+  await clock.tick(49);
+  assertEquals([reads, tail.head], [0, 0]);
+  await clock.tick(1);
+  await Promise.all(asked);
+  assertEquals([reads, tail.head], [1, 1_000_000]);
+  const late = tail.readForClient();
+  await clock.tick(50);
+  await late;
+  clock.pass(50);
+  await tail.readForClient(); // at once
+  assertEquals(reads, 3);
 });
 
 /** A log with events of a size, whose ids are the thousands from 1,000 on, and a tail that has not read it yet. */
@@ -75,7 +98,7 @@ async function setUp(count: number, valueBytes = 1) {
     await appendUpdates(log, changes);
   };
   await append(1, count);
-  return { tail: new Tail(log), append };
+  return { tail: new Tail(log, clock), append };
 }
 
 /** Returns the ids of the cached events, in thousands. */
@@ -167,7 +190,7 @@ async function tailWithOldEvents(store: Store, read: Store): Promise<Tail> {
   }));
   const all = [{ name: "A", value: "leaked" }, ...later];
   await appendUpdates(createEventLog(store, clock), all);
-  const tail = new Tail(createEventLog(read, clock));
+  const tail = new Tail(createEventLog(read, clock), clock);
   await tail.readNew();
   return tail;
 }

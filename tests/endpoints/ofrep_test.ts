@@ -5,7 +5,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { readSse } from "../_sse.ts";
-import { fallibleStore, remoteStore } from "../_store.ts";
+import { countedStore, fallibleStore, remoteStore } from "../_store.ts";
 import { TempDirectory } from "../_temp.ts";
 
 const FLAGS = "/ofrep/v1/evaluate/flags";
@@ -506,6 +506,7 @@ async function lateReplica(isDown = () => false) {
   const [message] = await stream.take(1);
   await stream.close();
   return {
+    clock,
     first,
     late,
     /** The `ETag` before the change. */
@@ -541,7 +542,7 @@ Deno.test("who has newer flags gets them again from a replica that has not read 
 Deno.test("who asks after an event that cannot be read, since the store is down, gets 503 instead of older flags", async () => {
   let isDown = false;
   await using replicas = await lateReplica(() => isDown);
-  const { late, before, etag } = replicas;
+  const { clock, late, before, etag } = replicas;
   isDown = true;
   const path = `${FLAGS}?flagConfigEtag=${etag}`;
   const headers = { "if-none-match": before };
@@ -551,8 +552,24 @@ Deno.test("who asks after an event that cannot be read, since the store is down,
     errorCode: "GENERAL",
     errorDetails: "The store is unavailable; try again later",
   });
-  const without = await evaluate(late, { headers: { "if-none-match": "a" } });
-  assertEquals(await valuesOf(without), { A: "1" });
+  const without = evaluate(late, { headers: { "if-none-match": "a" } });
+  await clock.tick(50);
+  assertEquals(await valuesOf(await without), { A: "1" });
+});
+
+Deno.test("a client whose flags never match has the store read every 50 ms at most", async () => {
+  const clock = new FakeClock();
+  const store = countedStore(memoryStore());
+  await using gate = await serve({ REP_PUBLIC_A: "1" }, { clock, store });
+  const headers = { "if-none-match": '"never"' };
+  await evaluate(gate, { headers });
+  store.reset();
+  const asked = Array.from({ length: 100 }, () => evaluate(gate, { headers }));
+  await clock.tick(0); // their bodies are read
+  await clock.tick(50);
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  assertEquals(new Set(statuses), new Set([200]));
+  assertEquals(store.counts.list, 1);
 });
 
 Deno.test("an event of another log, or none, is ignored", async () => {

@@ -145,18 +145,22 @@ export const NO_MANIFEST: Manifest = {
   issues: [],
 };
 
-/**
- * Validates a configuration and builds a snapshot of it.
- *
- * @throws {ConfigurationError} If there is any issue. The error lists all of them.
- */
-export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+/** The result of {@linkcode evaluate}. */
+interface Evaluation extends AppliedManifest {
+  readonly warnings: readonly GuardrailWarning[];
+  readonly suspicious: readonly SuspiciousName[];
+  /** How many of the issues are guardrail warnings. */
+  readonly blocked: number;
+}
+
+/** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
+export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const { strict, stored, manifest = NO_MANIFEST } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
   const suspicious = findSuspiciousNames(environment, manifest);
   const applied = await apply(classified.variables, input, suspicious);
-  const { variables } = applied;
+  const { variables, deprecated, empty } = applied;
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [
@@ -165,9 +169,26 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     ...sizeIssues(variables),
     ...blocked,
   ];
-  if (issues.length > 0) {
-    throw new ConfigurationError(issues, { blocked: blocked.length });
-  }
+  return {
+    variables,
+    issues,
+    blocked: blocked.length,
+    warnings,
+    deprecated,
+    empty,
+    suspicious,
+  };
+}
+
+/**
+ * Validates a configuration and builds a snapshot of it.
+ *
+ * @throws {ConfigurationError} If there is any issue. The error lists all of them.
+ */
+export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+  const { stored, manifest = NO_MANIFEST } = input;
+  const { variables, issues, blocked, ...findings } = await evaluate(input);
+  if (issues.length > 0) throw new ConfigurationError(issues, { blocked });
   const publicValues = valuesOf("public", variables);
   const serverValues = valuesOf("server", variables);
   const deployed = deployedValues(input.environment, manifest);
@@ -184,10 +205,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     serverValue: (name) => serverValues.get(name),
     describe: (name) => descriptions.get(name),
     sources: countSources(descriptions.values()),
-    warnings,
-    deprecated: applied.deprecated,
-    empty: applied.empty,
-    suspicious,
+    ...findings,
   };
 }
 

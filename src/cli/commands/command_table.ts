@@ -42,15 +42,15 @@ export const COMMAND_OPTIONS = {
   ),
 };
 
-/** A command, which does not start the gateway. */
+/** A command that does not start the gateway. */
 interface CommandDescription {
-  /** The arguments in `--help`; in brackets if they are optional. */
+  /** The arguments as in `--help`; in brackets if they are optional. */
   readonly args: string;
   readonly help: string;
   readonly options: readonly (keyof typeof COMMAND_OPTIONS)[];
   /** Remarks at the end of its own `--help`. */
   readonly notes: readonly string[];
-  /** When the exit code is 1. */
+  /** When the exit code is 1: what follows "if". */
   readonly fails: string;
 }
 
@@ -64,7 +64,7 @@ const WRITE_NOTES = [
 ];
 const STORE_FAILS = "it is rejected, in conflict, or the store is unavailable";
 
-/** The commands. What runs each of them is in `run_command.ts`. */
+/** All commands. `run_command.ts` contains the function of each. */
 export const COMMANDS = {
   init: {
     args: "[DIR ...]",
@@ -159,7 +159,7 @@ export type CommandName = keyof typeof COMMANDS;
 /** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** Returns whether a command uses the store, for which it needs Deno. */
+/** Returns whether a command needs Deno, since it uses the store. */
 export function needsDeno(command: CommandName): boolean {
   const options: readonly string[] = COMMANDS[command].options;
   return options.includes("kv");
@@ -172,7 +172,7 @@ export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
   readonly args: readonly string[];
 }
 
-/** Returns the command that a command line begins with; without one, it starts the gateway. */
+/** Returns the command that a command line begins with; `undefined` if it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);
   return COMMAND_NAMES.find((name) => name === first);

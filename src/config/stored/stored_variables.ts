@@ -13,6 +13,7 @@ import {
   type Write,
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
+import { formatTime } from "../../values/units.ts";
 import { environmentName } from "../variables/tiers.ts";
 import { formatValue } from "../variables/quote.ts";
 
@@ -295,7 +296,7 @@ function toWrite({ key, value: entry }: Entry<HistoryEntry>): StoredWrite {
 function describeState(variable: StoredVariable | undefined): string {
   if (variable === undefined) return "it does not exist";
   const value = formatValue(variable.value);
-  const time = new Date(variable.at).toISOString();
+  const time = formatTime(variable.at);
   return `its id is ${variable.id}, with the value ${value}, written at ${time}`;
 }
 

@@ -100,7 +100,7 @@ export const GROUPS = {
       "Maximum number of files, upstream responses and WebSockets in flight",
     ),
     "reject-websockets": toggle(
-      "Reject WebSockets, whose messages Deno does not limit in size",
+      "Reject WebSockets, since Deno does not limit the size of their messages",
     ),
   },
   "Variables": {
@@ -118,7 +118,7 @@ export const GROUPS = {
     ),
     "kv": text(
       "PATH|URL|:memory:",
-      "Deno KV or postgres:// database; by default, the database that Deno keeps",
+      "Database: Deno KV or PostgreSQL; by default, Deno's own database",
     ),
     "revision": textual(
       "TEXT",
@@ -145,7 +145,7 @@ export const GROUPS = {
     ),
     "watch-path": text(
       "PATH",
-      "Additional path that file_watch watches; without --env-file, also the env file",
+      "Additional path to watch with file_watch; without --env-file, it is also the env file",
     ),
     "poll-interval": inManifest(
       "hot_reload_poll_interval",
@@ -165,7 +165,7 @@ export const GROUPS = {
     ),
     "max-stream-age": duration(
       NUMBER_OPTIONS.maxStreamAgeMs,
-      "Maximum age of a stream, whose client then reconnects",
+      "Maximum age of a stream; its client then reconnects",
     ),
     "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
   },
@@ -201,7 +201,7 @@ export const GROUPS = {
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can still request a key after it was replaced",
+      "How long pages can request a key after it was replaced",
     ),
   },
   "Network": {
@@ -234,7 +234,7 @@ export const GROUPS = {
     ),
     "drain": duration(
       { default: 10_000, min: 0, max: 600_000 },
-      "Time, after --stop-delay, for streams to end and requests to finish",
+      "Time for streams to end and requests to finish, after --stop-delay",
     ),
   },
   "Log": {

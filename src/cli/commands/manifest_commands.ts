@@ -40,8 +40,8 @@ interface EffectiveVariable {
   readonly source: string | null;
   /** `null` if it is not set, or hidden. */
   readonly value: string | null;
-  /** Why the value is not printed. */
-  readonly hidden?: string;
+  /** Why the value is not printed; `undefined` if it is printed. */
+  readonly hidden: string | undefined;
 }
 
 /** The output of {@linkcode validate}. */
@@ -104,29 +104,27 @@ function describeAll(
   secrets: ReadonlySet<string>,
   { setIn, manifest }: CommandSources,
 ): EffectiveVariable[] {
-  const described = variables.map((variable) => {
+  const described: EffectiveVariable[] = [];
+  for (const variable of variables) {
+    const { name, tier } = variable;
     const source = setIn.get(environmentName(variable)) ?? "default";
-    return describe(variable, source, secrets.has(variable.name));
-  });
+    const secret = secrets.has(name) ? "looks like a secret" : undefined;
+    const hidden = tier === "public" ? secret : tier;
+    const value = hidden === undefined ? variable.value : null;
+    described.push({ name, tier, source, value, hidden });
+  }
   const names = new Set(variables.map(({ name }) => name));
   for (const [name, { tier }] of manifest.variables) {
     if (names.has(name)) continue;
-    described.push({ name, tier, source: null, value: null });
+    described.push({
+      name,
+      tier,
+      source: null,
+      value: null,
+      hidden: undefined,
+    });
   }
   return described.sort((a, b) => a.name < b.name ? -1 : 1);
-}
-
-function describe(
-  { name, tier, value }: Variable,
-  source: string,
-  looksSecret: boolean,
-): EffectiveVariable {
-  if (tier !== "public") {
-    return { name, tier, source, value: null, hidden: tier };
-  }
-  return looksSecret
-    ? { name, tier, source, value: null, hidden: "looks like a secret" }
-    : { name, tier, source, value };
 }
 
 function printReport(

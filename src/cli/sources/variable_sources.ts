@@ -8,8 +8,6 @@ import type { Manifest } from "../../config/variables/manifest.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import {
   type Environment,
-  HOW_TO_EMPTY,
-  isEmptied,
   OPTION_PREFIX,
 } from "../../config/variables/tiers.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
@@ -34,7 +32,7 @@ export function createSources(
   return {
     async variables(): Promise<Environment> {
       const files = await readPaths(envPaths, () => source.read(), clock);
-      environment = readOwnEnvironment(environment);
+      environment = readEnvironment();
       logIneffective(files, environment);
       return { ...files, ...environment };
     },
@@ -47,19 +45,6 @@ export function createSources(
       ? undefined
       : () => readManifest(manifest, clock),
   };
-}
-
-/**
- * Reads the environment of the process again.
- *
- * @throws {ConfigurationError} If it lost all its variables.
- */
-function readOwnEnvironment(before: Environment): Environment {
-  const environment = readEnvironment();
-  if (!isEmptied(before, environment)) return environment;
-  throw new ConfigurationError([
-    `Cannot use the environment: expected variables, as before, got none; ${HOW_TO_EMPTY}`,
-  ]);
 }
 
 /** Returns a function that logs each variable of the env files that has no effect there, once. */

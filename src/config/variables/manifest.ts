@@ -244,7 +244,11 @@ function readVariables(
       report(`${place}: expected a mapping with a tier, got ${got}`);
       continue;
     }
-    const reader = new FieldReader(value, mappingOrEmpty(texts[name]), place);
+    const reader = createFieldReader(
+      value,
+      mappingOrEmpty(texts[name]),
+      place,
+    );
     const declaration = readDeclaration(reader);
     reader.issues().forEach(report);
     if (declaration !== undefined) declarations.set(name, declaration);
@@ -285,113 +289,106 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   };
 }
 
+/** Reads the fields of one declaration, and collects the issues. */
+type FieldReader = ReturnType<typeof createFieldReader>;
+
 /**
- * Reads the fields of one declaration and collects the issues. Every key that is read is known, so that no separate list
- * of keys can differ from what is read.
+ * Creates a reader of the fields of one declaration. Every key that is read is known, so that no separate list of keys
+ * can differ from what is read.
  *
  * A value may be in the wrong field, or in a key, by mistake. So unless the variable is PUBLIC, issues show no value and
  * no unknown key, except short words.
+ *
+ * @param texts The fields with scalars as they are written, such as `1.0` where `fields` contains 1.
+ * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
  */
-class FieldReader {
-  readonly #fields: Fields;
-  readonly #texts: Fields;
-  readonly #place: string;
-  readonly #known: string[] = [];
-  readonly #issues: string[] = [];
+function createFieldReader(fields: Fields, texts: Fields, place: string) {
+  const isPublic = fields.tier === "public";
+  const known: string[] = [];
+  const issues: string[] = [];
 
-  /**
-   * @param texts The fields with scalars as they are written, such as `1.0` where `fields` contains 1.
-   * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
-   */
-  constructor(fields: Fields, texts: Fields, place: string) {
-    this.#fields = fields;
-    this.#texts = texts;
-    this.#place = place;
+  function read(key: string): unknown {
+    known.push(key);
+    return fields[key];
   }
 
-  /** Returns an issue for each unknown key, and all others so far. */
-  issues(): readonly string[] {
-    const issues: string[] = [];
-    const report: Report = (issue) => issues.push(issue);
-    checkKeys(this.#fields, this.#known, report, this.#place, !this.#isPublic);
-    return [...issues, ...this.#issues];
+  function report(key: string, issue: string): void {
+    issues.push(`${place}.${key}: ${issue}`);
   }
 
-  /** Adds an issue about a field. */
-  report(key: string, issue: string): void {
-    this.#issues.push(`${this.#place}.${key}: ${issue}`);
+  function reject(key: string, expected: string): undefined {
+    const value = fields[key];
+    const got = isPublic ? formatValue(value) : describeKind(value);
+    report(key, `expected ${expected}, got ${got}`);
   }
 
-  /** Reads one of several words. Issues show a misspelled one in any tier, since the tier itself may be misspelled. */
-  word<T extends string>(
-    key: string,
-    allowed: readonly T[],
-    defaultValue?: T,
-  ): T | undefined {
-    const value = this.#read(key);
-    if (value === undefined && defaultValue !== undefined) return defaultValue;
-    const found = allowed.find((word) => word === value);
-    if (found !== undefined) return found;
-    const expected = `one of ${allowed.join(", ")}`;
-    if (isShortWord(value)) {
+  function readText(key: string): string | undefined {
+    const value = read(key);
+    if (value === undefined || typeof value === "string") return value;
+    return scalarText(value, texts[key]) ?? reject(key, "text");
+  }
+
+  return {
+    /** Adds an issue about a field. */
+    report,
+
+    /** Returns an issue for each unknown key, and all others. */
+    issues(): readonly string[] {
+      const all: string[] = [];
+      checkKeys(fields, known, (issue) => all.push(issue), place, !isPublic);
+      return [...all, ...issues];
+    },
+
+    /** Reads one of several words. Issues show a misspelled one in any tier, since the tier itself may be misspelled. */
+    word<T extends string>(
+      key: string,
+      allowed: readonly T[],
+      defaultValue?: T,
+    ): T | undefined {
+      const value = read(key);
+      if (value === undefined && defaultValue !== undefined) {
+        return defaultValue;
+      }
+      const found = allowed.find((word) => word === value);
+      if (found !== undefined) return found;
+      const expected = `one of ${allowed.join(", ")}`;
+      if (!isShortWord(value)) return reject(key, expected);
       const suggestion = didYouMean(value.toLowerCase(), allowed);
       const got = formatValue(value) + suggestion;
-      this.report(key, `expected ${expected}, got ${got}`);
-    } else this.#reject(key, expected);
-    return undefined;
-  }
+      report(key, `expected ${expected}, got ${got}`);
+      return undefined;
+    },
 
-  /** Reads a boolean; `false` if it is absent. */
-  boolean(key: string): boolean {
-    const value = this.#read(key);
-    if (value !== undefined && typeof value !== "boolean") {
-      this.#reject(key, "true or false");
-    }
-    return value === true;
-  }
+    /** Reads a boolean; `false` if it is absent. */
+    boolean(key: string): boolean {
+      const value = read(key);
+      if (value !== undefined && typeof value !== "boolean") {
+        reject(key, "true or false");
+      }
+      return value === true;
+    },
 
-  /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
-  text(key: string): string | undefined {
-    const value = this.#read(key);
-    if (value === undefined || typeof value === "string") return value;
-    const text = scalarText(value, this.#texts[key]);
-    if (text === undefined) this.#reject(key, "text");
-    return text;
-  }
+    /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
+    text: readText,
 
-  /** Reads text that is for readers of the manifest. A key without a value is the same as no key. */
-  comment(key: string): string | undefined {
-    const text = this.text(key);
-    return this.#fields[key] === null ? undefined : text;
-  }
+    /** Reads text that is for readers of the manifest. A key without a value is the same as no key. */
+    comment(key: string): string | undefined {
+      const text = readText(key);
+      return fields[key] === null ? undefined : text;
+    },
 
-  /** Reads a list of at least one text. */
-  texts(key: string): readonly string[] | undefined {
-    const value = this.#read(key);
-    if (value === undefined) return undefined;
-    const items = listOrEmpty(value);
-    const sources = listOrEmpty(this.#texts[key]);
-    const texts = items.map((item, index) => scalarText(item, sources[index]));
-    const valid = texts.filter((text) => text !== undefined);
-    if (items.length > 0 && valid.length === items.length) return valid;
-    this.#reject(key, "a list of at least one text");
-    return undefined;
-  }
-
-  get #isPublic(): boolean {
-    return this.#fields.tier === "public";
-  }
-
-  #read(key: string): unknown {
-    this.#known.push(key);
-    return this.#fields[key];
-  }
-
-  #reject(key: string, expected: string): void {
-    const value = this.#fields[key];
-    const got = this.#isPublic ? formatValue(value) : describeKind(value);
-    this.report(key, `expected ${expected}, got ${got}`);
-  }
+    /** Reads a list of at least one text. */
+    texts(key: string): readonly string[] | undefined {
+      const value = read(key);
+      if (value === undefined) return undefined;
+      const items = listOrEmpty(value);
+      const sources = listOrEmpty(texts[key]);
+      const all = items.map((item, index) => scalarText(item, sources[index]));
+      const valid = all.filter((text) => text !== undefined);
+      if (items.length > 0 && valid.length === items.length) return valid;
+      return reject(key, "a list of at least one text");
+    },
+  };
 }
 
 function listOrEmpty(value: unknown): unknown[] {

@@ -341,7 +341,7 @@ function connect(
       const { sensitive, serverValue } = configuration.snapshot;
       return sensitive.get(name) ?? serverValue(name);
     },
-    onChange: (name, listener) => configuration.listeners.add(name, listener),
+    onChange: (name, listener) => configuration.onChange(name, listener),
     beginShutdown: () => shutdown.begin(),
     finishUploads: (ms) => shutdown.finishUploads(ms),
     async close(options) {

@@ -15,7 +15,7 @@ import { onSignals } from "./start/signals.ts";
 import { checkStart } from "./start/check_start.ts";
 import { Service } from "./start/service.ts";
 
-/** Runs the command from its arguments to its end: the gateway until the last signal, or a command without a server. */
+/** Runs the gateway until a signal stops it, or another command. */
 export async function main(args: readonly string[]): Promise<void> {
   const command = commandIn(args);
   if (command === undefined) {
@@ -58,6 +58,6 @@ async function runCommandAlone(
 }
 
 function print(text: string): void {
-  // deno-lint-ignore no-console -- what was asked for goes to standard output
+  // deno-lint-ignore no-console -- help and version belong to standard output
   console.log(text);
 }

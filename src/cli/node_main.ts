@@ -12,7 +12,7 @@ import { HOW_TO_START, nodeHelpText } from "./options/help.ts";
 import { parseCommandLine, UsageError } from "./options/read_options.ts";
 
 /**
- * Runs the command on Node.js from its arguments to its end: what needs neither a server nor the store.
+ * Runs a command on Node.js: those that need neither a server nor the store.
  *
  * @returns The exit code.
  */
@@ -31,7 +31,7 @@ export async function main(
   return await runCommand(command, withoutDashes(args).slice(1), io);
 }
 
-/** Runs the command without a command's name: as the gateway, which needs Deno, or for its help. */
+/** Handles a command line without the name of a command: prints help or version, or rejects a start of the gateway. */
 function runAlone(args: readonly string[], io: CommandIo): number {
   const words = withoutDashes(args);
   if (words[0] === "serve") rejectOnNode("serve");

@@ -17,7 +17,7 @@ import type { StoredVariablesSource } from "./stored/stored_variables.ts";
 
 /** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
-  /** Reads all sources but the store. */
+  /** Reads all sources except the store. */
   read: () => Promise<SnapshotInput>;
   storedVariables: StoredVariablesSource;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
@@ -29,16 +29,17 @@ interface ConfigurationOptions {
   clock: Pick<Clock, "now">;
 }
 
-/** Where snapshots go. */
 interface SnapshotPublisher {
   /**
-   * Returns whether nothing of the snapshot waits to be published: it is, or another configuration is active. It neither
-   * rejects nor waits for a store that is unavailable.
+   * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
+   *
+   * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
+   * tries again by itself.
    */
   publish(snapshot: Snapshot): Promise<boolean>;
 }
 
-/** What becomes of a reload. */
+/** The possible results of a reload, as the metric names them. */
 export const RELOAD_OUTCOMES = ["applied", "unchanged", "rejected"] as const;
 
 type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
@@ -46,38 +47,43 @@ type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
 /** Options of a reload. */
 export interface ReloadOptions {
   /**
-   * Whether a reload without any change is logged at level info and not debug, and one that is rejected for the same
-   * issues as before is logged at all, since somebody has asked for it.
+   * Whether somebody asked for this reload and wants to see its result in the log: a reload without any change is
+   * logged at level info instead of debug, and one that is rejected for the same issues as before is logged again.
    *
    * @default {false}
    */
   logsUnchanged?: boolean;
 }
 
-/** Hears of a variable's new value, `undefined` if it was deleted, and of the old one, `undefined` if it is new. */
+/** Receives a variable's new value, `undefined` if it was deleted, and its old value, `undefined` if it is new. */
 export type ValueListener = (
   newValue: string | undefined,
   oldValue: string | undefined,
 ) => void;
 
-/** This process's configuration, and how it is replaced: as a whole, or not at all. */
+/** Why reloads are rejected. */
+interface Rejection {
+  readonly issues: readonly string[];
+  /** When the first of them was rejected, in milliseconds since the Unix epoch. */
+  readonly since: number;
+}
+
+/** This process's configuration. A reload replaces it as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
-  /** Those who hear of reloads. */
-  readonly listeners: ValueListeners;
+  readonly #listeners = new Set<
+    { readonly name: string; readonly listener: ValueListener }
+  >();
   #snapshot = EMPTY_SNAPSHOT;
-  /** When the snapshot was read, in milliseconds since the Unix epoch. */
   #loadedAt = 0;
-  #rejection:
-    | { readonly issues: readonly string[]; readonly since: number }
-    | undefined;
+  #rejection: Rejection | undefined;
   #blocked = 0;
-  /** What the sources had when they were last valid, without the variables in the store. */
+  /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
   #queuedReload: Promise<void> | undefined;
-  /** Whether a caller of the queued reload wants to know that nothing has changed. */
+  /** Whether a caller of the queued reload set `logsUnchanged`. */
   #logsUnchanged = false;
-  /** It never rejects. */
+  /** Never rejects. */
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
   #lastReloadAt = 0;
@@ -92,11 +98,10 @@ export class Configuration {
       "rep.config.last_reload_timestamp",
       () => this.#lastReloadAt / 1_000,
     );
-    this.listeners = new ValueListeners(options.log);
   }
 
   /**
-   * Reads the configuration for the first time. Nothing outside the process changes: the caller publishes it.
+   * Reads the configuration for the first time. It does not publish anything; the caller does that.
    *
    * @throws {ConfigurationError} If the configuration is invalid.
    */
@@ -111,7 +116,7 @@ export class Configuration {
     this.#logFindings(this.#snapshot, EMPTY_SNAPSHOT);
   }
 
-  /** The variables as they were last read and found valid; none before {@linkcode load}. */
+  /** The last valid variables; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
   }
@@ -121,14 +126,8 @@ export class Configuration {
     return this.#loadedAt;
   }
 
-  /**
-   * The issues for which the last reload was rejected, which are in the log, too, and since when reloads are rejected,
-   * in milliseconds since the Unix epoch.
-   */
-  get rejection(): {
-    readonly issues: readonly string[];
-    readonly since: number;
-  } | undefined {
+  /** Why the last reload was rejected; `undefined` if it was not. */
+  get rejection(): Rejection | undefined {
     return this.#rejection;
   }
 
@@ -137,17 +136,28 @@ export class Configuration {
     return this.#rejection !== undefined;
   }
 
-  /** The number of changes that strict mode has rejected. A change that is found again counts once. */
+  /** The number of changes that strict mode rejected. The same change counts once, although every poll finds it again. */
   get blocked(): number {
     return this.#blocked;
+  }
+
+  /**
+   * Adds a listener for a variable.
+   *
+   * @returns A function that removes it.
+   */
+  onChange(name: string, listener: ValueListener): () => void {
+    const entry = { name, listener };
+    this.#listeners.add(entry);
+    return () => void this.#listeners.delete(entry);
   }
 
   /**
    * Reads the sources again and makes the result the current configuration. Calls that arrive while a reload is queued
    * share it. After {@linkcode close} it does nothing.
    *
-   * @throws {ConfigurationError} If the configuration is invalid. Then the sources stay as they were, with the newest
-   * variables in the store; if those are invalid, everything stays as it was.
+   * @throws {ConfigurationError} If the configuration is invalid. The last valid sources then stay active, with the
+   * newest variables in the store if these are valid.
    */
   async reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
     this.#logsUnchanged ||= logsUnchanged;
@@ -155,7 +165,7 @@ export class Configuration {
     await this.#queuedReload;
   }
 
-  /** Reloads as soon as the reload under way has ended: of two at once, the one that has read the older files could come last. */
+  /** Waits for the reload that is running: if two ran at once, the one that read the older files could finish last. */
   async #reloadNext(): Promise<void> {
     await this.#runningReload;
     this.#queuedReload = undefined;
@@ -170,7 +180,7 @@ export class Configuration {
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
     const errors = await this.#rebuild();
-    if (this.#isClosed) return; // the shutdown has not waited for the sources
+    if (this.#isClosed) return; // the shutdown does not wait for the sources
     const isRejected = errors.length > 0;
     const isRecovery = this.isReloadRejected && !isRejected;
     if (isRejected) this.#reject(errors, logsUnchanged);
@@ -181,14 +191,17 @@ export class Configuration {
       const isSettled = await publisher?.publish(this.#snapshot) ?? true;
       const isUnchanged = hasSameVariables(this.#snapshot, before);
       if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
-      this.listeners.notify(before, this.#snapshot);
+      this.#notify(before, this.#snapshot);
       if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
       this.#logReload({ isUnchanged, isSettled, isRecovery, logsUnchanged });
     }
     if (isRejected) throw errors[0];
   }
 
-  /** A poll that finds no change is not worth a line, but the end of what `rep.config.rejected` has announced is. */
+  /**
+   * Logs a reload that was not rejected as a whole: at level debug if a poll found no change, unless it is the first
+   * valid reload after rejected ones.
+   */
   #logReload(outcome: {
     readonly isUnchanged: boolean;
     readonly isSettled: boolean;
@@ -214,10 +227,10 @@ export class Configuration {
   }
 
   /**
-   * Reads everything and builds a snapshot of it. If the sources cannot be read or are invalid, it is one of those that
-   * were last valid, so that a broken file does not hold up what is `set` in the store.
+   * Reads everything and builds a snapshot of it. If the sources are invalid, it uses the last valid ones, so that a
+   * broken file does not delay variables that are set in the store.
    *
-   * @returns Why the sources are rejected, and why the variables in the store are; nothing of what is valid.
+   * @returns Why the sources were rejected, and why the variables in the store were; nothing if all of it is valid.
    */
   async #rebuild(): Promise<readonly unknown[]> {
     const errors: unknown[] = [];
@@ -244,16 +257,16 @@ export class Configuration {
     this.#snapshot = snapshot;
   }
 
-  /** Variables in the store are removed one by one, and on purpose. */
+  /** Does not look at the variables in the store, which are removed one by one, and on purpose. */
   #rejectIfEmptied({ environment }: SnapshotInput): void {
     const before = this.#sources?.environment ?? {};
     const issues = emptiedTierIssues(before, environment);
     if (issues.length > 0) throw new ConfigurationError(issues);
   }
 
-  /** @param errors Those of the sources, and of the variables in the store if these do not apply either. */
+  /** @param errors What {@linkcode #rebuild} returned. */
   #reject(errors: readonly unknown[], logsUnchanged: boolean): void {
-    const issues = [...new Set(errors.flatMap(issuesOf))]; // an invalid variable in the store is found twice
+    const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
     if (!isSame) this.#blocked += Math.max(...errors.map(blockedOf));
     this.#rejection = {
@@ -275,13 +288,28 @@ export class Configuration {
 
   /** Logs the findings that the previous snapshot did not have. */
   #logFindings(snapshot: Snapshot, before: Snapshot): void {
-    const known = findingsOf(before);
-    for (const [key, { event, fields }] of findingsOf(snapshot)) {
-      if (!known.has(key)) this.#options.log.warn(event, fields);
+    const known = new Set(findingsOf(before).map(toText));
+    const isNew = (finding: Finding) => !known.has(toText(finding));
+    for (const { event, fields } of findingsOf(snapshot).filter(isNew)) {
+      this.#options.log.warn(event, fields);
     }
   }
 
-  /** Waits for a reload that is running. No other begins. */
+  /** Calls the listeners of the variables that changed. If one throws, the error is logged and the others are called. */
+  #notify(before: Snapshot, after: Snapshot): void {
+    for (const { name, listener } of [...this.#listeners]) {
+      const newValue = valueOf(after, name);
+      const oldValue = valueOf(before, name);
+      if (newValue === oldValue) continue;
+      try {
+        listener(newValue, oldValue);
+      } catch (error) {
+        logTaskError(this.#options.log, "onChange")(error);
+      }
+    }
+  }
+
+  /** Waits for a reload that is running, and prevents any other. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#runningReload;
@@ -292,7 +320,7 @@ function issuesOf(error: unknown): readonly string[] {
   return error instanceof ConfigurationError ? error.issues : [String(error)];
 }
 
-/** Returns how many changes strict mode has rejected. */
+/** Returns how many changes strict mode rejected. */
 function blockedOf(error: unknown): number {
   return error instanceof ConfigurationError ? error.blocked : 0;
 }
@@ -305,76 +333,39 @@ function describe(snapshot: Snapshot, revision: string | undefined) {
   };
 }
 
-/** A line of the log about a variable. */
+/** A warning about a variable, as the log shows it. */
 interface Finding {
   readonly event: string;
   readonly fields: LogFields;
 }
 
-/** Returns the guardrail warnings, deprecations, empty values and suspicious names, each by a key that identifies it. */
-function findingsOf(snapshot: Snapshot): Map<string, Finding> {
-  const findings = new Map<string, Finding>();
-  for (const { name, detection, detail } of snapshot.warnings) {
-    findings.set(`warning ${name} ${detail}`, {
+function findingsOf(snapshot: Snapshot): Finding[] {
+  const { warnings, deprecated, empty, suspicious } = snapshot;
+  return [
+    ...warnings.map(({ name, detection, detail }) => ({
       event: "rep.guardrail.warning",
       fields: { variable_name: name, detection_type: detection, detail },
-    });
-  }
-  for (const { name, message } of snapshot.deprecated) {
-    findings.set(`deprecated ${name}`, {
+    })),
+    ...deprecated.map(({ name, message }) => ({
       event: "rep.config.deprecated",
       fields: { variable_name: name, detail: message },
-    });
-  }
-  for (const name of snapshot.empty) {
-    findings.set(`empty ${name}`, {
+    })),
+    ...empty.map((name) => ({
       event: "rep.config.empty",
       fields: { variable_name: name, detail: EMPTY_VALUE },
-    });
-  }
-  for (const { name, detail } of snapshot.suspicious) {
-    findings.set(`suspicious ${name}`, {
+    })),
+    ...suspicious.map(({ name, detail }) => ({
       event: "rep.config.suspicious_name",
       fields: { variable_name: name, detail },
-    });
-  }
-  return findings;
+    })),
+  ];
 }
 
-/** Those who hear of reloads that change a variable. */
-class ValueListeners {
-  readonly #log: Log;
-  readonly #listeners = new Set<
-    { readonly name: string; readonly listener: ValueListener }
-  >();
-
-  constructor(log: Log) {
-    this.#log = log;
-  }
-
-  /** Adds a listener. Returns a function that removes it. */
-  add(name: string, listener: ValueListener): () => void {
-    const entry = { name, listener };
-    this.#listeners.add(entry);
-    return () => void this.#listeners.delete(entry);
-  }
-
-  /** Calls the listeners of the variables that differ. An error of one is logged, and does not affect the others. */
-  notify(before: Snapshot, after: Snapshot): void {
-    for (const { name, listener } of [...this.#listeners]) {
-      const newValue = valueOf(after, name);
-      const oldValue = valueOf(before, name);
-      if (newValue === oldValue) continue;
-      try {
-        listener(newValue, oldValue);
-      } catch (error) {
-        logTaskError(this.#log, "onChange")(error);
-      }
-    }
-  }
+function toText(finding: Finding): string {
+  return JSON.stringify(finding);
 }
 
-/** A name is in one tier only. */
+/** Looks in all tiers, since a name is in one tier only. */
 function valueOf(snapshot: Snapshot, name: string): string | undefined {
   return snapshot.public.get(name) ?? snapshot.sensitive.get(name) ??
     snapshot.serverValue(name);

@@ -1,5 +1,5 @@
 /**
- * What a server of one's own needs to read its configuration as the command does, on Deno, Node.js and Bun.
+ * Functions with which your own server reads its configuration as the command does, on Deno, Node.js and Bun.
  *
  * ```ts
  * import { createGateway } from "@rep/gateway";
@@ -38,28 +38,24 @@ export type { StoredVariable, StoredWrite } from "./stored/stored_variables.ts";
  * Reads the `REP_…` variables of a file of `NAME=value` lines, or of a directory with one file per variable, as
  * Kubernetes mounts a ConfigMap or a Secret.
  *
- * @throws {ConfigurationError} If it cannot be read or is invalid: with path and line, and no value.
+ * @throws {ConfigurationError} If it cannot be read or is invalid. The message contains path and line, but no value.
  */
 export async function readEnvFile(path: string): Promise<Environment> {
-  return Object.assign(
-    {},
-    ...(await readEnvFiles([requiredPath(path)])).map(({ variables }) =>
-      variables
-    ),
-  );
+  const [file] = await readEnvFiles([requiredPath(path)]);
+  return file?.variables ?? {};
 }
 
 /** Options of {@linkcode watchFiles}. */
 export interface WatchFilesOptions {
-  /** Measures the time between two looks. @default {the time of the system} */
+  /** Measures the time between two checks. @default {the time of the system} */
   clock?: Clock;
 }
 
 /**
- * Calls back after changes of files, or of directories of variables: within about half a second, once for what changes
- * at a time. It looks at them twice a second, and does not keep the process alive. A path need not exist yet.
+ * Calls back after changes of files, or of directories of variables: within about half a second, and once for changes at
+ * the same time. It checks the paths twice a second, and does not keep the process alive. A path need not exist yet.
  *
- * @returns What stops it when it is disposed of.
+ * @returns A watcher, which stops when it is disposed of.
  */
 export async function watchFiles(
   paths: readonly string[],

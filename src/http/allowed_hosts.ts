@@ -1,10 +1,10 @@
 import { Problem } from "./problem.ts";
 
-/** Returns whether requests to an origin of the gateway, such as {@linkcode Client.origin}, are served. */
+/** Returns whether requests are served at this origin of the gateway, which is {@linkcode Client.origin}. */
 export type HostRule = (origin: string) => boolean;
 
 interface HostPattern {
-  /** The host name, or the parent domain of a wildcard with its leading dot. */
+  /** The host name; for a wildcard, the parent domain with a leading dot. */
   readonly name: string;
   readonly isWildcard: boolean;
   /** `undefined` for any port. */
@@ -12,12 +12,12 @@ interface HostPattern {
 }
 
 /**
- * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding, in which an attacker's host name resolves
- * to the address of the gateway, so that browsers treat the attacker's page and the gateway as the same origin.
+ * Creates the rule of `--allowed-hosts`. It protects against DNS rebinding: an attacker's host name resolves to the
+ * address of the gateway, so that browsers treat the attacker's page and the gateway as the same origin.
  *
  * @param patterns Host names and IP addresses, such as `app.example.com`, `[::1]` or `localhost:8080`, and wildcards
- * such as `*.example.com`, which stands for all subdomains but not for `example.com`. Without a port, any port is
- * allowed. An empty list allows any host.
+ * such as `*.example.com`, which stands for all subdomains but not for `example.com`. A pattern without a port allows
+ * any port, and an empty list any host.
  */
 export function hostRule(patterns: readonly string[]): HostRule {
   if (patterns.length === 0) return () => true;
@@ -31,16 +31,15 @@ export function hostRule(patterns: readonly string[]): HostRule {
 }
 
 /**
- * Creates the rule for pages that only operators may see. It allows IP addresses, as through a forwarded port,
- * `localhost`, and the allowed hosts. Any other name may belong to an attacker, who lets it resolve to an address of
- * the operator.
+ * Creates the rule for pages that only operators may see. It allows the allowed hosts, and IP addresses and `localhost`
+ * for requests through a forwarded port. Any other name may belong to an attacker who uses DNS rebinding.
  */
 export function internalHostRule(patterns: readonly string[]): HostRule {
   const isAllowed = hostRule(["localhost", ...patterns]);
   return (origin) => isAllowed(origin) || isAddress(new URL(origin).hostname);
 }
 
-/** Returns whether the host name of a URL is an IP address: `URL` accepts no other name of digits and dots. */
+/** Returns whether the host name of a URL is an IP address. `URL` accepts no other names of digits and dots. */
 function isAddress(hostname: string): boolean {
   return hostname.startsWith("[") || /^[\d.]+$/.test(hostname);
 }
@@ -76,7 +75,7 @@ function parsePattern(text: string): HostPattern | undefined {
   if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) {
     return undefined;
   }
-  const { hostname } = new URL(url); // in lower case, and international names as browsers send them
+  const { hostname } = new URL(url); // in lower case and in Punycode, as browsers send it
   if (wildcard && isAddress(hostname)) return undefined;
   const name = wildcard ? `.${hostname}` : hostname;
   return {

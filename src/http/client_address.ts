@@ -13,11 +13,11 @@ export interface Client {
   /** The client's IP address, for the log; `unix` for a Unix socket, `unknown` without a socket. */
   address: string;
   /**
-   * The key for counting a client's session keys, streams, transfers and rejections: its IPv4 address or IPv6 /64, the
-   * smallest block that a customer gets.
+   * The key under which a client's session keys, streams, transfers and rejections are counted: its IPv4 address, or its
+   * IPv6 /64, since providers assign at least that many addresses to a customer.
    */
   clientKey: string;
-  /** The gateway's own origin as the client sees it: scheme and host, such as `https://app.example.com`. */
+  /** The gateway's own origin from the client's point of view, such as `https://app.example.com`. */
   origin: string;
 }
 
@@ -27,9 +27,9 @@ export interface PeerAddress {
   readonly transport: string;
   /** The IP address, if there is one. */
   readonly hostname?: string;
-  /** The port, which is not used. */
+  /** Not used. */
   readonly port?: number;
-  /** The path of a Unix socket, which is not used. */
+  /** Not used. */
   readonly path?: string;
 }
 
@@ -71,9 +71,9 @@ interface Connection {
 /**
  * Resolves the client of a request.
  *
- * The `X-Forwarded-…` headers count only if the peer is a trusted proxy, since any client can send them.
- * `X-Forwarded-For` is read from the right, since each proxy appends the peer it saw, up to the first address that is
- * not a trusted proxy.
+ * It uses the `X-Forwarded-…` headers only if the peer is a trusted proxy, since any client can send them. It reads
+ * `X-Forwarded-For` from the right, since each proxy appends its peer, up to the first address that is not a trusted
+ * proxy.
  *
  * @param origin The origin of the request's URL.
  * @param peer The address of the socket's peer, such as {@linkcode peerAddress} returns.
@@ -105,7 +105,7 @@ function readForwardedFor(
   let address = peer;
   for (const item of items.reverse()) {
     const hop = stripPort(item.trim());
-    if (parseIp(hop) === undefined) break; // entries to the left of an invalid one cannot be trusted
+    if (parseIp(hop) === undefined) break; // items to the left of an invalid one cannot be trusted
     address = unmapIPv4(hop);
     if (!isTrusted(address)) break;
   }
@@ -137,29 +137,27 @@ function createClientKey(text: string): string {
   return `${groups.join(":")}::/64`;
 }
 
-/** The opaque origin: sandboxed frames send it, and the URL standard returns it for unknown schemes. */
-const OPAQUE = "null";
-
+/** Returns the origin that the proxy received, as far as the headers contain it and are valid. */
 function forwardedOrigin(headers: Headers, requestOrigin: string): string {
   const [protocol = "", host = ""] = requestOrigin.split("://");
   const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
   const authority = lastItem(headers.get("x-forwarded-host")) ?? host;
-  const origin = URL.parse(`${scheme}://${authority}`)?.origin ?? OPAQUE;
-  return origin === OPAQUE ? requestOrigin : origin;
+  const origin = URL.parse(`${scheme}://${authority}`)?.origin ?? "null";
+  return origin === "null" ? requestOrigin : origin; // "null" stands for an unknown scheme
 }
 
-/** Returns the last item of a list, which the trusted proxy appended. Earlier items may come from the client. */
+/** Returns the last item of a list, which the trusted proxy appended. The client may have sent the items before it. */
 function lastItem(header: string | null): string | undefined {
   return header?.split(",").at(-1)?.trim() || undefined;
 }
 
-/** Warns if a request from a peer shows an untrusted proxy. */
+/** Warns if a request shows that the peer is an untrusted proxy. */
 export type ProxyWarning = (request: Request, peer: string) => void;
 
 /**
  * Creates a function that logs a warning for the first request with `X-Forwarded-For` from a peer that is not a trusted
- * proxy. Its clients all share one rate limit, unlike with REP's Go gateway, which trusts any such header. It warns
- * once only, since any client can send the header.
+ * proxy. All clients of that peer share one rate limit, unlike with REP's Go gateway, which trusts any such header. It
+ * warns only once, since any client can send the header.
  */
 export function createProxyWarning(
   { isTrusted, log }: { isTrusted: TrustRule; log: Log },

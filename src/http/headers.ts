@@ -1,8 +1,8 @@
 /**
- * Copies headers, each `Set-Cookie` separately. `new Headers(headers)` is quadratic in Deno 2.9, where every step of the
- * iterator sorts all headers.
+ * Copies headers, each `Set-Cookie` separately. It does not use `new Headers(headers)`, which takes quadratic time in
+ * Deno 2.9, where every step of the iterator sorts all headers.
  *
- * @param isKept Selects the headers by name, which is in lower case.
+ * @param isKept Selects headers by their names in lower case.
  */
 export function copyHeaders(
   headers: Headers,

@@ -1,12 +1,12 @@
 /**
- * An IP address: the 128 bits of IPv6. An IPv4 address has the bits of its IPv4-mapped address, such as
- * `::ffff:192.0.2.1` (RFC 4291 §2.5.5.2), so that the two are equal.
+ * The 128 bits of an IPv6 address. An IPv4 address is equal to its IPv4-mapped IPv6 address, such as `::ffff:192.0.2.1`
+ * (RFC 4291 §2.5.5.2).
  *
- * Parsed here and not with `node:net`, whose import takes half as long as the start of Deno itself.
+ * This file does not use `node:net`, whose import takes half as long as the start of Deno itself.
  */
 export type IpAddress = bigint;
 
-/** Whether an address is an IPv4 address, or an IPv4-mapped one. */
+/** Returns whether an address is an IPv4 address, or an IPv4-mapped one. */
 export function isIPv4(address: IpAddress): boolean {
   return address >> 32n === 0xffffn;
 }
@@ -15,8 +15,8 @@ export function isIPv4(address: IpAddress): boolean {
 const ZONE = /%[a-z\d.:-]+$/i;
 
 /**
- * Parses an IPv4 address with four decimal numbers, or an IPv6 address (RFC 4291 §2.2) with or without a zone, which is
- * ignored. Numbers with leading zeros are invalid, since some programs read them as octal.
+ * Parses an IPv4 address with four decimal numbers, or an IPv6 address (RFC 4291 §2.2), whose zone is ignored. Numbers
+ * with leading zeros are invalid, since some programs read them as octal.
  *
  * `URL` does the work: it knows all forms of IPv6, is strict about an IPv4 address at the end, and returns the shortest
  * form in hexadecimal.
@@ -59,7 +59,7 @@ export function formatIp(address: IpAddress): string {
 /** A block of addresses. */
 export interface IpBlock {
   readonly address: IpAddress;
-  /** How many bits of the 128 are the same in all of its addresses. */
+  /** How many of the first 128 bits all its addresses have in common. */
   readonly bits: number;
 }
 
@@ -76,7 +76,7 @@ export function parseIpBlock(text: string): IpBlock | undefined {
   return { address, bits: 128 - maxBits + Number(bits ?? maxBits) };
 }
 
-/** Whether a block contains an address. A block of IPv6 addresses, such as `::/0`, contains no IPv4 address. */
+/** Returns whether a block contains an address. A block of IPv6 addresses, such as `::/0`, contains no IPv4 address. */
 export function contains(block: IpBlock, address: IpAddress): boolean {
   if (isIPv4(address) && block.bits < 96) return false;
   const otherBits = BigInt(128 - block.bits);

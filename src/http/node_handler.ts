@@ -1,17 +1,17 @@
 import { type Clock, every, systemClock } from "../values/clock.ts";
 import type { ConnectionInfo } from "./respond.ts";
 
-/** The parts of a request of `node:http` or `node:http2` that {@linkcode toNodeHandler} reads. */
+/** The parts of a request of `node:http` or `node:http2` that {@linkcode toNodeHandler} uses. */
 export interface NodeRequest {
   /** The method. */
   readonly method?: string | undefined;
   /** The request target. */
   readonly url?: string | undefined;
-  /** The request target where a framework, such as Express, has removed a prefix from `url`. */
+  /** The complete request target, if a framework such as Express removed a prefix from `url`. */
   readonly originalUrl?: string | undefined;
   /** The headers by their names in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The connection: the address of the peer, whether it uses TLS, and the server that has accepted it. */
+  /** The connection: the address of the peer, whether it uses TLS, and the server that accepted it. */
   readonly socket: {
     readonly remoteAddress?: string | undefined;
     readonly encrypted?: boolean | undefined;
@@ -25,7 +25,7 @@ export interface NodeRequest {
 export interface NodeServer {
   /** Whether it has not been closed. */
   readonly listening: boolean;
-  /** Closes the connections on which nothing is being sent. */
+  /** Closes the connections without a request in progress. */
   closeIdleConnections?(): void;
 }
 
@@ -42,7 +42,7 @@ export interface NodeResponse {
   end(): unknown;
   /** Whether the head has been sent. */
   readonly headersSent?: boolean;
-  /** Closes the connection, so that the client sees that the body is not complete. */
+  /** Closes the connection, so that the client notices that the body is incomplete. */
   destroy?(): unknown;
   /** Adds a listener. */
   on(event: "close" | "drain", listener: () => void): unknown;
@@ -50,10 +50,10 @@ export interface NodeResponse {
   off(event: "close" | "drain", listener: () => void): unknown;
 }
 
-/** What a middleware calls for a request that it does not answer, or that has failed. */
+/** Passes a request on to the next middleware, or an error to the framework. */
 export type NodeNext = (error?: unknown) => void;
 
-/** A middleware for `node:http`, Connect, Express, and the development servers that take such a function. */
+/** A middleware for `node:http`, Connect, Express, and development servers that accept such a function. */
 export type NodeHandler = (
   request: NodeRequest,
   response: NodeResponse,
@@ -67,22 +67,22 @@ export interface NodeHandlerGateway {
     request: Request,
     info?: ConnectionInfo,
   ): Promise<Response | undefined>;
-  /** Calls back. Everything that the callback renders gets the values of one moment. */
+  /** Calls back. Everything that the callback renders gets the values of the same moment. */
   run?<Result>(callback: () => Result): Result;
 }
 
 /** Options of {@linkcode toNodeHandler}. */
 export interface NodeHandlerOptions {
-  /** Measures the time between two looks at the server. @default {the time of the system} */
+  /** Measures the time between two checks of the server. @default {the time of the system} */
   clock?: Clock;
 }
 
 /**
  * Returns a middleware that answers requests for the gateway's own paths and passes all others to the next middleware,
- * or answers them with 404 if there is none. What the next one renders gets the values of its page, see `run()` of a
- * gateway. The middleware uses nothing of Node.js except the two objects that it is called with.
+ * or answers them with 404 if there is none. What the next middleware renders contains the values of the page's
+ * configuration; see `run()` of a gateway. The middleware uses nothing of Node.js except its arguments.
  *
- * When the server is closed, which waits for every response, the streams of changes end within a second.
+ * Closing the server waits for every response, so the streams of changes end within a second after it was closed.
  *
  * @example
  * ```ts ignore
@@ -120,7 +120,7 @@ async function answer(
   clock: Clock,
 ): Promise<boolean> {
   const closed = new AbortController();
-  nodeResponse.on("close", () => closed.abort()); // already now: a client may leave before there is a response
+  nodeResponse.on("close", () => closed.abort()); // the client may disconnect before there is a response
   const request = toRequest(nodeRequest);
   if (request === undefined) {
     end(nodeResponse, 400);
@@ -141,12 +141,10 @@ function isStream({ headers }: Response): boolean {
   return headers.get("content-type") === "text/event-stream";
 }
 
-/** How often a stream looks whether its server has been closed: Node.js has no event for that. */
+/** How often a stream checks whether its server was closed. Node.js has no event for that. */
 const LOOK_MS = 500;
 
-/**
- * Ends a stream when the server has been closed, and its connection, which would otherwise wait for the next request.
- */
+/** Ends a stream after the server was closed, and its connection, which would otherwise wait for the next request. */
 function endWithServer(
   server: NodeServer,
   response: NodeResponse,
@@ -170,8 +168,9 @@ function connectionInfo({ socket }: NodeRequest): ConnectionInfo | undefined {
 }
 
 /**
- * Converts a request. Only the gateway reads its body: if the path is not one of the gateway's own, the next handler
- * needs it. Returns `undefined` if the URL is invalid, or the method one that `Request` does not accept.
+ * Converts a request. It does not read the body, which the next handler needs if the path is not one of the gateway's.
+ *
+ * @returns `undefined` if the URL is invalid, or `Request` does not accept the method.
  */
 export function toRequest(request: NodeRequest): Request | undefined {
   const { method = "GET", url = "/", originalUrl = url } = request;
@@ -188,7 +187,7 @@ export function toRequest(request: NodeRequest): Request | undefined {
   }
 }
 
-/** The only method whose body the gateway reads. */
+/** Returns the body of a POST. The gateway reads no other bodies. */
 function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
   const hasBody = request.method === "POST" && Symbol.asyncIterator in request;
   if (!hasBody) return {};
@@ -199,9 +198,8 @@ function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
 }
 
 /**
- * Returns a body that nothing is read of before the gateway reads it. What is left when the gateway stops is read, too:
- * Node.js destroys a request whose iterator ends early, and without reading there would be no next request on the
- * connection.
+ * Returns a body of which nothing is read until the gateway does. When the gateway stops reading, the rest is read and
+ * ignored: otherwise Node.js would destroy the request, or wait, and there would be no next request on the connection.
  */
 function readBody(chunks: AsyncIterator<Uint8Array>): ReadableStream {
   return new ReadableStream({
@@ -219,7 +217,7 @@ async function drain(chunks: AsyncIterator<Uint8Array>): Promise<void> {
   try {
     while (!(await chunks.next()).done);
   } catch {
-    // the client has left
+    // the client disconnected
   }
 }
 

@@ -1,4 +1,4 @@
-/** The parts of a request and of the configuration that decide about cross-origin access. */
+/** The parts of a request and of the configuration on which cross-origin access depends. */
 export interface OriginContext {
   /** The `Origin` header. */
   origin: string | null;
@@ -6,7 +6,7 @@ export interface OriginContext {
   secFetchSite: string | null;
   /** The gateway's own origin, to which the request was made. */
   own: string;
-  /** The allowed origins that are configured; none means the own origin only. */
+  /** The configured origins; if there are none, only the own origin is allowed. */
   allowed: readonly string[];
 }
 
@@ -14,7 +14,7 @@ export interface OriginContext {
 export const EXPECTED_ORIGINS =
   "origins such as https://app.example.com, without wildcards";
 
-/** Reads what decides about cross-origin access. */
+/** Reads the headers on which cross-origin access depends. */
 export function readOrigin(
   { headers }: Request,
   own: string,
@@ -27,10 +27,10 @@ export function readOrigin(
 
 /**
  * Returns an origin as browsers serialize it (RFC 6454 §6.2): scheme and host in lower case, and a port only if it is
- * not the default. A trailing slash is ignored. Schemes of web views, such as `capacitor://localhost`, are accepted,
+ * not the default. It ignores a trailing slash, and accepts schemes of web views, such as `capacitor://localhost`,
  * although the URL standard defines no origin for them.
  *
- * @returns `undefined` if the text is not an origin, or has a wildcard, which no `Origin` header matches.
+ * @returns `undefined` if the text is not an origin, or contains a wildcard, which no `Origin` header matches.
  */
 export function normalizeOrigin(text: string): string | undefined {
   if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*\\]+\/?$/i.test(text)) return undefined;
@@ -43,8 +43,8 @@ export function normalizeOrigin(text: string): string | undefined {
 /**
  * Decides whether the origin of a request may get a session key (endpoint specification, Authentication 1 and 2).
  *
- * Browsers send no `Origin` with a same-origin GET, only `Sec-Fetch-Site: same-origin`. So a page of the gateway is
- * recognized by that header and by the origin to which it made the request.
+ * Browsers send no `Origin` with a same-origin GET, but `Sec-Fetch-Site: same-origin`. So a page of the gateway is
+ * recognized by that header, and its origin is the one to which it made the request.
  *
  * @returns `undefined` if it may; otherwise the reason for the rejection.
  */
@@ -80,7 +80,7 @@ function listRejection(
 
 /**
  * Returns the CORS headers of a response (Fetch standard, CORS protocol): `Access-Control-Allow-Origin` with the origin
- * of the request if it is allowed, never `*`, and always `Vary: Origin`, so that caches keep the responses apart.
+ * of the request if it is allowed, but never `*`, and always `Vary: Origin`, so that caches do not mix up the responses.
  */
 export function corsHeaders(context: OriginContext): Record<string, string> {
   const headers: Record<string, string> = { "vary": "Origin" };

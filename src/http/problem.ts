@@ -2,15 +2,15 @@ import { STATUS_TEXT, type StatusCode } from "@std/http/status";
 
 /** Options of {@linkcode Problem}. */
 interface ProblemOptions {
-  /** One sentence for the developer of the client. It must not contain internal errors. */
+  /** One sentence for developers of clients. It must not contain internal errors. */
   detail: string;
-  /** Further headers of the response. `Cache-Control` is `no-store` by default. */
+  /** Additional headers of the response. `Cache-Control` is `no-store` by default. */
   headers?: HeadersInit | undefined;
 }
 
 /**
- * A request that is rejected. Handlers throw it; {@linkcode problemResponse} turns it into `application/problem+json`
- * (RFC 9457).
+ * The reason why a request is rejected. Handlers throw it; {@linkcode problemResponse} turns it into
+ * `application/problem+json` (RFC 9457).
  */
 export class Problem extends Error {
   override name = "Problem";
@@ -27,7 +27,7 @@ export class Problem extends Error {
 /** The media type of {@linkcode problemBody}. */
 export const PROBLEM_TYPE = "application/problem+json";
 
-/** Returns the response for a problem. It has no `type`, so the status defines the problem (RFC 9457 §4.2.1). */
+/** Returns the response for a problem. Without a `type`, the status defines the problem (RFC 9457 §4.2.1). */
 export function problemResponse(
   { status, message, headers }: Problem,
 ): Response {

@@ -31,15 +31,15 @@ export interface ConnectionInfo {
 /** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
   readonly isTrusted: TrustRule;
-  /** The hosts for which requests are served; `undefined` for any. Some routes serve any host in any case. */
+  /** The hosts for which requests are served; `undefined` for any. Routes with `isForAnyHost` ignore it. */
   readonly isAllowedHost: HostRule | undefined;
-  /** Sees every request, except those of routes for any host. */
+  /** Called with every request, except those of routes with `isForAnyHost`. */
   readonly warnOfProxy: ProxyWarning | undefined;
   /** Whether to log every request. */
   readonly accessLog: boolean;
   readonly log: Log;
   readonly telemetry: Telemetry;
-  /** Records how long the responses take. */
+  /** Records how long responses take. */
   readonly metrics: Metrics;
   readonly clock: Clock;
 }
@@ -59,16 +59,16 @@ interface Routed {
   readonly route: Route;
 }
 
-/** What is known about a request when it is answered or rejected. */
+/** What is known about a request so far, for the access log. */
 interface Progress {
   readonly peer: string;
-  /** The address for the log: that of the client, or of the peer if the URL is invalid. */
+  /** The address of the client; that of the peer if the URL is invalid. */
   address: string;
   /** `undefined` if the URL is invalid. */
   path: string | undefined;
 }
 
-/** Creates a responder, the one place where errors become responses. */
+/** Creates a responder. It is the only place that turns errors into responses. */
 export function createResponder(options: ResponderOptions): Responder {
   const { isTrusted, isAllowedHost, warnOfProxy } = options;
   const { accessLog, log, telemetry, metrics, clock } = options;
@@ -143,7 +143,7 @@ export function createResponder(options: ResponderOptions): Responder {
     return response;
   }
 
-  /** Called when the headers are ready: a body, such as a stream, may take any time. */
+  /** Records the time until the headers are ready, since a body, such as a stream, may take any time. */
   function recordDuration(
     startedAt: number,
     { request, route }: Routed,
@@ -179,12 +179,12 @@ function requireMethod(
   throw methodNotAllowed(request.method, methods, headers);
 }
 
-/** A `Host` header with a delimiter yields a URL with another path (RFC 9112 §3.2). */
+/** A delimiter in the `Host` header would change the path of the URL (RFC 9112 §3.2). */
 function hasValidHost({ headers }: Request): boolean {
   return !/[/?#@\\]/.test(headers.get("host") ?? "");
 }
 
-/** A URL that cannot be parsed has an invalid host: 400 (RFC 9112 §3.2). */
+/** If a URL cannot be parsed, its host is invalid: 400 (RFC 9112 §3.2). */
 function invalidHost(): Problem {
   return new Problem(400, {
     detail: "Cannot read the URL of the request: expected a valid Host header",
@@ -192,8 +192,8 @@ function invalidHost(): Problem {
 }
 
 /**
- * Returns whether `Deno.serve` reads the content of a request as the next request, although a proxy in front of the
- * gateway did not see it as one (request smuggling, RFC 9112 §11.2).
+ * Returns whether `Deno.serve` would read the content of a request as the next request. A proxy in front of the gateway
+ * takes it for content and does not check it (request smuggling, RFC 9112 §11.2).
  */
 function hasIgnoredContent({ method, headers }: Request): boolean {
   return method === "CONNECT" && headers.has("content-length");
@@ -211,16 +211,16 @@ async function endConnection(response: Response): Promise<Response> {
   return new Response(ReadableStream.from([body]), { status, headers });
 }
 
-/** An error may occur in any endpoint, so the headers are those of the strictest one. */
+/** Since any endpoint may fail, these are the headers of the strictest one. */
 const ERROR_HEADERS = {
   "vary": "Origin",
   "cache-control": "no-store, no-cache, must-revalidate",
 };
 
-/** Logged if the process, or the system, has no file descriptor left for a request. */
+/** The event of the log if the process or the system ran out of file descriptors. */
 const NO_DESCRIPTORS = "rep.descriptors.exhausted";
 
-/** The errors of POSIX in messages of Deno, which contain their numbers, and of Node.js. */
+/** Matches the POSIX errors in messages of Node.js, and of Deno, which contain their numbers. */
 const NO_DESCRIPTORS_MESSAGE = /\bE[MN]FILE\b|\(os error 2[34]\)/;
 
 /** Logs an unexpected error in full and tells the client nothing about it. */
@@ -231,7 +231,7 @@ function toProblem(
 ): Problem {
   if (error instanceof Problem) return error;
   const detail = messageOf(error);
-  if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // every request may fail then
+  if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // is logged once a minute, since every request may fail
     exhaustion.report({
       key: "",
       reason: "requests",

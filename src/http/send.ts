@@ -17,9 +17,9 @@ export interface Representation {
 /** The body of a complete response. A string contains only ASCII characters, so each is one byte. */
 export type Body = Uint8Array<ArrayBuffer> | string | StreamedBody;
 
-/** A body that is not in memory. One of its functions is called, once for each response. */
+/** A body that is not in memory. For each response, either `read()` or `cancel()` is called once. */
 export interface StreamedBody {
-  /** In bytes; `undefined` if it is not known before it is read. */
+  /** In bytes; `undefined` if it is unknown until the body is read. */
   readonly length: number | undefined;
   /** Returns all bytes, or those of a range. */
   read(range?: ByteRange): Promise<BodyContent>;
@@ -35,7 +35,7 @@ export interface ByteRange {
   end: number;
 }
 
-/** What is read of a body. */
+/** The bytes of a body. */
 export type BodyContent =
   | ReadableStream<Uint8Array>
   | Uint8Array<ArrayBuffer>
@@ -48,8 +48,8 @@ export interface SendRequest {
 }
 
 /**
- * Sends a representation, in memory or streamed: the one place that decides about preconditions (RFC 9110 §13), ranges
- * (§14) and HEAD. A range refers to the bytes that are sent, compressed or not.
+ * Sends a representation. This is the only place that decides about preconditions (RFC 9110 §13), ranges (§14) and HEAD.
+ * A range refers to the bytes that are sent, whether they are compressed or not.
  *
  * @throws {Problem} 412 or 416.
  */
@@ -85,7 +85,7 @@ export async function send(
   });
 }
 
-/** Only `If-None-Match` applies to HTML: the others refer to the file that a page was made from. */
+/** Only `If-None-Match` applies to HTML: the other preconditions refer to the file that a page was made from. */
 function preconditionStatus(
   { method, headers }: SendRequest,
   { isHtml, status = 200, validators }: Representation,
@@ -101,7 +101,7 @@ export function isStreamed(body: Body): body is StreamedBody {
   return typeof body === "object" && "read" in body;
 }
 
-/** A body that is not sent would otherwise keep its file or its connection open. */
+/** Closes the file or the connection of a body that is not sent. */
 function cancel(body: Body): void {
   if (isStreamed(body)) body.cancel();
 }
@@ -115,8 +115,8 @@ async function read(
 }
 
 /**
- * Removes the headers that a 304 must not contain (RFC 9110 §15.4.5). A Content Security Policy stays: it replaces that
- * of the stored page.
+ * Removes the headers that a 304 must not contain (RFC 9110 §15.4.5). A Content Security Policy stays, since it replaces
+ * that of the stored page.
  */
 function notModifiedHeaders(headers: Representation["headers"]): Headers {
   const complete = headers instanceof Headers ? headers : new Headers(headers);
@@ -159,7 +159,7 @@ function rangeHeaders(
 /**
  * Parses a `Range` header for a representation of `size` bytes (RFC 9110 §14.1.2 and §14.2).
  *
- * @returns `undefined` if the header has to be ignored: it is malformed, has another unit, or asks for several ranges,
+ * @returns `undefined` if the header has to be ignored: it is malformed, uses another unit, or requests several ranges,
  * which a server may ignore. `unsatisfiable` if no byte of the representation is in the range.
  */
 export function parseByteRange(
@@ -170,30 +170,23 @@ export function parseByteRange(
   if (first === undefined || last === undefined || first + last === "") {
     return undefined;
   }
-  if (first !== "" && last !== "" && Number(last) < Number(first)) {
-    return undefined; // invalid, and so ignored
+  const isSuffix = first === "";
+  if (!isSuffix && last !== "" && Number(last) < Number(first)) {
+    return undefined; // malformed
   }
-  const range = first === ""
-    ? suffixRange(Number(last), size)
-    : rangeFrom(Number(first), last, size);
-  return range.start < range.end ? range : "unsatisfiable";
-}
-
-function suffixRange(length: number, size: number): ByteRange {
-  return { start: Math.max(0, size - length), end: size };
-}
-
-function rangeFrom(start: number, last: string, size: number): ByteRange {
-  return { start, end: last === "" ? size : Math.min(Number(last) + 1, size) };
+  const start = isSuffix ? Math.max(0, size - Number(last)) : Number(first);
+  const isOpen = isSuffix || last === "";
+  const end = isOpen ? size : Math.min(Number(last) + 1, size);
+  return start < end ? { start, end } : "unsatisfiable";
 }
 
 /** Statuses for which `Response` permits no body. */
 const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
 
 /**
- * Prepares a response to HEAD for `Deno.serve`, which adds `Content-Length: 0` to a response with the body `null`. The
- * length has to be that of the response to GET, or be absent (RFC 9110 §8.6). For a stream, Deno adds no length and
- * sends none of it.
+ * Prepares a response to HEAD for `Deno.serve`, which adds `Content-Length: 0` to a response with the body `null`, but
+ * adds no length to a stream, and sends nothing of it. The length has to be that of the response to GET, or absent
+ * (RFC 9110 §8.6).
  */
 export function headResponse(response: Response): Response {
   const hasLength = response.body !== null ||
@@ -211,7 +204,7 @@ export interface Validators {
   lastModified: Date | undefined;
 }
 
-/** The three formats of an HTTP date (RFC 9110 §5.6.7). The last one has no time zone and means GMT. */
+/** The three formats of an HTTP date (RFC 9110 §5.6.7). The last one contains no time zone and means GMT. */
 const HTTP_DATES = [
   /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
   /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
@@ -233,8 +226,8 @@ export function failedPrecondition(
 }
 
 /**
- * Returns whether `If-None-Match` is sent and false: it lists the current entity tag, by weak comparison, or is `*`
- * (RFC 9110 §13.1.2). The response to GET and HEAD is then 304.
+ * Returns whether the condition `If-None-Match` is false, so that the response to GET and HEAD is 304: it lists the
+ * current entity tag, by weak comparison, or is `*` (RFC 9110 §13.1.2).
  *
  * @param etag The current entity tag, weak or strong, quotes included. It must not contain a comma.
  */
@@ -248,7 +241,7 @@ export function ifNoneMatchFails(
 }
 
 /**
- * Returns whether `Range` applies: without `If-Range`, or if that names this very representation (RFC 9110 §13.1.5).
+ * Returns whether `Range` applies: `If-Range` is absent, or identifies the current representation (RFC 9110 §13.1.5).
  */
 export function ifRangeHolds(
   headers: Headers,
@@ -259,19 +252,19 @@ export function ifRangeHolds(
   return condition === etag || condition === lastModified?.toUTCString();
 }
 
-/** Evaluates `If-Match` or, only if that is absent, `If-Unmodified-Since`. */
+/** Evaluates `If-Match`, or `If-Unmodified-Since` if that is absent. */
 function isChanged(
   headers: Headers,
   { etag, lastModified }: Validators,
 ): boolean {
-  const ifMatch = headers.get("if-match"); // Deno reads a header faster than it checks whether there is one
+  const ifMatch = headers.get("if-match"); // in Deno, get() is faster than has()
   if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
   const since = parseHttpDate(headers.get("if-unmodified-since"));
   if (since === undefined || lastModified === undefined) return false;
   return toWholeSeconds(lastModified) > since;
 }
 
-/** Evaluates `If-None-Match` or, only if that is absent, `If-Modified-Since`. */
+/** Evaluates `If-None-Match`, or `If-Modified-Since` if that is absent. */
 function isUnchanged(
   headers: Headers,
   { etag, lastModified }: Validators,
@@ -284,7 +277,7 @@ function isUnchanged(
   return toWholeSeconds(lastModified) <= since;
 }
 
-/** Replaces `@std/http/etag`, which takes quadratic time for a header of spaces. */
+/** Is used instead of `@std/http/etag`, which takes quadratic time for a header that consists of spaces. */
 function listsTag(
   header: string | null,
   matches: (tag: string) => boolean,
@@ -307,7 +300,7 @@ function parseHttpDate(text: string | null): number | undefined {
   return Number.isNaN(milliseconds) ? undefined : milliseconds;
 }
 
-/** HTTP dates have no fractions of a second; file times do. */
+/** Drops the fraction of a second, which file times contain and HTTP dates do not. */
 function toWholeSeconds(date: Date): number {
   return Math.floor(date.getTime() / 1000) * 1000;
 }

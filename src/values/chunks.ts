@@ -1,4 +1,4 @@
-/** Returns one array with the bytes of all chunks, none of which is in shared memory. A single chunk is not copied. */
+/** Returns one array with the bytes of all chunks. It does not copy a single chunk. No chunk may be in shared memory. */
 export function concat(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const [first] = chunks;
   if (first !== undefined && chunks.length === 1) {

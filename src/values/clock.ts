@@ -1,8 +1,8 @@
-/** A source of time and timers. Everything in the gateway that depends on time takes one as an argument. */
+/** A source of time and timers. Everything in the gateway that depends on time receives one as an argument. */
 export interface Clock {
   /** Returns the milliseconds since the Unix epoch. */
   now(): number;
-  /** Returns the milliseconds since some moment, for durations: unlike `now()`, it is never set forward or back. */
+  /** Returns the milliseconds since an arbitrary moment, for durations. Unlike `now()`, nobody can set it. */
   monotonic(): number;
   /**
    * Calls back once, after `ms` milliseconds.
@@ -14,18 +14,18 @@ export interface Clock {
 }
 
 /**
- * By how much the clocks of processes on one store may differ, in milliseconds: of two replicas, and of this one and the
- * one that made a page.
+ * How much the clocks of processes on one store may differ, in milliseconds: those of two replicas, and those of this
+ * process and of the process that made a page.
  */
 export const MAX_CLOCK_SKEW_MS = 60_000;
 
-/** Lets the process exit while a timer is pending. Node.js and Bun have objects for timers, Deno and browsers numbers. */
+/** Lets the process exit while a timer is pending. Timers are objects in Node.js and Bun, and numbers elsewhere. */
 function unref(timer: unknown): void {
   if (typeof timer === "number") globalThis.Deno?.unrefTimer(timer);
   else (timer as { unref?: () => void }).unref?.();
 }
 
-/** The real clock. */
+/** The clock of the system. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -39,13 +39,13 @@ export const systemClock: Clock = {
 /** Options of {@linkcode every}. */
 interface RecurringTaskOptions {
   clock: Clock;
-  /** Called with the error that a run throws or rejects with. */
+  /** Called with the error of a run that fails. */
   onError: (error: unknown) => void;
 }
 
 /**
- * Runs a task every `ms` milliseconds, in the background. A run that fails is reported; neither a failure nor a
- * run that takes longer than `ms` affects the next one.
+ * Runs a task every `ms` milliseconds, in the background. The next run starts on time even if this one fails or takes
+ * longer than `ms`.
  *
  * @returns A function that stops the task.
  */

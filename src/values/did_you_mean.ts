@@ -5,14 +5,14 @@ import { levenshteinDistance } from "@std/text/levenshtein-distance";
  * Returns the end of a message that suggests a correction: `; did you mean list?`
  *
  * @param words The valid words.
- * @returns An empty text if none of them differs from the word by a typing error only.
+ * @returns An empty text if no valid word is similar enough.
  */
 export function didYouMean(word: string, words: readonly string[]): string {
   const meant = findSimilar(word, words);
   return meant === undefined ? "" : `; did you mean ${meant}?`;
 }
 
-/** Returns the word that is most similar; `undefined` if none differs by a typing error only. */
+/** Returns the most similar word; `undefined` if none differs only by one typing error, or two in a longer word. */
 export function findSimilar(
   word: string,
   words: readonly string[],
@@ -26,7 +26,7 @@ export function findSimilar(
   return countErrors(word, closest) <= maxErrors ? closest : undefined;
 }
 
-/** Swapped letters are one error. */
+/** Counts typing errors. Swapped letters are one error. */
 function countErrors(word: string, candidate: string): number {
   const isSwapped = word !== candidate &&
     sortLetters(word) === sortLetters(candidate);

@@ -16,14 +16,14 @@ export function canonicalJson(map: ReadonlyMap<string, string>): string {
   return `{${members.join(",")}}`;
 }
 
-/** Returns the hash of PUBLIC values, equal on all replicas that have them. */
+/** Returns the hash of PUBLIC values, which is the same on all replicas with the same values. */
 export function publicHash(
   publicValues: ReadonlyMap<string, string>,
 ): Promise<string> {
   return sriHash(canonicalJson(publicValues));
 }
 
-/** Returns the beginning of a hash, which names a configuration in logs, metrics and URLs. */
+/** Returns the beginning of a hash, with which logs, metrics and URLs identify a configuration. */
 export function shortHash(hash: string): string {
   const start = hash.slice("sha256-".length, "sha256-".length + 12);
   return start.replaceAll("+", "-").replaceAll("/", "_");

@@ -1,29 +1,29 @@
-/** What is known about a file without reading it. */
+/** Metadata of a file. */
 export interface FileInfo {
   readonly isFile: boolean;
   readonly isDirectory: boolean;
   readonly size: number;
-  /** When the content was changed; `null` if the system does not say. */
+  /** When the content changed last; `null` if the system does not say. */
   readonly mtime: Date | null;
-  /** The permissions; `null` if the system has none. */
+  /** The permissions; `null` if the system does not know any. */
   readonly mode: number | null;
-  /** The number of the file in its file system; `null` if there is none. */
+  /** The inode number; `null` if there is none. */
   readonly ino: number | null;
 }
 
-/** The functions that read local files, on Deno and on Node.js. Errors are those of the runtime. */
+/** Functions that read local files. They throw the errors of the runtime. */
 export interface FileSystem {
-  /** Returns what is known about a file, or about what a symbolic link leads to. */
+  /** Returns the metadata of a file, or of the target of a symbolic link. */
   stat(path: string): Promise<FileInfo>;
   /** Returns the names of a directory's entries. */
   names(directory: string): Promise<string[]>;
-  /** Returns the path of what a symbolic link leads to. */
+  /** Returns a path without symbolic links. */
   realPath(path: string): Promise<string>;
   /** Reads a file until its end, or until the buffer is full, and returns the number of bytes. */
   readInto(buffer: Uint8Array, path: string): Promise<number>;
 }
 
-/** Local files through the functions of Deno, which takes 20 ms to import those of Node.js. */
+/** Reads local files with Deno's own functions, since Deno takes 20 ms to import those of Node.js. */
 export const denoFileSystem: FileSystem = {
   stat: (path) => Deno.stat(path),
   async names(directory) {
@@ -54,17 +54,17 @@ export async function localFiles(): Promise<FileSystem> {
   return nodeFileSystem;
 }
 
-/** Far above any configuration: a ConfigMap holds 1 MiB. */
+/** More than any configuration: a ConfigMap has at most 1 MiB. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads a file, which may have become anything since the last time: it has to be a regular file, or a link to one, as
- * Kubernetes mounts them. Opening a FIFO would wait for its writer, and a device may never end.
+ * Reads a regular file, or the target of a link to one, since Kubernetes mounts files as links. It rejects anything else:
+ * opening a FIFO would wait for its writer, and a device may never end.
  *
- * @param files The file system. That of the runtime by default.
+ * @param files The file system; by default, that of the runtime.
  * @throws {TypeError} If it is not a regular file.
  * @throws {RangeError} If it is larger than 4 MiB.
- * @throws {Error} Of the runtime, if it cannot be read.
+ * @throws {Error} The runtime's error, if it cannot be read.
  */
 export async function readBoundedFile(
   path: string,
@@ -73,7 +73,7 @@ export async function readBoundedFile(
   files ??= await localFiles();
   const { isFile } = await files.stat(path);
   if (!isFile) throw new TypeError(`expected a regular file, got '${path}'`);
-  // Not as large as `stat()` says, which is 0 under `/proc`, and outdated for a log. Memory is taken as it is filled.
+  // Files under `/proc` have the size 0, so the buffer is for any size. The system allocates only the pages that are used.
   const buffer = new Uint8Array(MAX_BYTES + 1);
   const size = await files.readInto(buffer, path);
   if (size > MAX_BYTES) {

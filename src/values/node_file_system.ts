@@ -1,6 +1,6 @@
 import { open, readdir, realpath, stat } from "node:fs/promises";
 
-/** Local files through the functions of Node.js: a `FileSystem` of `local_files.ts`. */
+/** Reads local files with the functions of Node.js: a `FileSystem` of `local_files.ts`. */
 export const nodeFileSystem = {
   async stat(path: string) {
     const info = await stat(path);

@@ -1,6 +1,6 @@
 /**
- * An option has an invalid value. The message names the option as the module does; the command, whose users know it as
- * a flag, builds its own message from the same parts.
+ * An option has an invalid value. The message contains the name of the option in the module. The command, whose users
+ * know the option as a flag, creates its own message from the fields.
  */
 export class OptionError extends RangeError {
   /** The name of the class. */

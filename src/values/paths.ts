@@ -1,14 +1,14 @@
-/** Separates the names in a path. `@std/path` would load Deno's Node layer to determine it. */
+/** Separates the names in a path. `@std/path` would load Deno's Node.js compatibility layer to determine it. */
 export const SEPARATOR = globalThis.Deno?.build.os === "windows" ? "\\" : "/";
 
-/** Returns an absolute path, which stays the same when the program changes its current directory. */
+/** Returns an absolute path, which still refers to the same file after the current directory changes. */
 export function toAbsolute(path: string): string {
   return /^(?:[/\\]|[a-z]:)/i.test(path)
     ? path
     : `${Deno.cwd()}${SEPARATOR}${path}`;
 }
 
-/** Returns whether a path is a directory's own, or below it: `/srv/site-old` is not below `/srv/site`. */
+/** Returns whether a path is a directory, or inside it. `/srv/site-old` is not inside `/srv/site`. */
 export function isInside(path: string, directory: string): boolean {
   const prefix = directory.endsWith(SEPARATOR)
     ? directory
@@ -20,18 +20,18 @@ export function isInside(path: string, directory: string): boolean {
 export function lastName(path: string): string {
   return path.slice(path.lastIndexOf(SEPARATOR) + 1);
 }
-/** What a list of globs consists of, for error messages. */
+/** Valid globs, for error messages. */
 export const EXPECTED_GLOBS =
   "globs of paths in the directory, such as assets/*";
 
-/** Returns whether a text is a glob of relative paths. With a slash in front, it would never match. */
+/** Returns whether a text is a glob of relative paths. One that begins with a slash would never match. */
 export function isGlob(text: string): boolean {
   return text !== "" && !/^\.{0,2}\//.test(text) && !text.includes("\0");
 }
 
 /**
- * Returns a function that tells whether a relative path matches one of the globs: `*` matches within a name, `**` any
- * directories. The code that converts them is loaded only if there are any.
+ * Returns a function that returns whether a relative path matches one of the globs: `*` matches within a name, `**` any
+ * directories. It loads the code for that only if there are globs.
  */
 export async function globMatcher(
   globs: readonly string[],

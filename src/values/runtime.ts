@@ -1,7 +1,7 @@
-/** The differences between runtimes: what they provide, what they permit, and how they find packages. */
+/** The differences between runtimes: functions, permissions, and how they find packages. */
 
 /**
- * Checks that the runtime provides what the gateway needs: a missing function would cause a `TypeError` much later.
+ * Checks that the runtime is new enough. Otherwise, a missing function would cause a `TypeError` much later.
  *
  * @throws {Error} If the runtime is too old.
  */
@@ -13,8 +13,7 @@ export function requireRuntime(): void {
 }
 
 /**
- * Returns whether a permission is already granted, so that using it does not prompt. Runtimes other than Deno have no
- * permissions.
+ * Returns whether a permission is granted, so that Deno does not prompt for it. Other runtimes do not need permissions.
  */
 export function isGranted(permission: Deno.PermissionDescriptor): boolean {
   if (globalThis.Deno === undefined) return true;
@@ -22,10 +21,11 @@ export function isGranted(permission: Deno.PermissionDescriptor): boolean {
 }
 
 /**
- * Imports an npm package on first use: on Deno by its `npm:` address, which Deno downloads; elsewhere by its name,
+ * Imports an npm package on first use: on Deno by its `npm:` address, so that Deno downloads it; elsewhere by its name,
  * since projects that need it install it.
  *
- * @param address Such as `npm:pg@8.23.1`. Not a literal in `import()`: Deno would download it for every gateway.
+ * @param address For example `npm:pg@8.23.1`. It is a parameter because Deno downloads literal addresses for every
+ * gateway.
  */
 export async function importPackage<Module>(address: string): Promise<Module> {
   const name = address.replace(/^npm:(.+)@.*$/, "$1");
@@ -35,7 +35,7 @@ export async function importPackage<Module>(address: string): Promise<Module> {
   try {
     return await import(/* @vite-ignore */ address);
   } catch (error) {
-    // Within npm packages, including this one, Deno follows the rules of Node.js.
+    // In npm packages, such as this one, Deno follows the rules of Node.js.
     if (!String(error).includes("ERR_UNSUPPORTED_ESM_URL_SCHEME")) throw error;
     return await import(/* @vite-ignore */ name);
   }

@@ -1,16 +1,15 @@
-/** A value of a {@linkcode SizeBoundedCache}, with its size. */
 interface Entry<V> {
   readonly value: V;
   readonly size: number;
 }
 
-/** A cache of limited size. When it is full, the least recently set values are removed. */
+/** A cache of limited size. If it is full, it removes the values that were set first. */
 export class SizeBoundedCache<V> {
   readonly #entries = new Map<string, Entry<V>>();
   readonly #maxSize: number;
   #size = 0;
 
-  /** Creates an empty cache of values whose sizes add up to at most `maxSize`, in the unit in which sizes are set. */
+  /** Creates an empty cache for values whose sizes add up to at most `maxSize`. */
   constructor(maxSize: number) {
     this.#maxSize = maxSize;
   }
@@ -20,18 +19,18 @@ export class SizeBoundedCache<V> {
     return this.#size;
   }
 
-  /** Returns the value of a key. Reading does not make it more recent. */
+  /** Returns the value of a key. */
   get(key: string): V | undefined {
     return this.#entries.get(key)?.value;
   }
 
-  /** Sets the value of a key; without a size, values are counted. One that is larger than the cache is not kept. */
+  /** Sets the value of a key, unless it is larger than the cache. If no value has a size, values are counted. */
   set(key: string, value: V, size = 1): void {
     this.delete(key);
     if (size > this.#maxSize) return;
     this.#entries.set(key, { value, size });
     this.#size += size;
-    if (this.#size <= this.#maxSize) return; // V8 takes long to find the oldest one after many deletions
+    if (this.#size <= this.#maxSize) return; // after many deletions, V8 takes long to find the oldest entry
     for (const oldest of this.#entries.keys()) {
       this.delete(oldest);
       if (this.#size <= this.#maxSize) return;

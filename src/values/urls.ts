@@ -4,8 +4,8 @@ export const EXPECTED_BASE_PATH = "a path such as /app";
 /**
  * Parses the path under which everything is served.
  *
- * @returns The path without a slash at its end, so an empty string for `/` or nothing; `undefined` if it is not the
- * path of a URL as browsers send it.
+ * @returns The path without a slash at its end, which is an empty string for `/` or nothing; `undefined` if browsers
+ * would send the path in another form.
  */
 export function parseBasePath(text: string): string | undefined {
   const path = text.replace(/\/$/, "");
@@ -24,7 +24,7 @@ export const EXPECTED_UPSTREAM =
 /**
  * Parses the URL of an upstream. Its path is the base path of all proxied requests.
  *
- * @returns `undefined` if it is not an absolute `http:` or `https:` URL, or has credentials, a query or a fragment.
+ * @returns `undefined` if it is not an absolute `http:` or `https:` URL, or contains credentials, a query or a fragment.
  */
 export function parseUpstream(upstream: URL | string): URL | undefined {
   const url = URL.parse(upstream);
@@ -34,9 +34,9 @@ export function parseUpstream(upstream: URL | string): URL | undefined {
 }
 
 /**
- * Formats a URL for a message, even if it is malformed: credentials, query and fragment are replaced by an ellipsis,
- * and so is an invalid port. A malformed password may contain any character, so everything up to the last `@` is taken
- * for credentials.
+ * Formats a URL for a message, even if it is malformed: an ellipsis replaces credentials, query, fragment and an invalid
+ * port. In a malformed URL, the password may contain any character, so everything up to the last `@` counts as
+ * credentials.
  */
 export function redactUrl(url: URL | string): string {
   const port =
@@ -48,8 +48,8 @@ export function redactUrl(url: URL | string): string {
 }
 
 /**
- * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1).
- * Placeholders for credentials, as in a message that shows the form of a URL, stay.
+ * Replaces the credentials of all URLs in a text, such as an error message, by an ellipsis (RFC 3986 §3.2.1). It keeps
+ * the placeholders of messages that show how to write a URL.
  */
 export function redactCredentials(text: string): string {
   return text.replace(/:\/\/(?!USER\[:PASSWORD\]@)[^\s/?#"'()]*@/g, "://…@");

@@ -17,7 +17,7 @@ declare module "@rep/gateway/client" {
   export interface ServerVariables {
   }
 
-  /** The value of a PUBLIC variable; `undefined` is possible only if it is neither required nor has a default. */
+  /** The value of a PUBLIC variable; `undefined` is possible only if it is not required and has no default. */
   type Value<K extends keyof PublicVariables> = PublicVariables[K];
   type Defined<K extends keyof PublicVariables> = NonNullable<PublicVariables[K]>;
 
@@ -92,7 +92,7 @@ declare module "@rep-protocol/sdk" {
     readonly MAP_KEY?: string;
   }
 
-  /** The value of a PUBLIC variable; `undefined` is possible only if it is neither required nor has a default. */
+  /** The value of a PUBLIC variable; `undefined` is possible only if it is not required and has no default. */
   type Value<K extends keyof PublicVariables> = PublicVariables[K];
   type Defined<K extends keyof PublicVariables> = NonNullable<PublicVariables[K]>;
 

@@ -5,10 +5,10 @@ import { messageOf } from "../../observe/log.ts";
 import { missingRead } from "../sources/variable_sources.ts";
 
 /**
- * Lists the regular files of a build in the order of their paths, or a single one. Links to directories are not
- * followed, since they could form a cycle.
+ * Lists the regular files of a directory, sorted by path, or returns the path if it is a file. It does not follow links
+ * to directories, since they could form a cycle.
  *
- * @param isSkipped Returns whether a directory of this name is skipped. None by default.
+ * @param isSkipped Returns whether to skip directories of this name. By default, none is skipped.
  * @throws {ConfigurationError} If the directory or the permission to read it is missing, or it is neither a directory
  * nor a regular file.
  */

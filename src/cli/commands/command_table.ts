@@ -14,26 +14,26 @@ import {
 export const COMMAND_OPTIONS = {
   "kv": text(
     "PATH|URL",
-    "Database of the gateway; by default Deno's own for this program",
+    "Database of the gateway; by default, Deno's own database",
   ),
   "app": app("Name of the app, if the gateway has one"),
   "port": integer(
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
   ),
-  "manifest": text("FILE", "Manifest; .rep.yaml by default, except for set"),
-  "env-file": paths("PATH", "Env file; of several, the later takes precedence"),
+  "manifest": text("FILE", "Manifest; by default .rep.yaml, except for set"),
+  "env-file": paths("PATH", "Env file; later ones take precedence"),
   "strict": toggle("Fail if PUBLIC values look like secrets"),
-  "out": text("FILE", "Write to this file"),
+  "out": text("FILE", "Write the types to this file"),
   "config-js": text("FILE", "Also write a script for pages to load"),
-  "dir": paths("DIR", "Same as the argument DIR (dist)"),
+  "dir": paths("DIR", "Same as the argument DIR"),
   "pattern": paths("GLOB", "Check these files only"),
   "exclude": paths("GLOB,…", "Skip these files"),
   "json": toggle("Print JSON"),
   "if-id": optionalInteger(
     { min: 0, max: Number.MAX_SAFE_INTEGER },
     "ID",
-    "Write only if the variable has this id; 0: does not exist",
+    "Write only if the variable has this id; 0 means that it must not exist",
   ),
   "force": toggle("Overwrite files; set values that look like secrets"),
   "limit": integer(
@@ -42,29 +42,31 @@ export const COMMAND_OPTIONS = {
   ),
 };
 
-/** A command, which does not start the gateway. */
+/** A command that does not start the gateway. */
 interface CommandDescription {
-  /** The arguments in `--help`; in brackets if they are optional. */
+  /** The arguments as in `--help`; in brackets if they are optional. */
   readonly args: string;
   readonly help: string;
   readonly options: readonly (keyof typeof COMMAND_OPTIONS)[];
   /** Remarks at the end of its own `--help`. */
   readonly notes: readonly string[];
-  /** When the exit code is 1. */
+  /** When the exit code is 1: what follows "if". */
   readonly fails: string;
 }
 
 const STORE_NOTES = [
-  "KEY is a name with or without the prefix REP_PUBLIC_. Flags that take a value may not be repeated.",
-  "REP_GATEWAY_KV, REP_GATEWAY_APP, REP_GATEWAY_PORT and REP_GATEWAY_MANIFEST are used if the flags are not set.",
+  "Without the flags, REP_GATEWAY_KV, REP_GATEWAY_APP and REP_GATEWAY_PORT are used.",
 ];
 const WRITE_NOTES = [
-  "Then waits until the running gateways have taken it, for 6 s at most. Exit code 3: it is written, but none of them has.",
+  "KEY is a name with or without the prefix REP_PUBLIC_.",
+  "Waits up to 6 s until the running gateways have taken the change. Exit code 3: it is written, but no gateway has taken it.",
   ...STORE_NOTES,
 ];
-const STORE_FAILS = "it is rejected, in conflict, or the store is unavailable";
+const READ_FAILS = "the store is unavailable";
+const WRITE_FAILS =
+  "the change is rejected, conflicts with another, or the store is unavailable";
 
-/** The commands. What runs each of them is in `run_command.ts`. */
+/** All commands. `run_command.ts` contains the function of each. */
 export const COMMANDS = {
   init: {
     args: "[DIR ...]",
@@ -72,9 +74,10 @@ export const COMMANDS = {
     options: ["manifest", "env-file", "force"],
     notes: [
       "Searches the sources in DIR, by default in this directory, for variables of Vite, Create React App, Next.js, " +
-      "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE, and takes their values from .env, .env.local, " +
-      ".env.development and .env.development.local there and in this directory. Writes .rep.yaml and app.env, or what the options name. Asks before " +
-      "it overwrites a file. What looks like a secret becomes SENSITIVE.",
+      "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE. Reads their values from .env, .env.local, " +
+      ".env.development and .env.development.local in DIR and in this directory. Writes .rep.yaml and app.env, or " +
+      "the files that the options name. Asks before it overwrites a file. A variable that looks like a secret " +
+      "becomes SENSITIVE.",
     ],
     fails: "a file exists and there is no terminal to ask at",
   },
@@ -111,8 +114,9 @@ export const COMMANDS = {
     help: "Write PUBLIC values into the pages of a build",
     options: ["manifest", "env-file", "strict", "config-js"],
     notes: [
-      "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. Pages load " +
-      'the script of --config-js with <script src="/config.js"></script> before their own scripts; DIR is then optional.',
+      "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. With " +
+      '--config-js, DIR is optional: pages load the script with <script src="/config.js"></script> before their own ' +
+      "scripts.",
     ],
     fails: "the configuration is invalid, or there is no page",
   },
@@ -121,35 +125,35 @@ export const COMMANDS = {
     help: "Set PUBLIC variables in the store",
     options: ["kv", "app", "port", "json", "manifest", "if-id", "force"],
     notes: WRITE_NOTES,
-    fails: STORE_FAILS,
+    fails: WRITE_FAILS,
   },
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
     options: ["kv", "app", "port", "json", "if-id"],
     notes: WRITE_NOTES,
-    fails: STORE_FAILS,
+    fails: WRITE_FAILS,
   },
   list: {
     args: "",
     help: "Print the variables in the store",
     options: ["kv", "app", "port", "json"],
     notes: STORE_NOTES,
-    fails: STORE_FAILS,
+    fails: READ_FAILS,
   },
   history: {
     args: "",
     help: "Print the latest writes, newest first",
     options: ["kv", "app", "port", "json", "limit"],
     notes: STORE_NOTES,
-    fails: STORE_FAILS,
+    fails: READ_FAILS,
   },
   watch: {
     args: "",
     help: "Print every new write, until SIGINT",
     options: ["kv", "app", "port", "json"],
     notes: STORE_NOTES,
-    fails: STORE_FAILS,
+    fails: READ_FAILS,
   },
 } satisfies Record<string, CommandDescription>;
 
@@ -159,7 +163,7 @@ export type CommandName = keyof typeof COMMANDS;
 /** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** Returns whether a command uses the store, for which it needs Deno. */
+/** Returns whether a command needs Deno, since it uses the store. */
 export function needsDeno(command: CommandName): boolean {
   const options: readonly string[] = COMMANDS[command].options;
   return options.includes("kv");
@@ -172,7 +176,7 @@ export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
   readonly args: readonly string[];
 }
 
-/** Returns the command that a command line begins with; without one, it starts the gateway. */
+/** Returns the command that a command line begins with; `undefined` if it starts the gateway. */
 export function commandIn(args: readonly string[]): CommandName | undefined {
   const [first] = withoutDashes(args);
   return COMMAND_NAMES.find((name) => name === first);

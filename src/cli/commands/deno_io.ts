@@ -7,7 +7,7 @@ import { loadKvToken } from "../sources/secret_files.ts";
 import { STOP_SIGNALS } from "../start/signals.ts";
 import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 
-/** Returns what a command uses that runs as a process of Deno. */
+/** Returns what commands use on Deno. */
 export function denoIo(): CommandIo {
   return {
     environment: readEnvironment(),
@@ -23,9 +23,9 @@ export function denoIo(): CommandIo {
 }
 
 /**
- * Opens the store that `--kv` names, like the gateway does, but only if it outlives the command.
+ * Opens the store that `--kv` names, as the gateway does.
  *
- * @throws {TypeError} If it does not, or cannot be opened.
+ * @throws {TypeError} If it cannot be opened, or would be in memory and end with the command.
  */
 export async function openPersistentStore(
   path: string | undefined,
@@ -38,16 +38,15 @@ export async function openPersistentStore(
   await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
-    // A server that is unreachable fails the first operation.
+    // Only this warning matters here: if a server is unreachable, the first operation fails.
     warn: (event, fields) =>
       event === STORE_IN_MEMORY && warnings.push(String(fields?.detail)),
   });
   if (warnings.length === 0) return store;
   store.close();
+  const reasons = warnings.join("; ");
   throw new TypeError(
-    `Cannot keep variables in memory, where no gateway would see them: ${
-      warnings.join("; ")
-    }`,
+    `Cannot keep variables in memory, where no gateway would see them: ${reasons}`,
   );
 }
 
@@ -58,7 +57,7 @@ function terminalColumns(): number {
 
 const encoder = new TextEncoder();
 
-/** Writes without `console.log`, which ignores a broken pipe, so that `watch` would never end. */
+/** Does not use `console.log`, which ignores a broken pipe, so that `watch` would never end. */
 function print(text: string): void {
   let rest = encoder.encode(`${text}\n`);
   while (rest.length > 0) rest = rest.subarray(Deno.stdout.writeSync(rest));
@@ -74,7 +73,7 @@ function confirmAtTerminal(question: string): Promise<boolean | undefined> {
   return Promise.resolve(hasTerminal ? confirm(question) : undefined);
 }
 
-/** Resolves at the first signal. The listeners are then removed, so that the next signal ends the process. */
+/** Resolves at the first signal, and then removes the listeners, so that the next signal ends the process. */
 function stopped(): Promise<void> {
   return new Promise((resolve) => {
     function stop() {

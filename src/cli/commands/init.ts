@@ -17,7 +17,7 @@ import { findRegularFile, writeFile } from "./write_file.ts";
 interface FoundVariable {
   /** The name without the build tool's prefix. */
   readonly name: string;
-  /** The name with it, and where it was found first. */
+  /** The name with the prefix, and the first place where it was found. */
   readonly origin: string;
   /** `undefined` if no env file sets it. */
   readonly value: string | undefined;
@@ -26,7 +26,7 @@ interface FoundVariable {
   readonly reason: string | undefined;
 }
 
-/** The env file of the guides. */
+/** The name of the env file in the guides. */
 const DEFAULT_ENV_FILE = "app.env";
 
 /** Writes a manifest and an env file with the variables that an app reads from its build tool. */
@@ -50,7 +50,7 @@ export async function init(
   printNotes(found, envFile, io);
 }
 
-/** What a project gets that has no variables yet. */
+/** The variable that a project without variables gets. */
 const EXAMPLE: FoundVariable = {
   name: "TITLE",
   origin: "an example",
@@ -60,8 +60,9 @@ const EXAMPLE: FoundVariable = {
 };
 
 /**
- * The prefixes with which Vite, Create React App, Next.js, Nuxt, Vue CLI and Astro mark what is for pages. They are
- * found wherever they stand, since apps pass `import.meta.env` and `process.env` on. Names without them are for servers.
+ * The prefixes with which Vite, Create React App, Next.js, Nuxt, Vue CLI and Astro mark variables for pages. Names
+ * without them are for servers. The search finds names anywhere in a source, not only after `import.meta.env` and
+ * `process.env`, since apps may pass these objects on. Only Astro's PUBLIC_ is too common for that.
  */
 const PREFIX = "(?:VITE_|REACT_APP_|NEXT_PUBLIC_|NUXT_PUBLIC_|VUE_APP_)";
 const IN_SOURCE = new RegExp(
@@ -73,7 +74,7 @@ const IN_ENV_FILE = new RegExp(`^(?:${PREFIX}|PUBLIC_)(\\w+)$`);
 const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|vue|svelte|astro|html)$/;
 const SKIPPED_DIRECTORY = /^(?:\..*|node_modules|dist|build|out|coverage)$/;
 
-/** The env files that Vite reads in development. The later take precedence. */
+/** The env files that Vite reads in development. The later ones take precedence. */
 const ENV_FILES = [
   ".env",
   ".env.local",
@@ -81,7 +82,7 @@ const ENV_FILES = [
   ".env.development.local",
 ];
 
-/** Names that nobody gives to what everyone may read. */
+/** Names that are probably those of secrets. */
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
 
@@ -142,7 +143,7 @@ async function findInEnvFile(
     if (name === undefined) continue;
     const place = `${path}:${lines.get(origin)}`;
     if (!origins.has(name)) origins.set(name, `${origin}, ${place}`);
-    values.set(name, value.replaceAll("\\$", "$")); // as Vite and the others do when they replace references
+    values.set(name, value.replaceAll("\\$", "$")); // the build tools do the same
     if (!/(?<!\\)\$\{?[A-Za-z_]/.test(value)) continue;
     io.printError(
       `Warning: ${place} refers to another variable, which is not replaced`,
@@ -161,14 +162,12 @@ function secretReason(
 
 function renderManifest(variables: readonly FoundVariable[]): string {
   const lines = variables.map(({ name, origin, value, tier }) => {
-    const isRequired = value === undefined ? "" : ", required: true";
-    const type = typeOf(value);
-    const comment = escapeInvisible(origin);
-    return `  ${
-      renderKey(name)
-    }: { tier: ${tier}, type: ${type}${isRequired} } # ${comment}\n`;
+    const key = renderKey(name);
+    const required = value === undefined ? "" : ", required: true";
+    const fields = `tier: ${tier}, type: ${typeOf(value)}${required}`;
+    return `  ${key}: { ${fields} } # ${escapeInvisible(origin)}\n`;
   });
-  return `# What the app may be configured with: names, tiers and types. Values are elsewhere.
+  return `# The variables of the app: names, tiers and types. Their values are elsewhere.
 version: "0.1.0"
 
 variables:
@@ -181,7 +180,7 @@ function renderKey(name: string): string {
   return isText ? name : JSON.stringify(name);
 }
 
-/** Returns a type whose values this is one of. A code such as `01234` is no number. */
+/** Returns the type that a value probably has. A code such as `01234` is not a number. */
 function typeOf(value = ""): VariableType {
   if (/^(?:true|false)$/.test(value)) return "boolean";
   if (/^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(value)) return "number";
@@ -215,9 +214,10 @@ interface NewFile {
 }
 
 /**
- * Returns the files that exist and that the user wants to keep.
+ * Returns the existing files that the user wants to keep.
  *
- * @throws {ConfigurationError} If a file exists, and nobody can be asked, or it may not be looked at.
+ * @throws {ConfigurationError} If a file exists and there is no terminal to ask at, or if the permission to read it is
+ * missing.
  */
 async function askWhatToKeep(
   files: readonly NewFile[],
@@ -228,7 +228,7 @@ async function askWhatToKeep(
   if (force) return kept;
   const issues = files.map(({ flag, path }) => missingRead(flag, path))
     .filter((issue) => issue !== undefined);
-  if (issues.length > 0) throw new ConfigurationError(issues); // whether they exist is not known
+  if (issues.length > 0) throw new ConfigurationError(issues); // it is unknown whether they exist
   for (const file of files) {
     const { flag, path, text } = file;
     const existing = await findRegularFile(path);
@@ -257,7 +257,7 @@ function printNotes(
   for (const { name, value, reason } of found) {
     if (reason !== undefined) {
       io.printError(
-        `Warning: ${name} is SENSITIVE, since ${reason}: pages read it with getSecure(), and builds until now contain it`,
+        `Warning: ${name} is SENSITIVE, since ${reason}: pages read it with getSecure(), and previous builds contain it`,
       );
     }
     if (value === undefined) {
@@ -265,6 +265,6 @@ function printNotes(
     }
   }
   const noun = found.length === 1 ? "variable" : "variables";
-  const example = found.length === 0 ? ", so that TITLE is an example" : "";
+  const example = found.length === 0 ? "; TITLE is an example" : "";
   io.printError(`Found ${found.length} ${noun} of pages${example}`);
 }

@@ -28,15 +28,12 @@ export async function inject(
   io: CommandIo,
 ): Promise<void> {
   const snapshot = await readSnapshot(line, io);
-  const lists = await Promise.all(
-    line.args.map((build) => listPages(build, io)),
-  );
-  const pages = lists.flat();
+  const lists = line.args.map((build) => listPages(build, io));
+  const pages = (await Promise.all(lists)).flat();
   if (line.args.length > 0 && pages.length === 0) {
+    const builds = line.args.join(", ");
     throw new TypeError(
-      `Cannot inject into ${
-        line.args.join(", ")
-      }: expected .html files, got none`,
+      `Cannot inject into ${builds}: expected .html files, got none`,
     );
   }
   for (const path of pages) await injectInto(path, snapshot, io);
@@ -45,26 +42,25 @@ export async function inject(
   }
 }
 
-/** Lists the pages of a build, without those that a link out of it names: another build may have them as well. */
+/** Lists the pages of a build. It skips links to pages outside of the build, which other builds may contain as well. */
 async function listPages(
   build: string,
   { printError }: CommandIo,
 ): Promise<string[]> {
-  const pages = (await listBuildFiles(build)).filter((path) =>
-    /\.html?$/i.test(path)
-  );
   const root = await fs.realpath(build);
-  const targets = await Promise.all(pages.map((path) => fs.realpath(path)));
-  const isOutside = (target = "") =>
-    target !== root && !target.startsWith(`${root}${SEPARATOR}`);
-  for (const [index, path] of pages.entries()) {
-    if (isOutside(targets[index])) {
+  const pages: string[] = [];
+  for (const path of await listBuildFiles(build)) {
+    if (!/\.html?$/i.test(path)) continue;
+    const target = await fs.realpath(path);
+    const isInside = target === root || target.startsWith(root + SEPARATOR);
+    if (isInside) pages.push(path);
+    else {
       printError(
         `Warning: ${path} is a link out of ${build}, and is left as it is`,
       );
     }
   }
-  return pages.filter((_, index) => !isOutside(targets[index]));
+  return pages;
 }
 
 async function readSnapshot(
@@ -107,14 +103,13 @@ async function injectInto(
     return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
   }
   const isWritten = await writeFile("DIR", path, result);
-  const action = isWritten
-    ? before === undefined ? "injected" : "replaced"
-    : "up to date";
+  const change = before === undefined ? "injected" : "replaced";
+  const action = isWritten ? change : "up to date";
   io.print(escapeInvisible(`${path}: ${action}`));
   if (isWritten) await warnOfCompressed(path, io);
 }
 
-/** Servers prefer these files, which still have the previous page. */
+/** Warns about compressed files, since servers send them instead of the page. */
 async function warnOfCompressed(
   path: string,
   { printError }: CommandIo,
@@ -123,7 +118,7 @@ async function warnOfCompressed(
     const isThere = await fs.stat(compressed).then(() => true, () => false);
     if (isThere) {
       printError(
-        `Warning: ${compressed} has the previous page: compress it again, or delete it`,
+        `Warning: ${compressed} contains the previous page: compress it again, or delete it`,
       );
     }
   }
@@ -137,22 +132,21 @@ async function writeConfigJs(
   const existing = await findRegularFile(path);
   const before = existing === undefined ? "" : await fs.readFile(path, "utf8");
   const script = await render(snapshot, readConfigJs(before), io);
-  const isWritten = await writeFile(
-    "--config-js",
-    path,
-    await renderConfigJs(script),
-  );
-  io.print(escapeInvisible(`${path}: ${isWritten ? "written" : "up to date"}`));
+  const text = await renderConfigJs(script);
+  const isWritten = await writeFile("--config-js", path, text);
+  const action = isWritten ? "written" : "up to date";
+  io.print(escapeInvisible(`${path}: ${action}`));
 }
 
-/** Nobody verifies the token of such a payload: there is no gateway that would. */
+/** Any key would do, since only a gateway could verify the integrity token of the payload. */
 const INTEGRITY_KEY = new Uint8Array(32);
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 /**
  * Renders the element.
  *
- * @param before The text of the previous one. If it has the same values, so does its time, so that nothing changes.
+ * @param before The text of the previous element. If its values are the same, its time is kept, so that files stay the
+ * same.
  */
 async function render(
   snapshot: Snapshot,
@@ -182,13 +176,11 @@ function parsePayload(text: string | undefined): Payload | undefined {
   try {
     return text === undefined ? undefined : JSON.parse(text);
   } catch {
-    return undefined; // somebody else's element, which is replaced
+    return undefined; // another program wrote the element, which is replaced
   }
 }
 
-/**
- * Renders a script that adds the element to the page that loads it, where clients then find it like an injected one.
- */
+/** Renders a script that adds the element to the page that loads it, for builds whose pages are not changed. */
 async function renderConfigJs({ bytes }: ConfigScript): Promise<string> {
   const text = readConfigScript(bytes) ?? "";
   return `// Generated by the command inject of @rep/gateway. Do not edit.

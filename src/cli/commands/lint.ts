@@ -11,19 +11,19 @@ import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible, terminalJson } from "./terminal_text.ts";
 
-/** Where a file has a value that looks like a secret. Both numbers begin with 1. */
+/** The place of a value that looks like a secret. Both numbers begin with 1. */
 interface Finding extends Detection {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** The output of most bundlers. */
+/** The output directory of most bundlers. */
 const DEFAULT_DIRECTORY = "dist";
-/** The files of a build that have text. */
+/** The files of a build that contain text. */
 const TEXT_FILE = /\.(c?js|mjs|json|map|html?|css|svg|xml|txt|webmanifest)$/i;
 
-/** Checks the files of a build with the guardrails of PUBLIC values, and prints where they found something. */
+/** Checks the files of a build with the guardrails of PUBLIC values, and prints where something looks like a secret. */
 export async function lint(
   line: CommandArguments,
   io: CommandIo,
@@ -37,18 +37,36 @@ export async function lint(
   }));
   const files = [...new Set(lists.flat())];
   if (files.length === 0) {
+    const names = directories.join(", ");
     throw new TypeError(
-      `Cannot lint ${
-        directories.join(", ")
-      }: expected files of a build, got none`,
+      `Cannot lint ${names}: expected files of a build, got none`,
     );
   }
-  const findings: Finding[] = [];
+  const findings: Finding[][] = [];
   for (const file of files) {
-    const found = lintText(await fs.readFile(file, "utf8"), file);
-    for (const finding of found) findings.push(finding);
+    findings.push(lintText(await fs.readFile(file, "utf8"), file));
   }
-  printFindings(findings, files.length, line.json, io);
+  return printFindings(findings.flat(), files.length, line.json, io);
+}
+
+/** Returns the exit code. */
+function printFindings(
+  findings: readonly Finding[],
+  files: number,
+  json: boolean,
+  io: CommandIo,
+): number {
+  if (json) io.print(terminalJson(findings, 2));
+  else {
+    for (const { file, line, column, detection, detail } of findings) {
+      const place = `${file}:${line}:${column}`;
+      io.print(escapeInvisible(`${place}: ${detection}: ${detail}`));
+    }
+    const noun = findings.length === 1
+      ? "value that looks like a secret"
+      : "values that look like secrets";
+    io.printError(`${findings.length} ${noun} in ${files} files`);
+  }
   return findings.length === 0 ? 0 : 1;
 }
 
@@ -62,7 +80,7 @@ function isSelected(
   return isIncluded && !exclude.some((glob) => matches(path, glob));
 }
 
-/** A pattern without a slash applies in every folder, as in `.gitignore`. */
+/** A pattern without a slash applies to every directory, as in `.gitignore`. */
 function matches(path: string, glob: string): boolean {
   return globToRegExp(glob.includes("/") ? glob : `**/${glob}`).test(path);
 }
@@ -74,8 +92,8 @@ function lintText(text: string, file: string): Finding[] {
 }
 
 /**
- * Checks a line between its quotes, so that no pairs have to be found: a pair may be in a comment or a regular
- * expression. Code is checked for known formats only, since minified code has a high entropy.
+ * Checks every piece of a line between two quotes. It does not look for pairs of quotes, since a quote may be in a
+ * comment or a regular expression. It checks code for known formats only, since minified code has a high entropy.
  */
 function lintLine(line: string): (Detection & { column: number })[] {
   let column = 1;
@@ -87,35 +105,17 @@ function lintLine(line: string): (Detection & { column: number })[] {
   });
 }
 
-/** Larger data is an image, a font or a WebAssembly module. */
+/** Longer data is an image, a font or a WebAssembly module. */
 const MAX_SECRET_LENGTH = 1_024;
 
-/** Names in code may be as random as a secret, but hardly any secret of this length has no digit. */
+/** Returns whether a piece may be a secret. Names in code may look as random, but rarely contain digits. */
 function isData(piece: string): boolean {
   if (piece.length > MAX_SECRET_LENGTH) return false;
   return /^[\w+/=.:~-]{20,}\\?$/.test(piece) && /\d/.test(piece) &&
     !isAlphabet(piece);
 }
 
-/** The alphabets of base64 and of generators of ids have each character once. */
+/** Returns whether a piece contains each character once, as the alphabets of base64 and of ID generators do. */
 function isAlphabet(piece: string): boolean {
   return piece.length >= 32 && new Set(piece).size === piece.length;
-}
-
-function printFindings(
-  findings: readonly Finding[],
-  files: number,
-  json: boolean,
-  io: CommandIo,
-): void {
-  if (json) return io.print(terminalJson(findings, 2));
-  for (const { file, line, column, detection, detail } of findings) {
-    io.print(
-      escapeInvisible(`${file}:${line}:${column}: ${detection}: ${detail}`),
-    );
-  }
-  const noun = findings.length === 1
-    ? "value that looks like a secret"
-    : "values that look like secrets";
-  io.printError(`${findings.length} ${noun} in ${files} files`);
 }

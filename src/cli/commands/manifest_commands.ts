@@ -1,20 +1,17 @@
 import {
-  buildSnapshot,
-  classify,
   ConfigurationError,
   EMPTY_VALUE,
+  evaluate,
   NO_MANIFEST,
 } from "../../config/variables/snapshot.ts";
-import { applyManifest } from "../../config/variables/apply_manifest.ts";
 import {
   type Environment,
   environmentName,
+  hasTier,
   type Tier,
   TIERS,
   type Variable,
 } from "../../config/variables/tiers.ts";
-import { scanForSecrets } from "../../config/variables/guardrails.ts";
-import type { Manifest } from "../../config/variables/manifest.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { printTable, terminalJson } from "./terminal_text.ts";
@@ -39,15 +36,15 @@ import {
 interface EffectiveVariable {
   readonly name: string;
   readonly tier: Tier;
-  /** Where it is set; `null` if it is not. */
+  /** Where it is set; `null` if it is not set. */
   readonly source: string | null;
   /** `null` if it is not set, or hidden. */
   readonly value: string | null;
-  /** Why the value is not printed. */
-  readonly hidden?: string;
+  /** Why the value is not printed; `undefined` if it is printed. */
+  readonly hidden: string | undefined;
 }
 
-/** What {@linkcode validate} found. */
+/** The output of {@linkcode validate}. */
 interface Report {
   readonly issues: readonly string[];
   readonly warnings: readonly string[];
@@ -67,92 +64,67 @@ export async function validate(
 }
 
 async function check(sources: CommandSources): Promise<Report> {
-  const set = classify(sources.environment).variables;
-  // A step of CI may check the manifest where it is not deployed.
-  const isManifestAlone = sources.manifest !== NO_MANIFEST && set.length === 0;
-  const issues = [...sources.issues];
-  await orIssues(
-    () =>
-      buildSnapshot({
-        environment: sources.environment,
-        manifest: sources.manifest,
-        strict: sources.strict,
-        requiredTiers: isManifestAlone ? [] : TIERS,
-        loadPatternLibrary: undefined,
-      }),
-    issues,
-  );
-  const { variables, empty } = await applyManifest(set, sources.manifest, {
-    requiredTiers: [],
+  const { environment, manifest, strict } = sources;
+  // CI may check the manifest where nothing is deployed.
+  const isManifestAlone = manifest !== NO_MANIFEST &&
+    !Object.keys(environment).some(hasTier);
+  const found = await evaluate({
+    environment,
+    manifest,
+    strict,
+    requiredTiers: isManifestAlone ? [] : TIERS,
     loadPatternLibrary: undefined,
   });
-  const secrets = scanForSecrets(variables);
-  const secretNames = new Set(secrets.map(({ name }) => name));
-
+  const secrets = new Set(found.warnings.map(({ name }) => name));
   const warnings = [...sources.warnings];
   if (isManifestAlone) {
     warnings.push("no variable is set: only the manifest is checked");
   }
-  if (!sources.strict) { // else they are issues
-    for (const { name, detail } of secrets) {
+  if (!strict) { // in strict mode, they are issues
+    for (const { name, detail } of found.warnings) {
       warnings.push(`${environmentName({ name, tier: "public" })}: ${detail}`);
     }
   }
+  for (const name of found.empty) warnings.push(`${name}: ${EMPTY_VALUE}`);
+  for (const { name, message } of found.deprecated) {
+    const tier = manifest.variables.get(name)?.tier ?? "public";
+    const reason = message === undefined ? "" : `: ${message}`;
+    warnings.push(`${environmentName({ name, tier })} is deprecated${reason}`);
+  }
   return {
-    issues: [...new Set(issues)], // both the command and the gateway check the manifest
-    warnings: [
-      ...warnings,
-      ...empty.map((name) => `${name}: ${EMPTY_VALUE}`),
-      ...deprecationWarnings(set, sources.manifest),
-    ],
-    variables: describeAll(variables, secretNames, sources),
+    issues: [...new Set([...sources.issues, ...found.issues])], // both include those of the manifest
+    warnings,
+    variables: describeAll(found.variables, secrets, sources),
   };
 }
 
-function deprecationWarnings(
-  variables: readonly Variable[],
-  manifest: Manifest,
-): string[] {
-  const warnings: string[] = [];
-  for (const variable of variables) {
-    const declaration = manifest.variables.get(variable.name);
-    if (!declaration?.deprecated) continue;
-    const message = declaration.deprecatedMessage;
-    const reason = message === undefined ? "" : `: ${message}`;
-    warnings.push(`${environmentName(variable)} is deprecated${reason}`);
-  }
-  return warnings;
-}
-
-/** Describes all variables that are set or declared, in the order of their names. */
+/** Describes all variables that are set or declared, sorted by name. */
 function describeAll(
   variables: readonly Variable[],
   secrets: ReadonlySet<string>,
   { setIn, manifest }: CommandSources,
 ): EffectiveVariable[] {
-  const described = variables.map((variable) => {
+  const described: EffectiveVariable[] = [];
+  for (const variable of variables) {
+    const { name, tier } = variable;
     const source = setIn.get(environmentName(variable)) ?? "default";
-    return describe(variable, source, secrets.has(variable.name));
-  });
+    const secret = secrets.has(name) ? "looks like a secret" : undefined;
+    const hidden = tier === "public" ? secret : tier;
+    const value = hidden === undefined ? variable.value : null;
+    described.push({ name, tier, source, value, hidden });
+  }
   const names = new Set(variables.map(({ name }) => name));
   for (const [name, { tier }] of manifest.variables) {
     if (names.has(name)) continue;
-    described.push({ name, tier, source: null, value: null });
+    described.push({
+      name,
+      tier,
+      source: null,
+      value: null,
+      hidden: undefined,
+    });
   }
   return described.sort((a, b) => a.name < b.name ? -1 : 1);
-}
-
-function describe(
-  { name, tier, value }: Variable,
-  source: string,
-  looksSecret: boolean,
-): EffectiveVariable {
-  if (tier !== "public") {
-    return { name, tier, source, value: null, hidden: tier };
-  }
-  return looksSecret
-    ? { name, tier, source, value: null, hidden: "looks like a secret" }
-    : { name, tier, source, value };
 }
 
 function printReport(
@@ -198,11 +170,11 @@ export async function typegen(
   } else io.printError(`${line.out} is up to date`);
 }
 
-/** What {@linkcode readSources} returns. */
-export type CommandSources = Awaited<ReturnType<typeof readSources>>;
+/** The result of {@linkcode readSources}. */
+type CommandSources = Awaited<ReturnType<typeof readSources>>;
 
 /**
- * Reads the sources of the variables as a gateway would, except its store, and goes on if one of them cannot be read or
+ * Reads all sources of the variables except the store, as a gateway would. It continues if one of them cannot be read or
  * is invalid.
  */
 export async function readSources(
@@ -229,23 +201,24 @@ export async function readSources(
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
   for (const issue of manifest.issues) issues.push(issue);
-  const options = await orIssues(() =>
+  const readAll = () =>
     readOptions({
       flags: new Map(line.strict ? [["strict", "true"]] : []),
       environment: processEnvironment,
       manifest: manifest.settings,
-    }), issues);
+    });
+  const options = await orIssues(readAll, issues);
   return {
     /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
     manifest,
     /** The variables of all sources. */
     environment,
-    /** Where each of them is set: the path of an env file, or `environment`. */
+    /** Where each variable is set: the path of an env file, or `environment`. */
     setIn,
     strict: options?.strict ?? false,
-    /** What cannot be read or is invalid. */
+    /** Why sources cannot be read or are invalid. */
     issues,
-    /** What is not read. */
+    /** Why sources or variables are ignored. */
     warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
   };
 }
@@ -258,7 +231,7 @@ function manifestWarnings({ manifest }: CommandArguments): string[] {
   return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
-/** Returns `undefined` and adds the issues to a list if the configuration or an option is invalid. */
+/** Returns a result; if the configuration or an option is invalid, `undefined`, and adds the issues to a list. */
 async function orIssues<T>(
   read: () => T | Promise<T>,
   issues: string[],
@@ -269,7 +242,7 @@ async function orIssues<T>(
     const isExpected = error instanceof ConfigurationError ||
       error instanceof UsageError;
     if (!isExpected) throw error;
-    for (const issue of issuesOf(error)) issues.push(issue); // there may be more than a call may have arguments
+    for (const issue of issuesOf(error)) issues.push(issue); // a call cannot have as many arguments
     return undefined;
   }
 }

@@ -4,10 +4,10 @@ import { readEnvironment } from "../../config/files/read_environment.ts";
 import { systemClock } from "../../values/clock.ts";
 import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 
-/** Returns what a command uses that runs as a process of Node.js, where no command opens a store or watches. */
+/** Returns what commands use on Node.js, where none of them opens a store or watches. */
 export function nodeIo(): CommandIo {
-  process.stdout.on("error", () => process.exit(0)); // nobody reads on, for example after `| head -1`
-  process.stderr.on("error", () => {}); // the exit code still says how it ended
+  process.stdout.on("error", () => process.exit(0)); // the reader stopped, for example after `| head -1`
+  process.stderr.on("error", () => {}); // the exit code still tells the result
   return {
     environment: readEnvironment(),
     openStore: needsDeno,

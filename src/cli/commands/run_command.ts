@@ -47,9 +47,9 @@ const RUN: Readonly<Record<CommandName, Run>> = {
 /**
  * Runs a command.
  *
- * @param args What follows the name of the command.
- * @returns The exit code: 0; 1 if it was rejected, in conflict, found an issue, or the store is unavailable; 2 if the
- * usage is invalid; 3 if no running gateway has taken what was written.
+ * @param args The arguments after the name of the command.
+ * @returns The exit code: 0 for success; 1 if the command was rejected, conflicted with another write or found an issue,
+ * or the store is unavailable; 2 if the usage is invalid; 3 if no running gateway has taken a write.
  */
 export async function runCommand(
   command: CommandName,
@@ -68,14 +68,14 @@ export async function runCommand(
   }
 }
 
-/** Other names of flags, as REP's own command-line tool has them. */
+/** Other names of flags, as in REP's own command-line tool. */
 const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 
-/** The options that are also read from the environment. For `strict`, a command also looks into the manifest. */
+/** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
 const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file"];
 
 /**
- * Parses what follows a command.
+ * Parses the arguments after the name of a command.
  *
  * @returns `undefined` for `--help`.
  * @throws {UsageError} If it is invalid.
@@ -92,7 +92,7 @@ function parseArguments(
     if (!isValid) rejectOption(command, flag);
   }
   if (flags.has("help")) return undefined;
-  const own: Record<string, string> = {}; // variables of other options may be invalid
+  const own: Record<string, string> = {}; // without other options, whose values may be invalid
   for (const name of FROM_ENVIRONMENT) {
     const variable = environmentVariable(name);
     if (hasOption(command, name)) own[variable] = environment[variable] ?? "";
@@ -136,7 +136,7 @@ function checkArgs(line: CommandArguments): void {
   }
 }
 
-/** Node.js looks for this option of its own among the arguments of a program as well, before that runs. */
+/** Node.js has an option of this name, and searches the arguments of programs for it. */
 const ENV_FILE_ON_NODE =
   "Write -env-file, with one dash, for a directory or a file that does not exist yet: Node.js reads --env-file itself, " +
   "and ends with exit code 9.";
@@ -145,29 +145,28 @@ const ENV_FILE_ON_NODE =
 export function commandHelp(command: CommandName): string {
   const { args, help, notes, fails } = COMMANDS[command];
   const isOnNode = globalThis.Deno === undefined;
-  const program = needsDeno(command)
-    ? PROGRAM_WITH_STORE
-    : isOnNode
-    ? NODE_PROGRAM
-    : PROGRAM;
-  const isShared = isOnNode && hasOption(command, "env-file");
-  const words = [program, command, args, "[OPTION ...]"];
-  const usage = words.filter((word) => word !== "").join(" ");
-  const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
+  const usage = [programOf(command), command, args, "[OPTION ...]"];
+  const end: string[] = [...notes];
+  if (isOnNode && hasOption(command, "env-file")) end.push(ENV_FILE_ON_NODE);
+  end.push(`Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`);
   return [
     `${help}.`,
     "",
-    `Usage: ${usage}`,
+    `Usage: ${usage.filter((word) => word !== "").join(" ")}`,
     "",
     ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",
-    ...[...notes, ...isShared ? [ENV_FILE_ON_NODE] : [], exitCodes].flatMap(
-      (note) => wrap(note),
-    ),
+    ...end.flatMap((note) => wrap(note)),
   ].join("\n");
 }
 
-/** Returns the options of a command, in the order of their table. */
+/** Returns how a command is started in this runtime. */
+function programOf(command: CommandName): string {
+  if (needsDeno(command)) return PROGRAM_WITH_STORE;
+  return globalThis.Deno === undefined ? NODE_PROGRAM : PROGRAM;
+}
+
+/** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */
 function optionsOf(command: CommandName): OptionTable {
   const options = Object.entries<Option<unknown>>(COMMAND_OPTIONS);
   return Object.fromEntries(

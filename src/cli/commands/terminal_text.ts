@@ -2,13 +2,13 @@ import { escapeCodeUnit } from "../../observe/log.ts";
 import type { CommandIo } from "./command_io.ts";
 
 const GAP = "  ";
-/** Minimum width of the truncated column. */
+/** The minimum width of the truncated column. */
 const MIN_WIDTH = 10;
 
 /**
  * Prints rows as a table with one line per row. The first row is the heading.
  *
- * @param flexible Index of the column that is truncated if a line is too wide for the terminal.
+ * @param flexible The index of the column that is truncated if a line is too wide for the terminal.
  */
 export function printTable(
   rows: readonly (readonly string[])[],
@@ -17,7 +17,7 @@ export function printTable(
 ): void {
   const cells = rows.map((row) => row.map(escapeInvisible));
   const widths = (rows[0] ?? []).map(() => 0);
-  for (const row of cells) { // there may be more rows than a call may have arguments
+  for (const row of cells) { // Math.max() cannot have as many arguments as there may be rows
     for (const [index, cell] of row.entries()) {
       widths[index] = Math.max(widths[index] ?? 0, widthOf(cell));
     }
@@ -36,7 +36,7 @@ export function printTable(
   print(cells.map((row) => row.map(fit).join(GAP).trimEnd()).join("\n"));
 }
 
-/** Control and format characters, surrogates and line separators, which may change what a terminal displays. */
+/** Control and format characters, surrogates and line separators. They could change what a terminal displays. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const SHORT: Readonly<Record<string, string>> = {
   "\n": "\\n",
@@ -52,7 +52,7 @@ export function escapeInvisible(text: string): string {
   );
 }
 
-/** Formats a value as JSON in which such characters are escaped. Parsing it returns the same value. */
+/** Formats a value as JSON, with such characters escaped. Parsing it returns the same value. */
 export function terminalJson(value: unknown, indent = 0): string {
   const escape = (char: string) =>
     char === "\n" ? char : char.split("").map(escapeCodeUnit).join("");

@@ -25,6 +25,7 @@ import {
   withTimeout,
 } from "../../store/store.ts";
 import { sleep } from "../../values/clock.ts";
+import { formatTime } from "../../values/units.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
@@ -37,10 +38,10 @@ import {
   truncate,
 } from "./terminal_text.ts";
 
-/** Timeout for opening a database: a server may accept the connection and never respond. */
+/** A database server may accept a connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
 
-/** How often a watch looks for new writes. */
+/** How often `watch` reads new writes. */
 const POLL_MS = 1_000;
 
 export async function set(
@@ -48,9 +49,9 @@ export async function set(
   io: CommandIo,
 ): Promise<number> {
   const values = parseAssignments(line.args);
-  const manifest = line.manifest && await readManifest(line.manifest);
+  const { manifest } = line;
   const warnings = await validateAssignments(values, {
-    manifest: manifest || undefined,
+    manifest: manifest === undefined ? undefined : await readManifest(manifest),
     environment: io.environment,
     force: line.force,
   });
@@ -82,7 +83,7 @@ export async function list(
   }
   const rows = [["NAME", "VALUE", "ID", "WRITTEN"]];
   for (const { name, value, id, at } of variables) {
-    rows.push([name, value, String(id), timeOf(at)]);
+    rows.push([name, value, String(id), formatTime(at)]);
   }
   printTable(rows, 1, io);
 }
@@ -98,7 +99,7 @@ export async function history(
   const rows = [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"]];
   for (const write of writes) {
     const { name, value = "", id, at } = write;
-    rows.push([timeOf(at), String(id), kindOf(write), name, value]);
+    rows.push([formatTime(at), String(id), kindOf(write), name, value]);
   }
   printTable(rows, 4, io);
 }
@@ -132,7 +133,7 @@ async function printWrites(
   }
 }
 
-/** An outage has been printed when it began. */
+/** Returns nothing during an outage, which `watch()` prints when it begins and ends. */
 async function readNewWrites(
   store: Store,
   last: number,
@@ -145,10 +146,10 @@ async function readNewWrites(
   }
 }
 
-/** The exit code if a gateway runs that reports what it has taken, and none has taken the write. */
+/** The exit code if gateways with hot reload are running and none has taken the write. */
 export const NOT_TAKEN = 3;
 
-/** Writes variables, prints the writes, and whether the gateways have taken them. */
+/** Writes variables, and prints the writes and whether the gateways have taken them. */
 async function write(
   values: ReadonlyMap<string, string | undefined>,
   line: CommandArguments,
@@ -177,7 +178,7 @@ async function write(
   });
 }
 
-/** Waits until the gateways have taken the writes, and prints which have. The writes are made, whatever happens now. */
+/** Waits until the gateways have taken the writes, and prints how many have. It does not throw if that is unknown. */
 async function receiptOf(
   writes: readonly StoredWrite[],
   store: Store,
@@ -192,9 +193,8 @@ async function receiptOf(
     return receipt;
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    const reason = error.message;
     io.printError(
-      `Written; whether a gateway has taken it is unknown: ${reason}`,
+      `Written; whether a gateway has taken it is unknown: ${error.message}`,
     );
     return none;
   }
@@ -214,7 +214,7 @@ function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
   return count > 0 ? `Taken by ${gateways}` : NO_GATEWAY;
 }
 
-/** Gateways without hot reload take writes as well, but have no entry in the store. */
+/** Gateways without hot reload also take writes, but have no entry in the store. */
 const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
   "and others do not report what they have taken";
@@ -263,22 +263,16 @@ function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
 }
 
 function toJson({ name, value, id, at }: StoredWrite) {
-  return { name, value: value ?? null, id, written_at: timeOf(at) };
+  return { name, value: value ?? null, id, written_at: formatTime(at) };
 }
 
 function toLine(write: StoredWrite): string {
   const { name, value, id, at } = write;
   const change = value === undefined ? name : `${name}=${value}`;
-  return escapeInvisible(
-    `${timeOf(at)}  ${id}  ${kindOf(write).padEnd(5)}  ${change}`,
-  );
+  const kind = kindOf(write).padEnd(5);
+  return escapeInvisible(`${formatTime(at)}  ${id}  ${kind}  ${change}`);
 }
 
 function kindOf({ value }: StoredWrite): string {
   return value === undefined ? "unset" : "set";
-}
-
-/** Formats a time as in RFC 3339, in UTC. */
-function timeOf(at: number): string {
-  return new Date(at).toISOString();
 }

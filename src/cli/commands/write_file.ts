@@ -9,8 +9,8 @@ import { isGranted } from "../../values/runtime.ts";
 const encoder = new TextEncoder();
 
 /**
- * Writes a file that an option or argument names, unless it has these bytes already. Devices and pipes are written to
- * as they are.
+ * Writes a file that an option or argument names, unless it already contains these bytes. It also writes to devices and
+ * pipes.
  *
  * @returns Whether it was written.
  * @throws {ConfigurationError} If it cannot be written.
@@ -31,11 +31,9 @@ export async function writeFile(
     ]);
   }
   try {
-    if (
-      existing === undefined ||
-      !isGranted({ name: "write", path: dirname(existing.path) })
-    ) await fs.writeFile(path, bytes);
-    else await replaceFile(existing, bytes);
+    if (existing !== undefined && canReplace(existing)) {
+      await replaceFile(existing, bytes);
+    } else await fs.writeFile(path, bytes);
     return true;
   } catch (cause) {
     const isMissing = (cause as { code?: string }).code === "ENOENT";
@@ -49,14 +47,14 @@ export async function writeFile(
   }
 }
 
-/** A regular file that exists. */
+/** An existing regular file. */
 interface RegularFile {
   /** Its path without links. */
   readonly path: string;
   readonly info: Stats;
 }
 
-/** Returns `undefined` if there is no regular file at a path, or none that may be read. */
+/** Returns `undefined` if there is no regular file at a path, or it may not be read. */
 export async function findRegularFile(
   path: string,
 ): Promise<RegularFile | undefined> {
@@ -65,7 +63,7 @@ export async function findRegularFile(
     const info = await fs.stat(path);
     return info.isFile() ? { path: await fs.realpath(path), info } : undefined;
   } catch {
-    return undefined; // it does not exist, or the write reports why
+    return undefined; // it does not exist, or writing it fails for the same reason
   }
 }
 
@@ -76,11 +74,15 @@ async function hasBytes(
 ): Promise<boolean> {
   if (size !== bytes.length) return false;
   const existing = await fs.readFile(path);
-  return existing.length === bytes.length &&
-    existing.every((byte, index) => byte === bytes[index]);
+  return existing.equals(bytes);
 }
 
-/** Writes beside the file and renames, so that a full disk leaves the file as it was. */
+/** Whether a file may be written beside it, which has its path without links. */
+function canReplace({ path }: RegularFile): boolean {
+  return isGranted({ name: "write", path: dirname(path) });
+}
+
+/** Writes a temporary file and renames it, so that the file never contains only a part, even if the disk is full. */
 async function replaceFile(
   { path, info }: RegularFile,
   bytes: Uint8Array,
@@ -88,7 +90,7 @@ async function replaceFile(
   const temporary = join(dirname(path), `.rep-${crypto.randomUUID()}`);
   try {
     await fs.writeFile(temporary, bytes, { flag: "wx", mode: 0o600 });
-    await fs.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may give a file to another user
+    await fs.chown(temporary, info.uid, info.gid).catch(() => {}); // only root may change the owner
     await fs.chmod(temporary, info.mode & 0o7777);
     await fs.rename(temporary, path);
   } catch (error) {

@@ -14,23 +14,23 @@ import {
   OTHER_OPTIONS,
 } from "./option_table.ts";
 
-/** What a row of `--help` explains, and the explanation. */
-export type HelpRow = readonly [name: string, help: string];
+/** A row of `--help`: a name and its explanation. */
+type HelpRow = readonly [name: string, help: string];
 
 const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
-/** The last row of every help. */
+/** The last row of every `--help`. */
 export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
 
-/** How the command is started. */
+/** What users type to run the program. */
 export const PROGRAM = "deno run -A jsr:@rep/gateway";
-/** How it is started where it opens a store. */
+/** What users type if it opens a store. */
 export const PROGRAM_WITH_STORE = "deno run -A --unstable-kv jsr:@rep/gateway";
-/** How it is started with Node.js. */
+/** What users type on Node.js. */
 export const NODE_PROGRAM = "npx @rep/gateway";
 
 /** Terminals have at least 80 columns. */
 const COLUMNS = 80;
-/** A longer name is on a line of its own. */
+/** A longer name gets a line of its own. */
 const MAX_NAME = 26;
 const INDENT = "  ";
 
@@ -63,7 +63,7 @@ export function helpText(): string {
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
 
-/** How to do with Node.js alone what usually needs Deno. */
+/** How to run what needs Deno, for users of Node.js. */
 export const HOW_TO_START =
   `start it with npx -y ${PROGRAM_WITH_STORE}, an image or a binary`;
 
@@ -118,7 +118,7 @@ function formatOption({ value }: Option<unknown>, setting: unknown): string {
   return value === "SIZE" ? formatByteSize(Number(setting)) : String(setting);
 }
 
-/** Returns the options that are set, by their flags, as text without credentials. */
+/** Returns the options in effect, by their flags, as text without credentials. */
 export function formatOptions(
   settings: Readonly<Record<string, unknown>>,
 ): Record<string, string> {
@@ -131,17 +131,15 @@ export function formatOptions(
   return shown;
 }
 
-/** Formats the rows of one or more groups in two columns. */
+/** Formats rows in two columns. */
 export function formatRows(rows: readonly HelpRow[]): string[] {
   const indent = INDENT.length + MAX_NAME + INDENT.length;
   return rows.flatMap(([name, help]) => {
     const [first = "", ...rest] = wrap(help, COLUMNS - indent);
     const lines = [first, ...rest].map((line) => " ".repeat(indent) + line);
     if (name.length > MAX_NAME) return [INDENT + name, ...lines];
-    return [
-      `${INDENT}${name.padEnd(MAX_NAME)}${INDENT}${first}`.trimEnd(),
-      ...lines.slice(1),
-    ];
+    const row = INDENT + name.padEnd(MAX_NAME) + INDENT + first;
+    return [row, ...lines.slice(1)];
   });
 }
 

@@ -11,7 +11,7 @@ import { redactUrl } from "../../values/urls.ts";
 import type { Option } from "./option_kinds.ts";
 import { OPTIONS } from "./option_table.ts";
 
-/** Parses the manifest at a path, including its `settings`, which are options of the command. */
+/** Parses a manifest including its `settings`, which are options of the command. */
 export function parseCommandManifest(
   text: string,
   path: string | undefined,
@@ -24,8 +24,7 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
   for (const option of Object.values<Option<unknown>>(OPTIONS)) {
     if (option.manifest !== undefined) options.set(option.manifest, option);
   }
-  const known = [...options.keys()];
-  checkKeys(fields, known, report, "settings");
+  checkKeys(fields, [...options.keys()], report, "settings");
   const settings: Record<string, unknown> = {};
   for (const [key, option] of options) {
     const field = fields[key];
@@ -35,7 +34,7 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     const got = formatSetting(field);
     report(`settings.${key}: expected ${option.expected}, got ${got}`);
   }
-  return settings as ManifestSettings;
+  return settings;
 }
 
 /** Returns `undefined` if the value is invalid. */
@@ -43,9 +42,12 @@ function readSetting(
   value: unknown,
   { type, parse }: Option<unknown>,
 ): unknown {
-  if (type === "list" && value === null) return []; // a key without items
-  if (type !== "list" && typeof value === type) return parse(String(value));
-  if (type !== "list" || !isListOfStrings(value)) return undefined;
+  if (type !== "list") {
+    const got: string = typeof value;
+    return got === type ? parse(String(value)) : undefined;
+  }
+  if (value === null) return []; // a key without items
+  if (!isListOfStrings(value)) return undefined;
   return value.length === 0 ? [] : parse(value.join(","));
 }
 

@@ -7,17 +7,17 @@ import {
   parseDuration,
 } from "../../values/units.ts";
 
-/** An option of the command, wherever it is set. */
+/** An option of the command. */
 export interface Option<T> {
   /** Description for `--help`, in one line. */
   readonly help: string;
-  /** Placeholder of the value in `--help`; a switch has none. */
+  /** Placeholder of the value in `--help`. @default {none, for a switch} */
   readonly value?: string;
   /** Value if the option is not set. */
   readonly default: T;
-  /** Name of the option in the `settings` of a manifest. */
+  /** Name of the option in the `settings` of a manifest. @default {it cannot be set there} */
   readonly manifest?: string;
-  /** Type of the value in a manifest. Lists are separated by commas everywhere else. */
+  /** Type of the value in a manifest. Everywhere else, it is text; lists are separated by commas. */
   readonly type: "boolean" | "number" | "string" | "list";
   /** Description of a valid value, for error messages. */
   readonly expected: string;
@@ -33,7 +33,7 @@ export type OptionValues<Table> = {
   readonly [N in keyof Table]: Table[N] extends Option<infer T> ? T : never;
 };
 
-/** The booleans of Go's `strconv.ParseBool`, so that the environment of REP's Go gateway can be used unchanged. */
+/** The booleans of Go's `strconv.ParseBool`, so that users can keep the environment of REP's Go gateway. */
 const TRUE: readonly string[] = ["1", "t", "T", "TRUE", "true", "True"];
 const FALSE: readonly string[] = ["0", "f", "F", "FALSE", "false", "False"];
 
@@ -56,8 +56,9 @@ function parseBoolean(text: string): boolean | undefined {
 /**
  * An option whose value is a text, without a default.
  *
+ * @param value Placeholder in `--help`.
  * @param expected Description of a valid text.
- * @param parse Returns `undefined` for an invalid one.
+ * @param parse Returns `undefined` for an invalid text.
  */
 export function textual<T>(
   value: string,
@@ -77,10 +78,16 @@ function parseText(input: string): string | undefined {
   return input === "" || input.includes("\0") ? undefined : input;
 }
 
+/** Returns a parser of texts that are used as they are, if they are valid. */
+export function accept(
+  isValid: (text: string) => boolean,
+): (text: string) => string | undefined {
+  return (text) => isValid(text) ? text : undefined;
+}
+
 /** An app's name. */
 export function app(help: string): Option<string | undefined> {
-  const parse = (name: string) => isAppName(name) ? name : undefined;
-  return textual("NAME", EXPECTED_APP, parse, help);
+  return textual("NAME", EXPECTED_APP, accept(isAppName), help);
 }
 
 /** One of several words. */
@@ -147,8 +154,9 @@ function inRange(
 }
 
 /**
- * A list. A comma in the braces of a glob is no separator.
+ * A list. Commas separate its items, except in the braces of a glob.
  *
+ * @param value Placeholder in `--help`.
  * @param expected Description of valid items.
  * @param parseItem Returns `undefined` for an invalid item.
  */
@@ -174,7 +182,7 @@ export function paths(value: string, help: string): Option<readonly string[]> {
   return list(value, "paths", parseText, help);
 }
 
-/** The same list, which may be empty, if that is its most restrictive value. */
+/** Returns the same option, but the list may be empty. This is for lists whose empty value is the most restrictive. */
 export function orEmpty(
   option: Option<readonly string[]>,
 ): Option<readonly string[]> {
@@ -183,12 +191,12 @@ export function orEmpty(
   return { ...option, parse };
 }
 
-/** The same option, in upper or lower case. */
+/** Returns the same option, which ignores the case of its value. */
 export function ignoringCase<T>(option: Option<T>): Option<T> {
   return { ...option, parse: (text) => option.parse(text.toLowerCase()) };
 }
 
-/** The same option with a default. */
+/** Returns the same option with a default. */
 export function withDefault<T>(
   value: T,
   option: Option<T | undefined>,
@@ -196,7 +204,7 @@ export function withDefault<T>(
   return { ...option, default: value } as Option<T>;
 }
 
-/** The same option, which can be set in a manifest as well. */
+/** Returns the same option, which can also be set in a manifest. */
 export function inManifest<T>(name: string, option: Option<T>): Option<T> {
   return { ...option, manifest: name };
 }

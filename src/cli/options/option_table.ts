@@ -1,5 +1,5 @@
 import { EXPECTED_HOSTS, isHostPattern } from "../../http/allowed_hosts.ts";
-import { trustRule } from "../../http/client_address.ts";
+import { parseIpBlock } from "../../http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/rate_limit.ts";
 import {
@@ -14,6 +14,7 @@ import {
   parseUpstream,
 } from "../../values/urls.ts";
 import {
+  accept,
   app,
   byteSize,
   choice,
@@ -44,30 +45,13 @@ function parsePrefix(path: string): string | undefined {
   return path === "" ? undefined : parseBasePath(path);
 }
 
-function parseGlob(item: string): string | undefined {
-  return isGlob(item) ? item : undefined;
-}
-
-function parseHost(item: string): string | undefined {
-  return isHostPattern(item) ? item : undefined;
-}
-
-function parseRevision(text: string): string | undefined {
-  return isRevision(text) ? text : undefined;
-}
-
-function parseProxy(item: string): string | undefined {
-  try {
-    trustRule([item]);
-    return item;
-  } catch {
-    return undefined; // the caller reports the name of the option
-  }
+function isProxy(item: string): boolean {
+  return parseIpBlock(item) !== undefined;
 }
 
 /**
- * Every option of a start, by its group in `--help`. Its flag is `--name`, its environment variable
- * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md are derived from this table.
+ * Every option of the gateway, by its group in `--help`. Its flag is `--name`, its environment variable
+ * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md use this table.
  */
 export const GROUPS = {
   "Content": {
@@ -95,7 +79,7 @@ export const GROUPS = {
     "immutable": list(
       "GLOB,…",
       EXPECTED_GLOBS,
-      parseGlob,
+      accept(isGlob),
       "Static files that never change, such as assets/* for Vite",
     ),
     "upstream": textual(
@@ -116,7 +100,7 @@ export const GROUPS = {
       "Maximum number of files, upstream responses and WebSockets in flight",
     ),
     "reject-websockets": toggle(
-      "Reject WebSockets, whose messages Deno does not limit in size",
+      "Reject WebSockets, since Deno does not limit the size of their messages",
     ),
   },
   "Variables": {
@@ -134,12 +118,12 @@ export const GROUPS = {
     ),
     "kv": text(
       "PATH|URL|:memory:",
-      "Deno KV or postgres:// database; by default, the database that Deno keeps",
+      "Database: Deno KV or PostgreSQL; by default, Deno's own database",
     ),
     "revision": textual(
       "TEXT",
       EXPECTED_REVISION,
-      parseRevision,
+      accept(isRevision),
       "What this process was built from, such as a Git hash or image tag",
     ),
     "app": app("Name of the app, if several apps share a database"),
@@ -161,7 +145,7 @@ export const GROUPS = {
     ),
     "watch-path": text(
       "PATH",
-      "Additional path that file_watch watches; without --env-file, also the env file",
+      "Additional path to watch with file_watch; without --env-file, it is also the env file",
     ),
     "poll-interval": inManifest(
       "hot_reload_poll_interval",
@@ -181,7 +165,7 @@ export const GROUPS = {
     ),
     "max-stream-age": duration(
       NUMBER_OPTIONS.maxStreamAgeMs,
-      "Maximum age of a stream, whose client then reconnects",
+      "Maximum age of a stream; its client then reconnects",
     ),
     "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
   },
@@ -217,7 +201,7 @@ export const GROUPS = {
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can still request a key after it was replaced",
+      "How long pages can request a key after it was replaced",
     ),
   },
   "Network": {
@@ -231,13 +215,13 @@ export const GROUPS = {
     "allowed-hosts": list(
       "HOST,…",
       EXPECTED_HOSTS,
-      parseHost,
+      accept(isHostPattern),
       "Hosts to serve, such as *.example.com; by default, all hosts",
     ),
     "trusted-proxies": orEmpty(list(
       "CIDR,…",
       EXPECTED_PROXIES,
-      parseProxy,
+      accept(isProxy),
       "Proxies whose X-Forwarded-* headers are trusted",
     )),
     "tls-cert": text("FILE", "TLS certificate chain (PEM); requires --tls-key"),
@@ -250,7 +234,7 @@ export const GROUPS = {
     ),
     "drain": duration(
       { default: 10_000, min: 0, max: 600_000 },
-      "Time, after --stop-delay, for streams to end and requests to finish",
+      "Time for streams to end and requests to finish, after --stop-delay",
     ),
   },
   "Log": {
@@ -269,7 +253,7 @@ export const GROUPS = {
   },
 };
 
-/** The switches that start nothing. */
+/** The switches that print something instead of starting the gateway. */
 export const OTHER_OPTIONS = {
   "version": toggle("Print the version"),
   "help": toggle("Print this help"),

@@ -27,7 +27,7 @@ export interface OptionSources {
   readonly manifest: ManifestSettings;
 }
 
-/** The flags of a command line, and its other words. */
+/** The flags of a command line, and the other arguments. */
 interface ParsedFlags {
   readonly flags: OptionSources["flags"];
   readonly words: readonly string[];
@@ -76,8 +76,8 @@ function rejectWord(word: string): never {
 }
 
 /**
- * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`; with one dash as
- * well, as Go accepts them. The text of a switch is `true` or `false`, that of a list the texts of all its flags.
+ * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`. It also accepts flags
+ * with one dash, as Go does. The text of a switch is `true` or `false`; that of a list joins the texts of all its flags.
  *
  * @param aliases Other names of flags.
  * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
@@ -117,11 +117,11 @@ export function parseFlags(
 interface Flag {
   readonly name: string;
   readonly option: Option<unknown>;
-  /** What follows it; `undefined` as long as nothing does. */
+  /** Its value; `undefined` if it may follow as the next argument. */
   text: string | undefined;
 }
 
-/** Returns `undefined` if the argument is no flag of the table. */
+/** Returns `undefined` if the argument is not a flag of the table. */
 function parseFlag(
   arg: string,
   table: OptionTable,
@@ -146,13 +146,13 @@ function parseNegation(arg: string, table: OptionTable): Flag | undefined {
   );
 }
 
-/** Combines the text of a flag with that of an earlier one. */
+/** Combines the text of a flag with that of an earlier flag of the same name. */
 function combine(
   { name, option, text }: Flag,
   before: string | undefined,
 ): string {
   if (option.type === "list") {
-    if (text === undefined) { // an empty text may be valid, so a missing one would be accepted
+    if (text === undefined) { // not `""`, which may be a valid list
       throw new UsageError(
         `Cannot read --${name}: expected ${option.expected}, got nothing`,
       );
@@ -162,20 +162,19 @@ function combine(
   if (option.type !== "boolean" && before !== undefined) {
     throw new UsageError(`Cannot use --${name} twice: expected one value`);
   }
-  return text ?? ""; // as usual, the last one of --strict and --no-strict counts
+  return text ?? ""; // of --strict and --no-strict, the last one counts
 }
 
 function rejectFlag(arg: string, names: readonly string[]): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
+  const shown = formatWord(flag);
   const closest = closestFlag(flag, names);
   throw new UsageError(
-    `Cannot use ${
-      formatWord(flag)
-    }: there is no such option; did you mean --${closest}?`,
+    `Cannot use ${shown}: there is no such option; did you mean --${closest}?`,
   );
 }
 
-/** Returns the name of the flag that was probably meant: for a single letter, one that begins with it. */
+/** Returns the name of the flag that was probably meant. For a single letter, it is one that begins with the letter. */
 function closestFlag(flag: string, names: readonly string[]): string {
   const word = flag.replace(/^-+/, "");
   const ending = names.find((name) => word.endsWith(`-${name}`)); // REP's documents name --hot-reload-poll-interval
@@ -205,7 +204,7 @@ export function readOptions(sources: OptionSources): StartOptions {
 const DEFAULT_STATIC_DIR = "/usr/share/nginx/html";
 const DEFAULT_UPSTREAM = "http://localhost:80/";
 
-/** `--mode` selects what is served besides the endpoints; without it, the directory or the upstream that is set. */
+/** Selects the directory or the upstream: by `--mode`, or, without it, by which of the two is set. */
 function selectContent(
   { mode, "static-dir": staticDir, upstream }: StartOptions,
 ) {
@@ -292,8 +291,8 @@ function parse(
 }
 
 /**
- * Returns the value of an option's variable. In Compose files, an empty variable means "not set", and Kubernetes sets
- * REP_GATEWAY_PORT=tcp://… in every pod if there is a Service named rep-gateway.
+ * Returns the value of an option's variable. An empty variable counts as not set, as in Compose files, and so does
+ * REP_GATEWAY_PORT=tcp://…, which Kubernetes sets in every pod if a Service has the name rep-gateway.
  */
 function variableOf(
   name: string,
@@ -305,10 +304,7 @@ function variableOf(
     : variable;
 }
 
-/**
- * Returns warnings if the environment cannot be read, or contains `REP_GATEWAY_…` variables that are probably
- * misspelled.
- */
+/** Returns warnings if the environment cannot be read, or contains `REP_GATEWAY_…` variables that are no options. */
 export function environmentWarnings(
   environment: Readonly<Record<string, string>>,
 ): string[] {
@@ -322,11 +318,11 @@ export function environmentWarnings(
     .add(MASTER_KEY_VARIABLE).add(`${MASTER_KEY_VARIABLE}_FILE`);
   for (const name of Object.keys(environment)) {
     if (!name.startsWith("REP_GATEWAY_") || known.has(name)) continue;
-    if (/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)) continue; // service links, as above
+    if (/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)) continue; // Kubernetes sets these as well
     warnings.push(`${name} is not an option and is ignored`);
   }
   return warnings;
 }
 
-/** The only setting without a flag, since any user of the machine can read command lines. */
+/** The variable of the master key. It has no flag, since all users of the machine can read command lines. */
 export const MASTER_KEY_VARIABLE = "REP_GATEWAY_MASTER_KEY";

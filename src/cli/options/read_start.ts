@@ -16,7 +16,7 @@ import {
   UsageError,
 } from "./read_options.ts";
 
-/** The command to serve. */
+/** A command line that starts the gateway. */
 export interface Start {
   readonly options: StartOptions;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
@@ -26,13 +26,13 @@ export interface Start {
   readonly isSet: (name: OptionName) => boolean;
 }
 
-/** Deno Deploy kills the process 5 s after SIGINT; the rest is for the last responses and for closing the store. */
+/** Deno Deploy kills the process 5 s after SIGINT. The last responses and closing the store need the other 2 s. */
 const MAX_DEPLOY_DRAIN_MS = 3_000;
 
 /**
- * Reads the command from its arguments, the environment and the manifest, and its secrets from their files.
+ * Reads the options from the arguments, the environment and the manifest, and the secrets from their files.
  *
- * @param environment `REP_…` variables; by default those of the process.
+ * @param environment `REP_…` variables; by default, those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
@@ -53,23 +53,23 @@ export async function readStart(
   await loadKvToken();
   const warnings = environmentWarnings(environment);
 
-  // Probes on the public port would get a 200 with the app's page or a response of the upstream.
+  // As with REP's Go gateway, there is no health port if it is 0 or the same as the port.
   const { port, "health-port": healthPort } = options;
+  const isSeparate = healthPort !== 0 && healthPort !== port;
   if (healthPort === port) {
+    // Probes on that port would get 200 with the app's page, or a response of the upstream.
     warnings.push(
       `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
     );
   }
-  // As in REP's Go gateway, a health port that is 0 or equals the port is not separate.
-  const isSeparate = healthPort !== 0 && healthPort !== port;
-
-  const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
-  const drain = Math.min(options.drain, maxDrain);
-  if (drain < options.drain && options.drain !== OPTIONS.drain.default) { // the default was not requested
+  const drain = onDeploy
+    ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS)
+    : options.drain;
+  const { default: defaultDrain } = OPTIONS.drain;
+  if (drain < options.drain && options.drain !== defaultDrain) {
+    const seconds = drain / 1_000;
     warnings.push(
-      `--drain is limited to ${
-        drain / 1_000
-      } s: Deno Deploy ends the process 5 s after SIGINT`,
+      `--drain is limited to ${seconds} s: Deno Deploy ends the process 5 s after SIGINT`,
     );
   }
   return {
@@ -84,7 +84,7 @@ export async function readStart(
   };
 }
 
-/** Whether the process runs on Deno Deploy, which sets this variable. */
+/** Returns whether the process runs on Deno Deploy, which sets this variable. */
 export function isOnDeploy(): boolean {
   return isGranted({ name: "env", variable: "DENO_DEPLOY" }) &&
     Deno.env.get("DENO_DEPLOY") === "true";
@@ -111,28 +111,24 @@ async function readMasterKey(
   }
 }
 
-/** The options that determine the database of a gateway, and its part of it. */
+/** The options that determine the database of a gateway, and its part of the database. */
 export type StoreOptions = Pick<StartOptions, "kv" | "app" | "port">;
 
 /**
- * Returns whether a gateway shares Deno's default database with all others of the machine that run from the same URL,
- * without a part of its own. `--app` names such a part, and so does a port other than 0.
+ * Returns whether a gateway uses Deno's default database, which all gateways on the machine that run from the same URL
+ * share. On Deno Deploy, each application has its own.
  */
-export function sharesDefaultDatabase(
-  { kv, app, port }: StoreOptions,
-): boolean {
-  return kv === undefined && app === undefined && port === 0 && !isOnDeploy();
+function usesDefaultDatabase({ kv, app }: StoreOptions): boolean {
+  return kv === undefined && app === undefined && !isOnDeploy();
 }
 
-/**
- * Returns the gateway's part of the store that was opened for it: without `--kv` and `--app`, the part of its port. The
- * part of its app is selected elsewhere. On Deno Deploy, the default database is the application's own.
- */
-export function storeOfGateway(
-  store: Store,
-  { kv, app, port }: StoreOptions,
-): Store {
-  const isNamed = kv !== undefined || app !== undefined;
-  if (isNamed || port === 0 || isOnDeploy()) return store;
-  return storeOfPort(store, port);
+/** Returns whether a gateway shares Deno's default database without a part of its own, since its port is unknown. */
+export function sharesDefaultDatabase(options: StoreOptions): boolean {
+  return usesDefaultDatabase(options) && options.port === 0;
+}
+
+/** Returns the gateway's part of the store: in Deno's default database, that of its port. `storeOfApp()` handles apps. */
+export function storeOfGateway(store: Store, options: StoreOptions): Store {
+  const isPart = usesDefaultDatabase(options) && options.port !== 0;
+  return isPart ? storeOfPort(store, options.port) : store;
 }

@@ -2,7 +2,7 @@ import type { GatewayOptions } from "../../options.ts";
 import type { createSources } from "../sources/variable_sources.ts";
 import type { StartOptions } from "./option_table.ts";
 
-/** The options of the gateway that the command does not have. */
+/** The options of the gateway that are no options of the command. */
 type OtherOptions =
   & Required<
     Pick<GatewayOptions, "neverServed" | "store" | "log" | "clock">
@@ -10,7 +10,7 @@ type OtherOptions =
   & Pick<GatewayOptions, "instanceId" | "masterKey" | "telemetry">
   & { readonly sources: ReturnType<typeof createSources> };
 
-/** All options of the gateway: a new one does not compile until it is set. */
+/** All options of the gateway, so that a new option causes a type error until it is set here. */
 type EveryOption = {
   readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
 };
@@ -23,7 +23,7 @@ export function toGatewayOptions(
   return {
     variables: others.sources.variables,
     manifest: others.sources.manifest,
-    manifestPath: undefined, // the parsed manifest has its name
+    manifestPath: undefined, // the parsed manifest contains it
     loadPatternLibrary: undefined,
     neverServed: others.neverServed,
     instanceId: others.instanceId,

@@ -11,8 +11,8 @@ import { readTextFile } from "./variable_sources.ts";
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
 
 /**
- * Returns a secret that is set by a variable, or is in the file that the variable with `_FILE` names, as Docker and
- * Kubernetes mount secrets. White space around the text of the file is not part of the secret.
+ * Returns the secret in a variable, or in the file whose path is in the variable with `_FILE`, as with Docker and
+ * Kubernetes. Whitespace around the text of the file is not part of the secret.
  *
  * @param expected What the secret is, for messages.
  * @throws {UsageError} If both are set.
@@ -25,7 +25,7 @@ export async function readSecret(
 ): Promise<string | undefined> {
   const value = environment[name];
   const path = environment[`${name}_FILE`];
-  if (!path) return value || undefined; // in Compose files, an empty variable means "not set"
+  if (!path) return value || undefined; // an empty variable counts as not set, as in Compose files
   if (value) {
     throw new UsageError(
       `Cannot use ${name} and ${name}_FILE: expected one of them`,
@@ -45,38 +45,39 @@ export async function readSecret(
   return text;
 }
 
-/** Returns the paths of the files that contain secrets of the command. */
+/** Returns the paths of the files from which {@linkcode readSecret} reads. */
 export function secretPaths(): string[] {
-  const names = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE].map((name) =>
-    `${name}_FILE`
-  );
-  const granted = names.filter((variable) =>
-    isGranted({ name: "env", variable })
-  ); // it would prompt
-  return granted.map((variable) => Deno.env.get(variable) ?? "").filter((
-    path,
-  ) => path !== "");
+  const variables = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE];
+  const paths = variables.map((name) => readVariable(`${name}_FILE`));
+  return paths.filter((path) => path !== "");
+}
+
+/** Reads a variable of the process; an empty text if it is not set, or may not be read, since Deno would prompt. */
+function readVariable(variable: string): string {
+  const isReadable = isGranted({ name: "env", variable });
+  return isReadable ? Deno.env.get(variable) ?? "" : "";
 }
 
 /**
- * Sets `DENO_KV_ACCESS_TOKEN` to the text of the file that `DENO_KV_ACCESS_TOKEN_FILE` names, if it is set, since
- * `Deno.openKv()` accepts a token only from there.
+ * Sets `DENO_KV_ACCESS_TOKEN` to the text of the file that `DENO_KV_ACCESS_TOKEN_FILE` names, if that is set:
+ * `Deno.openKv()` reads a token only from `DENO_KV_ACCESS_TOKEN`.
  *
  * @throws {UsageError} If both are set, or the file is empty.
  * @throws {ConfigurationError} If the file cannot be read.
  */
 export async function loadKvToken(): Promise<void> {
-  const names = [KV_TOKEN_VARIABLE, `${KV_TOKEN_VARIABLE}_FILE`];
-  if (!names.every((variable) => isGranted({ name: "env", variable }))) return; // it would prompt
-  const token = await readSecret(
-    KV_TOKEN_VARIABLE,
-    Object.fromEntries(names.map((name) => [name, Deno.env.get(name) ?? ""])),
-    "a token",
-  );
-  if (token !== undefined) Deno.env.set(KV_TOKEN_VARIABLE, token);
+  const name = KV_TOKEN_VARIABLE;
+  if (!isGranted({ name: "env", variable: name })) return; // Deno would prompt
+  const file = `${name}_FILE`;
+  const environment = {
+    [name]: readVariable(name),
+    [file]: readVariable(file),
+  };
+  const token = await readSecret(name, environment, "a token");
+  if (token !== undefined) Deno.env.set(name, token);
 }
 
-/** The options that name the files. */
+/** The options that name the certificate and its key. */
 export type TlsOptions = Partial<Pick<StartOptions, "tls-cert" | "tls-key">>;
 
 /**
@@ -96,13 +97,13 @@ export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
   return { cert, key, certFile, keyFile, notAfter };
 }
 
-/** The Node layer is loaded only if there is a certificate. */
+/** Loads the Node.js compatibility layer, so it is called only if there is a certificate. */
 async function readNotAfter(cert: string): Promise<Date> {
   const { X509Certificate } = await import("node:crypto");
   return new Date(new X509Certificate(cert).validTo);
 }
 
-/** Returns the paths of the certificate and its key, to watch them for changes. */
+/** Returns the paths of the certificate and its key. */
 export function tlsPaths(options: TlsOptions): string[] {
   return [options["tls-cert"], options["tls-key"]].filter((path) =>
     path !== undefined

@@ -27,7 +27,7 @@ export function checkTriggers(options: FileOptions): void {
 }
 
 function requireWatchable(path: string): void {
-  if (!isGranted({ name: "read", path })) { // without this check, Deno would prompt
+  if (!isGranted({ name: "read", path })) { // Deno would prompt
     throw new UsageError(`Cannot watch ${path}: expected --allow-read=${path}`);
   }
   try {
@@ -54,8 +54,8 @@ interface TriggerOptions {
 
 /**
  * Starts calling `reload` when the sources may have changed, in the modes `poll` and `file_watch` of
- * `--hot-reload-mode`. The mode `file_watch` polls as well: a file may change without a change of its size or time, and
- * a read that fails is tried again.
+ * `--hot-reload-mode`. The mode `file_watch` also polls, since a file may change without a new size or time, and since
+ * a failed read has to be repeated.
  *
  * @returns A function that stops it.
  */

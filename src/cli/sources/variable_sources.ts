@@ -8,8 +8,6 @@ import type { Manifest } from "../../config/variables/manifest.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import {
   type Environment,
-  HOW_TO_EMPTY,
-  isEmptied,
   OPTION_PREFIX,
 } from "../../config/variables/tiers.ts";
 import { type Log, messageOf } from "../../observe/log.ts";
@@ -18,19 +16,13 @@ import { localFiles, readBoundedFile } from "../../values/local_files.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
-/** What sources use besides their options. */
-export interface SourcesContext {
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /**
  * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
- * files (REP-RFC-0001 §4.2), and each of them the ones before it.
+ * files (REP-RFC-0001 §4.2), and each env file overrides the ones before it.
  */
 export function createSources(
   options: SourceOptions,
-  { clock, log }: SourcesContext,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
 ) {
   const envPaths = resolveEnvPaths(options);
   const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
@@ -40,11 +32,11 @@ export function createSources(
   return {
     async variables(): Promise<Environment> {
       const files = await readPaths(envPaths, () => source.read(), clock);
-      environment = readOwnEnvironment(environment);
+      environment = readEnvironment();
       logIneffective(files, environment);
       return { ...files, ...environment };
     },
-    /** Names the source that a variable was read from. */
+    /** Returns the source that a variable was read from. */
     sourceOf: (name: string) =>
       environment[name] === undefined
         ? source.placeOf(name)?.path ?? "env file"
@@ -55,41 +47,27 @@ export function createSources(
   };
 }
 
-/**
- * Reads the environment of the process again.
- *
- * @throws {ConfigurationError} If it has lost all its variables.
- */
-function readOwnEnvironment(before: Environment): Environment {
-  const environment = readEnvironment();
-  if (!isEmptied(before, environment)) return environment;
-  throw new ConfigurationError([
-    `Cannot use the environment: expected variables, as before, got none; ${HOW_TO_EMPTY}`,
-  ]);
-}
-
-/** Logs each name in env files that has no effect once, so that nobody edits it there in vain. */
+/** Returns a function that logs each variable of the env files that has no effect there, once. */
 function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment) => void {
-  const known = new Set<string>();
-  const isOption = (name: string) => name.startsWith(OPTION_PREFIX);
+  const logged = new Set<string>();
   return (files, environment) => {
-    const ineffective = Object.keys(files).filter((name) =>
-      isOption(name) || environment[name] !== undefined
-    );
-    const names = ineffective.filter((name) => !known.has(name));
-    for (const name of names.filter(isOption)) {
-      log.warn("rep.config.suspicious_name", {
-        variable_name: name,
-        detail: NO_OPTION,
-      });
+    const variables: string[] = [];
+    for (const name of Object.keys(files)) {
+      const isOption = name.startsWith(OPTION_PREFIX);
+      const isOverridden = !isOption && environment[name] !== undefined;
+      if (logged.has(name) || !(isOption || isOverridden)) continue;
+      logged.add(name);
+      if (isOverridden) variables.push(name);
+      else {
+        const fields = { variable_name: name, detail: NO_OPTION };
+        log.warn("rep.config.suspicious_name", fields);
+      }
     }
-    const variables = names.filter((name) => !isOption(name));
     if (variables.length > 0) {
       log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
     }
-    for (const name of names) known.add(name);
   };
 }
 
@@ -100,12 +78,11 @@ const OVERRIDDEN =
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
-/** A network file system may never answer. Env files that keep changing are read again for up to five seconds. */
+/** A network file system may never answer. This is longer than the five seconds for env files that keep changing. */
 const READ_TIMEOUT_MS = 15_000;
 
 /**
- * Reads and parses a manifest, once: the gateway gets the result. It ignores the `settings`, which are options of the
- * command.
+ * Reads and parses a manifest, including its `settings`.
  *
  * @throws {ConfigurationError} If it cannot be read or is invalid.
  */
@@ -122,7 +99,7 @@ export async function readManifest(
   throw new ConfigurationError(manifest.issues);
 }
 
-/** Returns the manifest in the current directory; `undefined` if there is none, or if it cannot be read. */
+/** Returns the path of the manifest in the current directory; `undefined` if there is none, or it may not be read. */
 export async function findDefaultManifest(): Promise<string | undefined> {
   if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
   const files = await localFiles();
@@ -159,18 +136,10 @@ export function resolveEnvPaths(options: SourceOptions): FlagPaths {
     : { flag: "--env-file", paths: envFiles };
 }
 
-/** Returns the paths to watch for changes of the variables: what is read, and `--watch-path`. */
+/** Returns the paths to watch for changes of the variables. */
 export function watchedPaths(options: SourceOptions): string[] {
-  const { "watch-path": watchPath } = options;
-  const paths = sourcePaths(options);
-  return watchPath === undefined ? paths : [watchPath, ...paths];
-}
-
-/** Returns the paths of the files that options name as sources. */
-function sourcePaths(
-  { "env-file": envFiles, manifest }: SourceOptions,
-): string[] {
-  return [...envFiles, manifest].filter((path) => path !== undefined);
+  const { "watch-path": path, "env-file": envFiles, manifest } = options;
+  return [path, ...envFiles, manifest].filter((it) => it !== undefined);
 }
 
 /**
@@ -205,7 +174,7 @@ export function readTextFile(
   return readPaths({ flag, paths: [path] }, read, clock);
 }
 
-/** Returns a message if the permission to read the path is missing. Reading it would prompt. */
+/** Returns a message if the permission to read a path is missing, for which Deno would prompt. */
 export function missingRead(
   flag: string,
   path: string | undefined,
@@ -215,27 +184,25 @@ export function missingRead(
 }
 
 /**
- * Reads what an option names.
+ * Reads files that an option names.
  *
- * @throws {ConfigurationError} If it cannot be read, or not in time.
+ * @throws {ConfigurationError} If they cannot be read in time.
  */
 export async function readPaths<T>(
   { flag, paths }: FlagPaths,
   read: () => Promise<T>,
   clock: Clock,
 ): Promise<T> {
-  const missing = paths.map((path) => missingRead(flag, path)).filter((issue) =>
-    issue !== undefined
-  );
+  const missing = paths.map((path) => missingRead(flag, path))
+    .filter((issue) => issue !== undefined);
   if (missing.length > 0) throw new ConfigurationError(missing);
+  const seconds = READ_TIMEOUT_MS / 1_000;
+  const createError = () =>
+    new Error(`expected to be read within ${seconds} s`);
   try {
-    return await withDeadline(read(), READ_TIMEOUT_MS, clock, () => {
-      return new Error(
-        `expected to be read within ${READ_TIMEOUT_MS / 1000} s`,
-      );
-    });
+    return await withDeadline(read(), READ_TIMEOUT_MS, clock, createError);
   } catch (cause) {
-    const isComplete = cause instanceof ConfigurationError; // its issues name the env files
+    const isComplete = cause instanceof ConfigurationError; // its issues contain the paths
     const issues = isComplete
       ? cause.issues
       : paths.map((path) => `"${path}": ${messageOf(cause)}`);

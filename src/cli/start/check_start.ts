@@ -1,3 +1,4 @@
+import { isInside } from "../../values/paths.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { secretPaths, tlsPaths } from "../sources/secret_files.ts";
@@ -6,7 +7,7 @@ import { isRepName } from "../../config/variables/tiers.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 
 /**
- * Checks permissions, files and reload triggers, without any effect.
+ * Checks permissions, files and reload triggers without any side effect.
  *
  * @throws {ConfigurationError} If a permission is missing.
  * @throws {UsageError} If a trigger cannot be set up.
@@ -18,14 +19,14 @@ export async function checkStart(options: StartOptions): Promise<void> {
   triggers?.checkTriggers(options);
 }
 
-/** Returns `undefined` if only a signal triggers a reload, so that a plain start does not load the file watcher. */
+/** Loads the code that triggers reloads; `undefined` if only a signal does, so that most starts do not load it. */
 export async function loadTriggers(mode: StartOptions["hot-reload-mode"]) {
   return mode === "signal" ? undefined : await import("../sources/triggers.ts");
 }
 
 /**
- * Checks the permissions that files, directories, the store and the upstream require. Without this check, Deno would
- * prompt for them on a terminal.
+ * Checks the permissions for files, directories, the store and the upstream. Otherwise, Deno would prompt for them on a
+ * terminal.
  *
  * @returns A message for each missing permission.
  */
@@ -63,14 +64,11 @@ function upstreamIssue(upstream: URL): string | undefined {
     : `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`;
 }
 
-/** What is known about a start besides its options. */
+/** What {@linkcode startWarnings} depends on in addition to options. */
 export interface StartContext {
   /** Whether `set` and `unset` of another process can change the variables in the store. */
   readonly isStoreShared: boolean;
-  /**
-   * Whether other gateways of the machine that run from the same URL use the same store: without `--kv`, `--app` and a
-   * fixed port.
-   */
+  /** Whether other gateways on the machine use the same keys of the same database. */
   readonly sharesDefaultDatabase: boolean;
   /** Whether `--hot-reload-mode` is set anywhere. */
   readonly isModeSet: boolean;
@@ -81,7 +79,7 @@ export interface StartContext {
 /** Most files of a build are larger. */
 const MIN_CACHE_BYTES = 65_536;
 
-/** Returns warnings about what an operator has probably not intended. The gateway can start nevertheless. */
+/** Returns warnings about options that are probably mistakes, but do not prevent the start. */
 export function startWarnings(
   options: StartOptions,
   context: StartContext,
@@ -93,19 +91,19 @@ export function startWarnings(
       "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
     );
   }
-  // A number without a unit is meant in MiB, as in the configuration of most servers.
+  // Whoever writes a small number without a unit probably means MiB.
   if (bytes > 0 && bytes < MIN_CACHE_BYTES) {
     warnings.push(
       `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
     );
   }
-  // With --hot-reload, the pages of both would get the values of the one that was started last.
+  // With --hot-reload, the pages of both apps would get the values of the gateway that was started last.
   if (context.sharesDefaultDatabase) {
     warnings.push(
       "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
     );
   }
-  // Like the Go gateway, this one reads no manifest by default; `validate` and `typegen` do.
+  // Like REP's Go gateway, this one reads no manifest by default, but `validate` and `typegen` do.
   if (options.manifest === undefined && context.defaultManifest !== undefined) {
     warnings.push(
       `the manifest in this directory is not used: expected --manifest ${context.defaultManifest}`,
@@ -136,8 +134,8 @@ function reloadWarnings(
 }
 
 /**
- * Returns the paths of what the command reads or stores: env files and directories, the manifest, the store, the
- * certificate with its key, and secrets in files. They are never served, even if they are in the served directory.
+ * Returns the paths of the files that the command reads or writes: env files and directories, the manifest, the store,
+ * the certificate with its key, and files of secrets. They are never served, even if they are in the served directory.
  */
 export async function ownFiles(options: StartOptions): Promise<string[]> {
   const { kv, manifest, "static-dir": staticDir } = options;
@@ -154,7 +152,7 @@ export async function ownFiles(options: StartOptions): Promise<string[]> {
   return [...paths, ...tlsPaths(options), ...secretPaths()];
 }
 
-/** A directory is excluded with everything in it; if it contains the app, only the files that are read are excluded. */
+/** Returns the paths of an env file or directory. If the directory contains the app, only its variables are excluded. */
 async function envFiles(path: string, staticDir: string): Promise<string[]> {
   const { isDirectory } = await Deno.stat(path).catch(() => ({
     isDirectory: false,
@@ -162,13 +160,7 @@ async function envFiles(path: string, staticDir: string): Promise<string[]> {
   if (!isDirectory) return [path];
   const names = await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
   const files = names.filter(isRepName).map((name) => `${path}/${name}`);
-  return await contains(path, staticDir) ? files : [path, ...files];
-}
-
-async function contains(path: string, staticDir: string): Promise<boolean> {
-  const [outer, inner] = await Promise.all([
-    Deno.realPath(path),
-    Deno.realPath(staticDir),
-  ]);
-  return `${inner}/`.startsWith(`${outer}/`);
+  const app = await Deno.realPath(staticDir);
+  const containsApp = isInside(app, await Deno.realPath(path));
+  return containsApp ? files : [path, ...files];
 }

@@ -11,7 +11,7 @@ export interface Tls {
   /** The paths of both, for messages. */
   readonly certFile: string;
   readonly keyFile: string;
-  /** When the certificate ends; `undefined` if it cannot be read. */
+  /** When the certificate expires; `undefined` if it cannot be parsed. */
   readonly notAfter: Date | undefined;
 }
 
@@ -26,9 +26,9 @@ export interface ListenOptions {
     request: Request,
     info: ConnectionInfo,
   ) => Response | Promise<Response>;
-  /** What is served here, for the log: `gateway` or `health`. */
+  /** What the port serves, for the log: `gateway` or `health`. */
   serves: string;
-  /** The path under which it is served, for the log: empty, or for example `/app`. */
+  /** The path under which it serves that, for the log: empty, or for example `/app`. */
   path: string;
   clock: Clock;
   log: Log;
@@ -37,8 +37,8 @@ export interface ListenOptions {
 type Server = Deno.HttpServer<Deno.NetAddr>;
 
 /**
- * The first and the longest pause between attempts to bind the port again. A listener that was shut down frees the port
- * at once, but another process may have taken it since; missing descriptors become free when connections end.
+ * The first and the longest pause between attempts to bind the port again. An attempt may fail because another process
+ * has bound the port since, or because there are no file descriptors until connections end.
  */
 const MIN_PAUSE_MS = 1;
 const MAX_PAUSE_MS = 500;
@@ -57,8 +57,8 @@ export function listen(options: ListenOptions): Listener {
 }
 
 /**
- * A port that is served until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
- * accepting for good; the listener then serves again on the same port.
+ * Serves on a port until {@linkcode shutdown}. When the process runs out of file descriptors, `Deno.serve` stops
+ * accepting connections forever, so the listener binds the port again.
  */
 export class Listener {
   /** The port that is bound. */
@@ -67,10 +67,10 @@ export class Listener {
   readonly #stopping = new AbortController();
   #server: Server;
   #tls: Tls | undefined;
-  /** Servers with an earlier certificate whose last requests are still in flight. */
+  /** The shutdowns of servers with an earlier certificate, which finish their last requests. */
   readonly #replaced = new Set<Promise<void>>();
   #rebinding: Promise<void> | undefined;
-  /** Whether the log says that nothing is served. */
+  /** Whether the log reported that nothing is served. */
   #isDown = false;
 
   constructor(options: ListenOptions, server: Server) {
@@ -81,21 +81,22 @@ export class Listener {
     void this.#keepServing(server);
   }
 
-  /** The end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
+  /** When the certificate in use expires, in seconds since the Unix epoch; `undefined` without a certificate. */
   get certificateNotAfter(): number | undefined {
     return this.#tls?.notAfter && this.#tls.notAfter.getTime() / 1_000;
   }
 
   /**
-   * Serves new connections with another certificate; requests in flight are finished with theirs. `Deno.serve` cannot
-   * replace a certificate, so the port is bound again. `shutdown()` of Deno 2.9 breaks request bodies over HTTP/1.1
-   * that are still being received (denoland/deno#36809), so the listener waits for them: until then, new connections
-   * get the old certificate. Then, for some milliseconds, connections are refused, and connections that have not sent a
-   * request are closed. (Binding the port twice requires `--unstable-net`; Deno exits without it.)
+   * Serves new connections with another certificate; connections with requests in flight keep theirs.
    *
-   * @param finishUploads Waits for the requests that `Deno.HttpServer.shutdown()` would break.
-   * @returns Whether the certificate has changed.
-   * @throws {Error} If the certificate cannot be used; then everything stays as it was.
+   * `Deno.serve` cannot replace a certificate, so the listener binds the port again. In Deno 2.9, `shutdown()` breaks
+   * request bodies over HTTP/1.1 that are still being received (denoland/deno#36809), so the listener waits for them;
+   * until then, new connections get the old certificate. Then it refuses connections for some milliseconds, and closes
+   * connections that have not sent a request. (Binding the port twice requires `--unstable-net`; Deno exits without it.)
+   *
+   * @param finishUploads Waits for the requests that `shutdown()` would break.
+   * @returns Whether the certificate changed.
+   * @throws {Error} If the certificate cannot be used. The previous one then stays in use.
    */
   async useTls(
     tls: Tls,
@@ -129,14 +130,14 @@ export class Listener {
     try {
       return await server.finished;
     } catch (error) {
-      if (server !== this.#server) return; // replaced
+      if (server !== this.#server) return; // useTls() replaced it
       this.#reportDown(error);
     }
     await this.#pause(MAX_PAUSE_MS);
     if (server === this.#server) await this.#rebind();
   }
 
-  /** Serves on the same port again, with the newest certificate. Calls during a call share it. */
+  /** Binds the port again, with the newest certificate. Simultaneous calls share one attempt. */
   async #rebind(): Promise<void> {
     this.#rebinding ??= this.#tryToRebind().finally(() =>
       this.#rebinding = undefined
@@ -175,7 +176,7 @@ export class Listener {
     log.error("rep.listener.failed", { serves, detail });
   }
 
-  /** Logs where the service listens: once it is ready, and after each time that it was down. */
+  /** Logs where the process listens: when it is ready, and after each time that it was down. */
   logListening(): void {
     const { hostname, serves, log, path } = this.#options;
     const scheme = this.#tls ? "https" : "http";
@@ -185,7 +186,7 @@ export class Listener {
   }
 }
 
-/** Binding a port without the permission would prompt. */
+/** Throws an error if the permission to bind a port is missing, since Deno would prompt for it. */
 function requireNetPermission(host: string): void {
   if (isGranted({ name: "net", host })) return;
   throw new Deno.errors.NotCapable(
@@ -208,7 +209,7 @@ function bind(
   }
 }
 
-/** Logs a body that ended in an error, which `Deno.serve` would print with its stack. */
+/** Logs the error of a response body, which `Deno.serve` would print with its stack. */
 function logError(error: unknown, log: Log): Response {
   if (!(error instanceof BrokenBodyError)) {
     log.error("rep.request.failed", { detail: describeError(error) });
@@ -217,9 +218,9 @@ function logError(error: unknown, log: Log): Response {
 }
 
 /**
- * Checks that a certificate and a key can be used, without binding a port, for which the permission may be missing.
+ * Checks that a certificate and a key can be used, without binding a port.
  *
- * @throws {Error} If they cannot; the message names the files.
+ * @throws {Error} If they cannot be used. The message contains the paths of the files.
  */
 function checkTls(tls: Tls): void {
   try {
@@ -231,7 +232,7 @@ function checkTls(tls: Tls): void {
   }
 }
 
-/** Deno's messages do not name the address. The error's class stays. */
+/** Returns an error of the same class whose message contains the address, which Deno's message does not. */
 function bindError(cause: unknown, address: string): Error {
   return withMessage(cause, `Cannot listen on ${address}: ${reasonOf(cause)}`);
 }

@@ -25,7 +25,7 @@ import {
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
 import { logUncaughtErrors } from "./signals.ts";
-import { StartingResponder } from "./starting_responder.ts";
+import { createStartingResponder } from "./starting_responder.ts";
 
 /** What a {@linkcode Service} depends on. */
 interface ServiceOptions {
@@ -34,23 +34,24 @@ interface ServiceOptions {
   readonly clock: Clock;
 }
 
-/** How long the last bytes of a response may take to leave after the drain. */
+/** How long the system may take to send the last bytes of responses after the drain. */
 const FLUSH_MS = 1_000;
 
 /**
- * The process around a gateway: its ports, its store and what triggers its reloads, from the first step of the startup to
- * the last of the shutdown.
+ * The process around a gateway, from its start to the end of its shutdown: its ports, its store, and what triggers its
+ * reloads.
  */
 export class Service {
   readonly #start: Start;
   readonly #log: Log;
   readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
-  readonly #starting: StartingResponder;
+  /** Responds until there is a gateway. */
+  readonly #starting: Pick<Gateway, "fetch" | "fetchHealth">;
   /** Settled at the end of {@linkcode start}. */
   readonly #ready = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
-  /** Neither exists under `deno serve`, which binds the port itself. */
+  /** Both listeners are `undefined` under `deno serve`, which binds the port itself. */
   #listener: Listener | undefined;
   #healthListener: Listener | undefined;
   #store: Store | undefined;
@@ -64,7 +65,7 @@ export class Service {
     this.#log = options.log;
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
-    this.#starting = new StartingResponder({
+    this.#starting = createStartingResponder({
       options: start.options,
       ready: this.#ready.promise,
       clock: options.clock,
@@ -74,7 +75,7 @@ export class Service {
   }
 
   /**
-   * Reads the certificate and binds every port. From here on health is 503 `starting`, and other requests wait.
+   * Reads the certificate and binds every port. From then on, health is 503 `starting`, and other requests wait.
    *
    * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
    */
@@ -110,14 +111,14 @@ export class Service {
   }
 
   /**
-   * Opens the store, reads the variables, joins the rollout and publishes what changed. If it fails, ports and store
-   * are closed.
+   * Opens the store, reads the variables, joins the rollout and publishes changes. If that fails, it closes the ports and
+   * the store.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
-    // Not earlier: `deno serve` must exit if it cannot bind its port.
+    // Not before the port is bound: the uncaught error of a `deno serve` that cannot bind its port must end the process.
     const failure = logUncaughtErrors(this.#log);
     try {
       await this.#startTriggers();
@@ -150,16 +151,16 @@ export class Service {
     return responder.fetchHealth(request);
   };
 
-  /** Reads the variables and the certificate again, as soon as the gateway is ready. Issues are logged. */
+  /** Reads the variables and the certificate again as soon as the gateway is ready. It logs issues. */
   reloadVariablesAndTls(options: ReloadOptions): void {
     void this.#reloadVariables(options);
-    // One after the other: if two ran at once, the one that read the older file could finish last.
+    // If two ran at once, the one that read the older file could finish last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
   }
 
   /**
-   * Announces the shutdown, serves on for `--stop-delay`, then closes the ports, ends streams and requests within
-   * `--drain`, and closes the store. A start that is still under way is waited for.
+   * Announces the shutdown, keeps serving for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. It waits for a start that is still running.
    */
   async stop(): Promise<void> {
     const { "stop-delay": stopDelayMs, drain: drainMs } = this.#start.options;
@@ -183,7 +184,7 @@ export class Service {
     });
   }
 
-  /** Opens the gateway's part of the store, and warns of what was probably not intended. */
+  /** Opens the gateway's part of the store, and logs warnings about options that are probably mistakes. */
   async #openStore(): Promise<Store> {
     const { options, isSet } = this.#start;
     // Under `deno serve`, the port is not known.
@@ -212,7 +213,7 @@ export class Service {
     const process: ProcessInfo = {
       sourceOf: sources.sourceOf,
       shownOptions: async () => {
-        const { formatOptions } = await import("../options/help.ts"); // a plain start does not need it
+        const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
         return formatOptions(options);
       },
       failure,
@@ -239,7 +240,7 @@ export class Service {
       const gateway = await this.#ready.promise;
       await gateway.reload(options);
     } catch {
-      // It is logged as rep.config.rejected, or start() throws it.
+      // The gateway logged it as rep.config.rejected, or start() throws it.
     }
   }
 
@@ -271,7 +272,7 @@ export class Service {
   }
 }
 
-/** Host name, address and port: no two running processes share all three. `undefined` if they cannot be known. */
+/** Returns host name, address and port, which no two running processes share; `undefined` if they are unknown. */
 function resolveInstanceId(options: StartOptions): string | undefined {
   const { hostname, port } = options;
   if (port === 0) return undefined;

@@ -1,15 +1,15 @@
 import { describeError, type Log } from "../../observe/log.ts";
 
-/** What signals do. */
+/** Options of {@linkcode onSignals}. */
 interface SignalActions {
-  /** SIGHUP. */
+  /** Called for SIGHUP. */
   reload: () => void;
-  /** SIGINT and SIGTERM: ends everything. Called once. */
+  /** Called once, for SIGINT or SIGTERM. */
   stop: () => Promise<void>;
   log: Log;
   /**
-   * Ends the process. Under `deno serve` it must not end after a clean shutdown, since its other threads may still be
-   * busy: it ends by itself when all of them have stopped.
+   * Ends the process after a clean shutdown. Under `deno serve` it must not do so, since other threads may still be busy;
+   * the process ends by itself when all of them have stopped.
    *
    * @default {Deno.exit}
    */
@@ -18,14 +18,14 @@ interface SignalActions {
 
 /** Windows has neither SIGTERM nor SIGHUP. */
 const IS_WINDOWS = Deno.build.os === "windows";
-/** The signals that ask a process to stop. */
+/** The signals that stop a process. */
 export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM"];
 
 /**
  * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
- * exits at once, with code 1. A signal that the platform does not support is logged.
+ * exits at once, with code 1. It logs a warning for a signal that the platform does not support.
  */
 export function onSignals(
   { reload, stop, log, exit = Deno.exit }: SignalActions,
@@ -43,7 +43,7 @@ export function onSignals(
       return Deno.exit(1);
     }
     log.info("rep.stopped");
-    exit(0); // signal listeners and clients that do not read would keep the process alive
+    exit(0); // listeners of signals, and clients that do not read, would keep the process alive
   }
 
   function on(signal: Deno.Signal, listener: () => void): void {
@@ -62,9 +62,9 @@ export function onSignals(
 }
 
 /**
- * Logs errors that nothing caught, which would end the process or a thread of `deno serve --parallel`.
+ * Logs uncaught errors, which would otherwise end the process or a thread of `deno serve --parallel`.
  *
- * @returns A signal that is aborted by the first one.
+ * @returns A signal that the first one aborts.
  */
 export function logUncaughtErrors(log: Log): AbortSignal {
   const failure = new AbortController();

@@ -29,9 +29,9 @@ export function openLog({ options, warnings }: Start): Log {
 }
 
 /**
- * Returns a function that writes log lines, always to standard output. If Deno is configured to export the console
- * instead of printing it, each line also goes to the console, so that it is exported with its level. Otherwise
- * `console.log` writes all levels: Deno exports what it prints, but prints warnings and errors on standard error.
+ * Returns a function that writes log lines of all levels to standard output. It uses `console.log`, since Deno prints
+ * warnings and errors on standard error. If Deno exports the console instead of printing it, the function calls the
+ * console's method for the level, so that Deno exports the level, and writes to standard output itself.
  */
 function lineWriter(): (line: string, level: LogLevel) => void {
   const variable = "OTEL_DENO_CONSOLE";
@@ -54,7 +54,7 @@ function writeToStdout(text: string): void {
   }
 }
 
-/** Returns the telemetry of OpenTelemetry, if it is enabled. The gateway runs without it if its package is missing. */
+/** Opens OpenTelemetry if it is enabled. If its package is missing, the gateway runs without it. */
 export async function openTelemetryIfEnabled(
   log: Log,
 ): Promise<Telemetry | undefined> {
@@ -70,11 +70,11 @@ export async function openTelemetryIfEnabled(
 const UNWANTED_FLAG = "--unstable-no-legacy-abort";
 
 /**
- * Logs what Deno prints with `console.warn`, so that the output has only lines of the log.
+ * Logs what Deno prints with `console.warn`, so that the output consists of log lines only.
  *
- * The warning that `Deno.serve` also aborts `request.signal` after a successful response is left out: operators of the
- * gateway can do nothing about it. The reverse proxy needs that signal, since nothing else reports a client that
- * disconnects before the response, and stops listening to it when the response begins.
+ * It leaves out the warning that `Deno.serve` also aborts `request.signal` after a successful response, since operators
+ * cannot do anything about it. The proxy needs that signal, because nothing else reports a client that disconnects before
+ * the response, and stops using it when the response begins.
  */
 export function logRuntimeWarnings(log: Log): void {
   // deno-lint-ignore no-console -- it is replaced, not called
@@ -87,8 +87,8 @@ export function logRuntimeWarnings(log: Log): void {
 }
 
 /**
- * Logs why the gateway could not start, prints the same, and ends the process: with code 2 if the command was called
- * incorrectly, otherwise with 1. On a terminal that shows both the log and standard error, the message is enough.
+ * Logs why the gateway could not start, prints it, and ends the process: with code 2 if the usage was invalid, otherwise
+ * with 1. If a terminal shows both standard output and standard error, it only prints it.
  */
 export function exitWithStartError(error: unknown): never {
   const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
@@ -101,23 +101,20 @@ export function exitWithStartError(error: unknown): never {
   Deno.exit(error instanceof UsageError ? 2 : 1);
 }
 
-/** Returns the command's message for an error. It names the flag of an option that the gateway rejects. */
+/** Returns the message for an error. If the gateway rejects an option, the message contains the flag of the option. */
 export function startErrorMessage(error: unknown): string {
   if (!(error instanceof OptionError)) return messageOf(error);
   const { option, expected, got } = error;
   return `Cannot use ${flagOf(option)}: expected ${expected}, got ${got}`;
 }
 
-/** `sessionKeyTtlMs` is `--session-key-ttl`: a flag has no unit in its name, since its value has one. */
+/** Returns the flag of a gateway's option: `sessionKeyTtlMs` is `--session-key-ttl`, whose value contains the unit. */
 function flagOf(option: string): string {
   const name = option.replace(/(Ms|Bytes)$/, "");
   return `--${name.replace(/[A-Z]/g, "-$&").toLowerCase()}`;
 }
 
-/**
- * Logs `rep.start.failed`. The message of an error of the startup names the option, the file or the address; a list of
- * issues is a field of its own.
- */
+/** Logs `rep.start.failed`. A list of issues gets its own field. */
 function logStartError(error: unknown, log: Log): void {
   const issues = error instanceof ConfigurationError && error.issues.length > 1
     ? error.issues
@@ -128,10 +125,7 @@ function logStartError(error: unknown, log: Log): void {
   log.error("rep.start.failed", { detail, issues });
 }
 
-/**
- * Returns whether `--log-format` is `text`, although other options may be invalid: the log says so in its configured
- * format.
- */
+/** Returns whether `--log-format` is `text`. Other options may be invalid, which the log then reports in this format. */
 export function isTextLog(
   args: readonly string[],
   environment: Environment,

@@ -11,27 +11,27 @@ import {
   readEnvFiles,
 } from "./read_environment.ts";
 
-/** How long a file has to stay the same before what is missing in it counts as removed. */
+/** How long the files have to stay the same before a missing variable counts as removed. */
 const CONFIRM_MS = 500;
-/** How often a file is read that changes all the time. */
+/** How often files are read that keep changing. */
 const MAX_READS = 10;
 
 /** Where a variable is set. */
 export interface VariablePlace {
   readonly path: string;
-  /** The line of the file, counted from 1; a directory has none. */
+  /** The line of the file, counted from 1; `undefined` for a directory. */
   readonly line: number | undefined;
 }
 
 /**
- * Env files and directories that are read again and again, possibly while somebody writes them. A variable that
- * disappears or becomes empty does so on all open pages, so it is not believed at first sight, and neither is a mistake:
- * all files are read again after a pause, since it may be moving from one to another.
+ * Env files and directories that are read again and again, possibly while somebody is writing them. A variable that
+ * disappears here disappears from all open pages. So if a variable is missing or empty, or a file is invalid, all files
+ * are read again after a pause. (All, since somebody may be moving a variable from one file to another.)
  */
 export class EnvSource {
   readonly #paths: readonly EnvPath[];
   readonly #clock: Clock;
-  #last: readonly EnvFile[] | undefined;
+  #files: readonly EnvFile[] = [];
 
   constructor(paths: readonly EnvPath[], clock: Clock) {
     this.#paths = paths;
@@ -41,56 +41,60 @@ export class EnvSource {
   /**
    * Reads the variables. Each file overrides the ones before it.
    *
-   * @throws {ConfigurationError} If a file cannot be read, is invalid, has lost all its variables, or does not stay the
-   * same for half a second. Each issue begins with the place.
+   * @throws {ConfigurationError} If a file cannot be read, is invalid, lost all its variables, or does not stay the same
+   * for half a second. Each issue begins with the path.
    */
   async read(): Promise<Environment> {
-    const current = await this.#readStable();
-    const issues = this.#paths.flatMap(({ path, required }, index) =>
-      required ? emptinessIssues(path, this.#last?.[index], current[index]) : []
+    const files = await this.#readStable();
+    const emptied = this.#paths.filter(({ required }, index) =>
+      required &&
+      isEmptied(variablesOf(this.#files[index]), variablesOf(files[index]))
     );
-    if (issues.length > 0) throw new ConfigurationError(issues);
-    this.#last = current;
-    return Object.assign({}, ...current.map(({ variables }) => variables));
+    if (emptied.length > 0) {
+      throw new ConfigurationError(emptied.map(emptiedIssue));
+    }
+    this.#files = files;
+    return Object.assign({}, ...files.map(variablesOf));
   }
 
-  /** The files as last read, in the order of the paths. */
+  /** The files as last read, in the order of the paths; none before the first read. */
   get files(): readonly EnvFile[] {
-    return this.#last ?? [];
+    return this.#files;
   }
 
   /** Returns where a variable was last read from. */
   placeOf(name: string): VariablePlace | undefined {
-    const { files } = this;
-    const index = files.findLastIndex(({ variables }) =>
+    const index = this.#files.findLastIndex(({ variables }) =>
       variables[name] !== undefined
     );
     const path = this.#paths[index]?.path;
     if (path === undefined) return undefined;
-    return { path, line: files[index]?.lines.get(name) };
+    return { path, line: this.#files[index]?.lines.get(name) };
   }
 
-  /** Reads the files until none has lost anything, or all are the same in two reads. */
+  /** Reads the files until nothing is missing, or two reads return the same variables. */
   async #readStable(): Promise<readonly EnvFile[]> {
-    let current = await this.#readValid();
-    let changed: readonly string[] = [];
-    for (let reads = 1; this.#hasLost(current); reads++) {
+    let files = await this.#readValid();
+    let changed: readonly EnvPath[] = [];
+    for (let reads = 1; this.#isIncomplete(files); reads++) {
       if (reads === MAX_READS) {
         throw new ConfigurationError(changed.map(unstableIssue));
       }
       await sleep(CONFIRM_MS, this.#clock);
       const next = await readEnvFiles(this.#paths);
-      changed = this.#changedPaths(current, next);
+      changed = this.#paths.filter((_, index) =>
+        textOf(files[index]) !== textOf(next[index])
+      );
       if (changed.length === 0) return next;
-      current = next;
+      files = next;
     }
-    return current;
+    return files;
   }
 
-  /** Reads the files once more if they were valid and are not any more: the end of a line may not be written yet. */
+  /** Reads the files. If they were valid and are not anymore, it reads them again: a line may have been half-written. */
   async #readValid(): Promise<readonly EnvFile[]> {
     const reading = readEnvFiles(this.#paths);
-    if (this.#last === undefined) return await reading;
+    if (this.#files.length === 0) return await reading;
     try {
       return await reading;
     } catch {
@@ -99,51 +103,39 @@ export class EnvSource {
     }
   }
 
-  #hasLost(current: readonly EnvFile[]): boolean {
-    return current.some((file, index) => hasLost(this.#last?.[index], file));
-  }
-
-  #changedPaths(
-    before: readonly EnvFile[],
-    after: readonly EnvFile[],
-  ): readonly string[] {
-    const paths = this.#paths.map(({ path }) => path);
-    return paths.filter((_, index) => !isSame(before[index], after[index]));
+  #isIncomplete(files: readonly EnvFile[]): boolean {
+    return this.#files.some((before, index) => {
+      const after = files[index];
+      return after !== undefined && hasLost(before, after);
+    });
   }
 }
 
-function emptinessIssues(
-  where: string,
-  before: EnvFile | undefined,
-  after: EnvFile | undefined,
-): string[] {
-  const { variables = {} } = before ?? {};
-  if (!isEmptied(variables, after?.variables ?? {})) return [];
-  return [
-    `"${where}": expected variables, as before, got none; ${HOW_TO_EMPTY}`,
-  ];
+function variablesOf(file: EnvFile | undefined): Environment {
+  return file?.variables ?? {};
 }
 
-function unstableIssue(where: string): string {
-  return `"${where}": expected a file that stays the same, but it changed in ${MAX_READS} reads`;
+/** Returns a text that differs if the variables do. */
+function textOf(file: EnvFile | undefined): string {
+  return JSON.stringify(variablesOf(file));
+}
+
+function emptiedIssue({ path }: EnvPath): string {
+  return `"${path}": expected variables, as before, got none; ${HOW_TO_EMPTY}`;
+}
+
+function unstableIssue({ path }: EnvPath): string {
+  return `"${path}": expected a file that stays the same, but it changed in ${MAX_READS} reads`;
 }
 
 /**
- * Returns whether a variable is missing, or empty, that was not before, or the last line is not terminated, although it
- * was before: then its value may be cut off.
+ * Returns whether a variable is missing or became empty, or the last line is not terminated although it was before: its
+ * value may be incomplete.
  */
-function hasLost(before: EnvFile | undefined, after: EnvFile): boolean {
-  if (before === undefined) return false;
+function hasLost(before: EnvFile, after: EnvFile): boolean {
   if (before.isTerminated && !after.isTerminated) return true;
   return Object.entries(before.variables).some(([name, value]) => {
     const now = after.variables[name];
     return now === undefined || (now === "" && value !== "");
   });
-}
-
-function isSame(a: EnvFile | undefined, b: EnvFile | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  const names = Object.keys(a.variables);
-  return names.length === Object.keys(b.variables).length &&
-    names.every((name) => a.variables[name] === b.variables[name]);
 }

@@ -3,9 +3,9 @@ import { type Clock, sleep } from "../../values/clock.ts";
 import type { FileInfo, FileSystem } from "../../values/local_files.ts";
 import { isRepName } from "../variables/tiers.ts";
 
-/** How often the paths are looked at. With three files, this takes about 0.1 % of a core. */
+/** How often the paths are checked. With three files, this takes about 0.1 % of a core. */
 const LOOK_MS = 500;
-/** Editors and Kubernetes change a file in several steps, all of them within this time. */
+/** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
 
 /** Options of {@linkcode watchPaths}. */
@@ -15,14 +15,14 @@ interface WatchPathsOptions {
 }
 
 /**
- * Calls back after changes of files, or of directories of variables, whether they exist already or not. Symbolic links
- * are followed, so that the swap of a mounted ConfigMap is a change.
+ * Calls back after changes of files, or of directories of variables, even if they do not exist yet. It follows symbolic
+ * links, so that it notices when Kubernetes replaces a mounted ConfigMap.
  *
- * It looks at them twice a second instead of asking the system for notifications. Those miss changes on network file
+ * It checks the paths twice a second instead of using notifications of the system, which miss changes on network file
  * systems and in some containers. Worse, `Deno.watchFs` opens every file that changes in the directory, and blocks on a
- * FIFO: it then notices nothing any more, and closing it blocks the whole process, which SIGTERM cannot end.
+ * FIFO: it then notices no more changes, and closing it blocks the whole process, which SIGTERM can no longer end.
  *
- * @returns A function that stops it. Changes after the promise has resolved are noticed.
+ * @returns A function that stops it. It notices every change after the promise has resolved.
  */
 export async function watchPaths(
   paths: readonly string[],
@@ -50,7 +50,7 @@ export async function watchPaths(
   return () => stopping.abort();
 }
 
-/** Returns a text that is another one after a change. */
+/** Returns a text that differs after a change. */
 async function lookAtAll(
   paths: readonly string[],
   files: FileSystem,
@@ -69,11 +69,11 @@ async function lookAt(path: string, files: FileSystem): Promise<string> {
     );
     return `${names}\n${infos.map(describe).join("\n")}`;
   } catch (error) {
-    return messageOf(error); // whoever reads the path reports it
+    return messageOf(error); // the reload reports the error
   }
 }
 
-/** The mode is part of it, since other permissions may make a file readable. */
+/** Includes the mode, since a change of permissions can make a file readable. */
 function describe({ mtime, size, ino, mode }: FileInfo): string {
   return `${mtime?.getTime()} ${size} ${ino} ${mode}`;
 }

@@ -18,9 +18,9 @@ export interface SetStoredVariablesOptions {
   manifest?: string | undefined;
   /** The path of the manifest, for messages. @default {none} */
   manifestPath?: string | undefined;
-  /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. @default {the environment of the process} */
+  /** Names that are SENSITIVE or SERVER here are rejected. @default {the environment of the process} */
   environment?: Environment;
-  /** Whether values are accepted that look like secrets. @default {false} */
+  /** Whether to accept values that look like secrets. @default {false} */
   force?: boolean;
   /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
   ifId?: number | undefined;
@@ -33,12 +33,12 @@ export interface SetStoredVariablesOptions {
 }
 
 /**
- * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. The gateways publish the
- * change within a second or two, for which this does not wait.
+ * Sets PUBLIC variables in the store of gateways, as the command `set` does, or removes them. It does not wait until the
+ * gateways publish the change, which takes a second or two.
  *
  * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
  * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
- * @throws {RangeError} If no app can have the name.
+ * @throws {RangeError} If `app` is not a valid name.
  * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {StoreUnavailableError} If the store is unavailable; the message says whether something may have been written.
@@ -60,18 +60,15 @@ export async function setStoredVariables(
     environment: options.environment ?? readEnvironment(),
     force: options.force ?? false,
   });
-  return await writeVariables(
-    storeOfApp(store, checkApp(options.app)),
-    writes,
-    {
-      ifId: options.ifId,
-      clock: options.clock ?? systemClock,
-      random: options.random ?? Math.random,
-    },
-  );
+  const ownStore = storeOfApp(store, checkApp(options.app));
+  return await writeVariables(ownStore, writes, {
+    ifId: options.ifId,
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+  });
 }
 
-/** The YAML parser is loaded only if there is a manifest. */
+/** Loads the YAML parser only if there is a manifest. */
 async function parseText(
   text: string | undefined,
   path: string | undefined,
@@ -81,19 +78,18 @@ async function parseText(
   return parseManifest(text, { path });
 }
 
-/** What {@linkcode validateAssignments} validates variables with. */
+/** Options of {@linkcode validateAssignments}. */
 interface Validation {
-  /** The manifest that declares them. */
   readonly manifest: Manifest | undefined;
-  /** A name that is SENSITIVE or SERVER there cannot be PUBLIC. */
+  /** Names that are SENSITIVE or SERVER here are rejected. */
   readonly environment: Environment;
-  /** Whether values are accepted that look like secrets. */
+  /** Whether to accept values that look like secrets. */
   readonly force: boolean;
 }
 
 /**
- * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Others
- * that the manifest requires may be set in the environment of the gateway.
+ * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Other
+ * variables that the manifest requires may be missing, since they may be set in the environment of the gateway.
  *
  * @returns Warnings.
  * @throws {ConfigurationError} If a variable is rejected. Its issues do not include values that look like secrets.
@@ -127,7 +123,7 @@ export async function validateAssignments(
   return warnings;
 }
 
-/** Returns the variables, and those that they are in conflict with: one of another tier cannot be PUBLIC. */
+/** Returns the variables in the form of an environment, with those of other tiers that have the same names. */
 function environmentOf(
   values: ReadonlyMap<string, string>,
   own: Environment,
@@ -136,7 +132,7 @@ function environmentOf(
   for (const [name, value] of values) {
     for (const tier of ["sensitive", "server"] as const) {
       const other = environmentName({ name, tier });
-      if (own[other] !== undefined) environment[other] = ""; // no value is shown
+      if (own[other] !== undefined) environment[other] = ""; // so that no message can show the value
     }
     environment[publicVariable(name)] = value;
   }

@@ -13,6 +13,7 @@ import {
   type Write,
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
+import { formatTime } from "../../values/units.ts";
 import { environmentName } from "../variables/tiers.ts";
 import { formatValue } from "../variables/quote.ts";
 
@@ -63,7 +64,7 @@ export class ConflictError extends Error {
   }
 }
 
-/** The head of the history. Every write checks and replaces it, so all writes of all processes form one sequence. */
+/** The head of the history. Every write checks and replaces it, so that all writes of all processes form one sequence. */
 interface VariablesHead {
   /** The id of the newest write. */
   readonly id: number;
@@ -73,7 +74,7 @@ interface VariablesHead {
 
 type RequestedWrite = Pick<StoredWrite, "name" | "value">;
 
-/** The value is UTF-8: Deno KV stores a string with any character beyond Latin-1 with two bytes per character. */
+/** The value is UTF-8, since Deno KV stores most strings with two bytes per character. */
 interface StoredValue {
   readonly value: Uint8Array;
   readonly id: number;
@@ -132,7 +133,7 @@ export async function writeVariables(
   return all;
 }
 
-/** The store has failed during a commit, and may have committed before. */
+/** The store became unavailable during a commit, so that nobody knows whether it committed. */
 class LostAnswerError extends StoreUnavailableError {
   override name = "LostAnswerError";
 }
@@ -149,8 +150,8 @@ function withOutcome(
 }
 
 /**
- * Returns `undefined` if another writer has written meanwhile. The head is read first: if it is unchanged, so is the
- * rest.
+ * Returns `undefined` if another writer wrote at the same time. It reads the head first: if the commit finds the same
+ * head, the variables have not changed either.
  */
 async function tryToWrite(
   store: Store,
@@ -233,8 +234,8 @@ export async function listVariables(store: Store): Promise<StoredVariable[]> {
 }
 
 /**
- * Reads all variables. The head is read first: a write after that fails a check of its version, even if the variables
- * that are read here include it.
+ * Reads all variables. It reads the head first: after a later write, a check of this version fails, even if the
+ * variables that are returned include that write.
  */
 export async function storedEnvironment(
   store: Store,
@@ -251,7 +252,7 @@ export async function storedEnvironment(
   };
 }
 
-/** Returns the newest writes, the newest first. */
+/** Returns the last writes, the newest first. */
 export async function readHistory(
   store: Store,
   limit: number,
@@ -261,7 +262,7 @@ export async function readHistory(
   return entries.map(toWrite);
 }
 
-/** Returns the writes after an id, in order, as far as the history still contains them. */
+/** Returns the writes after an id that the history still contains, in order. */
 export async function readWrites(
   store: Store,
   after: number,
@@ -295,7 +296,7 @@ function toWrite({ key, value: entry }: Entry<HistoryEntry>): StoredWrite {
 function describeState(variable: StoredVariable | undefined): string {
   if (variable === undefined) return "it does not exist";
   const value = formatValue(variable.value);
-  const time = new Date(variable.at).toISOString();
+  const time = formatTime(variable.at);
   return `its id is ${variable.id}, with the value ${value}, written at ${time}`;
 }
 
@@ -310,23 +311,23 @@ interface StoredVariablesOptions {
 }
 
 /**
- * A write to the variables in the store reaches all processes at once. Each waits for a random time of up to this
- * before it reloads, so that most find the change published (`docs/scale.md`).
+ * All processes notice a write at the same time. Each waits for a random time of up to this before it reloads, so that
+ * the first one publishes the change and the others find it published (`docs/scale.md`).
  */
 const MAX_RELOAD_DELAY_MS = 500;
 
 /**
- * The variables in the store as one of the gateway's sources. It keeps what it has read, so that the values of the
- * environment or the manifest do not become active again while the store is unavailable.
+ * The variables in the store as one of the gateway's sources. It keeps what it read last, so that values of the
+ * environment or the manifest do not replace them while the store is unavailable.
  */
 export class StoredVariablesSource {
   readonly #options: StoredVariablesOptions;
   #known: StoredEnvironment | undefined;
-  /** Why the last read failed. */
+  /** Why the last read failed; `undefined` if it succeeded. */
   #failure: StoreUnavailableError | undefined;
-  /** The id of the newest write that the last call of {@linkcode follow} knew. */
+  /** The id that was passed to the last call of {@linkcode follow}. */
   #newestWrite = 0;
-  /** The id of the write up to which a reload has read the variables. */
+  /** The id of the newest write that a reload has read. */
   #followedWrite = 0;
   #isFollowing = false;
 
@@ -335,38 +336,37 @@ export class StoredVariablesSource {
   }
 
   /**
-   * Reads and returns the variables. If the store is unavailable, it returns those that were read last, or `undefined` if
-   * they have never been read.
+   * Reads the variables. If the store is unavailable, it returns those that it read last; `undefined` if it has never
+   * read any.
    */
   async read(): Promise<StoredEnvironment | undefined> {
     try {
       this.#known = await storedEnvironment(this.#options.store);
       this.#failure = undefined;
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error; // a StoreUnavailableError has been logged
-      this.#failure = error;
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      this.#failure = error; // the circuit breaker logs it
     }
     return this.#known;
   }
 
   /**
-   * Reloads after writes, once for all since the last reload, and also if the variables have never been read. A call
-   * during a call does not wait for it, since its reload may take long: the call that reloads does so once more.
+   * Reloads if there are new writes, or if the variables have never been read. A call during another call returns at
+   * once, since the reload of the other call may take long; the other call then reloads once more.
    *
-   * A write has been followed once a reload has read it, also if it was rejected: what it conflicts with are the last
-   * valid sources or other variables in the store, and whatever changes one of them reloads everything. If the sources are
-   * what is invalid, they do not hold it up (`Configuration`).
+   * A write is followed once a reload has read it, even if the reload was rejected. In that case the write conflicts with
+   * the last valid sources or with other variables in the store, and a change of either causes a reload anyway.
    *
-   * @param newestWrite Its id.
-   * @param reload Reloads the configuration, which reads the variables. It must not reject.
-   * @throws {StoreUnavailableError} If they could not be read. The next call tries again.
+   * @param newestWrite The id of the newest write in the store.
+   * @param reload Reloads the configuration, which calls {@linkcode read}. It must not reject.
+   * @throws {StoreUnavailableError} If the variables could not be read. The next call tries again.
    */
   async follow(
     newestWrite: number,
     reload: () => Promise<void>,
   ): Promise<void> {
     this.#newestWrite = newestWrite;
-    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: ids start again if the database is emptied
+    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: in an emptied database, ids start again
     const isKnown = this.#known !== undefined;
     if (this.#isFollowing || (isFollowed && isKnown)) return;
     this.#isFollowing = true;
@@ -382,7 +382,7 @@ export class StoredVariablesSource {
         isBackground: true,
       });
       if (signal.aborted) return;
-      const read = this.#newestWrite; // or a later one that is written meanwhile
+      const read = this.#newestWrite; // the reload may read later writes as well
       await reload();
       if (this.#failure !== undefined) throw this.#failure;
       this.#followedWrite = read;

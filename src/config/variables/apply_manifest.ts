@@ -14,17 +14,16 @@ import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
 export interface AppliedManifest {
-  /** The variables, with the defaults of those that are not set. */
+  /** The variables that are set, and the defaults of the others. */
   readonly variables: readonly Variable[];
-  /** One sentence per issue. Only values of PUBLIC variables are named. */
+  /** One sentence per issue. They contain values of PUBLIC variables only. */
   readonly issues: readonly string[];
-  /** The deprecated variables that are set. */
   readonly deprecated: readonly Deprecation[];
-  /** The names of the required variables that are set to nothing. */
+  /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
 }
 
-/** A variable that is set although it is deprecated. */
+/** A deprecated variable that is set. */
 export interface Deprecation {
   readonly name: string;
   /** The manifest's message about it. */
@@ -35,23 +34,23 @@ export interface Deprecation {
 export interface ApplyOptions {
   /** The tiers whose required variables have to be set. */
   readonly requiredTiers: readonly Tier[];
-  /** Loads what evaluates patterns, if the manifest has any, instead of {@linkcode loadPatternLibrary}. */
+  /** Loads the library that evaluates patterns, instead of {@linkcode loadPatternLibrary}. */
   readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
-  /** Names in the environment that are no variables of the manifest: one may be a misspelled one. @default {[]} */
+  /** Names in the environment that the manifest does not declare, and that may be misspelled. @default {[]} */
   readonly otherNames?: readonly string[];
 }
 
 /**
  * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). The
- * result has the issues of the manifest itself as well.
+ * issues include those of the manifest itself.
  */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
   options: ApplyOptions,
 ): Promise<AppliedManifest> {
+  const { requiredTiers, otherNames = [] } = options;
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
-  const { otherNames = [] } = options;
   const issues = [...manifest.issues];
   const report = (issue: string) => issues.push(issue);
   const patterns = await compilePatterns(manifest, load, report);
@@ -70,7 +69,7 @@ export async function applyManifest(
       issues.push(
         ...variable.tier === tier
           ? valueIssues(subject, variable, declaration, pattern)
-          : [tierIssue(subject, name, tier, manifest)],
+          : [tierIssue(subject, { name, tier }, manifest)],
       );
       if (declaration.deprecated) {
         deprecated.push({ name, message: declaration.deprecatedMessage });
@@ -82,14 +81,17 @@ export async function applyManifest(
       const subject = `the default of ${environmentName(injected)} in ${place}`;
       issues.push(...valueIssues(subject, injected, declaration, pattern));
       all.push(normalize(injected, declaration));
-    } else if (required && options.requiredTiers.includes(tier)) {
+    } else if (required && requiredTiers.includes(tier)) {
       issues.push(missingIssue({ name, tier }, manifest, otherNames));
     }
   }
   return { variables: all, issues, deprecated, empty };
 }
 
-/** A boolean is valid in any case (REP-RFC-0001 §6.2); what reads it gets one of the two texts that its type has. */
+/** A variable without its value. */
+type VariableName = Pick<Variable, "name" | "tier">;
+
+/** Writes booleans in lower case, in which the generated types declare them. Any case is valid (REP-RFC-0001 §6.2). */
 function normalize(
   variable: Variable,
   declaration: Declaration | undefined,
@@ -100,7 +102,7 @@ function normalize(
 }
 
 function missingIssue(
-  variable: Pick<Variable, "name" | "tier">,
+  variable: VariableName,
   manifest: Manifest,
   otherNames: readonly string[],
 ): string {
@@ -117,13 +119,12 @@ function missingIssue(
 
 function tierIssue(
   subject: string,
-  name: string,
-  tier: Tier,
+  declared: VariableName,
   manifest: Manifest,
 ): string {
-  const declared = environmentName({ name, tier });
-  const place = nameAt(`variables.${name}`, manifest);
-  return `Cannot use ${subject}: ${place} declares it as ${declared}`;
+  const place = nameAt(`variables.${declared.name}`, manifest);
+  const name = environmentName(declared);
+  return `Cannot use ${subject}: ${place} declares it as ${name}`;
 }
 
 /** @param subject What the value is, for a message. */
@@ -133,12 +134,12 @@ function valueIssues(
   declaration: Declaration,
   pattern: Pattern | undefined,
 ): string[] {
-  const expectations = [
+  const got = describeValue(value, tier);
+  return [
     typeIssue(value, declaration),
     pattern && patternIssue(value, declaration, pattern),
-  ];
-  const got = describeValue(value, tier);
-  return expectations.filter((expected) => expected !== undefined)
+  ]
+    .filter((expected) => expected !== undefined)
     .map((expected) =>
       `Cannot use ${subject}: expected ${expected}, got ${got}`
     );
@@ -149,7 +150,7 @@ function describeValue(value: string, tier: Tier): string {
   return value === "" ? "an empty value" : "a value that is not shown";
 }
 
-/** Describes a value that matches the pattern, if this one does not, or is too long to be compared. */
+/** Describes a valid value if this one does not match the pattern, or is too long to be matched. */
 function patternIssue(
   value: string,
   { tier, pattern: source = "" }: Declaration,
@@ -166,8 +167,8 @@ function patternIssue(
 /**
  * Validates a value against the type of its variable.
  *
- * @returns A description of a valid value, such as "a number", if this one is invalid; `undefined` if it is valid. It
- * names values of PUBLIC variables only.
+ * @returns A description of a valid value, such as "a number", if this one is invalid; `undefined` if it is valid. The
+ * allowed values of an enum are in it only for a PUBLIC variable.
  */
 export function typeIssue(
   value: string,
@@ -192,7 +193,7 @@ export function typeIssue(
   }
 }
 
-// RFC 3986 §2 and §3, with an authority whose host is not empty. Numbers in hosts are left to `URL`.
+// RFC 3986 §2 and §3, with an authority whose host is not empty. `URL` checks the numbers in hosts.
 const CHARACTER = "(?:[\\w.~!$&'()*+,;=-]|%[0-9A-F]{2})";
 const AUTHORITY =
   `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
@@ -203,14 +204,14 @@ const URI = new RegExp(
   "i",
 );
 
-/** In a link, these URLs run or show what they contain. */
+/** A link to such a URL runs or shows what the URL contains. */
 const UNSAFE_SCHEME = /^(?:javascript|data):/i;
 
 function isUrl(value: string): boolean {
   return URI.test(value) && !UNSAFE_SCHEME.test(value) && URL.canParse(value);
 }
 
-/** Names a placeholder that nothing has replaced, whatever the tier is. */
+/** Mentions a placeholder that was not replaced, in any tier, since it is no secret. */
 function describeUrl(value: string): string {
   const expected =
     "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
@@ -231,18 +232,18 @@ function isJson(value: string): boolean {
   }
 }
 
-/** `deno cache` finds it by the import of its types. */
+/** The import of its types above is for `deno cache`, which downloads the library because of it. */
 const LIBRARY: string = "npm:re2js@2.10.0";
 
 /**
- * How many steps a match may take, which is about a second: at most one for each instruction of the compiled pattern
- * and each character of the value.
+ * How many steps a match may take, which is about a second. A match takes at most one step for each instruction of the
+ * compiled pattern and each character of the value.
  */
 const MAX_STEPS = 20_000_000;
 
 /** The part of the package `re2js` that is used: regular expressions in the syntax of Go, in linear time. */
 export interface PatternLibrary {
-  /** Its class of compiled patterns. */
+  /** The class of compiled patterns. */
   readonly RE2JS: {
     /** Throws if the pattern is invalid. */
     compile(pattern: string): {
@@ -255,8 +256,8 @@ export interface PatternLibrary {
 }
 
 /** A compiled pattern of a manifest. */
-export interface Pattern {
-  /** How long a value may be, in units of UTF-16. */
+interface Pattern {
+  /** The maximum length of a value, in units of UTF-16. */
   readonly maxLength: number;
   /** Returns whether the pattern matches the whole value. */
   readonly matches: (value: string) => boolean;
@@ -265,8 +266,8 @@ export interface Pattern {
 /**
  * Compiles the patterns of a manifest.
  *
- * @param load Loads the library, which nothing needs if there is no pattern.
- * @param report Called with one sentence per issue. Only patterns of PUBLIC variables are named.
+ * @param load Loads the library. It is not called if there is no pattern.
+ * @param report Called with one sentence per issue, which contains patterns of PUBLIC variables only.
  * @returns The valid patterns by the name of their variable.
  */
 async function compilePatterns(
@@ -288,12 +289,10 @@ async function compilePatterns(
       patterns.set(name, compile(pattern, library));
     } catch (error) {
       const place = `variables.${formatKey(name)}.pattern`;
+      const expected = "expected a regular expression in the syntax of Go";
       const got = describeMistake(pattern, tier, error);
-      report(
-        `Cannot use ${
-          nameAt(place, manifest)
-        }: ${place}: expected a regular expression in the syntax of Go, got ${got}`,
-      );
+      const file = nameAt(place, manifest);
+      report(`Cannot use ${file}: ${place}: ${expected}, got ${got}`);
     }
   }
   return patterns;
@@ -307,7 +306,7 @@ function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
   };
 }
 
-/** The library's message has the kind of the mistake, and the part of the pattern that has it. */
+/** The library's message contains the kind of the mistake, and the part of the pattern where it is. */
 function describeMistake(pattern: string, tier: Tier, error: unknown): string {
   const message = messageOf(error).replace(/^error parsing regexp: /, "");
   const [, kind = "", part] = /^([^`]*?)(?:: `(.*)`)?$/s.exec(message) ?? [];
@@ -321,7 +320,7 @@ function describeMistake(pattern: string, tier: Tier, error: unknown): string {
 /**
  * Loads the library; see {@linkcode importPackage}.
  *
- * @throws {TypeError} If it is neither installed nor can be downloaded.
+ * @throws {TypeError} If it is not installed and cannot be downloaded.
  */
 export async function loadPatternLibrary(
   specifier: string = LIBRARY,
@@ -330,10 +329,9 @@ export async function loadPatternLibrary(
     return await importPackage<typeof re2js>(specifier);
   } catch (error) {
     const reason = messageOf(error).replaceAll(/\s+/g, " ");
-    const remedy =
-      `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`;
     throw new TypeError(
-      `Cannot load ${specifier} for the patterns of the manifest: ${reason}; ${remedy}`,
+      `Cannot load ${specifier} for the patterns of the manifest: ${reason}; ` +
+        `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`,
     );
   }
 }

@@ -5,11 +5,11 @@ import type { Tier } from "./tiers.ts";
 type Declarations = ReadonlyMap<string, Declaration>;
 
 /**
- * Generates TypeScript types for the variables of a manifest, as declarations of the modules that read them. These
- * replace the modules' own types, so a name that is not in the manifest does not compile. Only the gateway's module has
- * the names of SERVER variables, for `Gateway.getPrivate`.
+ * Generates TypeScript types for the variables of a manifest, as declarations of the modules that read them. They
+ * replace the modules' own types, so that a name that is not in the manifest does not compile. Only the gateway's module
+ * gets the names of SERVER variables, for `Gateway.getPrivate`.
  *
- * @param envNameOf Returns the name of a PUBLIC variable in `import.meta.env`, if that has them.
+ * @param envNameOf Returns the name of a PUBLIC variable in `import.meta.env`; `undefined` if they are not in it.
  */
 export function generateTypes(
   declarations: Declarations,
@@ -26,7 +26,7 @@ ${moduleOf("@rep-protocol/sdk", `${variables}\n${repSdk()}`)}
 ${envNameOf ? importMetaEnv(declarations, envNameOf) : ""}`;
 }
 
-/** Vite declares this interface, which has any property; those that are declared here have their own types. */
+/** Adds properties to the interface that Vite declares. */
 function importMetaEnv(
   declarations: Declarations,
   envNameOf: (name: string) => string,
@@ -75,7 +75,7 @@ function propertyOf(name: string, declaration: Declaration): string {
 `;
 }
 
-/** All values are text; of an enum and of a boolean it is known which. */
+/** All values are text. Those of an enum or a boolean are known. */
 function typeOf({ type, values = [] }: Declaration): string {
   if (type === "boolean") return '"true" | "false"';
   if (type !== "enum") return "string";
@@ -98,11 +98,13 @@ function indent(text: string): string {
 }
 
 /**
- * The functions that read variables. `deleted` is what a callback receives for a variable that was deleted: `undefined`
- * from our client, an empty text from REP's SDK.
+ * Declares the functions that read variables.
+ *
+ * @param deleted The type of what a callback receives for a deleted variable: our client passes `undefined`, REP's SDK an
+ * empty text.
  */
 function readers(deleted: string): string {
-  return `/** The value of a PUBLIC variable; \`undefined\` is possible only if it is neither required nor has a default. */
+  return `/** The value of a PUBLIC variable; \`undefined\` is possible only if it is not required and has no default. */
 type Value<K extends keyof PublicVariables> = PublicVariables[K];
 type Defined<K extends keyof PublicVariables> = NonNullable<PublicVariables[K]>;
 

@@ -1,11 +1,4 @@
-import { MAX_PUBLIC_BYTES } from "./tiers.ts";
-
-/** What is scanned of a variable. */
-interface ScannedVariable {
-  readonly name: string;
-  readonly tier: string;
-  readonly value: string;
-}
+import { MAX_PUBLIC_BYTES, type Variable } from "./tiers.ts";
 
 /** A PUBLIC variable whose value looks like a secret (REP-RFC-0001 §3.3). */
 export interface GuardrailWarning extends Detection {
@@ -15,7 +8,7 @@ export interface GuardrailWarning extends Detection {
 /** Why a text looks like a secret. */
 export interface Detection {
   readonly detection: "known_format" | "high_entropy" | "length_anomaly";
-  /** The reason. The value is not named. */
+  /** The reason, without the value. */
   readonly detail: string;
 }
 
@@ -49,8 +42,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI, and of a
- * payload), client ids of Google, and the public keys of Mapbox, Stripe and PostHog.
+ * Long or random text that is meant to be public: links, data URLs, public PEM blocks, integrity hashes (SRI, and those
+ * of REP's payloads), client IDs of Google, and public keys of Mapbox, Stripe and PostHog.
  */
 const HARMLESS = new RegExp(
   [
@@ -66,28 +59,26 @@ const HARMLESS = new RegExp(
   "gis",
 );
 
-/** REP-RFC-0001 §3.3. Text needs at least 23 characters to exceed it. */
+/** REP-RFC-0001 §3.3. Only text of 23 or more characters can exceed it. */
 const MAX_ENTROPY_BITS = 4.5;
 /** REP-RFC-0001 §3.3. */
 const MAX_ENCODED_LENGTH = 64;
 
 /** Finds PUBLIC values that look like secrets. A variable gets at most one warning, of the most reliable kind. */
 export function scanForSecrets(
-  variables: readonly ScannedVariable[],
+  variables: readonly Variable[],
 ): GuardrailWarning[] {
   const warnings: GuardrailWarning[] = [];
   for (const { name, tier, value } of variables) {
     const found = tier === "public" ? detectSecret(value) : undefined;
-    if (found !== undefined) {
-      warnings.push({ name, detection: found.detection, detail: found.detail });
-    }
+    if (found !== undefined) warnings.push({ name, ...found });
   }
   return warnings;
 }
 
 /**
- * Returns why a value looks like a secret, if it does. Only as much of it is scanned as can be published: in a value of
- * megabytes, regular expressions take seconds or run out of stack.
+ * Returns why a value looks like a secret, if it does. It scans only as much of the value as can be published, since
+ * regular expressions take seconds or run out of stack on a value of megabytes.
  */
 export function detectSecret(value: string): Detection | undefined {
   const text = value.slice(0, MAX_PUBLIC_BYTES);
@@ -108,14 +99,11 @@ function detectKnownFormat(text: string): Detection | undefined {
 
 /** No known format is shorter. */
 const MIN_SECRET_LENGTH = 10;
-/**
- * Minified code is searched in windows, since the time and the stack that a regular expression needs grow with the
- * text.
- */
+/** Minified code is searched in windows: a regular expression needs more time and stack the longer the text is. */
 const WINDOW = 16_384;
 const OVERLAP = 1_024;
 
-/** Looks for a known format of a secret in code, of any length. */
+/** Searches code of any length for a known format of a secret. */
 export function detectInCode(piece: string): Detection | undefined {
   if (piece.length < MIN_SECRET_LENGTH) return undefined;
   for (let start = 0; start < piece.length; start += WINDOW) {
@@ -128,8 +116,8 @@ export function detectInCode(piece: string): Detection | undefined {
 
 /**
  * Splits a value into the parts that could be secrets: printable ASCII without whitespace that does not consist of
- * words and numbers. As a whole, prose, lists and JSON would have a high entropy, since they use many different
- * characters.
+ * words and numbers. Without splitting, prose, lists and JSON would have a high entropy, since they contain many
+ * different characters.
  */
 function tokenize(value: string): string[] {
   return value.replace(HARMLESS, " ").split(/[\s,"]+|[;&](?=\w+=)/)
@@ -162,12 +150,10 @@ function looksEncoded(token: string): boolean {
 }
 
 function highEntropy(tokens: readonly string[]): Detection | undefined {
-  let bits = 0;
-  for (const token of tokens) bits = Math.max(bits, shannonEntropy(token));
-  if (bits <= MAX_ENTROPY_BITS) return undefined;
-  const detail = `the value has ${
-    bits.toFixed(2)
-  } bits of entropy per character`;
+  const isHigh = (bits: number) => bits > MAX_ENTROPY_BITS;
+  const bits = tokens.map(shannonEntropy).find(isHigh)?.toFixed(2);
+  if (bits === undefined) return undefined;
+  const detail = `the value has ${bits} bits of entropy per character`;
   return { detection: "high_entropy", detail };
 }
 

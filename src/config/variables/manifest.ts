@@ -24,17 +24,17 @@ export const VARIABLE_TYPES = [
 /** One of {@linkcode VARIABLE_TYPES}. */
 export type VariableType = typeof VARIABLE_TYPES[number];
 
-/** A manifest that has been parsed. Whoever has parsed one hands it on like this, so that nobody parses it again. */
+/** A parsed manifest, in the form in which it is passed on so that it is parsed only once. */
 export interface ParsedManifest {
-  /** What it is called in messages, with its path if it has one. */
+  /** What messages call it, with its path if it has one. */
   readonly name: string;
-  /** One sentence per issue. Only values of PUBLIC variables are named. A manifest with issues must not be used. */
+  /** One sentence per issue, with values of PUBLIC variables only. A manifest with issues must not be used. */
   readonly issues: readonly string[];
 }
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest extends ParsedManifest {
-  /** The lines of the keys in block style, counted from 1, by their places, such as `variables.API_URL.tier`. */
+  /** The lines of keys, counted from 1, by their places, such as `variables.API_URL.tier`. Keys in `{ }` have none. */
   readonly lines: ReadonlyMap<string, number>;
   readonly variables: ReadonlyMap<string, Declaration>;
   /** The settings, as the {@linkcode SettingsReader} returned them. */
@@ -57,7 +57,7 @@ export interface Declaration {
   readonly values: readonly string[] | undefined;
   /** Whether the variable should no longer be set. */
   readonly deprecated: boolean;
-  /** What to tell those who still set it. */
+  /** What to do instead of setting it. */
   readonly deprecatedMessage: string | undefined;
 }
 
@@ -70,7 +70,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 /** Reports an issue with the manifest, such as `variables.A.tier: expected one of …`. */
 export type Report = (issue: string) => void;
 
-/** Reads the `settings` of a manifest. They are options of the command line, which therefore provides the reader. */
+/** Reads the `settings` of a manifest. They are options of the command, which therefore provides this function. */
 export type SettingsReader = (
   fields: Fields,
   report: Report,
@@ -80,17 +80,13 @@ export type SettingsReader = (
 interface ManifestOptions {
   /** The path of its file, for messages. */
   readonly path?: string | undefined;
-  /** Reads `settings`, which are ignored without it. */
+  /** Reads `settings`. @default {they are ignored} */
   readonly readSettings?: SettingsReader;
 }
 
 const ROOT_KEYS = ["version", "variables", "settings"];
 
-/**
- * Parses a manifest and finds all its issues, not only the first.
- *
- * @param text YAML.
- */
+/** Parses the YAML of a manifest and finds all its issues, not only the first. */
 export function parseManifest(
   text: string,
   { path, readSettings }: ManifestOptions = {},
@@ -105,33 +101,32 @@ export function parseManifest(
   const reportLine = (issue: string, line: number | undefined) =>
     issues.push(`Cannot use ${nameInLine(name, line)}: ${issue}`);
   const root = parseYaml(text, reportLine);
-  let texts: Fields | undefined;
-  const readTexts = () => texts ??= parseTexts(text);
-  const variables = readVariables(root, readTexts, report);
+  const texts = mappingOrEmpty(parseTexts(text).variables);
+  const variables = readVariables(root, texts, report);
   const fields = readMapping(root, "settings", report) ?? {};
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
   checkVersion(root.version, report);
   const tab = issues.length > 0 ? findTab(text) : undefined;
   if (tab !== undefined) {
-    issues.splice(0); // they are about what the parser made of it
+    issues.splice(0); // the other issues are consequences of the tab
     const expected = `expected spaces at the beginning of line ${tab}`;
     reportLine(`${expected}, got a tab`, tab);
   }
   return { name, lines, variables, settings, issues };
 }
 
-/** A key may have any length, and one that is longer has the line of what is around it. */
+/** Bounds the time of the search below, since a key may have any length. */
 const MAX_PLACE = 500;
 
-/** Returns what a manifest is called in messages about a place: with the line, if it has a path. */
+/** Returns what messages about a place call the manifest. With a path, that includes the line of the place. */
 export function nameAt(
   place: string,
   { name, lines }: Pick<Manifest, "name" | "lines">,
 ): string {
   let key = place.slice(0, MAX_PLACE);
   while (key !== "" && !lines.has(key)) {
-    key = key.slice(0, Math.max(0, key.lastIndexOf("."))); // the one around it
+    key = key.slice(0, Math.max(0, key.lastIndexOf("."))); // the mapping that contains it
   }
   return nameInLine(name, lines.get(key));
 }
@@ -140,14 +135,14 @@ function nameInLine(name: string, line: number | undefined): string {
   return line === undefined ? name : name.replace(/"$/, `:${line}"`);
 }
 
-/** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids it, and the parser takes it for no indentation. */
+/** Returns the first line that a tab indents. YAML 1.2.2 §6.1 forbids that, but the parser takes it for no indentation. */
 function findTab(text: string): number | undefined {
   const lines = text.split("\n");
   const index = lines.findIndex((line) => /^ *\t\s*[^\s#]/.test(line));
   return index < 0 ? undefined : index + 1;
 }
 
-/** The parser of YAML does not tell where a value was. */
+/** Finds the lines of keys, which the YAML parser does not report. */
 function linesOfKeys(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   const parents: { indent: number; place: string }[] = [];
@@ -181,8 +176,8 @@ function parseYaml(
 }
 
 /**
- * The parser quotes names, and then the line, which may contain the default of a SENSITIVE variable: only what precedes
- * them is reported, and the position.
+ * Returns the beginning of the parser's message, and the position. The rest quotes names and the line, which may contain
+ * the default of a SENSITIVE variable.
  */
 function describeYamlError(
   error: unknown,
@@ -198,15 +193,14 @@ function describeYamlError(
 }
 
 /**
- * Parses the same YAML without types: every scalar is the text that the manifest has. Values of variables are text, and
- * `default: 1.0` means `1.0`, where the parser of types says 1 and no longer knows how it was written. Only a manifest
- * with such a value is parsed a second time.
+ * Parses the same YAML without types, so that every scalar is the text in the manifest. Values of variables are text:
+ * `default: 1.0` means `1.0`, which the parser turns into the number 1 if it knows types.
  */
 function parseTexts(text: string): Fields {
   try {
     return mappingOrEmpty(parse(text, { schema: "failsafe" }));
   } catch {
-    return {}; // YAML with types that this schema does not have
+    return {}; // invalid, or with types that this schema does not know
   }
 }
 
@@ -234,7 +228,7 @@ function checkVersion(version: unknown, report: Report): void {
 
 function readVariables(
   root: Fields,
-  readTexts: () => Fields,
+  texts: Fields,
   report: Report,
 ): Map<string, Declaration> {
   const declarations = new Map<string, Declaration>();
@@ -250,9 +244,11 @@ function readVariables(
       report(`${place}: expected a mapping with a tier, got ${got}`);
       continue;
     }
-    const readOwnTexts = () =>
-      mappingOrEmpty(mappingOrEmpty(readTexts().variables)[name]);
-    const reader = new FieldReader(value, readOwnTexts, place);
+    const reader = createFieldReader(
+      value,
+      mappingOrEmpty(texts[name]),
+      place,
+    );
     const declaration = readDeclaration(reader);
     reader.issues().forEach(report);
     if (declaration !== undefined) declarations.set(name, declaration);
@@ -267,7 +263,7 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   const required = reader.boolean("required");
   const defaultValue = reader.text("default");
   const description = reader.comment("description");
-  reader.comment("example"); // for the readers of the manifest: validated, but not kept
+  reader.comment("example"); // is for readers of the manifest: it is only validated
   const pattern = reader.text("pattern");
   const values = reader.texts("values");
   const deprecated = reader.boolean("deprecated");
@@ -293,141 +289,132 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   };
 }
 
+/** Reads the fields of one declaration, and collects the issues. */
+type FieldReader = ReturnType<typeof createFieldReader>;
+
 /**
- * Reads the fields of one declaration and collects the issues. A key is known if it is read, so there is no list of
- * keys that could differ from what is read.
+ * Creates a reader of the fields of one declaration. Every key that is read is known, so that no separate list of keys
+ * can differ from what is read.
  *
- * Issues name the values and the unknown keys of PUBLIC variables only, and words that are short, since a value may have
- * ended up in the wrong field, or in a key.
+ * A value may be in the wrong field, or in a key, by mistake. So unless the variable is PUBLIC, issues show no value and
+ * no unknown key, except short words.
+ *
+ * @param texts The fields with scalars as they are written, such as `1.0` where `fields` contains 1.
+ * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
  */
-class FieldReader {
-  readonly #fields: Fields;
-  readonly #readTexts: () => Fields;
-  readonly #place: string;
-  readonly #known: string[] = [];
-  readonly #issues: string[] = [];
+function createFieldReader(fields: Fields, texts: Fields, place: string) {
+  const isPublic = fields.tier === "public";
+  const known: string[] = [];
+  const issues: string[] = [];
 
-  /**
-   * @param readTexts Returns the fields with scalars as the manifest writes them, such as `1.0` where `fields` has 1.
-   * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
-   */
-  constructor(fields: Fields, readTexts: () => Fields, place: string) {
-    this.#fields = fields;
-    this.#readTexts = readTexts;
-    this.#place = place;
+  function read(key: string): unknown {
+    known.push(key);
+    return fields[key];
   }
 
-  /** Returns one issue for each key that has not been read, and all others so far. */
-  issues(): readonly string[] {
-    const issues: string[] = [];
-    const report: Report = (issue) => issues.push(issue);
-    checkKeys(this.#fields, this.#known, report, this.#place, !this.#isPublic);
-    return [...issues, ...this.#issues];
+  function report(key: string, issue: string): void {
+    issues.push(`${place}.${key}: ${issue}`);
   }
 
-  /** Adds an issue about a field. */
-  report(key: string, issue: string): void {
-    this.#issues.push(`${this.#place}.${key}: ${issue}`);
+  function reject(key: string, expected: string): undefined {
+    const value = fields[key];
+    const got = isPublic ? formatValue(value) : describeKind(value);
+    report(key, `expected ${expected}, got ${got}`);
   }
 
-  /** Reads one of some words. A misspelled one is shown whatever the tier is, which may be the misspelled word. */
-  word<T extends string>(
-    key: string,
-    allowed: readonly T[],
-    defaultValue?: T,
-  ): T | undefined {
-    const value = this.#read(key);
-    if (value === undefined && defaultValue !== undefined) return defaultValue;
-    const found = allowed.find((word) => word === value);
-    if (found !== undefined) return found;
-    const expected = `one of ${allowed.join(", ")}`;
-    if (isShortWord(value)) {
+  function readText(key: string): string | undefined {
+    const value = read(key);
+    if (value === undefined || typeof value === "string") return value;
+    return scalarText(value, texts[key]) ?? reject(key, "text");
+  }
+
+  return {
+    /** Adds an issue about a field. */
+    report,
+
+    /** Returns an issue for each unknown key, and all others. */
+    issues(): readonly string[] {
+      const all: string[] = [];
+      checkKeys(fields, known, (issue) => all.push(issue), place, !isPublic);
+      return [...all, ...issues];
+    },
+
+    /** Reads one of several words. Issues show a misspelled one in any tier, since the tier itself may be misspelled. */
+    word<T extends string>(
+      key: string,
+      allowed: readonly T[],
+      defaultValue?: T,
+    ): T | undefined {
+      const value = read(key);
+      if (value === undefined && defaultValue !== undefined) {
+        return defaultValue;
+      }
+      const found = allowed.find((word) => word === value);
+      if (found !== undefined) return found;
+      const expected = `one of ${allowed.join(", ")}`;
+      if (!isShortWord(value)) return reject(key, expected);
       const suggestion = didYouMean(value.toLowerCase(), allowed);
       const got = formatValue(value) + suggestion;
-      this.report(key, `expected ${expected}, got ${got}`);
-    } else this.#reject(key, expected);
-    return undefined;
-  }
+      report(key, `expected ${expected}, got ${got}`);
+      return undefined;
+    },
 
-  /** Reads a boolean; `false` if it is absent. */
-  boolean(key: string): boolean {
-    const value = this.#read(key);
-    if (value !== undefined && typeof value !== "boolean") {
-      this.#reject(key, "true or false");
-    }
-    return value === true;
-  }
+    /** Reads a boolean; `false` if it is absent. */
+    boolean(key: string): boolean {
+      const value = read(key);
+      if (value !== undefined && typeof value !== "boolean") {
+        reject(key, "true or false");
+      }
+      return value === true;
+    },
 
-  /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
-  text(key: string): string | undefined {
-    const value = this.#read(key);
-    if (value === undefined || typeof value === "string") return value;
-    const text = scalarText(value, this.#readTexts()[key]);
-    if (text === undefined) this.#reject(key, "text");
-    return text;
-  }
+    /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
+    text: readText,
 
-  /** Reads text for the readers of the manifest. A key without a value is the same as no key. */
-  comment(key: string): string | undefined {
-    const text = this.text(key);
-    return this.#fields[key] === null ? undefined : text;
-  }
+    /** Reads text that is for readers of the manifest. A key without a value is the same as no key. */
+    comment(key: string): string | undefined {
+      const text = readText(key);
+      return fields[key] === null ? undefined : text;
+    },
 
-  /** Reads a list of at least one text. */
-  texts(key: string): readonly string[] | undefined {
-    const value = this.#read(key);
-    if (value === undefined) return undefined;
-    const items = Array.isArray(value) ? value : [];
-    const isText = items.every((item) => typeof item === "string");
-    const sources = isText ? items : this.#readTexts()[key];
-    const texts: string[] = [];
-    for (const [index, item] of items.entries()) {
-      const source = Array.isArray(sources) ? sources[index] : undefined;
-      const text = scalarText(item, source);
-      if (text !== undefined) texts.push(text);
-    }
-    if (items.length > 0 && texts.length === items.length) return texts;
-    this.#reject(key, "a list of at least one text");
-    return undefined;
-  }
+    /** Reads a list of at least one text. */
+    texts(key: string): readonly string[] | undefined {
+      const value = read(key);
+      if (value === undefined) return undefined;
+      const items = listOrEmpty(value);
+      const sources = listOrEmpty(texts[key]);
+      const all = items.map((item, index) => scalarText(item, sources[index]));
+      const valid = all.filter((text) => text !== undefined);
+      if (items.length > 0 && valid.length === items.length) return valid;
+      return reject(key, "a list of at least one text");
+    },
+  };
+}
 
-  get #isPublic(): boolean {
-    return this.#fields.tier === "public";
-  }
-
-  #read(key: string): unknown {
-    this.#known.push(key);
-    return this.#fields[key];
-  }
-
-  #reject(key: string, expected: string): void {
-    const value = this.#fields[key];
-    const got = this.#isPublic ? formatValue(value) : describeKind(value);
-    this.report(key, `expected ${expected}, got ${got}`);
-  }
+function listOrEmpty(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /**
- * Returns the text of a scalar; `undefined` if it is none, or the word `null` or `~` rather than nothing.
+ * Returns the text of a scalar; `undefined` for anything else, and for the words `null` and `~`.
  *
- * @param source How the manifest writes it, if known. The text of a date is not known otherwise.
+ * @param source The value as it is written, if that is known. The text of a date is not known otherwise.
  */
 function scalarText(value: unknown, source: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (value === null) return source === null ? "" : undefined;
-  if (value instanceof Date) {
-    return typeof source === "string" ? source : undefined;
-  }
+  const text = typeof source === "string" ? source : undefined;
+  if (value instanceof Date) return text;
   if (typeof value !== "number" && typeof value !== "boolean") return undefined;
-  return typeof source === "string" ? source : String(value);
+  return text ?? String(value);
 }
 
 /**
  * Reports the keys of a mapping that are unknown.
  *
  * @param place Where the mapping is; nothing at the top.
- * @param isSecret Whether a key may be a value that must not be shown, such as the default of a SENSITIVE variable,
- * unless it is a short word.
+ * @param isSecret Whether an unknown key may be a value, such as the default of a SENSITIVE variable, so that only a
+ * short word is shown.
  */
 export function checkKeys(
   fields: Fields,

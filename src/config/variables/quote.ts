@@ -1,6 +1,6 @@
 /**
- * How messages quote what users have written. Messages go to the log, to the status page and to terminals, so none of
- * them quotes in another way: what looks like a secret is never shown.
+ * How messages quote what users wrote. Messages appear in the log, on the status page and in terminals, so all of them
+ * use these functions, which never show what looks like a secret.
  */
 import { detectInCode, detectSecret } from "./guardrails.ts";
 
@@ -15,12 +15,12 @@ export function formatValue(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
-/** Quotes a word, such as one that a manifest allows: as it is, without quotes. */
+/** Returns a word without quotes, such as one that a manifest allows, unless it looks like a secret. */
 export function formatWord(word: string): string {
   return looksSecret(word) ? "a word that looks like a secret" : word;
 }
 
-/** Quotes a key of a mapping. In `{ A:value }`, the key is `A:value`: only the word at its beginning is shown. */
+/** Returns the word at the beginning of a key of a mapping: in `{ A:value }`, the key is `A:value`. */
 export function formatKey(key: string): string {
   const word = leadingWord(key);
   return word === key || looksSecret(key) ? formatWord(key) : `${word}…`;
@@ -32,14 +32,14 @@ export function leadingWord(key: string): string {
 }
 
 /**
- * Returns whether it is letters and `_`, as the words of a manifest are, and not longer than they are. Hardly any secret
- * is, so that it may be shown where it is most likely a misspelled word.
+ * Returns whether a value consists of letters and `_` and is as short as the words of a manifest. Such a value is most
+ * likely a misspelled word and hardly ever a secret, so messages may show it.
  */
 export function isShortWord(value: unknown): value is string {
   return typeof value === "string" && /^[a-z_]{1,20}$/i.test(value);
 }
 
-/** Returns whether a regular expression contains a secret; its entropy says nothing, as that of any code. */
+/** Returns whether a regular expression contains a secret. Its entropy would not tell, as with any code. */
 export function hasSecret(pattern: string): boolean {
   return detectInCode(pattern) !== undefined;
 }
@@ -50,8 +50,8 @@ function looksSecret(value: string): boolean {
 }
 
 /**
- * Returns whether a value may be a URL with credentials. In one that is malformed, a password may have any character.
- * `redactUrl()` writes an ellipsis in their place.
+ * Returns whether a value may be a URL with credentials. In a malformed URL, the password may contain any character.
+ * An ellipsis stands for credentials that `redactUrl()` replaced.
  */
 function mayHaveCredentials(value: string): boolean {
   if (!/:\/\/(?!…@).+@/s.test(value)) return false;
@@ -59,7 +59,7 @@ function mayHaveCredentials(value: string): boolean {
   return url === null || url.username !== "" || url.password !== "";
 }
 
-/** Describes what kind of value it is, where a message must not contain the value itself. */
+/** Returns the kind of a value, for messages that must not contain the value. */
 export function describeKind(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) {

@@ -25,17 +25,16 @@ import {
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
   /**
-   * The hash of the PUBLIC values of the process's own sources: what it was deployed with. It
-   * identifies the configuration in the rollout: to edit a PUBLIC value is a rollout, also in a process that is alone
-   * (`election.ts`). Variables in the store are no part of it, so that all replicas of a deployment have the same one,
-   * whichever of them has read the newest write.
+   * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the
+   * configuration in the rollout, so a new value is a rollout, even in a single process (`election.ts`). Variables in
+   * the store do not count: all replicas of a deployment have the same hash, whether or not they read the newest write.
    */
   readonly deployment: string;
   /** The names of those PUBLIC values. */
   readonly deployedNames: ReadonlySet<string>;
-  /** The hash of the PUBLIC values that result, those of the store included. */
+  /** The hash of the PUBLIC values with which variables in the store are combined. */
   readonly state: string;
-  /** The version of the variables in the store that it was built from; `undefined` if they have not been read. */
+  /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
   readonly newestWrite: number;
@@ -43,12 +42,9 @@ export interface Snapshot {
   readonly sensitive: ReadonlyMap<string, string>;
   /** The names of the SERVER variables. */
   readonly server: ReadonlySet<string>;
-  /** Returns the value of a SERVER variable: a function, so that nothing that prints a snapshot reveals it. */
+  /** Returns the value of a SERVER variable. It is a function so that printing a snapshot does not reveal values. */
   readonly serverValue: (name: string) => string | undefined;
-  /** Returns where a variable comes from, and its type. */
-  readonly describe: (
-    name: string,
-  ) => { source: string; type: string } | undefined;
+  readonly describe: (name: string) => Description | undefined;
   /** The number of variables from each source. */
   readonly sources: Readonly<Record<string, number>>;
   readonly warnings: readonly GuardrailWarning[];
@@ -56,6 +52,12 @@ export interface Snapshot {
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
   readonly suspicious: readonly SuspiciousName[];
+}
+
+/** Where a variable comes from, and its type. */
+interface Description {
+  readonly source: string;
+  readonly type: string;
 }
 
 /** A configuration without variables. */
@@ -77,7 +79,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   suspicious: [],
 };
 
-/** What is wrong with a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
+/** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
 export const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** A name that is probably misspelled. */
@@ -99,11 +101,11 @@ export interface StoredEnvironment {
 /** Input of {@linkcode buildSnapshot}. */
 export interface SnapshotInput extends Omit<ApplyOptions, "otherNames"> {
   readonly environment: Environment;
-  /** Overrides the environment. @default {no variables, which have not been read} */
+  /** Overrides the environment. @default {no variables, as if the store could not be read} */
   readonly stored?: StoredEnvironment | undefined;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
-  /** Names the source of a variable in the environment. */
+  /** Returns the source of a variable in the environment. */
   readonly sourceOf?:
     | ((environmentName: string) => string | undefined)
     | undefined;
@@ -115,9 +117,9 @@ export interface SnapshotInput extends Omit<ApplyOptions, "otherNames"> {
 export class ConfigurationError extends Error {
   /** The name of the class. */
   override name = "ConfigurationError";
-  /** One sentence per issue. Only values of PUBLIC variables are named, and none that looks like a secret. */
+  /** One sentence per issue. They contain values of PUBLIC variables only, and none that looks like a secret. */
   readonly issues: readonly string[];
-  /** How many of the issues are guardrail warnings that are errors because of strict mode. */
+  /** How many of the issues are guardrail warnings that strict mode turned into errors. */
   readonly blocked: number;
 
   /** Creates an error whose message lists the issues, one per line. */
@@ -131,10 +133,10 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** The maximum size of a PUBLIC name. A Deno KV key holds 2,048 bytes, including the prefix. */
+/** The maximum size of a PUBLIC name. A key in Deno KV has at most 2,048 bytes, including the prefix. */
 export const MAX_NAME_BYTES = 1_024;
 
-/** What a manifest declares that does not exist. */
+/** A manifest that declares nothing. */
 export const NO_MANIFEST: Manifest = {
   name: "no manifest",
   lines: new Map(),
@@ -143,18 +145,22 @@ export const NO_MANIFEST: Manifest = {
   issues: [],
 };
 
-/**
- * Validates a configuration and builds a snapshot of it.
- *
- * @throws {ConfigurationError} If there is any issue. The error lists all of them.
- */
-export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+/** The result of {@linkcode evaluate}. */
+interface Evaluation extends AppliedManifest {
+  readonly warnings: readonly GuardrailWarning[];
+  readonly suspicious: readonly SuspiciousName[];
+  /** How many of the issues are guardrail warnings. */
+  readonly blocked: number;
+}
+
+/** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
+export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const { strict, stored, manifest = NO_MANIFEST } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
   const suspicious = findSuspiciousNames(environment, manifest);
   const applied = await apply(classified.variables, input, suspicious);
-  const { variables } = applied;
+  const { variables, deprecated, empty } = applied;
   const warnings = scanForSecrets(variables);
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [
@@ -163,9 +169,26 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     ...sizeIssues(variables),
     ...blocked,
   ];
-  if (issues.length > 0) {
-    throw new ConfigurationError(issues, { blocked: blocked.length });
-  }
+  return {
+    variables,
+    issues,
+    blocked: blocked.length,
+    warnings,
+    deprecated,
+    empty,
+    suspicious,
+  };
+}
+
+/**
+ * Validates a configuration and builds a snapshot of it.
+ *
+ * @throws {ConfigurationError} If there is any issue. The error lists all of them.
+ */
+export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
+  const { stored, manifest = NO_MANIFEST } = input;
+  const { variables, issues, blocked, ...findings } = await evaluate(input);
+  if (issues.length > 0) throw new ConfigurationError(issues, { blocked });
   const publicValues = valuesOf("public", variables);
   const serverValues = valuesOf("server", variables);
   const deployed = deployedValues(input.environment, manifest);
@@ -182,17 +205,14 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     serverValue: (name) => serverValues.get(name),
     describe: (name) => descriptions.get(name),
     sources: countSources(descriptions.values()),
-    warnings,
-    deprecated: applied.deprecated,
-    empty: applied.empty,
-    suspicious,
+    ...findings,
   };
 }
 
 /** The result of {@linkcode classify}. */
 interface Classified {
   readonly variables: readonly Variable[];
-  /** One sentence per issue. Values are never named. */
+  /** One sentence per issue, without values. */
   readonly issues: readonly string[];
 }
 
@@ -203,7 +223,7 @@ interface Classified {
 export function classify(environment: Environment): Classified {
   const variables: Variable[] = [];
   const issues: string[] = [];
-  // The types of a module that is not written in TypeScript are known at run time only.
+  // A module in JavaScript may pass values of any type.
   const entries: [string, unknown][] = Object.entries(environment);
   for (const [key, value] of entries) {
     const [, prefix, name] = TIER_PREFIX.exec(key) ?? [];
@@ -241,7 +261,7 @@ export function valuesOf(
   return new Map(selected.map(({ name, value }) => [name, value]));
 }
 
-/** What applies a manifest, with the evaluation of patterns, is loaded only if there is one. */
+/** Applies a manifest. The code for that, with the evaluation of patterns, is loaded only if there is one. */
 async function apply(
   variables: readonly Variable[],
   { manifest, requiredTiers, loadPatternLibrary }: SnapshotInput,
@@ -258,7 +278,7 @@ async function apply(
   });
 }
 
-/** Returns the PUBLIC values of a process's own sources, also of variables that the store overrides. */
+/** Returns the PUBLIC values of the process's own sources, including those that the store overrides. */
 function deployedValues(
   environment: Environment,
   manifest: Manifest,
@@ -272,13 +292,7 @@ function deployedValues(
   return values;
 }
 
-/** Where a variable comes from, and its type. */
-interface Description {
-  readonly source: string;
-  readonly type: string;
-}
-
-/** Describes all variables at once: the next reload may change what a source says, and be rejected. */
+/** Describes all variables now, since the next reload may change what `sourceOf()` returns, and then be rejected. */
 function describeAll(
   variables: readonly Variable[],
   { environment, stored, manifest, sourceOf }: SnapshotInput,
@@ -313,28 +327,23 @@ export function findSuspiciousNames(
   environment: Environment,
   manifest: Pick<Manifest, "variables">,
 ): SuspiciousName[] {
-  const ignored: SuspiciousName[] = [];
-  const undeclared: SuspiciousName[] = [];
-  for (const name of Object.keys(environment)) {
-    if (!isRepName(name) || name.startsWith(OPTION_PREFIX) || hasTier(name)) {
-      continue;
-    }
-    const detail =
-      "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
-    ignored.push({ name, detail });
-  }
-  const isDeclaring = manifest.variables.size > 0; // a manifest may have settings only
+  const ignored = Object.keys(environment).filter((name) =>
+    isRepName(name) && !name.startsWith(OPTION_PREFIX) && !hasTier(name)
+  );
+  const suspicious = ignored.map((name) => ({ name, detail: NO_TIER }));
+  if (manifest.variables.size === 0) return suspicious; // it may contain settings only
   for (const variable of classify(environment).variables) {
-    if (!isDeclaring || manifest.variables.has(variable.name)) continue;
+    if (manifest.variables.has(variable.name)) continue;
     const name = environmentName(variable);
-    undeclared.push({ name, detail: "the manifest does not declare it" });
+    suspicious.push({ name, detail: "the manifest does not declare it" });
   }
-  return [...ignored, ...undeclared];
+  return suspicious;
 }
 
-/**
- * Counts the variables of each tier, defaults of the manifest included (endpoint specification, Health report, rule 1).
- */
+const NO_TIER =
+  "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
+
+/** Counts the variables of each tier, including defaults (endpoint specification, Health report, rule 1). */
 export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   return {
     public: snapshot.public.size,
@@ -391,8 +400,8 @@ function sizeIssues(variables: readonly Variable[]): string[] {
 }
 
 /**
- * Returns an issue for each tier that had variables and has none any more, whichever source they were from. A tier whose
- * variables all moved to other tiers was emptied on purpose: nobody has to wait for a restart to hide a secret.
+ * Returns an issue for each tier that lost all its variables. A tier whose variables all moved to other tiers has none:
+ * hiding a secret must not require a restart.
  */
 export function emptiedTierIssues(
   before: Environment,
@@ -404,8 +413,7 @@ export function emptiedTierIssues(
     !names.has(name)
   );
   const emptied = TIERS.filter((tier) =>
-    lost.some((variable) => variable.tier === tier) &&
-    !now.some((variable) => variable.tier === tier)
+    valuesOf(tier, lost).size > 0 && valuesOf(tier, now).size === 0
   );
   return emptied.map((tier) => {
     const prefix = environmentName({ name: "", tier });

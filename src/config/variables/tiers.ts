@@ -15,11 +15,9 @@ export interface Variable {
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string>>;
 
-/** The prefix of all names that are read at all. */
-const REP_PREFIX = "REP_";
-/** The prefix of options, of which `environmentWarnings()` of the command checks the rest. */
+/** The prefix of options of the command. */
 export const OPTION_PREFIX = "REP_GATEWAY_";
-/** Matches a name in the environment: the tier, and the name without the prefix. */
+/** Matches a name in the environment, and captures the tier and the name without the prefix. */
 export const TIER_PREFIX = /^REP_(PUBLIC|SENSITIVE|SERVER)_(.*)$/s;
 
 /** Returns the name of a variable in the environment: `REP_PUBLIC_API_URL` for the PUBLIC variable `API_URL`. */
@@ -29,9 +27,9 @@ export function environmentName(
   return `REP_${tier.toUpperCase()}_${name}`;
 }
 
-/** Returns whether a name in the environment begins with `REP_`. */
+/** Returns whether the gateway reads a name in the environment. */
 export function isRepName(environmentName: string): boolean {
-  return environmentName.startsWith(REP_PREFIX);
+  return environmentName.startsWith("REP_");
 }
 
 /** Returns whether a name in the environment has the prefix of a tier. */
@@ -39,12 +37,12 @@ export function hasTier(environmentName: string): boolean {
   return TIER_PREFIX.test(environmentName);
 }
 
-/** What to do if all variables of a source or of a tier are to be removed, for messages. */
+/** How to remove all variables of a source or of a tier, for messages. */
 export const HOW_TO_EMPTY = "only a restart removes them all";
 
 /**
- * Returns whether a source that had variables has none any more. It is more likely broken than meant: written only in
- * part, mounted without its files, or without the prefixes of its names.
+ * Returns whether a source lost all its variables. That is more likely a mistake than an intention: the source was
+ * written only in part, mounted without its files, or its names lost their prefixes.
  */
 export function isEmptied(before: Environment, after: Environment): boolean {
   const hadAny = Object.keys(before).some(hasTier);
@@ -53,6 +51,6 @@ export function isEmptied(before: Environment, after: Environment): boolean {
 
 /**
  * The maximum size of a PUBLIC value, in bytes of UTF-8. The event log stores each value for clients that reconnect,
- * and a Deno KV value holds 64 KiB, including the name and the encoding.
+ * and a value in Deno KV has at most 64 KiB, including the name of the variable and the encoding.
  */
 export const MAX_PUBLIC_BYTES = 64_000;

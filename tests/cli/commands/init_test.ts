@@ -98,7 +98,7 @@ Deno.test("init makes SENSITIVE what looks like a secret, by its value or its na
     ".env": `VITE_PAYMENT=${secret}\n`,
   });
   const reads =
-    "pages read it with getSecure(), and builds until now contain it";
+    "pages read it with getSecure(), and previous builds contain it";
   assertEquals(await init(app), {
     code: 0,
     out: [".rep.yaml: written", "app.env: written"],
@@ -150,7 +150,7 @@ Deno.test("init writes an example for an app without variables", async () => {
   await using app = await TempDirectory.make();
   const outcome = await init(app);
   assertEquals(outcome.out, [".rep.yaml: written", "app.env: written"]);
-  const note = "Found 0 variables of pages, so that TITLE is an example";
+  const note = "Found 0 variables of pages; TITLE is an example";
   assertEquals(outcome.err, [note]);
   assertEquals((await validate(app)).err, ["Valid: 1 variables"]);
 });

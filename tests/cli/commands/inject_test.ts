@@ -136,7 +136,7 @@ Deno.test("inject warns of secrets, fails with --strict, and warns of compressed
   const compressed = build.at("index.html.gz");
   assertEquals((await run(["inject", build.path], environment)).err, [
     `Warning: REP_PUBLIC_A: ${secret}`,
-    `Warning: ${compressed} has the previous page: compress it again, or delete it`,
+    `Warning: ${compressed} contains the previous page: compress it again, or delete it`,
   ]);
 });
 

@@ -263,19 +263,6 @@ Deno.test("an invalid env file is rejected as a whole: nothing changes, and heal
   }
 });
 
-Deno.test("createSources() rejects an environment that has lost all its variables", async () => {
-  const { variables } = createSources(options({}), CONTEXT);
-  await withVariable("REP_PUBLIC_SRC_A", "1", async () => {
-    assertEquals((await variables()).REP_PUBLIC_SRC_A, "1");
-  });
-  for (let reads = 0; reads < 2; reads++) {
-    assertEquals(
-      await messageOf(variables()),
-      "Cannot use the environment: expected variables, as before, got none; only a restart removes them all",
-    );
-  }
-});
-
 const encoder = new TextEncoder();
 
 /** What env files were seen to contain while they were written, or after somebody made a mistake. */

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseCommandManifest } from "../cli/options/manifest_settings.ts";
-import { EnvSource } from "../config/files/env_source.ts";
+import { EnvSource, readTwice } from "../config/files/env_source.ts";
 import {
   type EnvPath,
   isMissing,
@@ -131,6 +131,7 @@ function defaultTypes(root: string): string {
 export class ProjectFiles {
   readonly #paths: ProjectPaths;
   readonly #config: ViteConfig;
+  readonly #clock: Clock;
   readonly #source: EnvSource;
   /** The variables of the process. */
   #environment: Environment = {};
@@ -146,6 +147,7 @@ export class ProjectFiles {
   ) {
     this.#paths = paths;
     this.#config = config;
+    this.#clock = clock;
     this.#source = new EnvSource(paths.envFiles, clock);
     this.#hintAtRestarts();
   }
@@ -207,14 +209,21 @@ export class ProjectFiles {
   async readManifest(): Promise<void> {
     const { manifest: path, types } = this.#paths;
     if (path === undefined) return;
+    const read = () => this.#parseManifest(path);
+    const wasValid = this.#manifest?.issues.length === 0;
+    const manifest = wasValid
+      ? await readTwice(read, this.#clock)
+      : await read();
+    if (types !== undefined) await this.#writeTypes(manifest, types);
+  }
+
+  async #parseManifest(path: string): Promise<Manifest> {
     const text = await readManifestFile(path);
     const name = relative(this.#config.root, path);
     const manifest = parseCommandManifest(text, name);
-    this.#manifest = manifest;
-    if (manifest.issues.length > 0) {
-      throw new ConfigurationError(manifest.issues);
-    }
-    if (types !== undefined) await this.#writeTypes(manifest, types);
+    this.#manifest = manifest; // also an invalid one, which says in which line an issue is
+    if (manifest.issues.length === 0) return manifest;
+    throw new ConfigurationError(manifest.issues);
   }
 
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */

@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { watchFiles } from "../config/mod.ts";
-import { readEnvFiles } from "../config/files/read_environment.ts";
+import { EnvSource } from "../config/files/env_source.ts";
 import { parseManifest } from "../config/variables/manifest.ts";
 import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import { messageOf } from "../observe/log.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import {
@@ -81,8 +82,12 @@ const PROPERTY = new RegExp(`"(\\w+)": (${OBJECT}\\.\\1)\\b`, "g");
  * module an object, which gets the variables as properties. Either way, a read calls `getAll()`, and the module imports what
  * it needs for that: so it works in whatever order modules run, and in frameworks without `index.html`.
  */
-export function runtimeEnv(options: RepOptions): EnvPlugin {
+export function runtimeEnv(
+  options: RepOptions,
+  clock: Clock = systemClock,
+): EnvPlugin {
   let paths: ProjectPaths;
+  let envFiles: EnvSource;
   let isBuild: boolean;
   /** Vitest has its own `import.meta.env`, which tests set. */
   let isTest = false;
@@ -99,7 +104,8 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
     async config({ root = "", ...config }, { command }) {
       paths = resolvePaths(options, resolve(root));
       isBuild = command === "build";
-      declared = await declaredNames(paths).catch(rejectInBuild);
+      envFiles = new EnvSource(paths.envFiles, clock);
+      declared = await declaredNames(paths, envFiles).catch(rejectInBuild);
       names = envNamesOf(declared, envPrefixes(config));
       return {
         define: isBuild ? definitions(names) : {},
@@ -124,9 +130,10 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
     async configureServer({ restart }) {
       if (isTest) return;
       watcher = await watchFiles(paths.read, async () => {
-        const current = await declaredNames(paths).catch(() => declared); // the gateway reports the mistake
+        const current = await declaredNames(paths, envFiles)
+          .catch(() => declared); // the gateway reports the mistake
         if (current.join() !== declared.join()) await restart();
-      });
+      }, { clock });
     },
     resolveId(id) {
       return id === MODULE ? MODULE_ID : undefined;
@@ -200,7 +207,8 @@ function envNamesOf(
  * @throws {Error} If a file cannot be read or is invalid.
  */
 async function declaredNames(
-  { manifest, envFiles }: ProjectPaths,
+  { manifest }: ProjectPaths,
+  envFiles: EnvSource,
 ): Promise<string[]> {
   if (manifest !== undefined) {
     const text = await readFile(manifest, "utf8");
@@ -209,8 +217,7 @@ async function declaredNames(
     const declared = [...variables].filter(([, { tier }]) => tier === "public");
     return declared.map(([name]) => name);
   }
-  const files = await readEnvFiles(envFiles);
-  const variables = files.flatMap((file) => classify(file.variables).variables);
+  const { variables } = classify(await envFiles.read());
   const declared = variables.filter(({ tier }) => tier === "public");
   return declared.map(({ name }) => name);
 }

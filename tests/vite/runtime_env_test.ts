@@ -3,7 +3,9 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { delay } from "@std/async/delay";
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
+import { runtimeEnv } from "../../src/vite/runtime_env.ts";
 import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_time.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -273,6 +275,30 @@ Deno.test("Vite does not restart, and a build fails, if the manifest has a mista
     await project.write(".rep.yaml", added);
     await until(() => restarts.length > 0);
     assertEquals(restarts, [added]);
+  } finally {
+    plugin.closeBundle();
+  }
+});
+
+Deno.test("Vite does not restart for an env file that an editor has emptied and not written yet", async () => {
+  await using project = await makeProject();
+  const clock = new WatchedClock();
+  const plugin = runtimeEnv(WITHOUT_MANIFEST, clock);
+  await plugin.config({ root: project.path }, SERVE);
+  let restarts = 0;
+  await plugin.configureServer({
+    restart() {
+      restarts++;
+      return Promise.resolve();
+    },
+  });
+  try {
+    await project.write("app.env", "");
+    await clock.tick(600); // the watcher notices it
+    await clock.waits(2); // the watcher, and the second read
+    await project.write("app.env", ENV);
+    await clock.tick(500);
+    assertEquals(restarts, 0);
   } finally {
     plugin.closeBundle();
   }

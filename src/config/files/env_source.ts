@@ -87,16 +87,10 @@ export class EnvSource {
     return current;
   }
 
-  /** Reads the files once more if they were valid and are not any more: the end of a line may not be written yet. */
   async #readValid(): Promise<readonly EnvFile[]> {
-    const reading = readEnvFiles(this.#paths);
-    if (this.#last === undefined) return await reading;
-    try {
-      return await reading;
-    } catch {
-      await sleep(CONFIRM_MS, this.#clock);
-      return await readEnvFiles(this.#paths);
-    }
+    const read = () => readEnvFiles(this.#paths);
+    const wasValid = this.#last !== undefined;
+    return wasValid ? await readTwice(read, this.#clock) : await read();
   }
 
   #hasLost(current: readonly EnvFile[]): boolean {
@@ -109,6 +103,22 @@ export class EnvSource {
   ): readonly string[] {
     const paths = this.#paths.map(({ path }) => path);
     return paths.filter((_, index) => !isSame(before[index], after[index]));
+  }
+}
+
+/**
+ * Reads once more, half a second later, if reading fails: an editor may have emptied the file, or written only the
+ * beginning of a line. Use it for what was valid before, so that a mistake at the start is reported at once.
+ */
+export async function readTwice<T>(
+  read: () => Promise<T>,
+  clock: Clock,
+): Promise<T> {
+  try {
+    return await read();
+  } catch {
+    await sleep(CONFIRM_MS, clock);
+    return await read();
   }
 }
 

@@ -96,7 +96,7 @@ Deno.test("a build fails if nothing declares variables, but the servers start", 
   await assertRejects(
     () => envPlugin(WITHOUT_MANIFEST).config(config, BUILD),
     Error,
-    'Cannot build with "env: true": expected a manifest, or an env file, of which the build needs the names; ',
+    'Cannot build with "env: true": the build needs the names of the variables, from a manifest or an env file; ',
   );
   await envPlugin(WITHOUT_MANIFEST).config(config, SERVE);
   await envPlugin().config(config, BUILD); // the manifest is sufficient
@@ -108,7 +108,7 @@ Deno.test("two variables with the same name in import.meta.env are a mistake", a
   await assertRejects(
     () => envPlugin(WITHOUT_MANIFEST).config({ root: project.path }, SERVE),
     Error,
-    "Cannot have both PLAN and VITE_PLAN as import.meta.env.VITE_PLAN",
+    "Cannot use import.meta.env.VITE_PLAN for both PLAN and VITE_PLAN",
   );
 });
 
@@ -126,7 +126,7 @@ Deno.test("a variable that Vite has as well is a warning, by its name", async ()
   plugin.configResolved(config);
   plugin.configResolved({ ...config, isWorker: true }); // it has said so
   assertEquals(printed.splice(0), [
-    "[rep] import.meta.env.VITE_PLAN is VITE_PLAN of the gateway: the value that Vite has for it is ignored",
+    "[rep] import.meta.env.VITE_PLAN is VITE_PLAN of the gateway: Vite's own value is ignored",
   ]);
   const undeclared = envPlugin({});
   await undeclared.config({ root: project.path }, BUILD);
@@ -229,7 +229,7 @@ Deno.test("a value in HTML, which a build would have to know, is a mistake", asy
   assertThrows(
     () => handler("<title>%VITE_PLAN%</title>"),
     Error,
-    "Cannot replace %VITE_PLAN% in HTML: its value is known at run time only; expected a script that reads import.meta.env.VITE_PLAN",
+    "Cannot replace %VITE_PLAN% in HTML: its value is only known at run time; expected a script that reads import.meta.env.VITE_PLAN",
   );
 });
 

@@ -16,8 +16,8 @@ import {
 import { encodingError, transformBody } from "./zlib.ts";
 
 /**
- * The supported content codings (RFC 9110 §8.4.1). Deflate is not supported: some servers send it with a header, some
- * without, and few use it. Clients and servers that know it know gzip as well.
+ * The supported content codings (RFC 9110 §8.4.1). Deflate is not supported: servers disagree on whether it has a header,
+ * and few use it. Clients and servers that support it also support gzip.
  */
 const CODINGS = ["br", "gzip", "x-gzip"];
 
@@ -31,19 +31,20 @@ const ENCODED_CONTENT_HEADERS = [
 ];
 
 /**
- * Decodes the content coding of a response: gzip or br. The body is streamed, with bounded memory: the decoders produce
- * 16 KiB at a time, when they are read. `DecompressionStream` would put everything that a chunk contains into memory at
- * once, up to 1,000 times its size with gzip, and far more with Brotli.
+ * Decodes the content coding of a response: gzip or br. The body is streamed with bounded memory: the decoders produce
+ * 16 KiB at a time, when somebody reads. `DecompressionStream` would put all the content of a chunk into memory at once,
+ * which is up to 1,000 times its size with gzip, and far more with Brotli.
  *
- * Gzip is read as browsers read it: everything after its first member is ignored, including its checksum.
+ * It reads gzip as browsers do, and ignores everything after the compressed data of the first member, such as the
+ * checksum.
  *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, is partial, has several codings, or has another one such as zstd. Few servers apply several, and the
- * sizes multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream of the
- * body fail (except truncated Brotli, which Deno does not detect); an empty body is empty content.
+ * not encoded, is partial, or has several codings or an unsupported one such as zstd. Few servers apply several codings,
+ * and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream
+ * of the body fail (except truncated Brotli, which Deno does not detect). An empty body is empty content.
  *
- * @param response Its body is consumed; use the returned response instead.
- * @param toError Called once if the content is invalid; not if the body itself broke off.
+ * @param response Its body is consumed, so use the returned response instead.
+ * @param toError Called once if the content is invalid, but not if the body itself breaks off.
  */
 export function decodeContent(
   response: Response,
@@ -67,13 +68,13 @@ export function decodeContent(
   return new Response(decoded, init);
 }
 
-/** A header may contain the name of a file and a comment. */
+/** A gzip header may contain a file name and a comment. This is far above the length of usual ones. */
 const MAX_HEADER_BYTES = 4_096;
 
-/** Compressed data without content: some servers send a coding with an empty body. */
+/** Compressed data without content. It replaces an empty body, which some servers send with a coding. */
 const NO_CONTENT = Uint8Array.of(3, 0);
 
-/** Removes the header of gzip before the compressed data. */
+/** Removes the gzip header that precedes the compressed data. */
 function gzipHeaderRemover(
   toError: (error: unknown) => Error,
 ): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
@@ -102,7 +103,7 @@ function gzipHeaderRemover(
 /** Flags of a gzip header (RFC 1952 §2.3.1). */
 const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
 
-/** Returns `undefined` if these bytes are only a part of the header. */
+/** Returns the length of a gzip header; `undefined` if the bytes contain only a part of it. */
 function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
   const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
   if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
@@ -124,8 +125,8 @@ function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
  * Removes the codings that {@linkcode decodeContent} does not support from an `Accept-Encoding` header (RFC 9110
  * §12.5.3).
  *
- * @param accepted The value of the header; `null` if it is absent, which permits any coding.
- * @returns The new value; `identity` if no coding is left.
+ * @param accepted The value of the header; `null` if it is absent, which would permit any coding.
+ * @returns The new value, which is `identity` if no coding is left.
  */
 export function filterAcceptEncoding(accepted: string | null): string {
   const kept = parseCodings(accepted).filter((item) => {
@@ -148,12 +149,12 @@ function decodedHeaders(encoded: Headers): Headers {
 }
 
 /**
- * A page is compressed for one response only: higher levels take more time than they save bytes. What has been written is
- * flushed, so that a page that is rendered in parts arrives in parts, which `CompressionStream` cannot do.
+ * The level is low because the result serves only one response: a higher level costs more time than its bytes save. Each
+ * write is flushed, so that a page that is rendered in parts arrives in parts, which `CompressionStream` cannot do.
  */
 const STREAMED_GZIP = { level: 4, flush: constants.Z_SYNC_FLUSH };
 
-/** The level is low for the same reason; a window of 256 KiB instead of 4 MiB limits the memory for each response. */
+/** The level is low for the same reason. A window of 256 KiB instead of 4 MiB limits the memory for each response. */
 const STREAMED_BROTLI = {
   flush: constants.BROTLI_OPERATION_FLUSH,
   params: {
@@ -163,12 +164,12 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded response again: in its original coding, or in another one if the client prefers that. Without a
- * coding that the client accepts, only `Vary` is added.
+ * Encodes a decoded response again, in its original coding, or in another one that the client prefers. If the client
+ * accepts none of the codings, it only adds `Vary`.
  *
- * The validators are left as they are: a decoded response has no strong one.
+ * The validators stay the same, since a decoded response has no strong one.
  *
- * @param response Its body is consumed; use the returned response instead.
+ * @param response Its body is consumed, so use the returned response instead.
  * @param original The value of its `Content-Encoding` before it was decoded.
  */
 export function encodeContent(

@@ -7,7 +7,7 @@ import {
   type StreamedBody,
 } from "../http/send.ts";
 
-/** The content codings in which a file may be available as a second file (RFC 9110 §8.4.1), the preferred one first. */
+/** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
   { name: "br", suffix: ".br" },
   { name: "zstd", suffix: ".zst" },
@@ -17,18 +17,18 @@ export const CODINGS = [
 /** The content coding of a representation; `identity` means none. */
 export type RepresentationCoding = typeof CODINGS[number]["name"] | "identity";
 
-/** The codings that content is compressed in here, the preferred one first. */
+/** The codings in which the gateway compresses content, the preferred one first. */
 export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
 
-/** The name of a coding that content is compressed in here. */
+/** One of {@linkcode COMPRESSOR_CODINGS}. */
 export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
 
-/** Returns whether content is encoded. Some servers send the coding `identity`, which means that it is not. */
+/** Returns whether content is encoded. Some servers send the coding `identity` for content that is not. */
 export function isEncoded(headers: Headers): boolean {
   return contentCodings(headers).length > 0;
 }
 
-/** Returns the codings of content in the order in which they were applied (RFC 9110 §8.4). */
+/** Returns the codings of content, in the order in which they were applied (RFC 9110 §8.4). */
 export function contentCodings(headers: Headers): string[] {
   const codings = parseCodings(headers.get("content-encoding"));
   return codings.filter((coding) => coding !== "identity");
@@ -39,12 +39,12 @@ export function parseCodings(header: string | null): string[] {
   return parseList(header?.toLowerCase() ?? null);
 }
 
-/** Below this size, a compressed file would not need fewer packets. */
+/** A smaller file needs no fewer packets when it is compressed. */
 const MIN_BYTES = 1_024;
 
 const TEXT_TYPE = /^(?:text\/.+|.+\+(?:json|xml))$/;
 
-/** Types with other names that are text, and the few binary formats that are not compressed themselves. */
+/** Text types that {@linkcode TEXT_TYPE} does not match, and the few binary formats that are not compressed themselves. */
 const OTHER_TYPES: ReadonlySet<string> = new Set([
   "application/javascript",
   "application/json",
@@ -60,20 +60,20 @@ const OTHER_TYPES: ReadonlySet<string> = new Set([
   "image/x-icon",
 ]);
 
-/** Returns whether content of this type, such as `text/css; charset=UTF-8`, becomes smaller. */
+/** Returns whether compression makes content of this type, such as `text/css; charset=UTF-8`, smaller. */
 export function isCompressibleType(type: string): boolean {
   const [essence = ""] = type.toLowerCase().split(";", 1);
   return TEXT_TYPE.test(essence.trim()) || OTHER_TYPES.has(essence.trim());
 }
 
-/** Returns whether to compress content of this type, and size in bytes. */
+/** Returns whether to compress content of this type and this size, in bytes. */
 export function isCompressible(type: string, size: number): boolean {
   return size >= MIN_BYTES && isCompressibleType(type);
 }
 
 /**
- * Selects the available coding that a client prefers (RFC 9110 §12.5.3). Among codings with the same weight, it is the
- * first one.
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3), and the first one among those with the same
+ * weight.
  *
  * @param accepted The `Accept-Encoding` header; `null` if it is absent.
  * @param available Names of codings, in lower case, the preferred one first.
@@ -110,22 +110,22 @@ function parseWeights(accepted: string): Map<string, number> {
   return weights;
 }
 
-/** Parses `q=0.5`. A coding whose weight is invalid is not accepted. */
+/** Parses `q=0.5`. An invalid weight counts as 0, so that the coding is not used. */
 function parseWeight(parameter: string): number {
   const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
   return Math.min(1, Number(match?.[1] ?? 0));
 }
 
-/** How many files may wait for compression: at up to 1 MiB each, they take at most 32 MiB. */
+/** How many files may wait for compression. Each has at most 1 MiB, so together they take at most 32 MiB. */
 const MAX_WAITING = 32;
 
-/** Compresses content in memory, one after the other, between requests. */
+/** Compresses content that is in memory, one piece after the other, between requests. */
 export class Compressor {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   #isClosed = false;
 
-  /** Whether so much is waiting that more should be compressed later, as when files come and go in a full cache. */
+  /** Whether so much content is waiting that callers should try later, as when a full cache replaces files all the time. */
   get isBusy(): boolean {
     return this.#waiting >= MAX_WAITING;
   }
@@ -133,7 +133,7 @@ export class Compressor {
   /**
    * Compresses bytes.
    *
-   * @returns `undefined` if the result would not be smaller, or the compressor was closed.
+   * @returns `undefined` if the result is not smaller than the content, or the compressor was closed.
    */
   async compress(
     bytes: Uint8Array<ArrayBuffer>,
@@ -149,7 +149,7 @@ export class Compressor {
     }
   }
 
-  /** Resolves when everything is compressed. */
+  /** Resolves when nothing is waiting any more. */
   async idle(): Promise<void> {
     while (this.#waiting > 0) await this.#last;
   }
@@ -164,7 +164,7 @@ export class Compressor {
     coding: CompressorCoding,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#isClosed) return undefined;
-    const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` is large
+    const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` takes long to load
     const compressed = await encodeThoroughly(bytes, coding);
     const isSmaller = compressed.length < bytes.length;
     return isSmaller && !this.#isClosed ? compressed : undefined;
@@ -179,7 +179,7 @@ export interface CodedBody {
   readonly etag: string | undefined;
 }
 
-/** The same, as it is sent. */
+/** A {@linkcode CodedBody} in the form in which it is sent. */
 interface SentBody extends Omit<CodedBody, "body"> {
   readonly body: Body;
 }
@@ -188,16 +188,16 @@ interface SentBody extends Omit<CodedBody, "body"> {
 interface Resource extends Pick<Representation, "isHtml"> {
   readonly headers: Readonly<Record<string, string>>;
   readonly lastModified?: Date | undefined;
-  /** Compresses the resource, if it is in memory and worth it. */
+  /** Compresses the resource if it is in memory, and if its type and size make that worthwhile. */
   readonly compressor: Compressor | undefined;
 }
 
 /**
- * The representations of one version of a resource. A coding that a client prefers is made in the background after the
- * first request for it; until then, clients get the resource without it.
+ * The representations of one version of a resource. The first request of a client that prefers a coding starts the
+ * compression in the background. Until it has finished, clients get the resource uncompressed.
  */
 export class Representations {
-  /** How much memory all representations take at most, in bytes: compressed ones are smaller. */
+  /** How many bytes of memory all representations take at most: a compressed one counts as much as the original. */
   readonly maxBytes: number;
   readonly #resource: Resource;
   readonly #body: Body;
@@ -206,10 +206,10 @@ export class Representations {
     RepresentationCoding,
     Representation | "pending"
   >();
-  /** The codings that a client may get, or that may be made for it. */
+  /** The codings that exist or that the compressor can add. */
   #codings: readonly RepresentationCoding[];
 
-  /** @param variants Compressed variants that exist already. If there are any, none is made. */
+  /** @param variants Compressed variants that already exist. If there are any, the compressor adds no others. */
   constructor(
     resource: Resource,
     original: SentBody,
@@ -261,7 +261,10 @@ export class Representations {
     return { isHtml, headers, validators: { etag, lastModified }, body };
   }
 
-  /** Adds a variant; without one, the coding is not tried again. It never rejects: the original can still be sent. */
+  /**
+   * Adds the variant of a coding. If the result is not smaller, or the compression fails, it does not try that coding
+   * again. It never rejects, since the original can still be sent.
+   */
   async #compress(coding: CompressorCoding): Promise<void> {
     const { compressor } = this.#resource;
     if (compressor === undefined || compressor.isBusy) return;
@@ -277,15 +280,15 @@ export class Representations {
       return;
     }
     const { etag: original } = this.#original.validators;
-    const isStrong = original?.startsWith('"'); // a page has a weak one, which stays, or none
+    const isStrong = original?.startsWith('"'); // that of a page is weak, and so applies to all variants
     const etag = isStrong ? await eTag(body) : original;
     this.#variants.set(coding, this.#represent({ coding, body, etag }));
   }
 }
 
 /**
- * Returns a body as a string if all of it is ASCII. Deno copies bytes for each response, but not a string: a page of 11
- * KB takes 50 µs of CPU instead of 75 (docs/development/performance.md).
+ * Returns a body as a string if it consists of ASCII only. Deno copies bytes for each response, but not a string: a page
+ * of 11 KB takes 50 µs of CPU instead of 75 (docs/development/performance.md).
  */
 function quickestBody(body: Body): Body {
   if (!(body instanceof Uint8Array)) return body;
@@ -293,12 +296,12 @@ function quickestBody(body: Body): Body {
   return isAscii ? new TextDecoder().decode(body) : body;
 }
 
-/** Returns how many bytes of a body are in memory. */
+/** Returns how many bytes of memory a body takes. */
 function bytesOf({ body }: SentBody): number {
   return isStreamed(body) ? 0 : body.length;
 }
 
-/** Returns the entity tag of a representation: a different one for each coding (RFC 9110 §8.8.3.3). */
+/** Returns the entity tag of a representation, which differs for each coding (RFC 9110 §8.8.3.3). */
 export function codedEtag(
   etag: string | undefined,
   coding: RepresentationCoding,

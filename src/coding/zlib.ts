@@ -2,9 +2,9 @@ import { constants, createBrotliCompress, createGzip } from "node:zlib";
 import type { Transform } from "node:stream";
 
 /**
- * Encodes content that is in memory and is kept, between requests: static files and their pages. Brotli at 5 makes a
- * script about as small as at 9. The highest level is worth its time once, when the app is built, and files that are
- * compressed there take precedence.
+ * Encodes content that stays in memory and serves many requests: static files and their pages. Brotli at level 5 makes a
+ * script about as small as at level 9. The highest level is only worth its time when the app is built. Files that the
+ * build has compressed take precedence.
  */
 export async function encodeThoroughly(
   bytes: Uint8Array<ArrayBuffer>,
@@ -23,8 +23,8 @@ export async function encodeThoroughly(
 }
 
 /**
- * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: a chunk is read when the one
- * before has been transformed and read. An error of the body itself is an error of the result.
+ * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: it reads a chunk when the previous
+ * one has been transformed and read. An error of the body itself is an error of the result.
  *
  * @param toError Converts an error of the transformer.
  */
@@ -36,8 +36,8 @@ export function transformBody(
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array> = transformer
     [Symbol.asyncIterator]();
-  let failure: unknown; // of the body itself
-  transformer.on("error", () => {}); // the iterator listens once it is read; an error before that would end the process
+  let failure: unknown; // the error of the body itself
+  transformer.on("error", () => {}); // the iterator listens only once it is read, and an earlier error would end the process
   feed(reader, transformer).catch((error) => {
     failure = error;
     transformer.destroy(error);
@@ -52,7 +52,7 @@ export function transformBody(
     } catch (error) {
       controller.error(failure ?? toError(error));
     }
-    await reader.cancel().catch(() => {}); // the content has ended before the body
+    await reader.cancel().catch(() => {}); // the content may end before the body
   }
   async function cancel(reason: unknown): Promise<void> {
     transformer.destroy();
@@ -62,12 +62,12 @@ export function transformBody(
 }
 
 /**
- * How much is transformed without a pause: about a millisecond. In Deno 2.9 `node:zlib` works on the main thread, and
- * if the body is in memory and the result fits into the socket's buffer, nothing else makes it pause.
+ * How many bytes are transformed without a pause, which takes about a millisecond. In Deno 2.9, `node:zlib` works on the
+ * main thread. If the body is in memory and the result fits into the socket's buffer, nothing else makes it pause.
  */
 const SLICE_BYTES = 32 * 1024;
 
-/** Passes the body to its transformer, the next slice when the last one has been transformed. */
+/** Passes the body to its transformer, slice by slice. Each slice waits until the previous one has been transformed. */
 async function feed(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   transformer: Transform,
@@ -79,7 +79,7 @@ async function feed(
     for (let start = 0; start < value.length; start += SLICE_BYTES) {
       const slice = value.subarray(start, start + SLICE_BYTES);
       await write(transformer, slice);
-      if (transformer.destroyed) return; // the result was cancelled, or an error has ended it
+      if (transformer.destroyed) return; // the result was cancelled or has failed
       sincePause += slice.length;
       if (sincePause < SLICE_BYTES) continue;
       sincePause = 0;
@@ -90,17 +90,17 @@ async function feed(
   transformer.end();
 }
 
-/** Resolves when a slice has been transformed, or has failed: the transformer emits its errors itself. */
+/** Resolves when a slice has been transformed, and also when that fails: the transformer emits the error itself. */
 function write(transformer: Transform, slice: Uint8Array): Promise<void> {
   return new Promise((resolve) => transformer.write(slice, () => resolve()));
 }
 
-/** Lets other work run first: requests that have arrived, and timers. */
+/** Resolves after other pending work: requests that have arrived, and timers. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
-/** Returns the error of an encoder that has failed. */
+/** Converts the error of an encoder. */
 export function encodingError(error: unknown): Error {
   return new Error(`Cannot encode the content: ${error}`, { cause: error });
 }

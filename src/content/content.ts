@@ -1,6 +1,7 @@
 import type { RouteContext } from "../http/routes.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
+import type { StaticContentOptions } from "./static/static_content.ts";
 import type { RequestCounts } from "./transfers.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
@@ -14,39 +15,29 @@ export interface Content {
   /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
   drain?(): Promise<void>;
   /**
-   * Resolves when no body of a proxied request is being received and no proxied WebSocket is open:
+   * Resolves when no body of a proxied request is being received and no proxied WebSocket is open, since
    * `Deno.HttpServer.shutdown()` breaks both. @default {there are none}
    */
   drainIncoming?(): Promise<void>;
-  /** How many requests are in flight now. */
+  /** Returns how many requests are in flight. */
   countRequests(): RequestCounts;
   /** Closes the remaining WebSockets and connections to the upstream. */
   close(): void;
 }
 
-/** How files are served, under the names of the gateway's options. */
-interface DirectorySettings {
-  /** The path under which the directory is served: empty, or for example `/app`. */
-  readonly basePath: string;
-  /** How many bytes of files are kept in memory. */
-  readonly staticCacheBytes: number;
-  /** Globs of the files in the directory that never change. */
-  readonly immutable: readonly string[];
-  /** Returns the paths of files and directories that are never served from the directory. */
-  readonly neverServed: () => Promise<readonly string[]>;
-  /** The maximum number of files that are streamed at once. */
-  readonly maxTransfers: number;
-}
-
-/** What is served, a directory or an upstream, and how. */
-export interface ContentSettings extends DirectorySettings, ProxySettings {
+/** What to serve, a directory or an upstream, and how, under the names of the gateway's options. */
+export interface ContentSettings
+  extends
+    ProxySettings,
+    Pick<StaticContentOptions, "immutable" | "neverServed"> {
   readonly staticDir: string | undefined;
+  readonly staticCacheBytes: number;
   readonly upstream: URL | undefined;
 }
 
 /**
- * Opens the directory or the upstream to serve. Returns `undefined` if neither is set. Only the code for the one that
- * is served is loaded; a gateway within another server loads neither.
+ * Opens the directory or the upstream to serve. Returns `undefined` if neither is set. It loads only the code that the
+ * setting needs, and none for a gateway within another server.
  *
  * @throws {TypeError} If both are set, or if the runtime is not Deno.
  */
@@ -66,39 +57,21 @@ export async function openContent(
     );
   }
   if (staticDir !== undefined) {
-    return await openDirectory(staticDir, settings, services);
+    const { openStaticContent } = await import("./static/static_content.ts");
+    const { Compressor } = await import("../coding/representations.ts");
+    return await openStaticContent({
+      directory: staticDir,
+      basePath: settings.basePath,
+      cacheBytes: settings.staticCacheBytes,
+      immutable: settings.immutable,
+      neverServed: settings.neverServed,
+      maxTransfers: settings.maxTransfers,
+      compressor: new Compressor(),
+      clock: services.clock,
+      log: services.log,
+    });
   }
-  if (upstream !== undefined) {
-    return await openUpstream(upstream, settings, services);
-  }
-  return undefined;
-}
-
-async function openDirectory(
-  directory: string,
-  settings: DirectorySettings,
-  { clock, log }: Pick<ProxyServices, "clock" | "log">,
-): Promise<Content> {
-  const { openStaticContent } = await import("./static/static_content.ts");
-  const { Compressor } = await import("../coding/representations.ts");
-  return await openStaticContent({
-    directory,
-    basePath: settings.basePath,
-    cacheBytes: settings.staticCacheBytes,
-    immutable: settings.immutable,
-    neverServed: settings.neverServed,
-    maxTransfers: settings.maxTransfers,
-    compressor: new Compressor(),
-    clock,
-    log,
-  });
-}
-
-async function openUpstream(
-  upstream: URL,
-  settings: ProxySettings,
-  services: ProxyServices,
-): Promise<Content> {
+  if (upstream === undefined) return undefined;
   const { ReverseProxy } = await import("./proxy/reverse_proxy.ts");
   return new ReverseProxy(upstream, settings, services);
 }

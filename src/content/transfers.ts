@@ -8,11 +8,11 @@ import { BrokenBodyError } from "./broken_body.ts";
 export interface RequestCounts {
   /** Requests whose body is being received. */
   readonly uploads: number;
-  /** These, and requests whose response is awaited or being sent. */
+  /** All requests: the uploads, and those whose response is awaited or being sent. */
   readonly all: number;
 }
 
-/** Why a proxied request or response fails because of the upstream. */
+/** The reasons for which the upstream makes a proxied request or response fail. */
 export const UPSTREAM_FAILURES = [
   "timeout",
   "unreachable",
@@ -29,13 +29,13 @@ const MAX_WAIT_MS = 60_000;
 interface TransfersOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** How many may be in flight in all. One client may have half of them. */
+  /** How many may be in flight in total. One client may use half of them. */
   readonly maxTransfers: number;
 }
 
 /**
- * The responses that hold a descriptor while they are sent: of files that are read from the disk, and of the upstream.
- * `Deno.serve` bounds neither their number nor their time, and over HTTP/2 one connection can have up to 200 of them.
+ * Limits the responses that hold a file descriptor while they are sent: those that are read from the disk, and those of
+ * the upstream. `Deno.serve` limits neither their number nor their duration, and one HTTP/2 connection can carry up to 200.
  */
 export class Transfers {
   readonly #clock: Clock;
@@ -57,7 +57,7 @@ export class Transfers {
   /**
    * Begins a transfer to a client.
    *
-   * @throws {Problem} 429 if the client has too many of them, 503 if there are too many in all.
+   * @throws {Problem} 429 if the client has too many of them, 503 if there are too many in total.
    */
   begin(client: CountedClient): Transfer {
     const limit = this.#limits.rejection(client);
@@ -70,17 +70,17 @@ export class Transfers {
     });
   }
 
-  /** How many there are. */
+  /** The number of transfers in flight. */
   get count(): number {
     return this.#inFlight.count;
   }
 
-  /** Resolves when none is left: at once, if there is none now. */
+  /** Resolves when no transfer is in flight. */
   idle(): Promise<void> {
     return this.#inFlight.idle();
   }
 
-  /** Logs the rejections that have only been counted so far. */
+  /** Logs the rejections that were counted and not logged yet. */
   close(): void {
     this.#limits.close();
   }
@@ -101,7 +101,7 @@ export class Transfer {
   }
 
   /**
-   * Called when the body has more data, but its client does not read.
+   * Starts waiting for the client to read.
    *
    * @param cancel Called if the client does not read for a minute. It has to end the body.
    */
@@ -111,12 +111,12 @@ export class Transfer {
     this.#cancelTimer = this.#clock.after(MAX_WAIT_MS, cancel, true);
   }
 
-  /** Called when the client reads again. */
+  /** Stops waiting, because the client reads again. */
   reads(): void {
     this.#cancelTimer();
   }
 
-  /** Called when the response has been sent or cancelled. Only the first call has an effect. */
+  /** Ends the transfer, because the response was sent or cancelled. Only the first call has an effect. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -126,7 +126,7 @@ export class Transfer {
   }
 }
 
-/** What the chunks of a body are read from. */
+/** Reads the chunks of a body. */
 export type BodyReader = Pick<
   ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   "read" | "cancel"
@@ -169,7 +169,7 @@ export function transferBody(
   return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
 }
 
-/** Counts what is in flight, and notifies when nothing is. */
+/** Counts what is in flight, and resolves a promise when nothing is. */
 export class InFlight {
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
@@ -179,7 +179,7 @@ export class InFlight {
     return this.#count;
   }
 
-  /** Adds one, and returns a function that removes it. Only the first call of that function has an effect. */
+  /** Adds one, and returns a function that removes it. Only the first call of the function has an effect. */
   add(): () => void {
     this.#count += 1;
     let isRemoved = false;
@@ -193,7 +193,7 @@ export class InFlight {
     };
   }
 
-  /** Resolves when nothing is in flight: at once, if nothing is now. */
+  /** Resolves when nothing is in flight. */
   idle(): Promise<void> {
     if (this.#count === 0) return Promise.resolve();
     this.#idle ??= Promise.withResolvers();

@@ -1,7 +1,8 @@
+import type { Payload } from "../client/page.ts";
 import { isEqualMap, type Snapshot } from "../config/variables/snapshot.ts";
 import type { EpochKeys, Epochs } from "../keys/epochs.ts";
 import { encryptSensitive, integrityToken } from "../keys/page_crypto.ts";
-import { type Log, messageOf } from "../observe/log.ts";
+import { escapeCodeUnit, type Log, messageOf } from "../observe/log.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   canonicalJson,
@@ -10,39 +11,17 @@ import {
   sriHash,
 } from "../values/hash.ts";
 
+export type { Payload } from "../client/page.ts";
+
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
 
-/** The configuration of a page (REP-RFC-0001 §8.1). */
-export interface Payload {
-  /** PUBLIC values by name. */
-  readonly public: Readonly<Record<string, string>>;
-  /** SENSITIVE values, encrypted; absent if there are none. */
-  readonly sensitive?: string;
-  readonly _meta: PayloadMeta;
-}
-
-interface PayloadMeta {
-  readonly version: string;
-  /** RFC 3339. */
-  readonly injected_at: string;
-  readonly integrity: string;
-  /** The path that returns the session key; absent without SENSITIVE values. */
-  readonly key_endpoint?: string;
-  /** The path of the stream of changes since this payload; absent without hot reload. */
-  readonly hot_reload?: string;
-  /** Seconds until the payload expires; 0 means never. */
-  readonly ttl: 0;
-}
-
 /** The input of {@linkcode makePayload}. */
-export interface PayloadInput {
-  public: ReadonlyMap<string, string>;
-  sensitive: ReadonlyMap<string, string>;
+export interface PayloadInput extends Pick<Snapshot, "public" | "sensitive"> {
   keys: EpochKeys;
-  /** The id of the newest event that the values contain; `undefined` without hot reload. */
+  /** The ID of the newest event that the values contain; `undefined` without hot reload. */
   cursor: number | undefined;
-  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  /** The path under which the endpoints are served, such as `/app`, or empty. */
   basePath: string;
   /** Milliseconds since the Unix epoch. */
   now: number;
@@ -53,7 +32,7 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
   const { keys, cursor, sensitive, basePath } = input;
   const integrity = await integrityToken(input.public, keys.integrityKey);
   const isSecret = sensitive.size > 0;
-  const meta: PayloadMeta = {
+  const meta: Payload["_meta"] = {
     version: PROTOCOL_VERSION,
     injected_at: new Date(input.now).toISOString(),
     integrity,
@@ -75,7 +54,7 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
   return { public: values, sensitive: encrypted, _meta: meta };
 }
 
-/** Returns the path of a stream that begins after a cursor. The hash says which values the page has. */
+/** Returns the path of a stream that begins after a cursor. It contains the hash of the values that the page has. */
 export async function streamPath(
   cursor: number,
   { basePath, public: values }: Pick<PayloadInput, "basePath" | "public">,
@@ -88,21 +67,21 @@ export async function streamPath(
 export interface ConfigScript {
   /** The whole element. */
   readonly bytes: Uint8Array;
-  /** Changes with the PUBLIC values. It is part of a page's `ETag`. */
+  /** A part of the page's `ETag`. It changes with the PUBLIC values. */
   readonly revision: string;
-  /** Whether it contains SENSITIVE values, so that a page with it must not be stored. */
+  /** Whether it contains SENSITIVE values. A page with it must not be stored. */
   readonly isSecret: boolean;
 }
 
-/** What a config script says of its page. */
+/** Options of {@linkcode renderConfigScript}. */
 interface ScriptOptions {
-  /** Whether the HTML of the page was rendered with the PUBLIC values, with which the client then hydrates it. */
+  /** Whether the HTML of the page was rendered with the PUBLIC values. The client then hydrates it with the same. */
   readonly isRendered?: boolean;
 }
 
 /**
- * Renders the element for a payload (REP-RFC-0001 §4.3). The hash covers the text of the element as it is in the
- * document, which is what the client reads, so `<` is escaped first.
+ * Renders the element for a payload (REP-RFC-0001 §4.3). The client hashes the text of the element as it stands in the
+ * document, so `<` is escaped before the hash is computed.
  */
 export async function renderConfigScript(
   payload: Payload,
@@ -125,56 +104,53 @@ export async function renderConfigScript(
 }
 
 /**
- * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, and
- * so the same in a page of any encoding.
+ * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, so it
+ * is valid in a page of any encoding.
  */
 export function escapeForScript(json: string): string {
-  return json.replace(
-    /[<\u007f-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return json.replace(/[<\u007f-\uffff]/g, escapeCodeUnit);
 }
 
 /** Returns the config script for a page that is sent now. */
 export type GetConfigScript = () => Promise<ConfigScript>;
 
-/** What pages receive. */
+/** The values that pages receive. */
 export interface PageValues {
   readonly values: Pick<Snapshot, "public" | "sensitive">;
-  /** The id of the newest event that the values contain, from which a page subscribes to changes. */
+  /** The ID of the newest event that the values contain. The page requests the changes after it. */
   readonly cursor: number;
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
 interface ConfigScriptCacheOptions extends ScriptOptions {
-  /** Returns what a page that is sent now receives. */
+  /** Returns the values for a page that is sent now. */
   current: () => PageValues;
   hotReload: boolean;
-  /** The path under which the endpoints are served: empty, or such as `/app`. */
+  /** The path under which the endpoints are served, such as `/app`, or empty. */
   basePath: string;
   epochs: Pick<Epochs, "current" | "keys" | "hasMasterKey">;
   clock: Clock;
   log: Log;
 }
 
-/** How long pages without SENSITIVE values are kept before the master key is asked for again. */
+/** How long a script without SENSITIVE values is used before the next attempt to get the master key. */
 const RETRY_MS = 1_000;
 
-/** What a config script depends on. */
+/** Everything that a config script depends on. */
 interface CacheKey extends PageValues {
   readonly epoch: string;
 }
 
 /**
- * Renders the config script once for the values of a snapshot, a cursor and an epoch. A reload that finds no change, as
- * most polls do, thus leaves the pages in memory and their compressed variants as they are.
+ * Renders the config script once for each combination of values, cursor and epoch. So a reload without a change, such as
+ * most polls, does not invalidate the pages in memory and their compressed variants.
  */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
   #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
-  /** Until when the cached script is used, by the monotonic clock. */
+  /** When the cached script has to be rendered again, on the monotonic clock. */
   #validUntil = Infinity;
-  /** Whether the last script lacks SENSITIVE values. */
+  /** Whether the last script lacks SENSITIVE values, because the master key was unavailable. */
   #lacksKey = false;
 
   constructor(options: ConfigScriptCacheOptions) {
@@ -189,7 +165,7 @@ export class ConfigScriptCache {
     const isCurrent = this.#cached !== undefined &&
       clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
-    this.#cached = { key, script }; // the next comparison is with the same values
+    this.#cached = { key, script }; // with the new key, whose maps are the ones that the next key contains
     return await script;
   }
 
@@ -209,8 +185,8 @@ export class ConfigScriptCache {
   }
 
   /**
-   * Returns `undefined` if the store, which has the master key, is unavailable: pages then have PUBLIC values only. No
-   * key is asked for where there are no others.
+   * Returns `undefined` if the store is unavailable and so the master key is unknown. Pages then have only PUBLIC values.
+   * Without SENSITIVE values, it does not wait for the store either.
    */
   async #keysFor(
     { sensitive }: PageValues["values"],
@@ -229,7 +205,7 @@ export class ConfigScriptCache {
     }
   }
 
-  /** Logs it once an outage. */
+  /** Logs it once for each outage. */
   #reportMissingKey(error: unknown): void {
     if (this.#lacksKey) return;
     this.#lacksKey = true;
@@ -253,7 +229,7 @@ function hasSameValues(
     isEqualMap(a.sensitive, b.sensitive);
 }
 
-/** Returns random keys for a single payload: its integrity token is required, but nothing verifies it. */
+/** Returns random keys for one payload. REP requires an integrity token, but nothing verifies that of such a payload. */
 function temporaryKeys(kid: string): EpochKeys {
   const key = () => crypto.getRandomValues(new Uint8Array(32));
   return { kid, sessionKey: key(), integrityKey: key() };

@@ -1,13 +1,13 @@
-/** A token of a document. White space between tags is none. */
+/** A token of a document. White space between tags is not a token. */
 export interface Token {
   /**
-   * `comment`: also a doctype, a byte order mark, and what browsers read as a comment. `utf16`: a byte order mark of
-   * UTF-16; no token follows.
+   * `comment` includes doctypes, UTF-8 byte order marks, and everything that browsers read as a comment. `utf16` is a
+   * byte order mark of UTF-16; no token follows it.
    */
   readonly kind: "text" | "startTag" | "endTag" | "comment" | "utf16";
   /** The name of a tag, in lower case. */
   readonly name: string;
-  /** A tag as it is written; else empty. */
+  /** The text of a tag; empty for other tokens. */
   readonly tag: string;
   /** The offset of its first byte. */
   readonly start: number;
@@ -15,7 +15,7 @@ export interface Token {
   readonly end: number;
 }
 
-/** Elements whose content is text. `<noscript>` is one in a browser that runs scripts (§13.2.6.4.4). */
+/** Elements whose content is text. In a browser that runs scripts, `<noscript>` is one of them (§13.2.6.4.4). */
 const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
   "iframe",
   "noembed",
@@ -32,14 +32,14 @@ const TEXT_ELEMENTS: ReadonlySet<string> = new Set([
 /** Decodes each byte to one character. */
 const decoder = new TextDecoder("latin1");
 
-/** White space. HTML has less of it than `\s`. */
+/** White space. `\s` would match more characters than HTML. */
 const SPACE = String.raw`[\t\n\f\r ]`;
 
 const NAME = String.raw`[^\t\n\f\r />][^\t\n\f\r />=]*`;
 const VALUE = String
   .raw`"[^"]*"|'[^']*'|[^\t\n\f\r >"'][^\t\n\f\r >]*(?=[\t\n\f\r >])|(?=>)`;
 
-/** An attribute can be matched in one way only: else a long tag that does not end would take exponential time. */
+/** Matches each attribute in only one way. Otherwise a long tag that does not end would take exponential time. */
 const ATTRIBUTE = String
   .raw`${NAME}(?:${SPACE}*=${SPACE}*(?:${VALUE})|(?=[\t\n\f\r />])(?!${SPACE}*=))`;
 
@@ -60,32 +60,32 @@ const UTF8_MARK = /^\xef\xbb\xbf/;
 const UTF16_MARK = /^(?:\xfe\xff|\xff\xfe)/;
 const PART_OF_BYTE_ORDER_MARK = /^(?:\xef\xbb?|\xfe|\xff)?$/;
 
-/** The length of a part of a byte order mark: what is longer and not a complete token yet ends with a `>`. */
+/** The length of an incomplete byte order mark. A longer incomplete token ends with a `>`. */
 const MAX_UNDECIDED = 2;
 
-/** What may end the text of an element, or change how the text of a script is read. */
+/** Everything that may end the text of an element, or change how the text of a script is read. */
 const IN_TEXT = /-->|<!(?=--)|<(\/?)([a-z]+)(?=[\t\n\f\r />])/gi;
 
 /**
- * Tokenizes an HTML document, in any encoding that extends ASCII (HTML standard §13.2.5, with scripting enabled, outside
- * of SVG and MathML).
+ * Tokenizes an HTML document in any encoding that extends ASCII (HTML standard §13.2.5, with scripting enabled, outside of
+ * SVG and MathML).
  *
- * htmlparser2 was not used because it ends a script at the `</script>` of a script in its comment, reads up to `]]>`
- * where a browser ends at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
+ * It replaces htmlparser2, which ends a script at a `</script>` that a browser reads as part of the script, reads up to
+ * `]]>` where a browser stops at `>`, parses tags in `<noscript>`, and ends `</script a=">">` at the first `>`.
  */
 export class HtmlTokenizer {
-  /** What has been read and is not part of a complete token. */
+  /** The text that is not part of a complete token yet. */
   #rest = "";
   #start = 0;
-  /** The element whose text is being read. Only its own end tag ends it. */
+  /** The name of the element whose text is being read, which only its own end tag ends; empty outside of such elements. */
   #textOf = "";
 
-  /** The number of bytes that were read. */
+  /** The number of bytes read so far. */
   get end(): number {
     return this.#start + this.#rest.length;
   }
 
-  /** The offset up to which everything is white space or a complete token. */
+  /** The offset after the last complete token and the white space that follows it. */
   get start(): number {
     return this.#start;
   }
@@ -96,7 +96,7 @@ export class HtmlTokenizer {
     const isIncomplete = this.#rest.length > MAX_UNDECIDED &&
       !text.includes(">");
     this.#rest += text;
-    if (isIncomplete) return; // so that a long token that arrives in small chunks is not read again with each of them
+    if (isIncomplete) return; // otherwise it would read a long token again with each small chunk
     let token = this.#next();
     while (token !== undefined) {
       yield token;
@@ -122,7 +122,7 @@ export class HtmlTokenizer {
       this.#match(COMMENT, "comment");
   }
 
-  /** Returns the token that the rest begins with, if it does. */
+  /** Returns the token at the beginning of the rest, if the pattern matches there. */
   #match(pattern: RegExp, kind: Token["kind"]): Token | undefined {
     const match = pattern.exec(this.#rest);
     if (match === null) return undefined;
@@ -151,7 +151,7 @@ export class HtmlTokenizer {
   }
 }
 
-/** Returns the name of the element whose text begins after a token; empty if none does. */
+/** Returns the name of the element whose text begins after a token; empty if no text begins there. */
 function textElementOf({ kind, name }: Token): string {
   if (kind === "utf16") return "plaintext";
   return kind === "startTag" && TEXT_ELEMENTS.has(name) ? name : "";

@@ -3,20 +3,20 @@ import { concat } from "../values/chunks.ts";
 
 /**
  * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).
- * An element that was inserted earlier, before the insertion point, is replaced: each page has one configuration, that of
- * the gateway that sends it.
+ * If another gateway inserted an element before the insertion point, that element is removed, so that a page contains
+ * only the configuration of the gateway that sends it.
  *
- * The insertion point is immediately before the `</head>` that closes the head. If the body begins without one, or
- * there is none within 64 KiB ({@linkcode MAX_HEAD_BYTES}), it is after the opening `<head …>`, and without that, at
- * the beginning of the document: after a byte order mark, white space, comments and the doctype, since browsers would
- * use quirks mode for a document with a script before its doctype.
+ * The insertion point is immediately before the `</head>` that closes the head. If the body begins without a `</head>`,
+ * or the first 64 KiB ({@linkcode MAX_HEAD_BYTES}) contain none, it is after the opening `<head …>`. Without an opening
+ * tag, it is at the beginning of the document, but after a byte order mark, white space, comments and the doctype:
+ * browsers would use quirks mode if a script preceded the doctype.
  *
- * Until the insertion point is known, the document is held back from the best candidate on: at most 64 KiB and the rest
- * of a chunk. Everything else is forwarded immediately, and nothing is copied. The body is read only on demand.
+ * Until the insertion point is known, the stream holds back the document from the best candidate on: at most 64 KiB and
+ * the rest of a chunk. It forwards everything else immediately, and copies nothing. It reads the body only on demand.
  * Cancelling the result cancels the body, and an error of the body is an error of the result.
  *
  * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte
- * order mark is returned unchanged. Documents that are UTF-16 only by their `charset` must not be passed.
+ * order mark is returned unchanged. The caller must not pass documents that only their `charset` declares as UTF-16.
  * @param script The element, in the encoding of the document.
  * @param onUtf16 Called once if the document begins with a UTF-16 byte order mark.
  * @returns The document with the element.
@@ -48,25 +48,15 @@ export function injectScript(
  * Inserts a script element into a complete document, at the same place as {@linkcode injectScript}.
  *
  * @param onUtf16 Called if the document begins with a UTF-16 byte order mark.
- * @returns A new document; the same one if it is UTF-16.
+ * @returns A new document, or the same one if it is UTF-16.
  */
 export function insertScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
   onUtf16: () => void = () => {},
 ): Uint8Array<ArrayBuffer> {
-  const finder = new InsertionPointFinder();
-  finder.read(document);
-  const point = finder.insertionPoint ?? finder.fallback;
-  if (point === "none") {
-    onUtf16();
-    return document;
-  }
-  return concat([
-    document.subarray(0, point),
-    script,
-    document.subarray(finder.endOfEarlier ?? point),
-  ]);
+  const splice = new Splice(script, onUtf16);
+  return concat([...splice.push(document), ...splice.end()]);
 }
 
 /** Splices the script into the chunks of a document. */
@@ -106,12 +96,12 @@ class Splice {
       return this.#held.splice(0);
     }
     const before = this.#releaseUpTo(insertionPoint);
-    const script = this.#script.slice(); // a reader may transfer the memory of a chunk, but the script is reused
-    this.#releaseUpTo(this.#finder.endOfEarlier ?? insertionPoint); // and drops it
+    const script = this.#script.slice(); // a copy, since a reader may transfer the memory of a chunk
+    this.#releaseUpTo(this.#finder.endOfEarlier ?? insertionPoint); // removes the earlier element
     return [...before, script, ...this.#held.splice(0)];
   }
 
-  /** Returns the held bytes before an offset. */
+  /** Returns the held bytes before an offset, and no longer holds them. */
   #releaseUpTo(offset: number): Uint8Array[] {
     const released: Uint8Array[] = [];
     for (const chunk of this.#held) {
@@ -132,12 +122,12 @@ class Splice {
 /** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
 
-/** How much of a chunk is searched first. Most heads are shorter. */
+/** How many bytes of a chunk are searched first. Most heads are shorter. */
 const FIRST_PART_BYTES = 2_048;
 
 /**
- * Start tags that are allowed in a head. Any other one ends it (HTML standard §13.2.6.4.4). `<template>` is treated like
- * one of them, although it is allowed: which tags belong to it can only be told with a tree.
+ * Start tags that do not end a head (HTML standard §13.2.6.4.4). `<template>` does not end a head either, but is left
+ * out: without a tree, nothing tells which of the following tags belong to the template.
  */
 const HEAD_CONTENT: ReadonlySet<string> = new Set([
   "base",
@@ -154,50 +144,43 @@ const HEAD_CONTENT: ReadonlySet<string> = new Set([
   "title",
 ]);
 
-/** End tags other than `</head>` that end a head. All others are ignored there. */
+/** End tags other than `</head>` that end a head. Browsers ignore all others in a head. */
 const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
 
 /**
  * Finds the insertion point of REP-RFC-0001 §4.3 in an HTML document, without building a tree.
  *
- * `</head>` is the insertion point if a browser closes the head with it: it is not in a comment, a text or an attribute,
- * and nothing before it belongs in a body or in a template. Otherwise the fallback is used, which is always correct.
+ * `</head>` is the insertion point if a browser closes the head there: it is not in a comment, a text or an attribute,
+ * and nothing before it belongs in a body or in a template. Otherwise the finder uses the fallback, which is always
+ * correct.
  */
 class InsertionPointFinder {
+  /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
+  insertionPoint: number | "none" | undefined;
+  /** The offset after an element that was inserted earlier. The element then begins at the insertion point. */
+  endOfEarlier: number | undefined;
   readonly #tokenizer = new HtmlTokenizer();
-  #insertionPoint: number | "none" | undefined;
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
   /** The start tag of an element that was inserted earlier. */
   #earlier: Token | undefined;
-  #endOfEarlier: number | undefined;
-
-  /** The offset after an element that was inserted earlier, which then begins at the insertion point. */
-  get endOfEarlier(): number | undefined {
-    return this.#endOfEarlier;
-  }
-
-  /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
-  get insertionPoint(): number | "none" | undefined {
-    return this.#insertionPoint;
-  }
 
   /**
-   * The insertion point if the document ended here. It never decreases: it is after `<head …>`, and before there is
-   * one, after the byte order mark, white space, comments and the doctype at the beginning of the document.
+   * The insertion point if the document ended here. It never decreases. It is after `<head …>`; before that tag is found,
+   * it is after the byte order mark, white space, comments and the doctype at the beginning of the document.
    */
   get fallback(): number {
     return this.#afterHeadTag ?? this.#firstTag ?? this.#tokenizer.start;
   }
 
   /**
-   * Reads a chunk until the insertion point is known, in parts: to decode what follows would take longer than all the
-   * rest. Each part is twice as long as the one before, since a long token is read again with each of them.
+   * Reads a chunk until the insertion point is known. It reads in parts, since decoding the text after the insertion point
+   * would take most of the time. The size of the parts doubles, since a long token is read again with each part.
    */
   read(chunk: Uint8Array): void {
     let start = 0;
     let size = FIRST_PART_BYTES;
-    while (start < chunk.length && this.#insertionPoint === undefined) {
+    while (start < chunk.length && this.insertionPoint === undefined) {
       this.#readPart(chunk.subarray(start, start + size));
       start += size;
       size = Math.min(2 * size, MAX_HEAD_BYTES);
@@ -207,19 +190,19 @@ class InsertionPointFinder {
   #readPart(part: Uint8Array): void {
     for (const token of this.#tokenizer.read(part)) {
       const isTooFar = token.end - this.fallback > MAX_HEAD_BYTES;
-      this.#insertionPoint = isTooFar ? this.fallback : this.#pointAt(token);
-      if (this.#insertionPoint !== undefined) return;
+      this.insertionPoint = isTooFar ? this.fallback : this.#pointAt(token);
+      if (this.insertionPoint !== undefined) return;
     }
     if (this.#tokenizer.end - this.fallback >= MAX_HEAD_BYTES) {
-      this.#insertionPoint = this.fallback;
+      this.insertionPoint = this.fallback;
     }
   }
 
-  /** Returns the insertion point if a token decides about it. */
+  /** Returns the insertion point if this token determines it. */
   #pointAt(token: Token): number | "none" | undefined {
     const { kind, name, start, end } = token;
     if (this.#earlier !== undefined) {
-      this.#endOfEarlier = end;
+      this.endOfEarlier = end;
       return this.#earlier.start;
     }
     if (isConfigTag(token)) this.#earlier = token;
@@ -238,11 +221,10 @@ class InsertionPointFinder {
 }
 
 /**
- * Puts a script element into a document in place of the one that was injected earlier, if there is one, at the
- * insertion point of {@linkcode insertScript}. No other byte changes, so doing it again with the same element changes
- * nothing.
+ * Removes the script elements that were inserted earlier, and inserts this one at the insertion point of
+ * {@linkcode insertScript}. No other byte changes, so a second call with the same element changes nothing.
  *
- * @returns The document; `undefined` if it is UTF-16, into which nothing can be inserted.
+ * @returns The document; `undefined` if it is UTF-16, into which it cannot insert anything.
  */
 export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
@@ -259,14 +241,14 @@ export function replaceScript(
   return result === without ? undefined : result;
 }
 
-/** Returns the text of the script element that was injected into a document earlier, if there is one. */
+/** Returns the text of the script element that was inserted into a document earlier, if there is one. */
 export function readConfigScript(document: Uint8Array): string | undefined {
   const [found] = findConfigScripts(document);
   if (found === undefined) return undefined;
   return new TextDecoder().decode(document.subarray(...found.text));
 }
 
-/** The offsets of the first byte, and of the byte after the last one. */
+/** The offsets of the first byte and of the byte after the last one. */
 type Range = [start: number, end: number];
 
 function findConfigScripts(

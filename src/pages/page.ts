@@ -19,10 +19,10 @@ import { injectScript, insertScript } from "./insert_script.ts";
 
 /**
  * Returns whether a script of a page requested the response (Fetch Metadata §2.1, §2.2). HTML is then a fragment, which
- * the script inserts into a page that has the configuration.
+ * the script inserts into a page that already contains the configuration.
  *
- * A service worker that passes a navigation on with `fetch(event.request)` requests a page: the copy of the request has
- * no destination any more, but it still has the mode `navigate`, which no other script can set (Fetch §5.4).
+ * A service worker that forwards a navigation with `fetch(event.request)` requests a page. The copy of the request loses
+ * its destination, but keeps the mode `navigate`, which no other script can set (Fetch §5.4).
  */
 export function isFragmentRequest(headers: Headers): boolean {
   return headers.get("sec-fetch-dest") === "empty" &&
@@ -30,10 +30,10 @@ export function isFragmentRequest(headers: Headers): boolean {
 }
 
 /**
- * Returns the representation of an HTML document: as a page with a config script; without one, as a fragment, whose body
- * is not changed.
+ * Returns the representation of an HTML document. With a config script, it is a page that contains the script; without
+ * one, it is a fragment, whose body is not changed.
  *
- * @param original The headers of the document as it is.
+ * @param original The headers of the unchanged document.
  * @param log Receives `rep.page.not_injected`.
  */
 function representHtml(
@@ -64,7 +64,7 @@ const ORIGINAL_BODY_HEADERS: ReadonlySet<string> = new Set([
   "etag",
 ]);
 
-/** Headers that let a cache store or reuse a response, whatever its `Cache-Control` says, and those that are replaced. */
+/** Headers that pages replace, and headers with which a cache may store or reuse a response despite `Cache-Control`. */
 const CACHING_HEADERS: ReadonlySet<string> = new Set([
   "age",
   "cache-control",
@@ -80,14 +80,14 @@ const CACHING_HEADERS: ReadonlySet<string> = new Set([
 /** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
 const TARGETED_SUFFIX = "-cache-control";
 
-/** The beginning of the entity tags that are created here. */
+/** The beginning of the entity tags that the gateway creates for pages. */
 const ETAG_PREFIX = 'W/"rep-';
 
 /**
- * Copies the headers of an HTML document, with other caching headers: caches have to revalidate it, and may not store it
- * if it is secret. A stricter original directive is kept. A fragment gets the same headers, since caches that ignore
- * `Vary` would use it as a page. The entity tag of a page combines the document's validator with the configuration's
- * revision; without a validator, it has none.
+ * Copies the headers of an HTML document and replaces the caching headers: caches have to revalidate the document, and
+ * must not store it if it contains SENSITIVE values. A stricter original directive is kept. A fragment gets the same
+ * headers, since a cache that ignores `Vary` would use it as a page. The entity tag of a page combines the validator of
+ * the document with the revision of the configuration. If the document has no validator, the page gets no entity tag.
  */
 function pageHeaders(
   original: Headers,
@@ -115,7 +115,7 @@ function cacheControl(original: string, isSecret: boolean): string {
   return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
 }
 
-/** Decide whether an HTML document is sent as a page, with the configuration, or as a fragment. */
+/** The request headers that decide whether HTML is sent as a page, with the configuration, or as a fragment. */
 const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
 
 function withDecidingHeaders(vary: string | null): string {
@@ -127,7 +127,7 @@ function withDecidingHeaders(vary: string | null): string {
   return (vary ? [vary, ...missing] : missing).join(", ");
 }
 
-/** Inserts the config script into a page: at once if it is in memory, else when it is read. */
+/** Inserts the config script into a page: immediately if the page is in memory, otherwise when it is read. */
 function withScript(
   body: CodedBody["body"],
   { bytes }: ConfigScript,
@@ -147,7 +147,7 @@ function withScript(
   };
 }
 
-/** Logs that a page in UTF-16 has no script. */
+/** Logs that a page got no script, because it is UTF-16. */
 function warnOfUtf16(log: Log): void {
   log.warn("rep.page.not_injected", {
     detail:
@@ -156,20 +156,20 @@ function warnOfUtf16(log: Log): void {
 }
 
 /**
- * A response that is not created yet, or a `Response`. Deno 2.9 copies the body and the headers of a `Response` when it
- * is created: so a page is created once, when it is finished.
+ * The parts of a response, or a `Response`. Deno 2.9 copies the body and the headers when it creates a `Response`, so
+ * only the finished page becomes one.
  */
 export interface ResponseContent {
   readonly status: number;
   readonly statusText?: string;
   readonly headers: Headers;
-  /** Bytes must not be changed. */
+  /** Nobody may change the bytes. */
   readonly body: BodyContent;
-  /** Returns the error in which the body ends if it cannot be decoded. @default {a `TypeError`} */
+  /** Returns the error with which the body ends if it cannot be decoded. @default {a `TypeError`} */
   readonly toDecodingError?: (error: unknown) => Error;
 }
 
-/** Creates the response if it is not created yet. */
+/** Returns the `Response`, which it creates from the parts if necessary. */
 function createResponse(content: ResponseContent): Response {
   return content instanceof Response
     ? content
@@ -177,15 +177,14 @@ function createResponse(content: ResponseContent): Response {
 }
 
 /**
- * Inserts the configuration into a response, if it is an HTML page. Any other response is returned as it is.
+ * Inserts the configuration into a response if it is an HTML page. Any other response is returned unchanged.
  *
- * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. A page with SENSITIVE
- * values must not be stored at all (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not
- * changed.
+ * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. Nobody may store a page
+ * with SENSITIVE values (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not changed.
  *
- * A page whose content coding cannot be decoded, or that is UTF-16, is returned as it is, with a warning.
+ * A page in UTF-16, or with a content coding that the gateway does not decode, is returned unchanged, with a warning.
  *
- * @param request The request of the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
+ * @param request The request for the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
@@ -228,12 +227,12 @@ function streamed(content: Exclude<BodyContent, Uint8Array>): StreamedBody {
     length: undefined,
     read: () => Promise.resolve(content),
     cancel() {
-      void content?.cancel().catch(() => {}); // it has failed already
+      void content?.cancel().catch(() => {}); // it rejects if the body has already failed
     },
   };
 }
 
-/** The decoders are loaded when they are needed, since `node:zlib` takes longer to load than all of the gateway. */
+/** Loads the decoders only when a page needs them, since `node:zlib` takes longer to load than the whole gateway. */
 async function decodeIfEncoded(
   response: ResponseContent,
 ): Promise<ResponseContent> {
@@ -242,7 +241,7 @@ async function decodeIfEncoded(
   return decodeContent(createResponse(response), response.toDecodingError);
 }
 
-/** Logs that a page cannot be decoded. It has no script then, which is better than no page. */
+/** Logs that a page got no script, because it cannot be decoded. A page without a script is better than no page. */
 function warnOfCoding(headers: Headers, log: Log): void {
   log.warn("rep.page.not_injected", {
     detail: "expected a single content coding: gzip or br",
@@ -250,7 +249,7 @@ function warnOfCoding(headers: Headers, log: Log): void {
   });
 }
 
-/** Statuses whose responses have no body, or only a part of it (RFC 9110 §15). */
+/** Statuses of responses without a body, or with only a part of it (RFC 9110 §15). */
 const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
 /** Returns whether a response is a complete HTML document. */
@@ -270,20 +269,20 @@ function isUtf16(headers: Headers): boolean {
   try {
     return new TextDecoder(charset[1]).encoding.startsWith("utf-16");
   } catch {
-    return false; // browsers ignore a label that they do not know
+    return false; // browsers ignore unknown labels
   }
 }
 
-/** Returns whether the response may become a page: not if the browser says that it is for a part of one. */
+/** Returns whether the response may become a page. It cannot if the browser says that it loads a part of a page. */
 export function mayExpectPage(headers: Headers): boolean {
   return headers.get("sec-fetch-dest") === null ||
     headers.get("sec-fetch-mode") === "navigate";
 }
 
 /**
- * Returns the request headers that an upstream must not receive, since it does not know the configuration:
- * preconditions, which a page with an old configuration might meet, and a range, which would refer to another text.
- * They are omitted only if the request may be for a page.
+ * Returns the request headers that an upstream must not receive if the request may be for a page, since the upstream does
+ * not know the configuration. It would answer a precondition although the configuration has changed, and a range of its
+ * own text.
  */
 export function headersToOmit(request: SendRequest): readonly string[] {
   const known = request.headers.get("if-none-match") ?? "";
@@ -293,7 +292,7 @@ export function headersToOmit(request: SendRequest): readonly string[] {
     : [];
 }
 
-/** Returns whether a browser sends such a request for a document, and hardly for anything else. */
+/** Returns whether the request looks like that of a browser for a document. */
 function isNavigation({ method, headers }: SendRequest): boolean {
   const isRead = method === "GET" || method === "HEAD";
   const accepted = headers.get("accept") ?? "";
@@ -304,14 +303,14 @@ function isNavigation({ method, headers }: SendRequest): boolean {
 /** Options of {@linkcode HtmlFile}. */
 interface HtmlFileOptions {
   readonly body: CodedBody["body"];
-  /** The headers of a response with the file as it is, without its size. */
+  /** The headers of a response with the unchanged file, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
   /** Receives `rep.page.not_injected`. */
   readonly log: Log;
 }
 
-/** An HTML file, with the page that was made of it for the current config script. */
+/** An HTML file, and the page that consists of it and the current config script. */
 export class HtmlFile {
   readonly #options: HtmlFileOptions;
   readonly #fragment: Representations;
@@ -323,7 +322,7 @@ export class HtmlFile {
     this.#fragment = this.#represent(undefined);
   }
 
-  /** Returns what the file takes in memory at most, in bytes: itself, the fragment and the page, each compressed. */
+  /** Returns how many bytes of memory the file takes at most: itself, and the compressed variants of fragment and page. */
   maxBytes(scriptBytes: number): number {
     const { body } = this.#options;
     const length = body instanceof Uint8Array ? body.length : 0;
@@ -331,7 +330,7 @@ export class HtmlFile {
       (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
   }
 
-  /** Returns the page with a config script; without one, the file as a fragment. */
+  /** Returns the page with a config script; without a script, the file as a fragment. */
   represent(script: ConfigScript | undefined): Representations {
     if (script === undefined) return this.#fragment;
     if (this.#page === undefined || this.#pageScript !== script) {

@@ -7,26 +7,26 @@ import {
 } from "../client/page.ts";
 import type { PageValues } from "./config_script.ts";
 
-/** What a request was pinned to. */
+/** The values to which a request is pinned, so that everything in its page is rendered with the same values. */
 interface Pin {
-  /** `undefined` if no gateway has anything to say about it. */
+  /** The gateway of the values; `undefined` for a request that gets none. */
   readonly rendering: ServerRendering | undefined;
   readonly page: PageValues;
 }
 
-/** What the gateways of a process share, also those of several copies of this module. */
+/** What all gateways of a process share, even if the process loads several copies of this module. */
 interface Gateways extends ServerValues {
   /** Missing in workers without the compatibility flag for Node.js. */
   readonly requests: AsyncLocalStorage<Pin> | undefined;
-  /** Those that run, in the order in which they were started. */
+  /** The running gateways, in the order in which they were started. */
   readonly running: Map<ServerRendering, () => PageValues>;
-  /** Whether the client has read values: a page may then have been rendered with them. */
+  /** Whether the client has read values, so that a page may have been rendered with them. */
   isRead: boolean;
 }
 
 /**
- * Gives the code that renders pages in the gateway's process the values that the pages are sent with. The client, which
- * such code imports, finds them on `globalThis`.
+ * Provides code that renders pages in the gateway's process with the values that the pages are sent with. Such code
+ * imports the client, which finds the values on `globalThis`.
  */
 export class ServerRendering {
   readonly #gateways: Gateways;
@@ -35,7 +35,7 @@ export class ServerRendering {
     this.#gateways = gateways;
   }
 
-  /** Creates what the process has only once, if it is missing. */
+  /** Creates the shared part of the process unless it exists. */
   static async create(): Promise<ServerRendering> {
     const requests = await createRequests();
     const process = globalThis as { [GATEWAYS]?: Gateways };
@@ -48,22 +48,22 @@ export class ServerRendering {
     return this.#gateways.isRead;
   }
 
-  /** What the pages of the current request are built from; `undefined` outside {@linkcode run}. */
+  /** The values for the page of the current request; `undefined` outside {@linkcode run}. */
   get pinned(): PageValues | undefined {
     const pin = this.#gateways.requests?.getStore();
     return pin?.rendering === this ? pin.page : undefined;
   }
 
   /**
-   * Makes this gateway the one whose values are read outside {@linkcode run}, until another is opened.
+   * Makes this gateway the one whose values are read outside {@linkcode run}, until another gateway is opened.
    *
-   * @param current Returns what a page that is sent now is built from.
+   * @param current Returns the values for a page that is sent now.
    */
   open(current: () => PageValues): void {
     this.#gateways.running.set(this, current);
   }
 
-  /** Calls back; all that is read then, and in what it starts, is of one moment. */
+  /** Calls back. Everything that the callback, and the asynchronous work that it starts, reads is from the same moment. */
   run<T>(callback: () => T): T {
     const { requests, running } = this.#gateways;
     const current = running.get(this);
@@ -74,7 +74,7 @@ export class ServerRendering {
     return requests.run({ rendering: this, page: current() }, callback);
   }
 
-  /** Its values are not read any more. */
+  /** Makes its values unavailable. */
   close(): void {
     this.#gateways.running.delete(this);
   }
@@ -85,7 +85,7 @@ const NO_VALUES: Pin = {
   page: { values: { public: new Map(), sensitive: new Map() }, cursor: 0 },
 };
 
-/** Calls back; nothing that is read then, and in what it starts, is set, whichever gateways run. */
+/** Calls back. For the callback, and the asynchronous work that it starts, no variable is set, whichever gateways run. */
 export function runWithoutValues<T>(callback: () => T): T {
   const process = globalThis as { [GATEWAYS]?: Gateways };
   const requests = process[GATEWAYS]?.requests;
@@ -97,7 +97,7 @@ async function createRequests(): Promise<Gateways["requests"]> {
     const { AsyncLocalStorage } = await import("node:async_hooks");
     return new AsyncLocalStorage();
   } catch {
-    return undefined; // a worker without the compatibility flag: run() only calls back
+    return undefined; // in a worker without the compatibility flag, run() only calls back
   }
 }
 
@@ -116,7 +116,7 @@ function createGateways(requests: Gateways["requests"]): Gateways {
   };
 }
 
-/** The values that were read before, so that the same are the same object. */
+/** The values that were converted before: the client promises the same object until a value changes. */
 const converted = new WeakMap<ReadonlyMap<string, string>, Values>();
 
 function valuesOf(map: ReadonlyMap<string, string>): Values {

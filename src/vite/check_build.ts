@@ -3,15 +3,14 @@ import { join, relative } from "node:path";
 import { detectInCode } from "../config/variables/guardrails.ts";
 import {
   type EnvPath,
-  isMissing,
-  loadEnvFile,
+  readEnvFiles,
 } from "../config/files/read_environment.ts";
 import { classify } from "../config/variables/snapshot.ts";
-import type { Environment, Variable } from "../config/variables/tiers.ts";
+import type { Variable } from "../config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";
 import type { ViteConfig, ViteOutput } from "./vite.ts";
 
-/** @throws {Error} If a module is one of the files that the plugin reads, and would become part of a page. */
+/** @throws {Error} If a module is one of the files that the plugin reads: importing it would put it into a page. */
 export async function rejectModule(
   id: string,
   paths: readonly string[],
@@ -22,11 +21,11 @@ export async function rejectModule(
   if (found === undefined) return;
   const name = relative(root, found);
   throw new Error(
-    `Cannot import ${name}: what the plugin reads is for no page`,
+    `Cannot import ${name}: the plugin reads this file, and no page may contain it`,
   );
 }
 
-/** @throws {Error} If one of the files that the plugin reads is in the folder of public files, which a build copies. */
+/** @throws {Error} If the folder of public files, which a build copies, contains one of the files that the plugin reads. */
 export async function rejectPublicFiles(
   paths: readonly string[],
   { root, publicDir, build }: ViteConfig,
@@ -39,27 +38,24 @@ export async function rejectPublicFiles(
   const name = relative(root, found);
   const folder = relative(root, publicDir);
   throw new Error(
-    `Cannot build: ${name} would be part of the build, for everyone to read; expected it outside of ${folder}`,
+    `Cannot build: ${name} would be part of the build, where everyone can read it; expected it outside of ${folder}`,
   );
 }
 
-/** Shorter values are found in any code. */
+/** Shorter values occur by chance in any code. */
 const MIN_VALUE_LENGTH = 8;
 
 /**
- * Checks the files of a build for the known formats of secrets, and for the SENSITIVE and SERVER values of the env files,
- * as far as these exist where the build runs.
+ * Checks the files of a build for the known formats of secrets, and for the SENSITIVE and SERVER values of the env files
+ * that exist where the build runs.
  *
- * @throws {Error} If there are any: with the file and the name of the variable, but not the value.
+ * @throws {Error} If it finds any. The message names the files and the variables, but no value.
  */
 export async function rejectSecrets(
   files: readonly ViteOutput[],
-  envFiles: readonly Pick<EnvPath, "path">[],
+  envFiles: readonly EnvPath[],
 ): Promise<void> {
-  const secrets: Variable[] = [];
-  for (const { path } of envFiles) {
-    for (const secret of await secretsIn(path)) secrets.push(secret);
-  }
+  const secrets = await secretsIn(envFiles);
   const findings: string[] = [];
   for (const file of files) {
     const text = textOf(file);
@@ -76,25 +72,16 @@ export async function rejectSecrets(
   );
 }
 
-async function secretsIn(path: string): Promise<Variable[]> {
-  const environment = await readIfPresent(path);
-  const { variables } = classify(environment);
-  return variables.filter(({ tier, value }) =>
+async function secretsIn(envFiles: readonly EnvPath[]): Promise<Variable[]> {
+  const paths = envFiles.map(({ path }) => ({ path, required: false }));
+  const files = await readEnvFiles(paths);
+  const all = files.flatMap((file) => classify(file.variables).variables);
+  return all.filter(({ tier, value }) =>
     tier !== "public" && value.length >= MIN_VALUE_LENGTH
   );
 }
 
-async function readIfPresent(path: string): Promise<Environment> {
-  try {
-    const { variables } = await loadEnvFile(path);
-    return variables;
-  } catch (error) {
-    if (isMissing(error)) return {};
-    throw error;
-  }
-}
-
-/** Returns whether code contains a value, as it is or as a string literal. */
+/** Returns whether code contains a value, literally or escaped as in a string literal. */
 function contains(code: string, value: string): boolean {
   const literal = JSON.stringify(value).slice(1, -1);
   return code.includes(value) || code.includes(literal);

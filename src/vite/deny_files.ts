@@ -5,8 +5,8 @@ import type { NodeHandler } from "../http/node_handler.ts";
 import type { ViteConfig } from "./vite.ts";
 
 /**
- * What Vite 6 to 8 deny if nobody sets `server.fs.deny`. A plugin that sets it replaces their list, so it has to repeat
- * it: a test compares this list with that of each version.
+ * The defaults of `server.fs.deny` in Vite 6 to 8. A plugin that sets the option replaces the defaults, so it has to
+ * repeat them. A test compares this list with that of each version.
  */
 const VITE_DENIALS = [
   ".env",
@@ -18,13 +18,13 @@ const VITE_DENIALS = [
   "**/.git/**",
 ];
 
-/** Returns the patterns for `server.fs.deny` that deny some files by their absolute paths. */
+/** Returns the patterns for `server.fs.deny` that deny files by their absolute paths. */
 export function denialsOf(
   paths: readonly string[],
   denied: readonly string[] | undefined,
 ): string[] {
   const patterns = paths.flatMap((path) => [path, realPath(path)]).map(escape);
-  // Vite appends them to a list of the user.
+  // Vite appends them to the list in the user's configuration, if there is one.
   return denied === undefined ? [...VITE_DENIALS, ...patterns] : patterns;
 }
 
@@ -32,22 +32,22 @@ function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return path; // it may be created later
+    return path; // the file may be created later
   }
 }
 
-/** Returns a pattern of picomatch that matches this path only. */
+/** Returns a picomatch pattern that matches only this path. */
 function escape(path: string): string {
   return path.replaceAll("\\", "/").replace(/[^\w\s/.:-]/g, "\\$&");
 }
 
 /**
- * Returns a handler that answers requests for some files with 403, and leaves all others to Vite.
+ * Returns a handler that answers requests for these files with 403 and leaves all other requests to Vite.
  *
- * Vite finds a file under many spellings: encoded, with doubled slashes, below `/@fs/`, through links. So a request is
- * denied by what it leads to, in any of the folders from which Vite serves files.
+ * Vite finds a file under many spellings: encoded, with doubled slashes, below `/@fs/`, through links. So the handler
+ * compares the file that a request leads to, not the spelling.
  *
- * @param folders The absolute paths of those folders.
+ * @param folders The absolute paths of the folders from which Vite serves files.
  */
 export function denyFiles(
   paths: readonly string[],
@@ -65,19 +65,19 @@ export function denyFiles(
       "content-type": "text/plain; charset=utf-8",
       "cache-control": "no-store",
     });
-    const text = "The gateway reads this file: no page may.\n";
+    const text = "The gateway reads this file, and no page may read it.\n";
     response.write(new TextEncoder().encode(text));
     response.end();
   };
 }
 
-/** What Vite removes from the start of a path, in any order and number. */
+/** The prefixes that Vite removes from a path, in any order and any number of times. */
 const PREFIXES = /^(?:\/|@fs\/|@id\/|file:\/)+/;
 
-/** Some part of Vite may decode a path once more than another. */
+/** Different parts of Vite decode a path a different number of times. */
 const MAX_DECODINGS = 3;
 
-/** Returns the names of files, relative to a folder, that Vite may see in the target of a request. */
+/** Returns the names of all files, relative to a folder, that Vite may read for a request target. */
 function namesIn(url: string, base: string): string[] {
   const names: string[] = [];
   let path = url.replace(/^[a-z]+:\/\/[^/]*/i, "");
@@ -96,7 +96,7 @@ function nameAfter(base: string, path: string): string {
   const name = path.replace(PREFIXES, "");
   const folder = base.replace(PREFIXES, "");
   const inner = name.startsWith(folder) ? name.slice(folder.length) : name;
-  // Vite ignores slashes at the end, and Windows dots and spaces.
+  // Vite ignores slashes at the end; Windows ignores dots and spaces there.
   return inner.replace(PREFIXES, "").replace(/[/. ]+$/, "");
 }
 
@@ -108,7 +108,7 @@ function decode(path: string): string {
   }
 }
 
-/** Returns the first of the files that is the same, by whatever name or link, as one of some paths. */
+/** Returns the first of the files that is the same file as one of the paths, under any name or link. */
 export async function findSame(
   files: readonly string[],
   paths: readonly string[],
@@ -125,6 +125,6 @@ async function identityOf(path: string): Promise<string | undefined> {
     const { dev, ino } = await stat(path, { bigint: true });
     return `${dev}:${ino}`;
   } catch {
-    return undefined; // there is no such file, or nobody can read it
+    return undefined; // the file does not exist, or this process may not read it
   }
 }

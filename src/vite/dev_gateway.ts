@@ -11,46 +11,73 @@ import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
 import { servePages } from "./serve_pages.ts";
 import type { ViteConfig, ViteWebSocket } from "./vite.ts";
 
+const TIME_AND_LEVEL = /^\S+ \S+ +/;
+
+/** The settings of a manifest that also apply in development. */
+type DevSettings = Required<
+  Pick<GatewayOptions, "strict" | "sessionKeyTtlMs" | "sessionKeyMaxRate">
+>;
+
+/**
+ * Returns the settings of a manifest that also apply in development. The plugin decides about the others: it always
+ * delivers changes by watching the files (`hot_reload`, `hot_reload_mode`, `hot_reload_poll_interval`), and it returns
+ * keys only to pages of Vite's own origin, which is not among the `allowed_origins` of production.
+ */
+function devSettings(manifest: Manifest | undefined): DevSettings {
+  // `parseCommandManifest()` has checked the types.
+  const settings = manifest?.settings as {
+    strict_guardrails?: boolean;
+    session_key_ttl?: number;
+    session_key_max_rate?: number;
+  } | undefined;
+  const { sessionKeyTtlMs, sessionKeyMaxRate } = NUMBER_OPTIONS;
+  return {
+    strict: settings?.strict_guardrails ?? false,
+    sessionKeyTtlMs: settings?.session_key_ttl ?? sessionKeyTtlMs.default,
+    sessionKeyMaxRate: settings?.session_key_max_rate ??
+      sessionKeyMaxRate.default,
+  };
+}
+
+function isSame(a: DevSettings, b: DevSettings | undefined): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
 /** Options of {@linkcode DevGateway.start}. */
 interface DevGatewayOptions {
   readonly config: ViteConfig;
   readonly paths: ProjectPaths;
   readonly allowedHosts: ViteHosts;
-  /** The connection to the open pages, whose overlay shows what is wrong; the preview server has none. */
+  /** The connection to the open pages, whose overlay shows mistakes; the preview server has none. */
   readonly pages?: ViteWebSocket;
 }
 
-/** A gateway in Vite's process, with the files that it reads, and what is wrong with them. */
+/** A gateway in Vite's process. It watches the project's files, and reports mistakes in them. */
 export class DevGateway {
-  readonly #config: ViteConfig;
-  readonly #allowedHosts: ViteHosts;
-  readonly #pages: ViteWebSocket | undefined;
+  readonly #options: DevGatewayOptions;
   readonly #files: ProjectFiles;
   #watcher: Disposable | undefined;
   /** Missing until the files are valid for the first time. */
   #gateway: Gateway | undefined;
   #handle: NodeHandler | undefined;
-  /** Those of the manifest with which the gateway has started. */
+  /** The settings of the manifest with which the gateway was started. */
   #settings: DevSettings | undefined;
   #mistake: string | undefined;
-  /** The SENSITIVE variables as open pages may have them. */
+  /** The SENSITIVE variables that open pages may have. */
   #servedSensitive = "";
   #loading: Promise<void> = Promise.resolve();
 
   private constructor(options: DevGatewayOptions) {
-    const { config, paths, allowedHosts, pages } = options;
-    this.#config = config;
-    this.#allowedHosts = allowedHosts;
-    this.#pages = pages;
-    this.#files = new ProjectFiles(paths, config);
+    this.#options = options;
+    this.#files = new ProjectFiles(options.paths, options.config);
   }
 
-  /** Starts a gateway. If its files have a mistake, it reports that, and starts when they are corrected. */
+  /** Starts a gateway. If its files contain a mistake, it reports the mistake, and starts when that is corrected. */
   static async start(options: DevGatewayOptions): Promise<DevGateway> {
     const started = new DevGateway(options);
     options.pages?.on("connection", () => started.#showMistake());
     const { read } = options.paths;
-    // Before they are read, since reading and starting take a while, in which a mistake may be corrected.
+    // It watches before it reads, so that it notices a correction during the first read.
     started.#watcher = await watchFiles(read, () => started.#loadAgain());
     started.#loadAgain();
     await started.#loading;
@@ -67,9 +94,10 @@ export class DevGateway {
   get pages(): NodeHandler {
     return servePages({
       current: () => this.#gateway,
-      // Builds that prerender pages start a preview server: no value of the machine that builds may be in a build.
-      browsersOnly: this.#pages === undefined,
-      onError: (error) => this.#reportPage(error),
+      // A build that prerenders pages starts a preview server, and must not contain values of the build machine.
+      browsersOnly: this.#options.pages === undefined,
+      onError: (error) =>
+        this.#print("error", `Cannot send a page: ${messageOf(error)}`),
     });
   }
 
@@ -93,7 +121,7 @@ export class DevGateway {
     this.#loading = this.#loading.then(() => this.#load());
   }
 
-  /** Starts the gateway, or reloads it, and says what is wrong with its files. */
+  /** Starts or reloads the gateway, and reports mistakes in its files. */
   async #load(): Promise<void> {
     const isStart = this.#gateway === undefined;
     let isRestart = false;
@@ -108,19 +136,23 @@ export class DevGateway {
       return;
     }
     const wasInvalid = this.#mistake !== undefined;
-    if (wasInvalid) this.#reportValid();
+    if (wasInvalid) {
+      this.#mistake = undefined;
+      this.#print("info", "the configuration is valid again");
+    }
     const isReplaced = this.#files.sensitive !== this.#servedSensitive;
     this.#servedSensitive = this.#files.sensitive;
     // Open pages have no configuration yet, that of another gateway, or SENSITIVE values that no stream replaces.
     const isOutdated = isStart ? wasInvalid : isRestart || isReplaced;
-    if (isOutdated) this.#pages?.send({ type: "full-reload" });
-    else if (wasInvalid) this.#pages?.send({ type: "update", updates: [] }); // closes the overlay
+    const { pages } = this.#options;
+    if (isOutdated) pages?.send({ type: "full-reload" });
+    else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
 
-  /** Starts a gateway in place of the one that runs, which goes on if that fails. */
+  /** Starts a gateway and then closes the previous one. If the start fails, the previous one keeps running. */
   async #startGateway(settings: DevSettings): Promise<void> {
-    const { base } = this.#config;
-    const basePath = base.replace(/\/$/, "");
+    const { config, allowedHosts } = this.#options;
+    const basePath = config.base.replace(/\/$/, "");
     const gateway = await createGateway({
       variables: () => this.#files.readVariables(),
       manifest: () => this.#files.manifest,
@@ -135,107 +167,65 @@ export class DevGateway {
     await this.#gateway?.close();
     this.#gateway = gateway;
     this.#settings = settings;
-    const handle = toNodeHandler(gateway);
-    this.#handle = ownRequests(handle, basePath, this.#allowedHosts);
+    this.#handle = ownRequests(toNodeHandler(gateway), basePath, allowedHosts);
   }
 
   #report(error: unknown): void {
     const mistake = this.#files.describe(error);
-    const rest = this.#gateway === undefined
+    const consequence = this.#gateway === undefined
       ? "pages have no configuration"
-      : "the last valid configuration stays";
+      : "the last valid configuration stays active";
     if (mistake !== this.#mistake) {
-      this.#config.logger.error(
-        `[rep] ${mistake}\n[rep] ${rest} until that is corrected`,
-        { timestamp: true },
+      this.#print(
+        "error",
+        `${mistake}\n[rep] ${consequence} until this is corrected`,
       );
     }
     this.#mistake = mistake;
     this.#showMistake();
   }
 
-  /** Vite would keep an error for the next page if none is open, but so does this class. */
+  /** Sends the mistake to open pages only: Vite would keep it for the next page, which gets it when it connects. */
   #showMistake(): void {
-    const pages = this.#pages;
+    const { pages } = this.#options;
     if (this.#mistake === undefined || !pages?.clients.size) return;
-    // A page whose first update finds an overlay is reloaded, so that has to be an update before the overlay.
+    // A page reloads if its first update finds an overlay, so it gets an update before the overlay.
     pages.send({ type: "update", updates: [] });
     const err = { message: this.#mistake, stack: "", plugin: "rep" };
     pages.send({ type: "error", err });
   }
 
-  #reportPage(error: unknown): void {
-    const message = `[rep] Cannot send a page: ${messageOf(error)}`;
-    this.#config.logger.error(message, { timestamp: true });
-  }
-
-  #reportValid(): void {
-    this.#mistake = undefined;
-    const message = "[rep] the configuration is valid again";
-    this.#config.logger.info(message, { timestamp: true });
+  #print(level: "info" | "warn" | "error", message: string): void {
+    const { logger } = this.#options.config;
+    logger[level](`[rep] ${message}`, { timestamp: true });
   }
 
   /**
-   * Warnings and errors of the gateway in Vite's terminal, but not what the plugin does itself: it reports what is wrong
-   * with the configuration, and checks the hosts, of which the gateway would warn at its start. Development needs no
-   * audit log, which `createLog()` would write at any level.
+   * Returns the gateway's log, which prints warnings and errors in Vite's terminal. It leaves out what the plugin does
+   * itself: it reports rejected configurations, and it checks hosts, which the gateway warns about at its start. It also
+   * leaves out the audit log, which development does not need and `createLog()` would write at any level.
    */
   #createLog(): Log {
-    const { logger } = this.#config;
-    const warn = (line: string) => logger.warn(line, { timestamp: true });
-    const warnings = textLog(warn);
-    const errors = textLog((line) => logger.error(line, { timestamp: true }));
-    const files = this.#files;
+    const text = createLog({
+      format: "text",
+      level: "warn",
+      write: (line, level) => {
+        const message = line.replace(TIME_AND_LEVEL, ""); // Vite prints its own
+        this.#print(level === "error" ? "error" : "warn", message);
+      },
+    });
     return {
       debug() {},
       info() {},
-      warn(event, fields = {}) {
+      warn: (event, fields = {}) => {
         if (event === "rep.start.warning") return;
         const { variable_name: name, detail } = fields;
-        if (typeof name !== "string") return warnings.warn(event, fields);
-        warn(`[rep] ${files.describeFinding(event, name, detail)}`);
+        if (typeof name !== "string") return text.warn(event, fields);
+        this.#print("warn", this.#files.describeFinding(event, name, detail));
       },
       error(event, fields) {
-        if (event !== "rep.config.rejected") errors.error(event, fields);
+        if (event !== "rep.config.rejected") text.error(event, fields);
       },
     };
   }
-}
-
-/** The settings of a manifest that apply in development as well. */
-type DevSettings = Required<
-  Pick<GatewayOptions, "strict" | "sessionKeyTtlMs" | "sessionKeyMaxRate">
->;
-
-/**
- * Returns the settings of a manifest. Of what it may set, the plugin decides the rest itself: changes always arrive, by
- * watching the files (`hot_reload`, `hot_reload_mode`, `hot_reload_poll_interval`), and only pages of Vite's own origin
- * get keys, which `allowed_origins` of production does not have.
- */
-function devSettings(manifest: Manifest | undefined): DevSettings {
-  // `parseCommandManifest()` has checked them.
-  const settings = manifest?.settings as {
-    strict_guardrails?: boolean;
-    session_key_ttl?: number;
-    session_key_max_rate?: number;
-  } | undefined;
-  const { sessionKeyTtlMs, sessionKeyMaxRate } = NUMBER_OPTIONS;
-  return {
-    strict: settings?.strict_guardrails ?? false,
-    sessionKeyTtlMs: settings?.session_key_ttl ?? sessionKeyTtlMs.default,
-    sessionKeyMaxRate: settings?.session_key_max_rate ??
-      sessionKeyMaxRate.default,
-  };
-}
-
-function isSame(a: DevSettings, b: DevSettings | undefined): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
-}
-
-/** Writes events without the time and the level, which Vite adds itself. */
-function textLog(print: (line: string) => void): Log {
-  function write(line: string): void {
-    print(`[rep] ${line.replace(/^\S+ \S+ +/, "")}`);
-  }
-  return createLog({ format: "text", level: "warn", write });
 }

@@ -1,6 +1,9 @@
 import type { ViteConfig } from "./vite.ts";
 
-/** Vitest starts a server of Vite for its own use. Its variable `VITEST` is also set where a test starts Vite. */
+/**
+ * Returns whether Vitest has started this Vite server for its own use. The variable `VITEST` cannot tell: it is also set
+ * where a test starts Vite itself.
+ */
 export function isVitest(
   { plugins = [] }: Pick<ViteConfig, "plugins">,
 ): boolean {

@@ -1,6 +1,6 @@
 /**
- * A plugin for Vite: its development and its preview server serve pages with the configuration, and the gateway's
- * endpoints beside them, in Vite's own process.
+ * A plugin for Vite. With it, Vite's development server and preview server serve pages with the configuration, and the
+ * endpoints of the gateway, without another process.
  *
  * ```ts ignore
  * import { rep } from "@rep/gateway/vite";
@@ -31,6 +31,7 @@ import { type EnvPlugin, runtimeEnv } from "./runtime_env.ts";
 import type {
   ViteConfig,
   ViteDevServer,
+  ViteMiddlewares,
   ViteOutput,
   VitePreviewServer,
   ViteUserConfig,
@@ -64,11 +65,11 @@ export type {
 export interface RepPlugin {
   /** The name, for Vite's messages. */
   name: string;
-  /** Has Vite deny the files that the plugin reads. */
+  /** Makes Vite deny requests for the files that the plugin reads. */
   config(
     config: ViteUserConfig,
   ): { server: { fs: { deny: string[] } } };
-  /** Remembers Vite's configuration. */
+  /** Stores Vite's configuration for the other hooks. */
   configResolved(config: ViteConfig): void;
   /** Starts the gateway in the development server, before the handlers of any other plugin. */
   configureServer: {
@@ -82,11 +83,11 @@ export interface RepPlugin {
   };
   /** Inserts the configuration into the pages of the development server. */
   transformIndexHtml: { order: "post"; handler(html: string): Promise<string> };
-  /** Fails a build that would copy a file that the plugin reads. */
+  /** Stops a build that would copy a file that the plugin reads. */
   buildStart(): Promise<void>;
-  /** Rejects a module that is a file that the plugin reads. */
+  /** Rejects the import of a file that the plugin reads. */
   load: { order: "pre"; handler(id: string): Promise<void> };
-  /** Fails a build that contains a secret. */
+  /** Stops a build whose output contains a secret. */
   generateBundle: {
     order: "post";
     handler(
@@ -99,10 +100,11 @@ export interface RepPlugin {
 }
 
 /**
- * Returns the plugin, and with `env: true` a second one, as a list, which Vite accepts where it accepts a plugin.
+ * Returns a list, which Vite accepts in place of a plugin: the plugin, and with `env: true` a second one for
+ * `import.meta.env`.
  *
  * @throws {Error} If Node.js is too old.
- * @throws {TypeError} If there is no such option.
+ * @throws {TypeError} If an option does not exist.
  */
 export function rep(
   options: RepOptions = {},
@@ -114,12 +116,22 @@ export function rep(
   return env ? [plugin, runtimeEnv(options)] : [plugin];
 }
 
-/** Returns the plugin that lets Vite's servers serve pages with the configuration. */
+/** Returns the plugin that runs a gateway in Vite's servers, and checks builds. */
 function gatewayPlugin(options: RepOptions): RepPlugin {
   const { lint = true } = options;
   let config: ViteConfig;
   let paths: ProjectPaths;
   let gateway: DevGateway | undefined;
+
+  function addHandlers(
+    middlewares: ViteMiddlewares,
+    started: DevGateway,
+    folders: string[],
+  ): void {
+    middlewares.use(denyFiles(paths.read, config, folders));
+    middlewares.use(started.handler);
+    middlewares.use(started.pages);
+  }
 
   return {
     name: "rep",
@@ -135,17 +147,10 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       order: "pre",
       async handler({ middlewares, ws: pages }) {
         if (isVitest(config)) return;
-        const { root, publicDir } = config;
-        const { allowedHosts } = config.server;
-        gateway = await DevGateway.start({
-          config,
-          paths,
-          allowedHosts,
-          pages,
-        });
-        middlewares.use(denyFiles(paths.read, config, [root, publicDir]));
-        middlewares.use(gateway.handler);
-        middlewares.use(gateway.pages);
+        const { root, publicDir, server: { allowedHosts } } = config;
+        const options = { config, paths, allowedHosts, pages };
+        gateway = await DevGateway.start(options);
+        addHandlers(middlewares, gateway, [root, publicDir]);
       },
     },
     configurePreviewServer: {
@@ -154,15 +159,13 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
         const folder = resolve(config.root, config.build.outDir);
         const { allowedHosts } = config.preview;
         const started = await DevGateway.start({ config, paths, allowedHosts });
-        middlewares.use(denyFiles(paths.read, config, [folder]));
-        middlewares.use(started.handler);
-        middlewares.use(started.pages);
+        addHandlers(middlewares, started, [folder]);
         httpServer.on("close", () => void started.close());
       },
     },
     transformIndexHtml: {
       order: "post",
-      // In a build there is no gateway: the one that serves the build inserts the configuration.
+      // A build runs no gateway. The gateway that serves the build inserts the configuration.
       handler: async (html) => await gateway?.insert(html) ?? html,
     },
     async buildStart() {
@@ -187,7 +190,7 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
   };
 }
 
-// Vite takes `plugins: [rep]` without the call for a plugin that does nothing: a function has a name, too.
+// With `plugins: [rep]`, without the call, Vite would take the function for a plugin that does nothing.
 Object.defineProperty(rep, "config", {
   value() {
     throw new TypeError(

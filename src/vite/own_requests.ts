@@ -5,15 +5,15 @@ import type {
   NodeResponse,
 } from "../http/node_handler.ts";
 
-/** `allowedHosts` of Vite: a leading dot stands for a domain with its subdomains; `true` allows any host. */
+/** Vite's option `allowedHosts`: a leading dot stands for a domain and its subdomains; `true` allows any host. */
 export type ViteHosts = readonly string[] | true | undefined;
 
 /**
- * Returns a handler that answers requests for the gateway's own paths as Vite answers those for its own: to the hosts
- * that Vite allows. Vite permits other origins on this computer to read what it serves; the gateway does not.
+ * Returns a handler that answers requests for the gateway's own paths, for the hosts that Vite allows. Other origins on
+ * this computer may read what Vite serves, but not what the gateway serves.
  *
- * @param handle The gateway.
- * @param basePath What precedes `/rep/`.
+ * @param handle The gateway's handler.
+ * @param basePath The part of the path before `/rep/`.
  */
 export function ownRequests(
   handle: NodeHandler,
@@ -30,7 +30,10 @@ export function ownRequests(
   };
 }
 
-/** Returns Vite's own rule for the `Host` header, which Vite applies only after its plugins: also any IP address. */
+/**
+ * Returns a function that applies Vite's rule for the `Host` header, which also allows any IP address. Vite itself
+ * applies the rule only after the handlers of plugins.
+ */
 function viteHostRule(allowedHosts: ViteHosts = []): (host: string) => boolean {
   if (allowedHosts === true) return () => true;
   const patterns = ["*.localhost"];
@@ -45,6 +48,7 @@ function viteHostRule(allowedHosts: ViteHosts = []): (host: string) => boolean {
   };
 }
 
+/** Removes the headers with which Vite permits other origins to read a response. */
 function forbidOtherOrigins(
   response: NodeResponse & { removeHeader?(name: string): void },
 ): void {

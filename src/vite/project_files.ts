@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseCommandManifest } from "../cli/options/manifest_settings.ts";
-import { EnvSource } from "../config/files/env_source.ts";
+import { EnvSource, readTwice } from "../config/files/env_source.ts";
 import {
   type EnvPath,
   isMissing,
@@ -28,17 +28,21 @@ import type { ViteConfig } from "./vite.ts";
 export interface RepOptions {
   /** The manifest, such as `.rep.yaml`. @default {none} */
   manifest?: string;
-  /** The env file, or several of them, of which the last takes precedence. @default {none} */
+  /** One or more env files. The last one takes precedence. @default {none} */
   envFile?: string | RepEnvFile | readonly (string | RepEnvFile)[];
   /**
-   * Where the types of the variables are written, if there is a manifest; `false` writes none.
+   * The file to which the types of the variables in the manifest are written; `false` writes none.
    *
    * @default {"src/rep.d.ts"; without that folder "app/rep.d.ts", or "./rep.d.ts"}
    */
   types?: string | false;
-  /** Whether a build fails that contains a secret, or a copy of a file that the plugin reads. @default {true} */
+  /** Whether to stop a build that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
-  /** Whether `import.meta.env` has the PUBLIC variables, read at run time: `TITLE` is `import.meta.env.VITE_TITLE`. @default {false} */
+  /**
+   * Whether `import.meta.env` contains the PUBLIC variables, read at run time: `TITLE` is `import.meta.env.VITE_TITLE`.
+   *
+   * @default {false}
+   */
   env?: boolean;
 }
 
@@ -63,7 +67,7 @@ const ENV_FILE_NAMES: Readonly<Record<keyof RepEnvFile, true>> = {
   required: true,
 };
 
-/** @throws {TypeError} If there is an option with another name, which would be ignored. */
+/** @throws {TypeError} If an option has an unknown name, and so would be ignored. */
 export function checkOptionNames(options: RepOptions): void {
   checkNames(options, OPTION_NAMES, "rep()");
   for (const file of [options.envFile ?? []].flat()) {
@@ -88,15 +92,15 @@ export interface ProjectPaths {
   readonly manifest: string | undefined;
   /** The last one takes precedence. */
   readonly envFiles: readonly EnvPath[];
-  /** Where the types are written. */
+  /** Where the types are written; `undefined` if they are not. */
   readonly types: string | undefined;
-  /** Whether there are types for `import.meta.env`. */
+  /** Whether to write types for `import.meta.env`, too. */
   readonly hasEnv: boolean;
-  /** All that the plugin reads. */
+  /** All files that the plugin reads. */
   readonly read: readonly string[];
 }
 
-/** Returns the paths that a user has set, below the root of the project. */
+/** Returns the absolute paths of the files that the options name. */
 export function resolvePaths(
   options: RepOptions,
   root: string,
@@ -119,7 +123,7 @@ export function resolvePaths(
   };
 }
 
-/** Where a project has its code: in `app/` with React Router and Nuxt. */
+/** The folders for the code of a project. React Router and Nuxt use `app/`. */
 const CODE_FOLDERS = ["src", "app"];
 
 function defaultTypes(root: string): string {
@@ -127,16 +131,17 @@ function defaultTypes(root: string): string {
   return `${folder ?? "."}/rep.d.ts`;
 }
 
-/** The variables and the manifest of a project, as last read. */
+/** The variables and the manifest of a project, as they were last read. */
 export class ProjectFiles {
   readonly #paths: ProjectPaths;
   readonly #config: ViteConfig;
+  readonly #clock: Clock;
   readonly #source: EnvSource;
-  /** The variables of the process. */
+  /** The variables from the environment of the process. */
   #environment: Environment = {};
   #manifest: Manifest | undefined;
   #sensitive = "";
-  /** What has been said about the files once. */
+  /** The warnings that were printed. Each is printed once. */
   readonly #hints = new Set<string>();
 
   constructor(
@@ -146,6 +151,7 @@ export class ProjectFiles {
   ) {
     this.#paths = paths;
     this.#config = config;
+    this.#clock = clock;
     this.#source = new EnvSource(paths.envFiles, clock);
     this.#hintAtRestarts();
   }
@@ -154,15 +160,15 @@ export class ProjectFiles {
     return this.#manifest;
   }
 
-  /** The SENSITIVE variables as text, to be compared with what open pages have. */
+  /** The SENSITIVE variables as text, for the comparison with those of open pages. */
   get sensitive(): string {
     return this.#sensitive;
   }
 
   /**
-   * Reads the env files; the environment of the process takes precedence over all of them.
+   * Reads the env files, and the environment of the process, which takes precedence over them.
    *
-   * @throws {ConfigurationError} If a file cannot be read or is invalid: with its path and the line of each issue.
+   * @throws {ConfigurationError} If a file cannot be read or is invalid. Each issue names the file and the line.
    */
   async readVariables(): Promise<Environment> {
     const files = await this.#readEnvFiles();
@@ -185,7 +191,7 @@ export class ProjectFiles {
     }
   }
 
-  /** Says what a missing env file can be copied from. */
+  /** Adds to the issue of a missing env file how to create the file. */
   #nameExample(issue: string): string {
     const { envFiles } = this.#paths;
     const missing = envFiles.find(({ path }) =>
@@ -207,14 +213,21 @@ export class ProjectFiles {
   async readManifest(): Promise<void> {
     const { manifest: path, types } = this.#paths;
     if (path === undefined) return;
+    const read = () => this.#parseManifest(path);
+    const wasValid = this.#manifest?.issues.length === 0;
+    const manifest = wasValid
+      ? await readTwice(read, this.#clock)
+      : await read();
+    if (types !== undefined) await this.#writeTypes(manifest, types);
+  }
+
+  async #parseManifest(path: string): Promise<Manifest> {
     const text = await readManifestFile(path);
     const name = relative(this.#config.root, path);
     const manifest = parseCommandManifest(text, name);
-    this.#manifest = manifest;
-    if (manifest.issues.length > 0) {
-      throw new ConfigurationError(manifest.issues);
-    }
-    if (types !== undefined) await this.#writeTypes(manifest, types);
+    this.#manifest = manifest; // also an invalid one, which says in which line an issue is
+    if (manifest.issues.length === 0) return manifest;
+    throw new ConfigurationError(manifest.issues);
   }
 
   /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
@@ -236,14 +249,14 @@ export class ProjectFiles {
     }
   }
 
-  /** Says what is wrong with the files, and where, so that terminals and editors open it at a click. */
+  /** Describes what is wrong with the files. Each line begins with a place that terminals and editors open at a click. */
   describe(error: unknown): string {
     if (!(error instanceof ConfigurationError)) return messageOf(error);
     const lines = error.issues.map((issue) => this.#locate(issue));
     return lines.join("\n");
   }
 
-  /** Says what the gateway's log has found about a variable, in the same way. */
+  /** Describes an event of the gateway's log about a variable in the same way. */
   describeFinding(
     event: string,
     name: string,
@@ -258,10 +271,10 @@ export class ProjectFiles {
     );
   }
 
-  /** Puts the file and the line in front of what is said about it. */
+  /** Puts the file and the line in front of a text about a variable or a file. */
   #locate(text: string): string {
     const [, path] = /^"(.*?)":/.exec(text) ?? [];
-    if (path !== undefined) return `${path}${text.slice(path.length + 2)}`; // a path in quotes cannot be clicked
+    if (path !== undefined) return `${path}${text.slice(path.length + 2)}`; // nobody can click a path in quotes
     const names = text.match(/\bREP_[\w.-]+/g) ?? [];
     for (const name of names) {
       const place = this.#placeOf(name);
@@ -274,7 +287,7 @@ export class ProjectFiles {
     return `${resolve(this.#config.root, place)}: ${reason}`;
   }
 
-  /** Returns the place that a text names, or that of the default of a variable. */
+  /** Returns the place in the manifest that a text names, or where the manifest sets the default of a named variable. */
   #placeInManifest(
     text: string,
     names: readonly string[],
@@ -291,7 +304,7 @@ export class ProjectFiles {
     return /the manifest "(.*?)"/.exec(place)?.[1];
   }
 
-  /** Returns where an env file sets a variable; nothing if the environment of the process does. */
+  /** Returns where an env file sets a variable; `undefined` if the environment of the process overrides it. */
   #placeOf(name: string): string | undefined {
     if (this.#environment[name] !== undefined) return undefined;
     const place = this.#source.placeOf(name);
@@ -300,7 +313,7 @@ export class ProjectFiles {
     return line === undefined ? path : `${path}:${line}`;
   }
 
-  /** The files are those of Vite's `getEnvFilesForMode()`. */
+  /** Warns of an env file that Vite reads as well. The names are those of Vite's `getEnvFilesForMode()`. */
   #hintAtRestarts(): void {
     const { root, envDir = root, mode } = this.#config;
     if (envDir === false) return;
@@ -309,21 +322,25 @@ export class ProjectFiles {
     for (const { path } of this.#paths.envFiles) {
       if (!own.includes(path)) continue;
       this.#hint(
-        `${
+        `Vite restarts whenever its own env file ${
           relative(root, path)
-        } is an env file of Vite, which restarts whenever it is saved, so that pages lose their state: expected another name, such as app.env`,
+        } is saved, and pages lose their state: expected another name, such as app.env`,
       );
     }
   }
 
-  /** @param hasVariables Whether there are any variables at all. */
+  /**
+   * Warns if an env file, or the whole configuration, contains no variable: the names may lack their prefixes.
+   *
+   * @param hasVariables Whether the env files or the environment contain any variable.
+   */
   #hintAtPrefixes(hasVariables: boolean): void {
     const { envFiles } = this.#paths;
     const expected =
       "expected names that begin with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
     for (const [index, { lines, variables }] of this.#source.files.entries()) {
       if (lines.size === 0 || Object.keys(variables).some(hasTier)) continue;
-      this.#hint(`${envFiles[index]?.path} has no variables: ${expected}`);
+      this.#hint(`${envFiles[index]?.path} contains no variables: ${expected}`);
       return;
     }
     const defaults = this.#manifest?.variables.values() ?? [];
@@ -334,7 +351,7 @@ export class ProjectFiles {
     );
   }
 
-  /** Warns, once. */
+  /** Prints a warning, once. */
   #hint(text: string): void {
     if (this.#hints.has(text)) return;
     this.#hints.add(text);

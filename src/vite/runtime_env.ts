@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { watchFiles } from "../config/mod.ts";
-import { readEnvFiles } from "../config/files/read_environment.ts";
+import { EnvSource } from "../config/files/env_source.ts";
 import { parseManifest } from "../config/variables/manifest.ts";
 import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
 import { messageOf } from "../observe/log.ts";
+import { type Clock, systemClock } from "../values/clock.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import {
@@ -23,18 +24,18 @@ import type {
 export interface EnvPlugin {
   /** The name, for Vite's messages. */
   name: string;
-  /** Modules are JavaScript then, whatever they were. */
+  /** After the other plugins, when every module is JavaScript. */
   enforce: "post";
-  /** A preview has no modules. */
+  /** Not for a preview, which has no modules. */
   apply(config: unknown, env: { isPreview?: boolean | undefined }): boolean;
-  /** Has builds read the variables from the plugin's module. */
+  /** Makes builds read the variables from the plugin's module. */
   config(
     config: ViteUserConfig,
     env: { command: string },
   ): Promise<ViteEnvConfig>;
-  /** Warns of variables that Vite has as well. */
+  /** Warns of variables that Vite also defines. */
   configResolved(config: ViteEnv): void;
-  /** Restarts Vite if other variables are declared. */
+  /** Restarts Vite when other variables are declared. */
   configureServer(server: ViteRestart): Promise<void>;
   /** Finds the plugin's module. */
   resolveId(id: string): string | undefined;
@@ -54,37 +55,42 @@ export interface EnvPlugin {
 
 /** What the plugin adds to Vite's configuration. */
 export interface ViteEnvConfig {
-  /** What builds replace. */
+  /** The expressions that builds replace. */
   define: Record<string, string>;
-  /** The client is found at the start, and not when the first page imports it. */
+  /** Makes Vite find the client at its start, and not when the first page imports it. */
   optimizeDeps: { include: string[] };
-  /** Builds of workers have plugins of their own. */
+  /** The plugins of builds of workers, which Vite configures separately. */
   worker: { plugins: () => EnvPlugin[] };
 }
 
-/** The plugin's module. The `\0` says that it is no file. */
+/** The plugin's module. The `\0` tells other plugins that it is not a file. */
 const MODULE = "virtual:rep/env";
 const MODULE_ID = `\0${MODULE}`;
 
-/** What modules import it as: names that nobody else uses. */
+/** The names under which other modules import its exports. No other code uses these names. */
 const OBJECT = "__rep_import_meta_env__";
 const FUNCTION = "__rep_add_to_import_meta_env__";
 
-/** The line with the object that builds of Vite 6 and 7 replace `import.meta.env` by, and a property of it. */
+/** The line with the object by which builds of Vite 6 and 7 replace `import.meta.env`, and a property of that object. */
 const VITE_OBJECT = /\bconst __vite_import_meta_env__\w* = .*/;
 const PROPERTY = new RegExp(`"(\\w+)": (${OBJECT}\\.\\1)\\b`, "g");
 
 /**
- * Returns the plugin that lets modules read PUBLIC variables by `import.meta.env`.
+ * Returns the plugin that makes PUBLIC variables available in `import.meta.env`.
  *
- * In a build, Vite's own `define` replaces each read, since it can tell code from text. In development, Vite gives each
- * module an object, which gets the variables as properties. Either way, a read calls `getAll()`, and the module imports what
- * it needs for that: so it works in whatever order modules run, and in frameworks without `index.html`.
+ * In a build, Vite's own `define` replaces each read, because it distinguishes code from text. In development, Vite
+ * creates an `import.meta.env` for each module, and the plugin adds the variables to it as properties. In both cases a
+ * read calls `getAll()`, which the module imports itself. So it works in whatever order modules run, and in frameworks
+ * without `index.html`.
  */
-export function runtimeEnv(options: RepOptions): EnvPlugin {
+export function runtimeEnv(
+  options: RepOptions,
+  clock: Clock = systemClock,
+): EnvPlugin {
   let paths: ProjectPaths;
+  let envFiles: EnvSource;
   let isBuild: boolean;
-  /** Vitest has its own `import.meta.env`, which tests set. */
+  /** Vitest has its own `import.meta.env`, which tests can set. */
   let isTest = false;
   let declared: readonly string[];
   let names: EnvNames = new Map();
@@ -99,7 +105,8 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
     async config({ root = "", ...config }, { command }) {
       paths = resolvePaths(options, resolve(root));
       isBuild = command === "build";
-      declared = await declaredNames(paths).catch(rejectInBuild);
+      envFiles = new EnvSource(paths.envFiles, clock);
+      declared = await declaredNames(paths, envFiles).catch(rejectInBuild);
       names = envNamesOf(declared, envPrefixes(config));
       return {
         define: isBuild ? definitions(names) : {},
@@ -117,16 +124,17 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
       for (const [envName, name] of names) {
         if (env[envName] === undefined) continue;
         logger.warn(
-          `[rep] import.meta.env.${envName} is ${name} of the gateway: the value that Vite has for it is ignored`,
+          `[rep] import.meta.env.${envName} is ${name} of the gateway: Vite's own value is ignored`,
         );
       }
     },
     async configureServer({ restart }) {
       if (isTest) return;
       watcher = await watchFiles(paths.read, async () => {
-        const current = await declaredNames(paths).catch(() => declared); // the gateway reports the mistake
+        const current = await declaredNames(paths, envFiles)
+          .catch(() => declared); // the gateway reports the mistake
         if (current.join() !== declared.join()) await restart();
-      });
+      }, { clock });
     },
     resolveId(id) {
       return id === MODULE ? MODULE_ID : undefined;
@@ -140,7 +148,7 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
       const added = isBuild
         ? `import { env as ${OBJECT} } from "${MODULE}";`
         : `import { addTo as ${FUNCTION} } from "${MODULE}";${FUNCTION}(import.meta.env);`;
-      // All lines keep their numbers, and a hashbang its place.
+      // On the first line, so that all lines keep their numbers, but after a hashbang.
       const [hashbang = ""] = /^#!.*\n/.exec(code) ?? [];
       const rest = withGetters(code.slice(hashbang.length));
       return { code: hashbang + added + rest, map: null };
@@ -154,11 +162,11 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
     },
   };
 
-  /** The servers report what is wrong with the files, and start without them. */
+  /** Servers start without the names: the gateway reports what is wrong with the files. */
   function rejectInBuild(cause: unknown): string[] {
     if (!isBuild) return [];
     throw new Error(
-      `Cannot build with "env: true": expected a manifest, or an env file, of which the build needs the names; ${
+      `Cannot build with "env: true": the build needs the names of the variables, from a manifest or an env file; ${
         messageOf(cause)
       }`,
       { cause },
@@ -168,10 +176,10 @@ export function runtimeEnv(options: RepOptions): EnvPlugin {
   return plugin;
 }
 
-/** Others cannot be written after a dot, and `define` accepts nothing else. */
+/** Other names cannot be written after a dot, and `define` does not accept them. */
 const IDENTIFIER = /^\w+$/;
 
-/** The names of variables by those in `import.meta.env`. */
+/** The name of each variable, by its name in `import.meta.env`. */
 type EnvNames = ReadonlyMap<string, string>;
 
 /** @throws {Error} If two variables have the same name in `import.meta.env`. */
@@ -186,7 +194,7 @@ function envNamesOf(
     const other = found.get(envName) ?? name;
     if (other !== name) {
       throw new Error(
-        `Cannot have both ${other} and ${name} as import.meta.env.${envName}`,
+        `Cannot use import.meta.env.${envName} for both ${other} and ${name}`,
       );
     }
     found.set(envName, name);
@@ -195,27 +203,27 @@ function envNamesOf(
 }
 
 /**
- * Returns the names of the PUBLIC variables: of the manifest; without one, of the env files.
+ * Returns the names of the PUBLIC variables in the manifest; without a manifest, those in the env files.
  *
  * @throws {Error} If a file cannot be read or is invalid.
  */
 async function declaredNames(
-  { manifest, envFiles }: ProjectPaths,
+  { manifest }: ProjectPaths,
+  envFiles: EnvSource,
 ): Promise<string[]> {
   if (manifest !== undefined) {
     const text = await readFile(manifest, "utf8");
     const { variables, issues } = parseManifest(text, { path: manifest });
-    if (issues.length > 0) throw new ConfigurationError(issues); // it may declare others
+    if (issues.length > 0) throw new ConfigurationError(issues); // some names may be missing
     const declared = [...variables].filter(([, { tier }]) => tier === "public");
     return declared.map(([name]) => name);
   }
-  const files = await readEnvFiles(envFiles);
-  const variables = files.flatMap((file) => classify(file.variables).variables);
+  const { variables } = classify(await envFiles.read());
   const declared = variables.filter(({ tier }) => tier === "public");
   return declared.map(({ name }) => name);
 }
 
-/** Returns what a build replaces: reads by what the plugin's module exports. */
+/** Returns what a build replaces each read of a variable by: a property of the object that the plugin's module exports. */
 function definitions(names: EnvNames): Record<string, string> {
   const entries = [...names.keys()].map((name) =>
     [`import.meta.env.${name}`, `${OBJECT}.${name}`] as const
@@ -223,7 +231,7 @@ function definitions(names: EnvNames): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** Returns the code of the plugin's module: an object with all variables, and a function that adds them to another. */
+/** Returns the code of the plugin's module. It exports an object with all variables, and a function that copies them. */
 function moduleOf(names: EnvNames): string {
   const getters = [...names].map(([envName, name]) =>
     `  get ${envName}() { return read(${JSON.stringify(name)}); },\n`
@@ -239,7 +247,7 @@ function read(name) {
 function keepCurrent() {
   if (meta()?.hotReloadAvailable) onAnyChange(() => {});
   if (globalThis.importScripts) {
-    console.warn("[REP] A worker has no configuration: its page has to send it what it reads from import.meta.env");
+    console.warn("[REP] A worker has no configuration: its page has to send it the values that it reads from import.meta.env");
   }
 }
 export const env = {
@@ -250,13 +258,16 @@ export function addTo(object) {
 `;
 }
 
-/** Returns whether a module reads `import.meta.env`, or did so before a build of Vite 6 or 7 replaced that. */
+/** Returns whether a module reads `import.meta.env`, or read it before a build of Vite 6 or 7 replaced the read. */
 function readsEnv(code: string, parser: ViteParser): boolean {
   if (code.includes(OBJECT)) return true;
   return code.includes("import.meta.env") && hasImportMeta(parser.parse(code));
 }
 
-/** Text in a comment or in a string is no read: an import there could turn a CommonJS module into another kind. */
+/**
+ * Returns whether a syntax tree contains `import.meta`. The text may also be in a comment or a string: if the plugin then
+ * added its import, it could turn a CommonJS module into an ES module.
+ */
 function hasImportMeta(node: unknown): boolean {
   if (typeof node !== "object" || node === null) return false;
   if ((node as { type?: unknown }).type === "MetaProperty") return true;
@@ -264,8 +275,9 @@ function hasImportMeta(node: unknown): boolean {
 }
 
 /**
- * Has `import.meta.env` as an object, which builds of Vite 6 and 7 create once for each module, read its properties when
- * they are read. Those of Vite 8 create it at each read. An object of the module's own stays as it is.
+ * Turns the properties of an `import.meta.env` that is used as an object into getters. Builds of Vite 6 and 7 create that
+ * object once for each module, which would fix its values; those of Vite 8 create it for each read. Other objects of the
+ * module stay unchanged.
  */
 function withGetters(code: string): string {
   return code.replace(
@@ -274,12 +286,12 @@ function withGetters(code: string): string {
   );
 }
 
-/** @throws {Error} If a page has the value of a variable in its HTML, which a build would have to know. */
+/** @throws {Error} If HTML contains a placeholder for a variable: Vite would need its value for the build. */
 function rejectPlaceholders(html: string, names: EnvNames): void {
   for (const name of names.keys()) {
     if (!html.includes(`%${name}%`)) continue;
     throw new Error(
-      `Cannot replace %${name}% in HTML: its value is known at run time only; expected a script that reads import.meta.env.${name}`,
+      `Cannot replace %${name}% in HTML: its value is only known at run time; expected a script that reads import.meta.env.${name}`,
     );
   }
 }

@@ -1,5 +1,6 @@
-import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
+import { PassThrough } from "node:stream";
+import type { Gateway } from "../gateway_interface.ts";
 import {
   type NodeHandler,
   type NodeRequest,
@@ -11,26 +12,24 @@ import { headersToOmit, isHtml } from "../pages/page.ts";
 import { runWithoutValues } from "../pages/server_rendering.ts";
 
 /** The part of a gateway that {@linkcode servePages} uses. */
-interface PagesGateway {
-  /** Inserts the configuration into a response if it is an HTML page. */
-  inject(response: Response, request: Request): Promise<Response>;
-  /** Calls back; what is rendered then has the values of its page. */
-  run<Result>(callback: () => Result): Result;
-}
+type PagesGateway = Pick<Gateway, "inject" | "run">;
 
 /** Options of {@linkcode servePages}. */
 interface ServePagesOptions {
-  /** Returns `undefined` while there is no configuration: pages are then sent as they are. */
+  /** Returns `undefined` while there is no configuration. Pages are then sent unchanged. */
   readonly current: () => PagesGateway | undefined;
-  /** Whether there are values for browsers only, which accept HTML by name, and not for a build's own requests. */
+  /**
+   * Whether only browsers get values. They name `text/html` in the header `Accept`; the requests of a build that
+   * prerenders pages do not.
+   */
   readonly browsersOnly: boolean;
-  /** Reports that a page could not be sent to its end. */
+  /** Reports that a page could not be sent completely. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Returns a handler that inserts the configuration into each HTML page that a later handler sends, whoever renders it:
- * frameworks do not call `transformIndexHtml`. A streamed page stays streamed.
+ * Returns a handler that inserts the configuration into each HTML page that a later handler sends. So it also works for
+ * pages of frameworks, which do not call `transformIndexHtml`. A streamed page stays streamed.
  */
 export function servePages(
   { current, browsersOnly, onError }: ServePagesOptions,
@@ -41,7 +40,7 @@ export function servePages(
     if (gateway === undefined || request === undefined) return next();
     if (browsersOnly && !acceptsHtml(request)) return runWithoutValues(next);
     omitHeaders(nodeRequest, request);
-    // Node's own: the handlers after this one send with more methods than the gateway's.
+    // It is the response of Node.js. Later handlers call more of its methods than the gateway does.
     const response = nodeResponse as unknown as ServerResponse;
     const inject = (page: Response) => gateway.inject(page, request);
     interceptPage(response, inject, onError);
@@ -53,60 +52,63 @@ function acceptsHtml({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") === true;
 }
 
-/** What Vite or a framework knows of a page is not what the page is sent with. */
+/** Removes conditions that Vite or a framework would compare with its own page, which has no configuration. */
 function omitHeaders(nodeRequest: NodeRequest, request: Request): void {
   const headers = nodeRequest.headers as Record<string, unknown>;
   for (const name of headersToOmit(request)) delete headers[name];
 }
 
-/** Has a response pass through `inject` if it turns out to be a page, as soon as its head is known. */
+/** Replaces the methods of a response so that, if its head says that it is a page, it passes through `inject`. */
 function interceptPage(
   response: ServerResponse,
   inject: (page: Response) => Promise<Response>,
   onError: (error: unknown) => void,
 ): void {
   const original = originalMethods(response);
-  let page: PageBody | undefined;
+  let page: PassThrough | undefined;
   let isBegun = false;
 
-  /** Begins the response if it is a page. Node begins any other one by itself, and then knows its length. */
+  /**
+   * Begins the response if it is a page. Node.js itself begins any other response, once it knows the length of the body.
+   */
   function begin(): void {
     if (isBegun) return;
     isBegun = true;
     const status = response.statusCode;
-    // Other handlers, such as for compression, may have replaced it, and set headers then.
+    // Another handler, such as one for compression, may have replaced `writeHead()`, and sets headers in it.
     const isReplaced = response.writeHead !== writeHead;
     const headers = headersOf(response, undefined);
     if (isReplaced || isHtml({ status, headers })) response.writeHead(status);
   }
 
-  async function sendPage(status: number, body: PageBody, headers: Headers) {
+  async function sendPage(status: number, body: PassThrough, headers: Headers) {
     const closed = new AbortController();
     original.on("close", () => closed.abort());
     try {
-      const injected = await inject(
-        new Response(body.stream, { status, headers }),
-      );
+      const stream = ReadableStream.from(body);
+      const injected = await inject(new Response(stream, { status, headers }));
       for (const name of response.getHeaderNames()) response.removeHeader(name);
       reportAsSent(response, false);
       await send(injected, original, closed.signal);
     } catch (error) {
       response.destroy();
       if (!closed.signal.aborted) onError(error);
+    } finally {
+      body.destroy(); // its handler may still be writing
     }
   }
 
   const writeHead = (status: number, ...rest: unknown[]) => {
     if (page !== undefined) return response;
     isBegun = true;
-    // Wrappers pass on all arguments: the headers are the second or the third one.
+    // The headers are the second or the third argument of `writeHead()`. Wrappers also pass missing arguments.
     const given = rest.findLast((argument) => typeof argument === "object");
     const headers = headersOf(response, given);
     if (!isHtml({ status, headers })) {
       return original.writeHead(status, ...rest as []);
     }
     if (typeof rest[0] === "string") response.statusMessage = rest[0];
-    page = new PageBody(response);
+    page = createPageBody(response);
     reportAsSent(response, true);
     void sendPage(status, page, headers);
     return response;
@@ -118,19 +120,31 @@ function interceptPage(
   };
   response.write = (...args: unknown[]) => {
     begin();
-    return page === undefined
-      ? original.write(...args as [Uint8Array])
-      : page.write(...args);
+    if (page === undefined) return original.write(...args as [Uint8Array]);
+    return page.write(...args as [Uint8Array]) || page.destroyed;
   };
   response.end = (...args: unknown[]) => {
     begin();
     if (page === undefined) original.end(...args as []);
-    else page.end(...args);
+    else page.end(...args as []);
     return response;
   };
 }
 
-/** Returns the methods of a response as they are now. */
+/**
+ * Returns the stream to which a handler writes a page, and from which the gateway reads it. Once it is destroyed, it drops
+ * what is written: the gateway needs no body for HEAD, nor for a page that the browser already has.
+ */
+function createPageBody(response: ServerResponse): PassThrough {
+  const body = new PassThrough();
+  const resume = () => response.emit("drain");
+  body.on("drain", resume);
+  body.on("close", resume);
+  body.on("error", () => {}); // the gateway gets it as the reader
+  return body;
+}
+
+/** Returns the methods that a response has now. */
 function originalMethods(response: ServerResponse) {
   const { writeHead, write, end, flushHeaders, on, off } = response;
   return {
@@ -143,7 +157,10 @@ function originalMethods(response: ServerResponse) {
   } satisfies NodeResponse & Record<string, unknown>;
 }
 
-/** Has a response say that its head was sent although the page is only being made, so that nobody sends another one. */
+/**
+ * Sets what a response answers when asked whether its head was sent. While the gateway prepares a page, it has to say
+ * yes, so that no handler sends another head.
+ */
 function reportAsSent(response: ServerResponse, isSent: boolean): void {
   if (!isSent) {
     Reflect.deleteProperty(response, "headersSent");
@@ -155,7 +172,7 @@ function reportAsSent(response: ServerResponse, isSent: boolean): void {
   });
 }
 
-/** Returns the headers that were set, and those that `writeHead()` is given, which take precedence. */
+/** Returns the headers that were set before, and the arguments of `writeHead()`, which take precedence. */
 function headersOf(response: ServerResponse, given: unknown): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(response.getHeaders())) {
@@ -174,80 +191,10 @@ function append(headers: Headers, name: string, value: unknown): void {
   for (const item of [value].flat()) headers.append(name, String(item));
 }
 
-/** Returns the headers of an object, or of a list of names and values in turn. */
+/** Returns the entries of an object, or of a list in which each name precedes its value. */
 function entriesOf(given: object): [name: string, value: unknown][] {
   if (!Array.isArray(given)) return Object.entries(given);
   const list = given.flat();
   const names = list.filter((_, index) => index % 2 === 0);
   return names.map((name, index) => [name, list[2 * index + 1]]);
-}
-
-/** How much of a page may wait, in bytes: as much as in a stream of Node.js. */
-const MAX_WAITING_BYTES = 16_384;
-
-/** The body of a page, between the handler that writes it and the stream that the gateway reads. */
-class PageBody {
-  readonly stream: ReadableStream<Uint8Array>;
-  readonly #response: ServerResponse;
-  #controller!: ReadableStreamDefaultController<Uint8Array>;
-  #isEnded = false;
-  #isFull = false;
-
-  constructor(response: ServerResponse) {
-    this.#response = response;
-    const source: UnderlyingDefaultSource<Uint8Array> = {
-      start: (controller) => {
-        this.#controller = controller;
-      },
-      pull: () => this.#drain(),
-      cancel: () => this.#stop(),
-    };
-    this.stream = new ReadableStream(source, {
-      highWaterMark: MAX_WAITING_BYTES,
-      size: (chunk) => chunk.length,
-    });
-  }
-
-  /** Takes the arguments of `ServerResponse.write()`. Returns whether more may be written before `drain`. */
-  write(...args: unknown[]): boolean {
-    const [chunk, encoding] = args;
-    const callback = args.find((argument) => typeof argument === "function");
-    if (callback !== undefined) queueMicrotask(callback as () => void);
-    if (this.#isEnded) return true; // a response to HEAD has no body, and a page may be known to the browser
-    const bytes = toBytes(chunk, encoding);
-    if (bytes.length > 0) this.#controller.enqueue(bytes);
-    this.#isFull = (this.#controller.desiredSize ?? 0) <= 0;
-    return !this.#isFull;
-  }
-
-  /** Takes the arguments of `ServerResponse.end()`. */
-  end(...args: unknown[]): void {
-    const [chunk, encoding] = args;
-    const callback = args.find((argument) => typeof argument === "function");
-    if (callback !== undefined) {
-      this.#response.once("finish", callback as () => void);
-    }
-    const hasChunk = typeof chunk !== "function" && chunk != null;
-    if (hasChunk) this.write(chunk, encoding);
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    this.#controller.close();
-  }
-
-  #stop(): void {
-    this.#isEnded = true;
-    this.#drain();
-  }
-
-  #drain(): void {
-    if (!this.#isFull) return;
-    this.#isFull = false;
-    this.#response.emit("drain");
-  }
-}
-
-function toBytes(chunk: unknown, encoding: unknown): Uint8Array {
-  if (chunk instanceof Uint8Array) return chunk;
-  const name = typeof encoding === "string" ? encoding : "utf8";
-  return Buffer.from(String(chunk), name as "utf8");
 }

@@ -1,10 +1,10 @@
 /**
- * The parts of Vite's API that the plugin uses, from version 6 on. The plugin depends on Vite by structure, so that it
- * needs no particular version of it as a package.
+ * The parts of Vite's API that the plugin uses, since version 6. These types replace those of Vite's package, so that
+ * the plugin does not depend on one version of it.
  */
 import type { NodeHandler } from "../http/node_handler.ts";
 
-/** Where Vite prints. */
+/** Prints to the terminal of Vite. */
 export interface ViteLogger {
   /** Prints a message. */
   info(message: string, options?: { timestamp?: boolean }): void;
@@ -14,11 +14,11 @@ export interface ViteLogger {
   error(message: string, options?: { timestamp?: boolean }): void;
 }
 
-/** Vite's configuration as the user has written it. */
+/** Vite's configuration as the user wrote it. */
 export interface ViteUserConfig {
-  /** The folder of the project; by default, the current one. */
+  /** The folder of the project; the current folder by default. */
   readonly root?: string | undefined;
-  /** What names in `import.meta.env` begin with. */
+  /** The prefixes of names in `import.meta.env`. */
   readonly envPrefix?: string | readonly string[] | undefined;
   /** Options of the development server. */
   readonly server?: {
@@ -26,23 +26,23 @@ export interface ViteUserConfig {
   } | undefined;
 }
 
-/** Vite's configuration after all plugins have seen it. */
+/** Vite's configuration after all plugins have changed it. */
 export interface ViteConfig {
-  /** `build` in a build, and `serve` in both servers. */
+  /** `build` for a build, `serve` for both servers. */
   readonly command: string;
   /** The folder of the project. */
   readonly root: string;
   /** The mode, such as `development`. */
   readonly mode?: string;
-  /** The folder of Vite's own env files, if it has any. */
+  /** The folder of Vite's own env files; `false` if it reads none. */
   readonly envDir?: string | false;
   /** All plugins. */
   readonly plugins?: readonly { readonly name: string }[];
   /** The public base path, such as `/app/`. */
   readonly base: string;
-  /** The folder of the files that a build contains as they are; empty if there is none. */
+  /** The folder of the files that a build copies unchanged; empty if there is none. */
   readonly publicDir: string;
-  /** Where a build is, and whether it contains the public files. */
+  /** The output folder of a build, and whether the build copies the public files. */
   readonly build: {
     readonly outDir: string;
     readonly copyPublicDir?: boolean | undefined;
@@ -52,28 +52,26 @@ export interface ViteConfig {
     readonly allowedHosts?: readonly string[] | true | undefined;
   };
   /** Options of the preview server. */
-  readonly preview: {
-    readonly allowedHosts?: readonly string[] | true | undefined;
-  };
-  /** Where to print. */
+  readonly preview: ViteConfig["server"];
+  /** Prints to the terminal. */
   readonly logger: ViteLogger;
-  /** What names in `import.meta.env` begin with. */
-  readonly envPrefix?: string | readonly string[] | undefined;
+  /** The prefixes of names in `import.meta.env`. */
+  readonly envPrefix?: ViteUserConfig["envPrefix"];
 }
 
-/** The handlers of a server, in order. */
+/** The list of a server's handlers. */
 export interface ViteMiddlewares {
-  /** Adds a handler. */
+  /** Adds a handler at the end. */
   use(handler: NodeHandler): unknown;
 }
 
-/** What the page's overlay shows. */
+/** An error that the overlay in a page shows. */
 export interface ViteError {
   /** What is wrong. */
   message: string;
   /** The overlay shows it below the message. */
   stack: string;
-  /** Who says so. */
+  /** The name of the plugin that reports the error. */
   plugin: string;
 }
 
@@ -88,7 +86,7 @@ export interface ViteWebSocket {
       | { type: "update"; updates: [] }
       | { type: "full-reload" },
   ): void;
-  /** Calls back when a page has connected. */
+  /** Calls the listener when a page has connected. */
   on(event: "connection", listener: () => void): void;
 }
 
@@ -100,22 +98,18 @@ export interface ViteDevServer {
   readonly ws: ViteWebSocket;
 }
 
-/** The development server as well. */
+/** The part of the development server that restarts it. */
 export interface ViteRestart {
-  /** Starts it again, with the configuration file read anew. */
+  /** Reads the configuration file again and restarts the server. */
   restart(): Promise<void>;
 }
 
 /** The part of Vite's configuration that decides about `import.meta.env`. */
-export interface ViteEnv {
-  /** What `import.meta.env` has from Vite's env files and the environment. */
+export interface ViteEnv extends Pick<ViteConfig, "plugins" | "logger"> {
+  /** The values of `import.meta.env` from Vite's env files and the environment. */
   readonly env: Readonly<Record<string, unknown>>;
   /** Whether this is the configuration of the workers in a build. */
   readonly isWorker: boolean;
-  /** All plugins. */
-  readonly plugins?: readonly { readonly name: string }[];
-  /** Where to print. */
-  readonly logger: ViteLogger;
 }
 
 /** The preview server. */
@@ -135,7 +129,7 @@ export type ViteOutput =
     readonly source: string | Uint8Array;
   };
 
-/** What a plugin can call when it transforms a module. */
+/** The functions that Vite offers a plugin that transforms a module. */
 export interface ViteParser {
   /** Parses JavaScript. */
   parse(code: string): unknown;

@@ -170,6 +170,7 @@ class Project implements AsyncDisposable {
       end: ended.resolve,
       on() {},
       off() {},
+      emit: () => true,
     };
     const request = {
       method: "GET",
@@ -286,7 +287,7 @@ Deno.test("a change of the env file changes open pages, a mistake is shown, and 
   assertEquals(await vite.title(), "Changed");
   assertEquals(project.printed.slice(1), [
     `[rep] ROOT/app.env:3: ${mistake}\n` +
-    "[rep] the last valid configuration stays until that is corrected",
+    "[rep] the last valid configuration stays active until this is corrected",
   ]);
 
   const corrected = envWith({ title: "Corrected", key: "secret-key" });
@@ -408,7 +409,7 @@ Deno.test("the gateway of a preview server ends with it", async () => {
   );
 });
 
-// What the plugin reads is for no page.
+// No page may contain a file that the plugin reads.
 
 Deno.test("neither server of Vite serves what the plugin reads, by whatever name or link", async () => {
   await using project = await Project.make({
@@ -497,7 +498,7 @@ Deno.test("a build fails if it imports what the plugin reads", async () => {
   await assertRejects(
     () => load.handler(project.at("app.env?raw")),
     Error,
-    "Cannot import app.env: what the plugin reads is for no page",
+    "Cannot import app.env: the plugin reads this file, and no page may contain it",
   );
 });
 
@@ -510,7 +511,7 @@ Deno.test("a build fails if the folder of public files has what the plugin reads
   await assertRejects(
     () => project.plugin(OPTIONS, build).buildStart(),
     Error,
-    "Cannot build: public/deep/b.txt would be part of the build, for everyone to read; expected it outside of public",
+    "Cannot build: public/deep/b.txt would be part of the build, where everyone can read it; expected it outside of public",
   );
   await project.plugin({ ...OPTIONS, lint: false }, build).buildStart();
   const uncopied = { outDir: "dist", copyPublicDir: false };
@@ -546,7 +547,7 @@ Deno.test("strict_guardrails of the manifest rejects a secret in development, to
     `ROOT/.rep.yaml:4: Cannot publish REP_PUBLIC_API in strict mode: ${SECRET}`,
   ].join("\n");
   assertEquals(project.printed.slice(1), [
-    `[rep] ${issues}\n[rep] pages have no configuration until that is corrected`,
+    `[rep] ${issues}\n[rep] pages have no configuration until this is corrected`,
   ]);
   const message = issues.replaceAll("ROOT", project.at("").replace(/\/$/, ""));
   const error = { type: "error", err: { message, stack: "", plugin: "rep" } };
@@ -672,6 +673,22 @@ Deno.test("a missing env file names the example beside it, once", async () => {
   await until(async () => await vite.title() === "Hello");
 });
 
+Deno.test("an emptied manifest is read again before anything is said about it", async () => {
+  await using project = await Project.make();
+  const clock = new WatchedClock();
+  const config = project.config();
+  const paths = resolvePaths(OPTIONS, config.root);
+  const files = new ProjectFiles(paths, config, clock);
+  await files.readManifest();
+  await project.write(".rep.yaml", "");
+  const reading = files.readManifest();
+  await clock.waits();
+  await project.write(".rep.yaml", MANIFEST);
+  await clock.tick(500);
+  await reading;
+  assertEquals([...files.manifest?.variables.keys() ?? []], ["TITLE", "KEY"]);
+});
+
 Deno.test("a half-written env file is read again before anything is said about it", async () => {
   await using project = await Project.make();
   const clock = new WatchedClock();
@@ -707,8 +724,8 @@ Deno.test("an env file at whose changes Vite restarts is a warning, and others a
     const config = { mode: "test", envDir: project.at("") };
     await using _vite = await project.startVite(config, 0, { envFile: name });
     const warning =
-      `[rep] ${name} is an env file of Vite, which restarts whenever it is saved, ` +
-      "so that pages lose their state: expected another name, such as app.env";
+      `[rep] Vite restarts whenever its own env file ${name} is saved, ` +
+      "and pages lose their state: expected another name, such as app.env";
     assertEquals(project.printed, names.includes(name) ? [warning] : []);
     project.printed.splice(0);
     const without = { ...config, envDir: false } as const;
@@ -729,7 +746,7 @@ Deno.test("no variable with a prefix is a warning", async () => {
       await mistakeIn(FILES, { envFile }),
     ],
     [
-      `[rep] ROOT/app.env has no variables: ${expected}`,
+      `[rep] ROOT/app.env contains no variables: ${expected}`,
       `[rep] there are no variables: ${expected}, in the file that envFile names, or in the environment`,
       `[rep] there are no variables: ${expected}, in the file that envFile names, or in the environment`,
       "",

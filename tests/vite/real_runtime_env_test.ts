@@ -63,7 +63,7 @@ export default { plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env", env:
 };
 
 const IGNORED =
-  "[rep] import.meta.env.VITE_TITLE is TITLE of the gateway: the value that Vite has for it is ignored";
+  "[rep] import.meta.env.VITE_TITLE is TITLE of the gateway: Vite's own value is ignored";
 
 /** What a page reads. @param atStart The title when its modules were loaded. */
 function valuesWith(title: string, atStart: string, isDev: boolean) {

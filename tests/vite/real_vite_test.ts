@@ -277,7 +277,7 @@ for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
       assertEquals(second.success, false, second.output);
       assertStringIncludes(
         second.output,
-        "Cannot import app.env: what the plugin reads is for no page",
+        "Cannot import app.env: the plugin reads this file, and no page may contain it",
       );
     },
   );

@@ -3,7 +3,9 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { delay } from "@std/async/delay";
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
+import { runtimeEnv } from "../../src/vite/runtime_env.ts";
 import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_time.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -94,7 +96,7 @@ Deno.test("a build fails if nothing declares variables, but the servers start", 
   await assertRejects(
     () => envPlugin(WITHOUT_MANIFEST).config(config, BUILD),
     Error,
-    'Cannot build with "env: true": expected a manifest, or an env file, of which the build needs the names; ',
+    'Cannot build with "env: true": the build needs the names of the variables, from a manifest or an env file; ',
   );
   await envPlugin(WITHOUT_MANIFEST).config(config, SERVE);
   await envPlugin().config(config, BUILD); // the manifest is sufficient
@@ -106,7 +108,7 @@ Deno.test("two variables with the same name in import.meta.env are a mistake", a
   await assertRejects(
     () => envPlugin(WITHOUT_MANIFEST).config({ root: project.path }, SERVE),
     Error,
-    "Cannot have both PLAN and VITE_PLAN as import.meta.env.VITE_PLAN",
+    "Cannot use import.meta.env.VITE_PLAN for both PLAN and VITE_PLAN",
   );
 });
 
@@ -124,7 +126,7 @@ Deno.test("a variable that Vite has as well is a warning, by its name", async ()
   plugin.configResolved(config);
   plugin.configResolved({ ...config, isWorker: true }); // it has said so
   assertEquals(printed.splice(0), [
-    "[rep] import.meta.env.VITE_PLAN is VITE_PLAN of the gateway: the value that Vite has for it is ignored",
+    "[rep] import.meta.env.VITE_PLAN is VITE_PLAN of the gateway: Vite's own value is ignored",
   ]);
   const undeclared = envPlugin({});
   await undeclared.config({ root: project.path }, BUILD);
@@ -227,7 +229,7 @@ Deno.test("a value in HTML, which a build would have to know, is a mistake", asy
   assertThrows(
     () => handler("<title>%VITE_PLAN%</title>"),
     Error,
-    "Cannot replace %VITE_PLAN% in HTML: its value is known at run time only; expected a script that reads import.meta.env.VITE_PLAN",
+    "Cannot replace %VITE_PLAN% in HTML: its value is only known at run time; expected a script that reads import.meta.env.VITE_PLAN",
   );
 });
 
@@ -273,6 +275,30 @@ Deno.test("Vite does not restart, and a build fails, if the manifest has a mista
     await project.write(".rep.yaml", added);
     await until(() => restarts.length > 0);
     assertEquals(restarts, [added]);
+  } finally {
+    plugin.closeBundle();
+  }
+});
+
+Deno.test("Vite does not restart for an env file that an editor has emptied and not written yet", async () => {
+  await using project = await makeProject();
+  const clock = new WatchedClock();
+  const plugin = runtimeEnv(WITHOUT_MANIFEST, clock);
+  await plugin.config({ root: project.path }, SERVE);
+  let restarts = 0;
+  await plugin.configureServer({
+    restart() {
+      restarts++;
+      return Promise.resolve();
+    },
+  });
+  try {
+    await project.write("app.env", "");
+    await clock.tick(600); // the watcher notices it
+    await clock.waits(2); // the watcher, and the second read
+    await project.write("app.env", ENV);
+    await clock.tick(500);
+    assertEquals(restarts, 0);
   } finally {
     plugin.closeBundle();
   }

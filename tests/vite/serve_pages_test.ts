@@ -276,6 +276,22 @@ Deno.test("a page that is larger than what may wait is sent with backpressure, a
   assertEquals([waits.includes(true), called], [true, ["write", "end"]]);
 });
 
+Deno.test("a handler that waits until more may be written goes on if nobody needs the body", async () => {
+  const written = Promise.withResolvers<void>();
+  await using server = await PageServer.start(async (response) => {
+    response.writeHead(200, HTML);
+    for (let i = 0; i < 100; i++) {
+      if (response.write("x".repeat(10_000))) continue;
+      await new Promise((resolve) => response.once("drain", resolve));
+    }
+    response.end();
+    written.resolve();
+  });
+  const response = await server.get({}, "HEAD");
+  assertEquals(await response.text(), "");
+  await written.promise;
+});
+
 Deno.test("a client that leaves ends the page, which is no error", async () => {
   const closed = Promise.withResolvers<void>();
   await using server = await PageServer.start((response) => {

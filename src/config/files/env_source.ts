@@ -91,16 +91,10 @@ export class EnvSource {
     return files;
   }
 
-  /** Reads the files. If they were valid and are not anymore, it reads them again: a line may have been half-written. */
   async #readValid(): Promise<readonly EnvFile[]> {
-    const reading = readEnvFiles(this.#paths);
-    if (this.#files.length === 0) return await reading;
-    try {
-      return await reading;
-    } catch {
-      await sleep(CONFIRM_MS, this.#clock);
-      return await readEnvFiles(this.#paths);
-    }
+    const read = () => readEnvFiles(this.#paths);
+    const wasValid = this.#files.length > 0;
+    return wasValid ? await readTwice(read, this.#clock) : await read();
   }
 
   #isIncomplete(files: readonly EnvFile[]): boolean {
@@ -108,6 +102,22 @@ export class EnvSource {
       const after = files[index];
       return after !== undefined && hasLost(before, after);
     });
+  }
+}
+
+/**
+ * Reads once more, half a second later, if reading fails: an editor may have emptied the file, or written only the
+ * beginning of a line. Use it for what was valid before, so that a mistake at the start is reported at once.
+ */
+export async function readTwice<T>(
+  read: () => Promise<T>,
+  clock: Clock,
+): Promise<T> {
+  try {
+    return await read();
+  } catch {
+    await sleep(CONFIRM_MS, clock);
+    return await read();
   }
 }
 

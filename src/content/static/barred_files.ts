@@ -18,7 +18,7 @@ interface BarredFilesOptions {
 
 /** A file or a directory that is never served. */
 interface Barred {
-  /** Its real path; the one that was given if nothing exists there. */
+  /** The real path; the given one if nothing exists there. */
   readonly path: string;
   /** All paths under which it is known. */
   readonly places: readonly string[];
@@ -30,21 +30,22 @@ interface Barred {
 const MAX_AGE_MS = 1_000;
 
 /**
- * How many files are remembered: enough for years of an env file that is replaced each day, and for hundreds of others.
+ * How many files are remembered. This is enough for an env file that is replaced each day for years, and for hundreds of
+ * other files.
  */
 const MAX_REMEMBERED = 10_000;
 
 /**
- * The files and directories that are never served, under any name or link: what the gateway itself reads and stores.
+ * The files and directories that the gateway itself reads and stores. They are never served, under any name or link.
  *
- * A file is recognized by its real path; by its identity (a hard link is the same file, even after an editor or `mv`
- * has put another file in its place); and, if it lies in the served directory, by its name: `app.env~` and
- * `app.env.bak` are its backups, and `c2/app.env` may become `config/app.env` once the link `config` is switched.
+ * A file is recognized by its real path; by its identity, since a hard link stays the same file even after an editor or
+ * `mv` has replaced the original; and in the served directory also by its name: `app.env~` and `app.env.bak` are backups,
+ * and `c2/app.env` may become `config/app.env` when the link `config` is switched.
  */
 export class BarredFiles {
   readonly #options: BarredFilesOptions;
   readonly #looks = new SharedCalls<readonly Barred[]>();
-  /** The identities of all files that were seen, the one seen last at the end. */
+  /** The identities of all barred files so far, the one seen last at the end. */
   readonly #remembered = new Set<string>();
   #barred: readonly Barred[] = [];
   #lookedAt = -Infinity;
@@ -53,7 +54,7 @@ export class BarredFiles {
     this.#options = options;
   }
 
-  /** Returns whether a file is one of them, or in one of the directories. */
+  /** Returns whether a file is barred, or is in a barred directory. */
   async includes({ path, root, stats }: FoundFile): Promise<boolean> {
     const barred = await this.#recent();
     if (this.#remembered.has(identityOf(stats))) return true;
@@ -62,7 +63,7 @@ export class BarredFiles {
     );
   }
 
-  /** Returns the real paths of the ones that are in a directory. */
+  /** Returns the real paths of the barred files in a directory. */
   async findIn(root: string): Promise<string[]> {
     const barred = await this.#recent();
     return barred
@@ -102,14 +103,14 @@ export class BarredFiles {
 async function locate(asGiven: string): Promise<Barred> {
   const given = toAbsolute(asGiven);
   const places = await placesOf(given);
-  // Without the permission, looking would prompt. What is in the served directory may be read.
+  // Without the permission, Deno would prompt. The gateway has the permission for the served directory.
   if (isGranted({ name: "read", path: given })) {
     try {
       const path = await Deno.realPath(given);
       const stats = await Deno.stat(path);
       return { path, places: [path, ...places], stats };
     } catch {
-      // Nothing exists there, or nothing that can be read.
+      // Nothing exists there, or it cannot be read, and so cannot be served either.
     }
   }
   return { path: given, places, stats: undefined };
@@ -131,15 +132,15 @@ async function placesOf(path: string): Promise<string[]> {
 }
 
 /**
- * Returns what identifies a file for as long as it exists, under any name. A new file may get the inode of a deleted
- * one; its creation time then differs, unless both were created within one tick of the system's clock, some
+ * Returns a text that identifies a file under any name for as long as it exists. A new file may get the inode of a deleted
+ * one. Its creation time then differs, unless both were created within one tick of the system's clock, which takes some
  * milliseconds.
  */
 function identityOf({ dev, ino, birthtime }: Deno.FileInfo): string {
   return `${dev} ${ino} ${birthtime?.getTime()}`;
 }
 
-/** Returns whether a file has the name of a barred one in the served directory, possibly with a suffix. */
+/** Returns whether a file has the name of a barred file in the served directory, possibly with a suffix. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   if (!barred.stats?.isFile) return false;
   return barred.places.some((own) =>
@@ -147,7 +148,7 @@ function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   );
 }
 
-/** Any suffix counts unless it continues the word, since editors, tools and people use many suffixes. */
+/** Returns whether a name consists of another one and a suffix. Any suffix counts that does not continue the word. */
 function isBackup(name: string, own: string): boolean {
   return name.startsWith(own) &&
     !/^[\p{L}\p{N}]/u.test(name.slice(own.length));

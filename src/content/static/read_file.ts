@@ -3,43 +3,43 @@ import type { ByteRange, StreamedBody } from "../../http/send.ts";
 import { type Clock, withDeadline } from "../../values/clock.ts";
 import { SEPARATOR } from "../../values/paths.ts";
 
-/** A file as it was when it was looked at. */
+/** A file, as a look at it found it. */
 export interface FoundFile {
   /** Its real path, and that of the served directory. */
   readonly path: string;
   readonly root: string;
   readonly stats: Deno.FileInfo;
   /**
-   * When it was looked at, or a little earlier, by the clock that file systems use: the system's, in milliseconds since
-   * the Unix epoch.
+   * The time of the look, or a little earlier, in milliseconds since the Unix epoch. File systems use the system's clock,
+   * so this time does, too.
    */
   readonly lookedAt: number;
 }
 
 /**
- * Changes of a file that are further apart than this have different times. Deno truncates `ctime` to whole seconds, and
- * Linux sets it with a clock that ticks every 1 to 10 ms.
+ * If two changes of a file are further apart than this, their times differ. Deno truncates `ctime` to whole seconds, and
+ * Linux sets it by a clock that ticks every 1 to 10 ms.
  */
 const RESOLUTION_MS = 2_000;
 
-/** Returns whether a file's time is so much older than a look that every change after the look has another time. */
+/** Returns whether a file's time is so old that every change after the look sets a different time. */
 function isOld(time: Date | null, lookedAt: number): boolean {
   return time !== null && time.getTime() <= lookedAt - RESOLUTION_MS;
 }
 
-/** Returns whether every change after a look changes the version. A second change within the same tick may not. */
+/** Returns whether every change after a look changes the version. A change soon after another one may not. */
 export function isSettled(
   { stats, lookedAt }: Pick<FoundFile, "stats" | "lookedAt">,
 ): boolean {
   return isOld(stats.mtime, lookedAt) && isOld(stats.ctime, lookedAt);
 }
 
-/** Returns whether a file was written to just before a look, and so may be incomplete: `cp` copies in several writes. */
+/** Returns whether a file was written just before a look. It may then be incomplete, since `cp` copies in several writes. */
 export function isBeingWritten({ stats, lookedAt }: FoundFile): boolean {
   return !isOld(stats.mtime, lookedAt) && !isOld(stats.ctime, lookedAt);
 }
 
-/** Returns a text that changes when a file or a variant is replaced, written to, or gets other permissions. */
+/** Returns a text that changes when one of the files is replaced, is written, or gets other permissions. */
 export function versionOf(files: readonly FoundFile[]): string {
   const versions = files.map(({ path, stats }) => {
     const { dev, ino, size, mtime, ctime } = stats;
@@ -51,20 +51,23 @@ export function versionOf(files: readonly FoundFile[]): string {
 /** How long a look, or reading a file into memory, may take. */
 const DEADLINE_MS = 5_000;
 
-/** Waits for a file, but not forever: opening a FIFO waits for its writer, and a network file system for its server. */
+/**
+ * Limits the time for an operation on a file. Opening a FIFO waits for its writer, and a network file system waits for its
+ * server.
+ */
 export function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
   const expected = `expected an answer within ${DEADLINE_MS / 1_000} s`;
   const createError = () => new Deno.errors.TimedOut(expected);
   return withDeadline(work, DEADLINE_MS, clock, createError);
 }
 
-/** Returns whether an error says that there is nothing at a path. */
+/** Returns whether an error means that nothing exists at a path. */
 export function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.NotADirectory;
 }
 
-/** Returns whether an error says that a path can never be read. */
+/** Returns whether an error means that a path can never be read. */
 export function isPermanent(error: unknown): boolean {
   return error instanceof Deno.errors.NotCapable ||
     error instanceof Deno.errors.FilesystemLoop ||
@@ -72,13 +75,13 @@ export function isPermanent(error: unknown): boolean {
       error.code === "ENAMETOOLONG"); // Deno has no class for it
 }
 
-/** Returns whether an error says that a file may not be read, or does not respond: an operator can fix that. */
+/** Returns whether an error means that a file may not be read, or does not respond, which an operator can fix. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof Deno.errors.PermissionDenied ||
     error instanceof Deno.errors.TimedOut;
 }
 
-/** A file that is open for reading, as it was then. */
+/** A file that is open for reading, and its state when it was opened. */
 interface OpenFile {
   readonly file: Deno.FsFile;
   readonly stats: Deno.FileInfo;
@@ -86,10 +89,10 @@ interface OpenFile {
 }
 
 /**
- * Opens a file, and verifies that it is the one that was looked at: between the two, the file or any of its parent
- * directories may have been replaced by a link to another place. `Deno.open` follows links.
+ * Opens a file, and verifies that it is the file that was found. Since then, the file or any of its parent directories may
+ * have been replaced by a link to another place, which `Deno.open` follows.
  *
- * @throws {Deno.errors.NotFound} If it is not at the path any more. Other errors are those of `Deno.open`.
+ * @throws {Deno.errors.NotFound} If the file is no longer at the path. Other errors are those of `Deno.open`.
  */
 async function openFound(found: FoundFile): Promise<OpenFile> {
   const lookedAt = Date.now();
@@ -100,7 +103,7 @@ async function openFound(found: FoundFile): Promise<OpenFile> {
       await isStillAt(found, stats, lookedAt);
     if (isSame) return { file, stats, lookedAt };
     throw new Deno.errors.NotFound(
-      `Cannot open "${found.path}": it was replaced in the meantime`,
+      `Cannot open "${found.path}": it was replaced after it was found`,
     );
   } catch (error) {
     file.close();
@@ -110,14 +113,13 @@ async function openFound(found: FoundFile): Promise<OpenFile> {
 
 /**
  * How often a path is checked while its directories change. An attacker who keeps swapping a directory and a link would
- * have to be lucky twice in each check.
+ * have to hit the right moment twice in each check.
  */
 const MAX_CHECKS = 16;
 
 /**
- * Returns whether an open file is at its path, and no part of the path below the root is a link. The answer is certain
- * if no entry of its directories has changed since it was opened. Otherwise, as in a directory to which files are being
- * written, it is almost certain.
+ * Returns whether an open file is at its path, and no part of the path below the root is a link. The answer is certain if
+ * its directories have not changed since it was opened. While files are being written to them, it is almost certain.
  */
 async function isStillAt(
   { path, root }: FoundFile,
@@ -133,7 +135,10 @@ async function isStillAt(
   return true;
 }
 
-/** From the inside out: a directory that did not change confirms what was just seen in it. */
+/**
+ * Returns whether the directories of a path have not changed since a look. It begins with the innermost one, since a
+ * directory that has not changed confirms the directory that was just seen in it.
+ */
 async function areDirectoriesSettled(
   path: string,
   root: string,
@@ -154,7 +159,7 @@ function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
   return a.dev === b.dev && a.ino === b.ino;
 }
 
-/** What was read of a file, and how the file was then. */
+/** The content of a file, and the state of the file when it was read. */
 export interface FileBytes extends Pick<FoundFile, "stats" | "lookedAt"> {
   readonly body: Uint8Array<ArrayBuffer>;
   readonly etag: string | undefined;
@@ -163,8 +168,8 @@ export interface FileBytes extends Pick<FoundFile, "stats" | "lookedAt"> {
 /**
  * Reads a file into memory.
  *
- * @throws {Deno.errors.NotFound} If it was replaced or truncated after the look, or has grown beyond `maxBytes`: the
- * next look sees what it is now.
+ * @throws {Deno.errors.NotFound} If it was replaced or truncated after the look, or has grown beyond `maxBytes`. The
+ * caller looks again then.
  */
 export async function readFile(
   found: FoundFile,
@@ -174,7 +179,7 @@ export async function readFile(
   using _file = file;
   if (stats.size > maxBytes) {
     throw new Deno.errors.NotFound(
-      `Cannot read "${found.path}": it has grown in the meantime`,
+      `Cannot read "${found.path}": it has grown since it was found`,
     );
   }
   const body = await readBytes(file, stats.size);
@@ -198,7 +203,7 @@ async function readBytes(
   return bytes;
 }
 
-/** Returns a body that opens a file when it is read, for each response. */
+/** Returns a body that opens a file for each response, when the body is read. */
 export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
   const { path, stats: { size } } = found;
   async function read(range: ByteRange = { start: 0, end: size }) {
@@ -207,10 +212,10 @@ export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
       const { file, stats } = await inTime(opening, clock);
       if (stats.size >= size) return streamBytes(file, path, range);
       throw new Deno.errors.NotFound(
-        `Cannot read "${path}": it was truncated in the meantime`,
+        `Cannot read "${path}": it was truncated after it was found`,
       );
     } catch (error) {
-      void opening.then(({ file }) => file.close(), () => {}); // also if it is opened after the deadline
+      void opening.then(({ file }) => file.close(), () => {}); // the file may open after the deadline
       throw error;
     }
   }
@@ -221,10 +226,10 @@ export function streamFile(found: FoundFile, clock: Clock): StreamedBody {
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Sends exactly the bytes of a range, even if the file grows, and closes it. If it shrinks, the stream ends in an
- * error. The stream has to be read or cancelled.
+ * Returns a stream that sends exactly the bytes of a range, even if the file grows, and then closes the file. If the file
+ * shrinks, the stream ends in an error. The caller has to read or cancel the stream.
  *
- * @param path Names the file in the error.
+ * @param path The name of the file in the error.
  */
 function streamBytes(
   file: Deno.FsFile,
@@ -242,7 +247,7 @@ function streamBytes(
     position += count;
     return buffer.subarray(0, count);
   }
-  const close = () => file[Symbol.dispose](); // unlike close(), it can be called twice: a read may end after the stream
+  const close = () => file[Symbol.dispose](); // unlike close(), it may be called twice, as by a read that ends after a cancel
   return new ReadableStream<Uint8Array<ArrayBuffer>>({
     async pull(controller) {
       try {

@@ -46,7 +46,7 @@ import {
 export interface StaticContentOptions {
   /** The directory to serve. */
   readonly directory: string;
-  /** The path under which it is served: empty, or for example `/app`. */
+  /** The path under which it is served, such as `/app`, or empty. */
   readonly basePath: string;
   /** How many bytes of files and pages are kept in memory. With 0, nothing is kept or compressed. */
   readonly cacheBytes: number;
@@ -62,7 +62,7 @@ export interface StaticContentOptions {
   readonly log: Log;
 }
 
-// A request passes through the sections in this order: names, a look at the path, what is read and kept, what is sent.
+// A request passes through these sections in order: it parses the path, looks at the file, reads the file, and sends it.
 
 // Names -----------------------------------------------------------------------
 
@@ -70,14 +70,14 @@ export interface StaticContentOptions {
 export interface FilePath {
   /** The decoded names of the path's segments; empty for the served directory itself. */
   readonly names: readonly string[];
-  /** Whether the path ends with a slash, and so can only be a directory. */
+  /** Whether the path ends with a slash, so that only a directory matches. */
   readonly isDirectory: boolean;
 }
 
-/** PATH_MAX of Linux: longer paths cannot be opened. */
+/** The longest path that Linux can open (PATH_MAX). */
 const MAX_PATH_BYTES = 4096;
 
-/** NAME_MAX of every common file system. */
+/** The longest name in all common file systems (NAME_MAX). */
 const MAX_NAME_BYTES = 255;
 
 const encoder = new TextEncoder();
@@ -88,16 +88,16 @@ const WELL_KNOWN = ".well-known";
 /** Path separators of any system, and control characters, including the NUL that ends a string in C. */
 const FORBIDDEN = /[/\\]|\p{Cc}/u;
 
-/** A dot, a separator or NUL that is still encoded, any number of times: a program behind this one may decode again. */
+/** A dot, a separator or NUL that was encoded more than once: a program behind the gateway may decode it again. */
 const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
 
 /**
  * Parses the path of a URL.
  *
- * Each segment is decoded once, on its own (RFC 3986 §2.4), so an encoded slash never becomes a separator.
+ * It decodes each segment once, separately (RFC 3986 §2.4), so an encoded slash never becomes a separator.
  *
- * @returns `undefined` if no file may be served for the path: it contains names that begin with a dot, path traversal
- * in any encoding, empty names, or a name or a length that no file system supports.
+ * @returns `undefined` if the gateway must not serve a file for the path: it contains a name that begins with a dot, path
+ * traversal in any encoding, or an empty name, or it is too long for any file system.
  * @throws {Problem} 400 if a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8.
  */
 export function parseFilePath(pathname: string): FilePath | undefined {
@@ -126,15 +126,14 @@ function isAllowed(name: string): boolean {
   return encoder.encode(name).length <= MAX_NAME_BYTES;
 }
 
-/** What the health port serves: a probe of the wrong port should fail, and not find a page. */
+/** Paths of the health port. A probe that is sent to this port by mistake should fail, and not get a page. */
 const PROBES: ReadonlySet<string> = new Set(["livez", "readyz", "metrics"]);
 
 /**
- * Returns whether a request for a path without a file may be for a route of the single-page app: the last name has no
- * extension.
+ * Returns whether a path without a file may be a route of the single-page app. Its last name then has no extension.
  *
- * Nothing below `/.well-known/` is a page. Some clients first make sure that a missing resource there is answered with
- * 404 (W3C, Detecting the reliability of HTTP status codes).
+ * Nothing below `/.well-known/` is a route. Some clients test whether a missing resource there is answered with 404 before
+ * they use one (W3C, Detecting the reliability of HTTP status codes).
  */
 export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
   const [first = "", second] = names;
@@ -147,8 +146,8 @@ export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
 const HTML = /\.(?:html|htm|shtml)$/i;
 
 /**
- * Returns the media type of a file by its name, with its charset. The table of types is loaded for the first file that is
- * not HTML.
+ * Returns the media type for a file name, with its charset. It loads the table of types for the first file that is not
+ * HTML.
  */
 async function mediaTypeOf(name: string): Promise<string> {
   if (HTML.test(name)) return "text/html; charset=UTF-8";
@@ -171,45 +170,45 @@ interface SeenFile extends FoundFile {
 }
 
 /**
- * `rejected`: it must not be served, or was removed during the look. `unreadable`: the log says why. `gone`: the served
- * directory is missing.
+ * `rejected`: it must not be served, or was removed during the look. `unreadable`: it cannot be read, and the log says
+ * why. `gone`: the served directory is missing.
  */
 interface SeenOther {
   readonly kind: "directory" | "absent" | "rejected" | "unreadable" | "gone";
 }
 
-/** What was seen at a path. */
+/** What a look at a path found. */
 type Seen = SeenFile | SeenOther;
 
 interface Look {
   readonly seen: Seen;
-  /** In milliseconds of the monotonic clock. */
+  /** When to look again, in milliseconds of the monotonic clock. */
   until: number;
 }
 
 /** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
-/** How long a look is valid while the app is missing, so that it is back at once. */
+/** How long a look is valid while the app is missing, so that it is served again soon. */
 const GONE_AGE_MS = 20;
 
-/** Each takes a kilobyte or two, even for a path that does not exist. */
+/** Each look takes one or two kilobytes of memory, even for a path that does not exist. */
 const MAX_LOOKS = 4_096;
 
-/** How often it is logged that something cannot be read. */
+/** The shortest time between two log lines about unreadable files. */
 const LOG_INTERVAL_MS = 60_000;
 
 /**
- * What is at the paths of a directory. Each path is looked at once a second at most.
+ * Looks at the paths of a directory, at most once a second at each path.
  *
  * A look takes several system calls, and a deployment may replace files, links or the directory itself between any two
- * of them. The look then sees neither the old nor the new app, and its result would be kept for a second. So there are
- * three exceptions. A file that has disappeared, or must not be served, is looked at twice: the second look follows the
- * links of a mounted ConfigMap, or of the directory, as they are after the switch. While the app is missing, absent
- * files are looked for again after 20 ms. And a file that may still be written to is looked at for each request. A
- * replacement after the look is noticed when the file is opened: see `MAX_ATTEMPTS`.
+ * of them. The look then sees neither the old nor the new app, and its result would stay valid for a second. So there are
+ * three exceptions. If a file has disappeared, or must not be served, a second look follows: it sees the links of a
+ * mounted ConfigMap, or of the directory, after the switch. While the app is missing, looks at absent files are valid for
+ * only 20 ms. And a file that may still be written is looked at for each request. A replacement after the look is noticed
+ * when the file is opened: see `MAX_ATTEMPTS`.
  */
 class Looks {
-  /** The served directory, as an absolute path: it may be, or lead over, a link that is switched. */
+  /** The served directory, as an absolute path. It may be or contain a link that a deployment switches. */
   readonly #directory: string;
   readonly #barred: BarredFiles;
   readonly #clock: Clock;
@@ -229,7 +228,7 @@ class Looks {
     this.#log = log;
   }
 
-  /** Returns what was at a path within the last second. Requests that come in at once share one look. */
+  /** Returns what was at a path within the last second. Simultaneous requests share one look. */
   async look(key: string): Promise<Seen> {
     const last = this.#looks.get(key);
     const now = this.#clock.monotonic();
@@ -243,7 +242,7 @@ class Looks {
     if (last !== undefined) last.until = -Infinity;
   }
 
-  /** Whether the directory or its page has disappeared. Absent files are then looked for again soon. */
+  /** Whether the directory or its page has disappeared. Looks at absent files are then valid for a short time only. */
   get isAppGone(): boolean {
     return this.#isAppGone;
   }
@@ -253,7 +252,7 @@ class Looks {
     this.#isAppGone = isGone;
   }
 
-  /** Logs that something cannot be read, once a minute. */
+  /** Logs that a file cannot be read, at most once a minute. */
   report(error: unknown, key: string): void {
     const now = this.#clock.monotonic();
     if (now - this.#loggedAt < LOG_INTERVAL_MS) return;
@@ -299,45 +298,40 @@ class Looks {
   }
 
   async #seeOnce(key: string): Promise<Seen> {
+    const root = await realPathOf(this.#directory);
+    if (root === undefined) return { kind: "gone" };
     try {
       const path = await realPathOf(`${this.#directory}/${key}`);
-      if (path === undefined) return await this.#seeNothing(key);
-      const root = await Deno.realPath(this.#directory);
-      const seen = await this.#judge(path, root, key);
-      return seen.kind === "file" ? await this.#withVariants(seen) : seen;
+      if (path !== undefined) {
+        const seen = await this.#judge(path, root, key);
+        return seen.kind === "file" ? await this.#withVariants(seen) : seen;
+      }
     } catch (error) {
       const wasRemoved = isAbsence(error);
-      if (wasRemoved || await this.#leadsOut(key)) return { kind: "rejected" };
-      throw error;
+      if (!wasRemoved && !await this.#leadsOut(key, root)) throw error;
+      return { kind: "rejected" };
     }
-  }
-
-  async #seeNothing(key: string): Promise<Seen> {
-    if (await this.#leadsOut(key)) return { kind: "rejected" };
-    return { kind: await isDirectory(this.#directory) ? "absent" : "gone" };
+    return { kind: await this.#leadsOut(key, root) ? "rejected" : "absent" };
   }
 
   /**
-   * Returns whether a path at which nothing was found leads through a link out of the directory. It gets the same
-   * response as if something were there, so that nobody can find out which names exist outside.
+   * Returns whether a path at which nothing was found leads through a link out of the directory. Such a path gets the same
+   * response whether something exists there or not, so that nobody can find out which names exist outside.
    */
-  async #leadsOut(key: string): Promise<boolean> {
-    const parents = key.split("/").slice(0, -1);
-    if (parents.length === 0) return false;
+  async #leadsOut(key: string, root: string): Promise<boolean> {
+    let path = this.#directory;
     try {
-      let path = this.#directory;
-      const root = await Deno.realPath(path);
-      for (const name of parents) {
+      for (const name of key.split("/").slice(0, -1)) {
         path += `/${name}`;
         if (!isInside(await Deno.realPath(path), root)) return true;
       }
     } catch {
-      // Nothing else exists there.
+      // Nothing exists there, so no further part of the path can lead out.
     }
     return false;
   }
 
-  /** Links may lead anywhere, but only regular files in the directory are sent, and none of the gateway's own. */
+  /** Links may lead anywhere, but only regular files in the directory are served, and none of the gateway's own files. */
   async #judge(path: string, root: string, key: string): Promise<Seen> {
     if (!isInside(path, root)) return { kind: "rejected" };
     const lookedAt = Date.now();
@@ -354,7 +348,7 @@ class Looks {
     return { ...found, kind: "file", key, type, coding, variants: [] };
   }
 
-  /** Adds the compressed variants beside a file. Those of a page are not used: a page is never sent as it is. */
+  /** Adds the compressed variants beside a file. Those of a page are useless, since a page is never sent unchanged. */
   async #withVariants(file: SeenFile): Promise<SeenFile> {
     const { key, root, type } = file;
     if (!isCompressibleType(type) || HTML.test(key)) return file;
@@ -388,18 +382,10 @@ async function realPathOf(path: string): Promise<string | undefined> {
   }
 }
 
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await Deno.stat(path)).isDirectory;
-  } catch (error) {
-    if (isAbsence(error)) return false;
-    throw error;
-  }
-}
-
 /**
- * Returns whether a path only differs in upper and lower case, or in how letters are composed: some file systems accept
- * all such names for a file. The app would break on other file systems, and caches would store each name separately.
+ * Returns whether a path differs from the real one only in upper and lower case, or in how letters are composed. Some file
+ * systems accept all such names for a file. The app would break on other file systems, and caches would store the file
+ * under each name.
  */
 function isSpelledOtherwise(realPath: string, path: string): boolean {
   const real = realPath.replaceAll(SEPARATOR, "/");
@@ -412,17 +398,17 @@ function fold(path: string): string {
 
 // Read ------------------------------------------------------------------------
 
-/** What is sent: the same object for as long as the file is unchanged. A page is made of an HTML file. */
+/** The content of a file, as it is sent. It is the same object as long as the file does not change. */
 type FileContent = HtmlFile | Representations;
 
-/** A file that was read, or that is streamed when it is sent. */
+/** A file that was read into memory, or will be streamed. */
 interface ReadFile extends SeenFile, CodedBody {
   readonly coding: RepresentationCoding;
 }
 
-/** What is kept of a file. */
+/** A file in the cache. */
 interface KeptFile {
-  /** The look that has confirmed it. */
+  /** The last look that found it unchanged. */
   readonly seen: SeenFile;
   /** The versions of the file and its variants, and the hashes of their bytes. */
   readonly version: string;
@@ -432,29 +418,29 @@ interface KeptFile {
   readonly content: FileContent;
 }
 
-/** Larger files are streamed. */
+/** Larger files are not kept in memory, but streamed. */
 const MAX_KEPT_BYTES = 1024 * 1024;
 
-/** Files up to this size are read into memory even if they cannot be kept. */
+/** Files up to this size are read into memory even if the cache is too small for them. */
 const MIN_STREAMED_BYTES = 256 * 1024;
 
-/** The part of the cache that a file may take: with all that is made of a page, it takes seven times its size. */
+/** The part of the cache that a file may take. A page, with all its variants, takes seven times the size of its file. */
 const FILE_SHARE = 1 / 8;
 
-/** About how much memory a file takes in addition to its name and its bytes. */
+/** The approximate memory for a file, in addition to its name and its bytes. */
 const ENTRY_BYTES = 2_048;
 
-/** The cache control of a file that never changes: one year, the longest time in common use. */
+/** The `Cache-Control` of a file that never changes. One year is the longest time in common use. */
 const IMMUTABLE = "public, max-age=31536000, immutable";
 
-/** The contents of files, with what is made of them. It keeps as many as fit. */
+/** A cache of the contents of files, with their pages and compressed variants. */
 class Contents {
   readonly #options: StaticContentOptions;
   readonly #isImmutable: (path: string) => boolean;
   readonly #files: SizeBoundedCache<KeptFile>;
   readonly #reading = new SharedCalls<KeptFile>();
   readonly #maxKeptBytes: number;
-  /** The size of the last config script: each page in memory contains one, and is counted with it at its next look. */
+  /** The size of the last config script, which each page in memory contains. It counts for a page from its next look on. */
   #scriptBytes = 0;
 
   /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
@@ -469,7 +455,7 @@ class Contents {
     this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
   }
 
-  /** Returns what is sent of a file: of an HTML file a page with the config script, or a fragment. */
+  /** Returns the representations of a file. An HTML file becomes a page with the config script, or a fragment. */
   async represent(
     seen: SeenFile,
     headers: Headers,
@@ -483,7 +469,7 @@ class Contents {
     return content.represent(script);
   }
 
-  /** Returns the content of a file: from memory, if the file is the same as when it was read. */
+  /** Returns the content of a file, from memory if the file has not changed since it was read. */
   async #contentAt(seen: SeenFile): Promise<FileContent> {
     const kept = this.#files.get(seen.key);
     if (kept?.seen === seen) return kept.content;
@@ -492,8 +478,8 @@ class Contents {
   }
 
   /**
-   * Reads a file again, unless its version shows that it is unchanged, which it cannot if the file was changed just
-   * before it was read. If the bytes are the same, what was made of them stays.
+   * Reads a file again, unless its version proves that it is unchanged. The version proves nothing if the file had changed
+   * just before it was read. If the bytes are the same, the page and the compressed variants stay.
    */
   async #readAgain(
     seen: SeenFile,
@@ -525,7 +511,7 @@ class Contents {
     return file;
   }
 
-  /** Reads a file and its variants. One that must not be read is left out: the file itself can be sent. */
+  /** Reads a file and its variants. It leaves out variants that cannot be read, since the file itself can be sent. */
   async #readWithVariants(seen: SeenFile): Promise<[ReadFile, ...ReadFile[]]> {
     const files: [ReadFile, ...ReadFile[]] = [await this.#read(seen)];
     for (const variant of seen.variants) {
@@ -538,13 +524,13 @@ class Contents {
     return files;
   }
 
-  /** Reads a file into memory; a large one is streamed when it is sent. */
+  /** Reads a file into memory, or prepares the stream of a large one. */
   async #read(seen: SeenFile): Promise<ReadFile> {
     const maxBytes = Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES);
     if (seen.stats.size <= maxBytes) {
       return { ...seen, ...await readFile(seen, maxBytes) };
     }
-    // Strong, although derived from size and time: If-Range requires it, and file systems keep at least milliseconds.
+    // Strong, although it is derived from size and time: If-Range requires that, and file times have milliseconds.
     const etag = await eTag(seen.stats, { weak: false });
     return { ...seen, body: streamFile(seen, this.#options.clock), etag };
   }
@@ -552,7 +538,7 @@ class Contents {
   #contentOf([file, ...variants]: [ReadFile, ...ReadFile[]]): FileContent {
     const { key, type, body, etag, stats: { size, mtime } } = file;
     const { clock, log } = this.#options;
-    // What is not kept is not worth compressing.
+    // Compressing a file is only worthwhile if the result is kept.
     const isKept = size <= this.#maxKeptBytes;
     const compressor = isKept ? this.#options.compressor : undefined;
     const headers: Record<string, string> = {
@@ -583,13 +569,13 @@ class Contents {
 const INDEX = "index.html";
 
 /**
- * How often to look at a file that is replaced between the look and its opening: a deployment may replace the file, and
+ * How often to look at a file that is replaced between the look and its opening. A deployment may replace the file, and
  * then a link to it.
  */
 const MAX_ATTEMPTS = 3;
 
 /**
- * Opens a directory.
+ * Opens a directory to serve its files.
  *
  * @throws {Error} If the directory cannot be read.
  */
@@ -610,8 +596,8 @@ export async function openStaticContent(
 }
 
 /**
- * Serves the files of a directory for a single-page app: a path without a file and without an extension is answered
- * with the root's `index.html`. The configuration is inserted into pages (`text/html`). All other files support
+ * Serves the files of a directory for a single-page app. It answers a path without a file and without an extension with
+ * the `index.html` of the directory. It inserts the configuration into pages (`text/html`). All other files support
  * conditional requests, ranges, compressed variants and caching.
  */
 export class StaticContent {
@@ -620,7 +606,7 @@ export class StaticContent {
   readonly #looks: Looks;
   readonly #contents: Contents;
   readonly #transfers: Transfers;
-  /** Whether there has been an `index.html` since the start. */
+  /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
 
   /** @param isImmutable Returns whether a file never changes, by its path in the directory. */
@@ -636,7 +622,7 @@ export class StaticContent {
     this.#transfers = new Transfers({ clock, log, maxTransfers });
   }
 
-  /** Checks whether there is a page, and warns of files in the directory that are never served. */
+  /** Looks for the page of the app, and warns of files in the directory that are never served. */
   async start(): Promise<void> {
     const { directory, log } = this.#options;
     this.#hasPage = (await this.#looks.look(INDEX)).kind === "file";
@@ -652,14 +638,14 @@ export class StaticContent {
   /**
    * Responds to a GET or HEAD request.
    *
-   * @throws {Problem} If there is nothing at the path, or the request cannot be satisfied.
+   * @throws {Problem} If nothing exists at the path, or the request cannot be satisfied.
    */
   async respond(
     request: Request,
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // already now: a request whose client has left cannot be read
+    const { method, headers } = request; // before the first await: nobody can read a request whose client has left
     const { path, search } = context.url;
     const filePath = parseFilePath(path.slice(this.#options.basePath.length));
     if (filePath === undefined) return notFound();
@@ -696,7 +682,7 @@ export class StaticContent {
     this.#options.compressor.close();
   }
 
-  /** Finds the file for a path: the one at it, the index of the directory at it, or the app's page. */
+  /** Finds the file for a path: the file itself, the index of the directory, or the app's page. */
   async #find(
     path: FilePath,
     headers: Headers,
@@ -727,7 +713,7 @@ export class StaticContent {
     return page.kind === "file" ? page : notFound();
   }
 
-  /** A build that empties the directory, or two moves that swap it, take only a moment. */
+  /** Returns a 503 that asks clients to retry soon: a build that empties the directory is usually done in a moment. */
   #unavailable(): Problem {
     const { directory, log } = this.#options;
     if (!this.#looks.isAppGone) {
@@ -737,7 +723,7 @@ export class StaticContent {
     }
     this.#looks.isAppGone = true;
     return new Problem(503, {
-      detail: "The app is missing at the moment",
+      detail: "The app is temporarily missing",
       headers: { "retry-after": "1" },
     });
   }
@@ -753,7 +739,7 @@ export class StaticContent {
     return isRead ? this.#count(response, context) : response;
   }
 
-  /** Counts a response that is read from the disk while it is sent. */
+  /** Counts a response that is read from the disk while it is being sent. */
   #count(response: Response, { client }: RouteContext): Response {
     const { body } = response;
     try {
@@ -773,7 +759,7 @@ function unreadable(): Problem {
   });
 }
 
-/** The location is relative: it cannot lead to another host, and works behind a proxy that strips a prefix. */
+/** Redirects to a relative location, which cannot lead to another host, and works behind a proxy that strips a prefix. */
 function redirectToDirectory({ names }: FilePath, search: string): Response {
   const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
   return new Response(null, {

@@ -64,8 +64,6 @@ interface Subscriber {
   /** What it is counted in. */
   readonly limits: ClientLimits<string>;
   readonly form: StreamFormName;
-  /** Whether it ends when it is up to date. */
-  readonly isPoll: boolean;
   /** The id of the last event that was sent. */
   cursor: number;
   /** Whether outdated events are skipped. It ends when the stream is up to date. */
@@ -76,7 +74,8 @@ interface Subscriber {
   readBy: number;
   /** When it ends. If its client does not read at that time, it ends when the client reads again. */
   endsAt: number;
-  readonly controller: Controller;
+  /** Writes to the stream; `undefined` until that exists. */
+  controller: Controller | undefined;
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
 }
@@ -271,37 +270,33 @@ export class Hub {
     opening: Uint8Array<ArrayBuffer>,
     limits: ClientLimits<string>,
   ): ReadableStream<Uint8Array<ArrayBuffer>> {
-    let subscriber: Subscriber;
-    const start = (controller: Controller) => {
-      subscriber = this.#subscribe(request, limits, controller);
-      controller.enqueue(opening);
-    };
-    const source = {
-      start,
+    // The functions of the stream refer neither to the request nor to the opening: they live as long as it does.
+    const subscriber = this.#subscribe(request, limits);
+    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (controller) => void (subscriber.controller = controller),
       pull: () => this.#pull(subscriber),
       cancel: () => void this.#remove(subscriber),
-    };
-    return new ReadableStream(source, NO_READ_AHEAD);
+    }, NO_READ_AHEAD);
+    subscriber.controller?.enqueue(opening);
+    return stream;
   }
 
   #subscribe(
     { client: { clientKey }, position, form }: StreamRequest,
     limits: ClientLimits<string>,
-    controller: Controller,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const age = maxStreamAgeMs * (0.8 + 0.2 * random());
+    const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
       limits,
       form,
-      isPoll: limits === this.#openPolls,
       cursor: position.cursor ?? 0,
       skipsOutdated: position.skipsOutdated,
-      heartbeatAt: this.#nextHeartbeat(),
-      readBy: clock.monotonic() + MAX_UNREAD_MS,
-      endsAt: clock.monotonic() + age,
-      controller,
+      heartbeatAt: this.#nextHeartbeat(now),
+      readBy: now + MAX_UNREAD_MS,
+      endsAt: now + maxStreamAgeMs * (0.8 + 0.2 * random()),
+      controller: undefined,
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
@@ -333,7 +328,7 @@ export class Hub {
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length > 0) this.#replay(subscriber, frames);
-    else if (subscriber.isPoll) this.#end(subscriber);
+    else if (subscriber.limits === this.#openPolls) this.#end(subscriber);
     else this.#waiting.add(subscriber);
   }
 
@@ -383,9 +378,10 @@ export class Hub {
     chunk: Uint8Array<ArrayBuffer>,
   ): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
-    subscriber.heartbeatAt = this.#nextHeartbeat();
-    subscriber.readBy = this.#options.clock.monotonic() + MAX_UNREAD_MS;
-    subscriber.controller.enqueue(chunk);
+    const now = this.#options.clock.monotonic();
+    subscriber.heartbeatAt = this.#nextHeartbeat(now);
+    subscriber.readBy = now + MAX_UNREAD_MS;
+    subscriber.controller?.enqueue(chunk);
   }
 
   /** Called by a timer, where an exception would be uncaught. */
@@ -413,9 +409,8 @@ export class Hub {
   }
 
   /** With jitter, so that streams that received an event together are not due together. */
-  #nextHeartbeat(): number {
-    return this.#options.clock.monotonic() +
-      STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+  #nextHeartbeat(now: number): number {
+    return now + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
   #randomBetween([min, max]: readonly [number, number]): number {
@@ -423,7 +418,7 @@ export class Hub {
   }
 
   #end(subscriber: Subscriber): void {
-    if (this.#remove(subscriber)) subscriber.controller.close();
+    if (this.#remove(subscriber)) subscriber.controller?.close();
   }
 
   #remove(subscriber: Subscriber): boolean {

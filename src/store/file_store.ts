@@ -1,13 +1,5 @@
 import type { Clock } from "../values/clock.ts";
-import {
-  type Check,
-  type Entry,
-  type Key,
-  type ListOptions,
-  type Store,
-  StoreUnavailableError,
-  type Write,
-} from "./store.ts";
+import { type Key, type Store, StoreUnavailableError } from "./store.ts";
 
 /** How often to check that the file is still there while the store is used. */
 const LOOK_MS = 1_000;
@@ -52,28 +44,16 @@ class FileStore implements Store {
     this.#lookedAt = clock.monotonic();
   }
 
-  async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    await this.#requireFile();
-    return await this.#store.get<T>(key);
-  }
+  readonly get: Store["get"] = (key) => this.#run(() => this.#store.get(key));
 
-  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    await this.#requireFile();
-    return await this.#store.getMany<T>(keys);
-  }
+  readonly getMany: Store["getMany"] = (keys) =>
+    this.#run(() => this.#store.getMany(keys));
 
-  async list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    await this.#requireFile();
-    return await this.#store.list<T>(prefix, options);
-  }
+  readonly list: Store["list"] = (prefix, options) =>
+    this.#run(() => this.#store.list(prefix, options));
 
-  async commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    await this.#requireFile();
-    return await this.#store.commit(checks, writes);
-  }
+  readonly commit: Store["commit"] = (checks, writes) =>
+    this.#run(() => this.#store.commit(checks, writes));
 
   watch(key: Key, hint: () => void): () => void {
     return this.#store.watch(key, hint);
@@ -83,13 +63,14 @@ class FileStore implements Store {
     this.#store.close();
   }
 
-  async #requireFile(): Promise<void> {
+  async #run<T>(operation: () => Promise<T>): Promise<T> {
     const now = this.#clock.monotonic();
     if (now - this.#lookedAt >= LOOK_MS) {
       this.#lookedAt = now;
       this.#look = this.#lookForFile();
     }
     await this.#look;
+    return await operation();
   }
 
   async #lookForFile(): Promise<void> {

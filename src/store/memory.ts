@@ -67,8 +67,8 @@ class MemoryStore implements Store {
     const id = idOf(key.slice(0, -1));
     const entries = this.#prefixes.get(id) ?? new SortedEntries();
     this.#prefixes.set(id, entries);
-    if (value === undefined) entries.delete(key.at(-1) ?? "");
-    else entries.set({ key, value, version });
+    const entry = value === undefined ? undefined : { key, value, version };
+    entries.replace(key.at(-1) ?? "", entry);
   }
 }
 
@@ -89,17 +89,11 @@ class SortedEntries {
     return entry?.key.at(-1) === name ? entry : undefined;
   }
 
-  /** Adds an entry, or replaces the one with the same name. */
-  set(entry: Entry): void {
-    const name = entry.key.at(-1) ?? "";
-    const replaced = this.get(name) === undefined ? 0 : 1;
-    this.#entries.splice(this.#indexOf(name), replaced, entry);
-  }
-
-  /** Removes the entry with a name, if there is one. */
-  delete(name: Name): void {
-    if (this.get(name) === undefined) return;
-    this.#entries.splice(this.#indexOf(name), 1);
+  /** Adds an entry in place of the one with its name, if there is one; without an entry, it only removes that. */
+  replace(name: Name, entry: Entry | undefined): void {
+    const removed = this.get(name) === undefined ? 0 : 1;
+    const added = entry === undefined ? [] : [entry];
+    this.#entries.splice(this.#indexOf(name), removed, ...added);
   }
 
   /** Returns the selected entries in order. */

@@ -127,32 +127,18 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    const { clock, log } = options;
-    const event = "rep.streams.rejected";
-    this.#streams = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_streams",
-      max: options.maxStreams,
-      maxPerClient: options.maxStreamsPerClient,
-    });
-    this.#openPolls = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_polls",
-      max: MAX_OPEN_POLLS,
-      maxPerClient: MAX_OPEN_POLLS / 2,
-    });
-    this.#polls = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_polls",
-      max: Infinity,
-      maxPerClient: MAX_POLLS_PER_SECOND,
-    });
+    const { clock, log, maxStreams, maxStreamsPerClient } = options;
+    function limit<Name extends string>(
+      name: Name,
+      max: number,
+      maxPerClient: number,
+    ) {
+      const event = "rep.streams.rejected";
+      return new ClientLimits({ clock, log, event, name, max, maxPerClient });
+    }
+    this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
+    this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
+    this.#polls = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
       onError: logTaskError(log, "streams"),
@@ -186,10 +172,11 @@ export class Hub {
     const limit = this.#streams.rejection(client);
     if (limit !== undefined) return this.#poll(request, limit);
     this.#options.metrics.count("rep.streams.opened", 1);
-    const comment = position.cursor === undefined
+    const { cursor } = position;
+    const comment = cursor === undefined
       ? "unknown event id; sending the full public state"
       : "connected";
-    const opening = this.#opening(request, comment, RETRY_MS);
+    const opening = this.#opening(form, comment, RETRY_MS, cursor);
     return this.#stream(request, opening, this.#streams);
   }
 
@@ -200,12 +187,9 @@ export class Hub {
   reject(reason: StreamRejection, form: StreamFormName): StreamBody {
     this.#options.metrics.count("rep.streams.rejected", 1, reason);
     const isFull = reason.startsWith("max_");
-    const retryMs = this.#randomBetween(
-      isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS,
-    );
+    const retryMs = isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS;
     const comment = reconnectLater(STREAM_REJECTIONS[reason]);
-    const opening = { retryMs, comment, id: undefined };
-    return encoder.encode(STREAM_FORMS[form].opening(opening));
+    return this.#opening(form, comment, retryMs, undefined);
   }
 
   /**
@@ -229,7 +213,7 @@ export class Hub {
     const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
     const isFull = this.#streams.limitOf(client) !== undefined;
     const retryMs = isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
-    const opening = this.#opening(request, comment, retryMs);
+    const opening = this.#opening(form, comment, retryMs, position.cursor);
     if (!missed) return this.#stream(request, opening, this.#openPolls);
     if (missed.length === 0) return opening;
     metrics.count("rep.events.replayed", missed.length);
@@ -250,18 +234,17 @@ export class Hub {
   }
 
   /**
-   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   * @param id The client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
   #opening(
-    { form, position }: StreamRequest,
+    form: StreamFormName,
     comment: string,
-    retryMs: readonly [number, number],
+    [minRetryMs, maxRetryMs]: readonly [number, number],
+    id: number | undefined,
   ): Uint8Array<ArrayBuffer> {
-    const opening = STREAM_FORMS[form].opening({
-      retryMs: this.#randomBetween(retryMs),
-      comment,
-      id: position.cursor,
-    });
+    const range = maxRetryMs - minRetryMs;
+    const retryMs = Math.round(minRetryMs + range * this.#options.random());
+    const opening = STREAM_FORMS[form].opening({ retryMs, comment, id });
     return encoder.encode(opening);
   }
 
@@ -411,10 +394,6 @@ export class Hub {
   /** With jitter, so that streams that received an event together are not due together. */
   #nextHeartbeat(now: number): number {
     return now + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
-  }
-
-  #randomBetween([min, max]: readonly [number, number]): number {
-    return Math.round(min + (max - min) * this.#options.random());
   }
 
   #end(subscriber: Subscriber): void {

@@ -245,7 +245,7 @@ export function takeAfter<F extends Frame>(
   cursor: number,
   maxBytes: number,
 ): readonly F[] {
-  const first = indexAfter(frames, cursor);
+  const first = frames.findLastIndex(({ id }) => id <= cursor) + 1;
   let end = first;
   let bytes = 0;
   while (
@@ -255,18 +255,6 @@ export function takeAfter<F extends Frame>(
     bytes += frames[end++]?.bytes.length ?? 0;
   }
   return frames.slice(first, end);
-}
-
-/** Returns the index of the first event after a cursor. */
-function indexAfter(frames: readonly Frame[], cursor: number): number {
-  let low = 0;
-  let high = frames.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((frames[middle]?.id ?? 0) <= cursor) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /**

@@ -35,9 +35,10 @@ export class Tail {
   #bytes = 0;
   #oldestInMemory = 0;
   #head = 0;
-  #reading: Promise<void> | undefined;
-  /** The read that begins when that one has ended. */
-  #next: Promise<void> | undefined;
+  /** Settles with the last read of new events. */
+  #lastRead: Promise<void> = Promise.resolve();
+  /** The last read, if it has not begun yet. */
+  #nextRead: Promise<void> | undefined;
   #isLoaded = false;
 
   constructor(log: EventLog) {
@@ -93,23 +94,15 @@ export class Tail {
    * share the next one, of new events only, and do not wait for any after that: clients can cause reads without end.
    */
   readNew(): Promise<void> {
-    if (this.#reading === undefined) return this.#reading = this.#readAll();
-    return this.#next ??= this.#readAfter(this.#reading);
+    this.#nextRead ??= this.#lastRead = this.#readAfter(this.#lastRead);
+    return this.#nextRead;
   }
 
-  async #readAfter(reading: Promise<void>): Promise<void> {
-    await reading.catch(() => {}); // its own callers handle the rejection
-    await this.#readAll();
-  }
-
-  async #readAll(): Promise<void> {
-    try {
-      if (!this.#isLoaded) await this.#load();
-      else while (await this.#readPage());
-    } finally {
-      this.#reading = this.#next;
-      this.#next = undefined;
-    }
+  async #readAfter(lastRead: Promise<void>): Promise<void> {
+    await lastRead.catch(() => {}); // its own callers handle the rejection
+    this.#nextRead = undefined;
+    if (!this.#isLoaded) await this.#load();
+    else while (await this.#readPage());
   }
 
   /** Returns whether there may be more. */

@@ -10,10 +10,7 @@ import {
   LIVE_ENDPOINT,
 } from "./endpoints/health.ts";
 import { createMetricsEndpoint } from "./endpoints/metrics_endpoint.ts";
-import {
-  createSessionKeyEndpoint,
-  SessionKeys,
-} from "./endpoints/session_key.ts";
+import { SessionKeys } from "./endpoints/session_key.ts";
 import type { StatusParts } from "./endpoints/status/status.ts";
 import type { Gateway } from "./gateway_interface.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
@@ -368,7 +365,7 @@ function publicRouter(
       "/rep/health": settings.separateHealth
         ? { handler: notFound, isForAnyHost: true }
         : createHealthEndpoint(health),
-      "/rep/session-key": createSessionKeyEndpoint(sessionKeys),
+      "/rep/session-key": sessionKeys.endpoint,
       "/rep/changes": createChangesEndpoint(changes, settings.allowedOrigins),
       "/rep/client.js": {
         methods: READ_METHODS,

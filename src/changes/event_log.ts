@@ -61,6 +61,8 @@ const NO_HEAD: Head = { id: 0, compactedUpTo: 0, recent: 0 };
 /** The key of the log's metadata, with the `id` of the newest event. */
 export const EVENTS_HEAD_KEY: Key = ["head"];
 
+/** The number of tags, and the difference between consecutive ids. */
+const TAGS = 1_000;
 /** Half of what a commit of Deno KV accepts, which is 1,000 mutations. */
 const MAX_DELETES = 500;
 /** How far the log may outgrow `keep`, so that not every change compacts it. */
@@ -71,7 +73,10 @@ export class EventLog {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #keep: number;
-  /** The tag for an empty log. Otherwise, its ids already contain one. */
+  /**
+   * The tag for an empty log. Otherwise, its ids already contain one. It distinguishes most logs, such as those of
+   * gateways with stores in memory, before and after a restart or behind one load balancer.
+   */
   readonly #newTag: number;
   /** The state that was read or written last. */
   #known: PublicState | undefined;
@@ -80,7 +85,7 @@ export class EventLog {
     this.#store = store;
     this.#clock = clock;
     this.#keep = keep;
-    this.#newTag = randomTag(random);
+    this.#newTag = Math.floor(random() * TAGS);
   }
 
   /** Returns the events after an id, in order. */
@@ -140,7 +145,7 @@ export class EventLog {
     };
     const head = await this.#commit(state.head, checks, value, [
       ...events.flatMap(eventWrites),
-      ...deleted.map(eventDelete),
+      ...deleted.map((id) => ({ key: [...EVENTS, id] })),
     ]);
     if (head === undefined) return undefined;
     const newest = new Map(state.events);
@@ -271,9 +276,6 @@ function outdatedBy(
   return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
 }
 
-/** The number of tags, and the difference between consecutive ids. */
-const TAGS = 1_000;
-
 /**
  * Returns the id after another one: a time in milliseconds, and the tag of the log in the last three digits. It is a safe
  * integer until the year 2255.
@@ -285,16 +287,6 @@ function idAfter(id: number, now: number, tag: number): number {
 /** Returns the tag in an id, which shows whether the id is from another log. */
 export function tagOf(id: number): number {
   return id % TAGS;
-}
-
-/**
- * Returns a tag for a new log. It distinguishes most logs, such as those of gateways with stores in memory, before and
- * after a restart or behind one load balancer.
- *
- * @param random Returns a number in [0, 1).
- */
-function randomTag(random: () => number): number {
-  return Math.floor(random() * TAGS);
 }
 
 /** The prefix of the events, by id. */
@@ -328,11 +320,6 @@ function eventWrites(event: LogEvent): Write[] {
     { key: [...EVENTS, event.id], value: stored },
     { key: [...STATES, event.name], value: { ...stored, id: event.id } },
   ];
-}
-
-/** Returns the write that deletes an event. */
-function eventDelete(id: number): Write {
-  return { key: [...EVENTS, id] };
 }
 
 /** Decodes entries of the log. */

@@ -64,8 +64,6 @@ interface Subscriber {
   /** What it is counted in. */
   readonly limits: ClientLimits<string>;
   readonly form: StreamFormName;
-  /** Whether it ends when it is up to date. */
-  readonly isPoll: boolean;
   /** The id of the last event that was sent. */
   cursor: number;
   /** Whether outdated events are skipped. It ends when the stream is up to date. */
@@ -76,7 +74,8 @@ interface Subscriber {
   readBy: number;
   /** When it ends. If its client does not read at that time, it ends when the client reads again. */
   endsAt: number;
-  readonly controller: Controller;
+  /** Writes to the stream; `undefined` until that exists. */
+  controller: Controller | undefined;
   /** Called when the stream has ended. */
   onRemove: (() => void) | undefined;
 }
@@ -128,32 +127,18 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    const { clock, log } = options;
-    const event = "rep.streams.rejected";
-    this.#streams = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_streams",
-      max: options.maxStreams,
-      maxPerClient: options.maxStreamsPerClient,
-    });
-    this.#openPolls = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_polls",
-      max: MAX_OPEN_POLLS,
-      maxPerClient: MAX_OPEN_POLLS / 2,
-    });
-    this.#polls = new ClientLimits({
-      clock,
-      log,
-      event,
-      name: "max_polls",
-      max: Infinity,
-      maxPerClient: MAX_POLLS_PER_SECOND,
-    });
+    const { clock, log, maxStreams, maxStreamsPerClient } = options;
+    function limit<Name extends string>(
+      name: Name,
+      max: number,
+      maxPerClient: number,
+    ) {
+      const event = "rep.streams.rejected";
+      return new ClientLimits({ clock, log, event, name, max, maxPerClient });
+    }
+    this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
+    this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
+    this.#polls = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
       onError: logTaskError(log, "streams"),
@@ -187,10 +172,11 @@ export class Hub {
     const limit = this.#streams.rejection(client);
     if (limit !== undefined) return this.#poll(request, limit);
     this.#options.metrics.count("rep.streams.opened", 1);
-    const comment = position.cursor === undefined
+    const { cursor } = position;
+    const comment = cursor === undefined
       ? "unknown event id; sending the full public state"
       : "connected";
-    const opening = this.#opening(request, comment, RETRY_MS);
+    const opening = this.#opening(form, comment, RETRY_MS, cursor);
     return this.#stream(request, opening, this.#streams);
   }
 
@@ -201,12 +187,9 @@ export class Hub {
   reject(reason: StreamRejection, form: StreamFormName): StreamBody {
     this.#options.metrics.count("rep.streams.rejected", 1, reason);
     const isFull = reason.startsWith("max_");
-    const retryMs = this.#randomBetween(
-      isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS,
-    );
+    const retryMs = isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS;
     const comment = reconnectLater(STREAM_REJECTIONS[reason]);
-    const opening = { retryMs, comment, id: undefined };
-    return encoder.encode(STREAM_FORMS[form].opening(opening));
+    return this.#opening(form, comment, retryMs, undefined);
   }
 
   /**
@@ -230,7 +213,7 @@ export class Hub {
     const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
     const isFull = this.#streams.limitOf(client) !== undefined;
     const retryMs = isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
-    const opening = this.#opening(request, comment, retryMs);
+    const opening = this.#opening(form, comment, retryMs, position.cursor);
     if (!missed) return this.#stream(request, opening, this.#openPolls);
     if (missed.length === 0) return opening;
     metrics.count("rep.events.replayed", missed.length);
@@ -251,18 +234,17 @@ export class Hub {
   }
 
   /**
-   * The id is the client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   * @param id The client's position, not the log's head: otherwise a client cut off here would miss the events between.
    */
   #opening(
-    { form, position }: StreamRequest,
+    form: StreamFormName,
     comment: string,
-    retryMs: readonly [number, number],
+    [minRetryMs, maxRetryMs]: readonly [number, number],
+    id: number | undefined,
   ): Uint8Array<ArrayBuffer> {
-    const opening = STREAM_FORMS[form].opening({
-      retryMs: this.#randomBetween(retryMs),
-      comment,
-      id: position.cursor,
-    });
+    const range = maxRetryMs - minRetryMs;
+    const retryMs = Math.round(minRetryMs + range * this.#options.random());
+    const opening = STREAM_FORMS[form].opening({ retryMs, comment, id });
     return encoder.encode(opening);
   }
 
@@ -271,37 +253,33 @@ export class Hub {
     opening: Uint8Array<ArrayBuffer>,
     limits: ClientLimits<string>,
   ): ReadableStream<Uint8Array<ArrayBuffer>> {
-    let subscriber: Subscriber;
-    const start = (controller: Controller) => {
-      subscriber = this.#subscribe(request, limits, controller);
-      controller.enqueue(opening);
-    };
-    const source = {
-      start,
+    // The functions of the stream refer neither to the request nor to the opening: they live as long as it does.
+    const subscriber = this.#subscribe(request, limits);
+    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (controller) => void (subscriber.controller = controller),
       pull: () => this.#pull(subscriber),
       cancel: () => void this.#remove(subscriber),
-    };
-    return new ReadableStream(source, NO_READ_AHEAD);
+    }, NO_READ_AHEAD);
+    subscriber.controller?.enqueue(opening);
+    return stream;
   }
 
   #subscribe(
     { client: { clientKey }, position, form }: StreamRequest,
     limits: ClientLimits<string>,
-    controller: Controller,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const age = maxStreamAgeMs * (0.8 + 0.2 * random());
+    const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
       limits,
       form,
-      isPoll: limits === this.#openPolls,
       cursor: position.cursor ?? 0,
       skipsOutdated: position.skipsOutdated,
-      heartbeatAt: this.#nextHeartbeat(),
-      readBy: clock.monotonic() + MAX_UNREAD_MS,
-      endsAt: clock.monotonic() + age,
-      controller,
+      heartbeatAt: this.#nextHeartbeat(now),
+      readBy: now + MAX_UNREAD_MS,
+      endsAt: now + maxStreamAgeMs * (0.8 + 0.2 * random()),
+      controller: undefined,
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
@@ -333,7 +311,7 @@ export class Hub {
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length > 0) this.#replay(subscriber, frames);
-    else if (subscriber.isPoll) this.#end(subscriber);
+    else if (subscriber.limits === this.#openPolls) this.#end(subscriber);
     else this.#waiting.add(subscriber);
   }
 
@@ -383,9 +361,10 @@ export class Hub {
     chunk: Uint8Array<ArrayBuffer>,
   ): void {
     subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
-    subscriber.heartbeatAt = this.#nextHeartbeat();
-    subscriber.readBy = this.#options.clock.monotonic() + MAX_UNREAD_MS;
-    subscriber.controller.enqueue(chunk);
+    const now = this.#options.clock.monotonic();
+    subscriber.heartbeatAt = this.#nextHeartbeat(now);
+    subscriber.readBy = now + MAX_UNREAD_MS;
+    subscriber.controller?.enqueue(chunk);
   }
 
   /** Called by a timer, where an exception would be uncaught. */
@@ -413,17 +392,12 @@ export class Hub {
   }
 
   /** With jitter, so that streams that received an event together are not due together. */
-  #nextHeartbeat(): number {
-    return this.#options.clock.monotonic() +
-      STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
-  }
-
-  #randomBetween([min, max]: readonly [number, number]): number {
-    return Math.round(min + (max - min) * this.#options.random());
+  #nextHeartbeat(now: number): number {
+    return now + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
   }
 
   #end(subscriber: Subscriber): void {
-    if (this.#remove(subscriber)) subscriber.controller.close();
+    if (this.#remove(subscriber)) subscriber.controller?.close();
   }
 
   #remove(subscriber: Subscriber): boolean {

@@ -305,9 +305,9 @@ interface PlanInput {
 }
 
 /**
- * Returns the changes that make the state in the store equal to the target, and the id that their ids have to exceed.
- * If clients may have a value that is not in the store, its variable gets an event even if its state is already that of
- * the target.
+ * Returns the changes that make the state in the store equal to the target (endpoint specification, Stream events:
+ * updates first, then deletions, sorted by name), and the id that their ids have to exceed. If clients may have a value
+ * that is not in the store, its variable gets an event even if its state is already that of the target.
  */
 function planChanges(
   state: PublicState,
@@ -315,33 +315,28 @@ function planChanges(
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
-  const doubtful = [...lost.map(({ name }) => name), ...unpublished];
-  const changes = withoutDuplicates([
-    ...difference(state, target),
-    ...doubtful.map((name) => confirmation(target, name)),
+  const names = new Set([
+    ...updatedNames(state, target),
+    ...deletedNames(state, target),
+    ...lost.map(({ name }) => name),
+    ...unpublished,
   ]);
+  const changes = Array.from(names, (name) => changeTo(target, name));
   return { changes, afterId: lost.at(-1)?.id ?? 0 };
 }
 
-/**
- * Returns the changes from a state to a target (endpoint specification, Stream events): updates first, then deletions,
- * sorted by name.
- */
-function difference(state: PublicState, target: PublicTarget): Change[] {
-  const updates = [...target.public]
-    .filter(([name, value]) => state.events.get(name)?.value !== value)
-    .map(([name, value]) => ({ name, value, leavesPublic: false }));
-  return [...updates.sort(byName), ...deletions(state, target).sort(byName)];
+function updatedNames({ events }: PublicState, target: PublicTarget): string[] {
+  const updated = [...target.public].filter(([name, value]) =>
+    events.get(name)?.value !== value
+  );
+  return updated.map(([name]) => name).sort();
 }
 
-function deletions({ events }: PublicState, target: PublicTarget): Change[] {
-  return [...events.values()]
-    .filter((event) => isToBeDeleted(event, target))
-    .map(({ name }) => ({
-      name,
-      value: undefined,
-      leavesPublic: isInOtherTier(name, target),
-    }));
+function deletedNames({ events }: PublicState, target: PublicTarget): string[] {
+  const deleted = [...events.values()].filter((event) =>
+    isToBeDeleted(event, target)
+  );
+  return deleted.map(({ name }) => name).sort();
 }
 
 /**
@@ -368,20 +363,10 @@ function isInOtherTier(
  * Returns the event after which every client has the value of the target, and no process has another value in memory if
  * the variable is not PUBLIC.
  */
-function confirmation(target: PublicTarget, name: string): Change {
+function changeTo(target: PublicTarget, name: string): Change {
   return {
     name,
     value: target.public.get(name),
     leavesPublic: isInOtherTier(name, target),
   };
-}
-
-/** Returns the first change of each variable. */
-function withoutDuplicates(changes: readonly Change[]): Change[] {
-  const groups = Map.groupBy(changes, ({ name }) => name);
-  return [...groups.values()].flatMap((group) => group.slice(0, 1));
-}
-
-function byName(a: Change, b: Change): number {
-  return a.name < b.name ? -1 : 1;
 }

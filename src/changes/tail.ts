@@ -39,9 +39,10 @@ export class Tail {
   #bytes = 0;
   #oldestInMemory = 0;
   #head = 0;
-  #reading: Promise<void> | undefined;
-  /** The read that begins when that one has ended. */
-  #next: Promise<void> | undefined;
+  /** Settles with the last read of new events. */
+  #lastRead: Promise<void> = Promise.resolve();
+  /** The last read, if it has not begun yet. */
+  #nextRead: Promise<void> | undefined;
   /** When clients last caused a read, and the next one that they cause. */
   #readForClientsAt = -Infinity;
   #nextForClients: Promise<void> | undefined;
@@ -101,8 +102,8 @@ export class Tail {
    * share the next one, of new events only, and do not wait for any after that: clients can cause reads without end.
    */
   readNew(): Promise<void> {
-    if (this.#reading === undefined) return this.#reading = this.#readAll();
-    return this.#next ??= this.#readAfter(this.#reading);
+    this.#nextRead ??= this.#lastRead = this.#readAfter(this.#lastRead);
+    return this.#nextRead;
   }
 
   /** Reads new events because a client may know of one. Clients that ask too soon after that share a later read. */
@@ -121,19 +122,11 @@ export class Tail {
     await this.readNew();
   }
 
-  async #readAfter(reading: Promise<void>): Promise<void> {
-    await reading.catch(() => {}); // its own callers handle the rejection
-    await this.#readAll();
-  }
-
-  async #readAll(): Promise<void> {
-    try {
-      if (!this.#isLoaded) await this.#load();
-      else while (await this.#readPage());
-    } finally {
-      this.#reading = this.#next;
-      this.#next = undefined;
-    }
+  async #readAfter(lastRead: Promise<void>): Promise<void> {
+    await lastRead.catch(() => {}); // its own callers handle the rejection
+    this.#nextRead = undefined;
+    if (!this.#isLoaded) await this.#load();
+    else while (await this.#readPage());
   }
 
   /** Returns whether there may be more. */
@@ -269,7 +262,7 @@ export function takeAfter<F extends Frame>(
   cursor: number,
   maxBytes: number,
 ): readonly F[] {
-  const first = indexAfter(frames, cursor);
+  const first = frames.findLastIndex(({ id }) => id <= cursor) + 1;
   let end = first;
   let bytes = 0;
   while (
@@ -279,18 +272,6 @@ export function takeAfter<F extends Frame>(
     bytes += frames[end++]?.bytes.length ?? 0;
   }
   return frames.slice(first, end);
-}
-
-/** Returns the index of the first event after a cursor. */
-function indexAfter(frames: readonly Frame[], cursor: number): number {
-  let low = 0;
-  let high = frames.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((frames[middle]?.id ?? 0) <= cursor) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /**

@@ -9,7 +9,6 @@ import {
   type Endpoint,
   type RouteContext,
 } from "../http/routes.ts";
-import type { CountedClient } from "../observe/client_limits.ts";
 import { shortHash } from "../values/hash.ts";
 import { parseEventId, readNewEvents } from "./known_events.ts";
 
@@ -24,9 +23,7 @@ export function createChangesEndpoint(
   allowedOrigins: readonly string[],
 ): Endpoint {
   const headersFor = (request: Request, { client }: RouteContext) =>
-    new Headers(
-      corsHeaders(readOrigin(request, client.origin, allowedOrigins)),
-    );
+    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
 
   if (changes === undefined) {
     return {
@@ -45,10 +42,18 @@ export function createChangesEndpoint(
     async handler(request, context) {
       const headers = headersFor(request, context);
       if (request.method === "OPTIONS") return preflight(headers);
-      return await openStream(request, context, changes, headers);
+      const body = await openStream(request.headers, context, changes);
+      return new Response(body, { headers: { ...headers, ...STREAM_HEADERS } });
     },
   };
 }
+
+/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
+const STREAM_HEADERS = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache, no-store, no-transform",
+  "x-accel-buffering": "no",
+};
 
 /**
  * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
@@ -64,23 +69,11 @@ export function createChangesEndpoint(
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
 async function openStream(
-  request: Request,
+  headers: Headers,
   { client, url }: RouteContext,
-  changes: Pick<Changes, "hub" | "rollout" | "tail">,
-  headers: Headers,
-): Promise<Response> {
-  for (const [name, value] of STREAM_HEADERS) headers.set(name, value);
-  const query = new URLSearchParams(url.search);
-  const body = await readStream(request.headers, query, client, changes);
-  return new Response(body, { headers });
-}
-
-async function readStream(
-  headers: Headers,
-  query: URLSearchParams,
-  client: CountedClient,
   { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
 ): Promise<StreamBody> {
+  const query = new URLSearchParams(url.search);
   const form = readForm(query);
   if (rollout.standsApart) return hub.reject("stands_apart", form);
   const isPoll = query.has("poll");
@@ -98,21 +91,14 @@ function readForm(query: URLSearchParams): StreamFormName {
   return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
 }
 
-/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
-const STREAM_HEADERS = [
-  ["content-type", "text/event-stream"],
-  ["cache-control", "no-cache, no-store, no-transform"],
-  ["x-accel-buffering", "no"],
-] as const;
-
 /** For clients other than `EventSource`: a `Last-Event-ID` that a script sets requires a preflight. */
-function preflight(headers: Headers): Response {
-  if (headers.has("access-control-allow-origin")) {
-    headers.set("access-control-allow-methods", "GET");
-    headers.set("access-control-allow-headers", "last-event-id, cache-control");
-    headers.set("access-control-max-age", "600");
+function preflight(headers: Record<string, string>): Response {
+  if ("access-control-allow-origin" in headers) {
+    headers["access-control-allow-methods"] = "GET";
+    headers["access-control-allow-headers"] = "last-event-id, cache-control";
+    headers["access-control-max-age"] = "600";
   }
-  headers.set("allow", CORS_METHODS.join(", "));
+  headers["allow"] = CORS_METHODS.join(", ");
   return new Response(null, { status: 204, headers });
 }
 

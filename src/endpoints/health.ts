@@ -2,7 +2,6 @@ import type { Configuration } from "../config/configuration.ts";
 import {
   countVariables,
   EMPTY_SNAPSHOT,
-  type Snapshot,
 } from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { CertificateWatch } from "../observe/certificate_watch.ts";
@@ -94,25 +93,17 @@ export class Health implements HealthState {
 
   /** A gateway with problems serves everything, and is degraded. */
   get status(): HealthStatus {
-    return this.#statusWith(this.#problems());
+    if (this.isStopping) return "stopping";
+    return this.#problems().length > 0 ? "degraded" : "healthy";
   }
 
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
     const { configuration, clock } = this.#options;
-    const problems = this.#problems();
-    return createReport({
-      status: this.#statusWith(problems),
-      problems,
-      snapshot: configuration.snapshot,
-      blocked: configuration.blocked,
-      uptimeMs: clock.monotonic() - this.#startedAt,
-    });
-  }
-
-  #statusWith(problems: readonly HealthProblem[]): HealthStatus {
-    if (this.isStopping) return "stopping";
-    return problems.length > 0 ? "degraded" : "healthy";
+    const uptimeMs = clock.monotonic() - this.#startedAt;
+    const report = createReport(this.status, configuration, uptimeMs);
+    if (report.status !== "degraded") return report;
+    return { ...report, problems: this.#problems() };
   }
 
   #problems(): readonly HealthProblem[] {
@@ -141,37 +132,28 @@ export class Health implements HealthState {
 /** Returns the health of a process whose gateway does not run yet. */
 export function startingHealth(clock: Pick<Clock, "monotonic">): HealthState {
   const startedAt = clock.monotonic();
+  const configuration = { snapshot: EMPTY_SNAPSHOT, blocked: 0 };
   return {
     status: "starting",
-    report: () =>
-      createReport({
-        status: "starting",
-        problems: [],
-        snapshot: EMPTY_SNAPSHOT,
-        blocked: 0,
-        uptimeMs: clock.monotonic() - startedAt,
-      }),
+    report() {
+      const uptimeMs = clock.monotonic() - startedAt;
+      return createReport("starting", configuration, uptimeMs);
+    },
   };
 }
 
-interface ReportInput {
-  readonly status: HealthStatus;
-  readonly problems: readonly HealthProblem[];
-  readonly snapshot: Snapshot;
-  readonly blocked: number;
-  readonly uptimeMs: number;
-}
-
-function createReport(input: ReportInput): HealthReport {
-  const { status, problems, snapshot, blocked, uptimeMs } = input;
-  const report = {
+function createReport(
+  status: HealthStatus,
+  { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
+  uptimeMs: number,
+): HealthReport {
+  return {
     status,
     version: VERSION,
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: Math.floor(uptimeMs / 1_000),
   };
-  return status === "degraded" ? { ...report, problems } : report;
 }
 
 /**

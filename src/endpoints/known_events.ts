@@ -1,3 +1,5 @@
+import type { Tail } from "../changes/tail.ts";
+
 /** Event ids are safe integers. */
 const ID = /^\d{1,16}$/;
 
@@ -6,17 +8,14 @@ export function parseEventId(text: string): number | undefined {
   return ID.test(text) ? Number(text) : undefined;
 }
 
-/** The part of the tail that {@linkcode readNewEvents} uses. */
-interface ReadableTail {
-  readForClient(): Promise<void>;
-}
-
 /**
  * Reads the newest events, since a client may know of one that this process does not.
  *
  * @returns Whether the store was available.
  */
-export async function readNewEvents(tail: ReadableTail): Promise<boolean> {
+export async function readNewEvents(
+  tail: Pick<Tail, "readForClient">,
+): Promise<boolean> {
   try {
     await tail.readForClient();
     return true;

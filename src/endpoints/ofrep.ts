@@ -43,8 +43,8 @@ const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
 
 const UNCACHED = { "cache-control": "no-store" };
 
-/** The maximum size of a request's body. */
-const MAX_BODY_BYTES = 64 << 10;
+/** The maximum length of a request's body. */
+const MAX_BODY_LENGTH = 64 << 10;
 /** How long a body may take to arrive: as long as the SDKs wait for the whole response. */
 const MAX_BODY_MS = 10_000;
 /** A page that has been hidden for this time closes its stream until it is shown again. */
@@ -167,28 +167,23 @@ class BodyError extends Error {}
 /** @throws {BodyError} If the body is too large, or arrives too slowly. */
 async function readText({ body }: Request, clock: Clock): Promise<string> {
   if (body === null) return "";
-  const reader = body.getReader();
-  let isLate = false;
+  const reading = new AbortController();
   const cancelTimer = clock.after(MAX_BODY_MS, () => {
-    isLate = true;
-    reader.cancel().catch(() => {}); // it has ended, then
+    reading.abort(new BodyError("a body that arrives within 10 s"));
   }, true);
   // Kept as text: a chunk of one byte holds the 64 KiB that it was read into.
-  const decoder = new TextDecoder();
+  const chunks = body.pipeThrough(new TextDecoderStream(), reading);
   let text = "";
-  let size = 0;
   try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (isLate) throw new BodyError("a body that arrives within 10 s");
-      if (done) return text + decoder.decode();
-      size += value.length;
-      if (size > MAX_BODY_BYTES) throw new BodyError("a body of up to 64 KiB");
-      text += decoder.decode(value, { stream: true });
+    for await (const chunk of chunks) {
+      text += chunk;
+      if (text.length > MAX_BODY_LENGTH) {
+        throw new BodyError("a body of up to 64 KiB");
+      }
     }
+    return text;
   } finally {
     cancelTimer();
-    await reader.cancel().catch(() => {}); // nothing is left of a body that was read
   }
 }
 

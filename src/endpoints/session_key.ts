@@ -101,6 +101,12 @@ const CACHE_CONTROL = "no-store, no-cache, must-revalidate";
  * /rep/session-key).
  */
 export class SessionKeys {
+  readonly endpoint: Endpoint = {
+    methods: CORS_METHODS,
+    handler: (request, context) => this.#respond(request, context),
+    headersOf405: (request, { client }) =>
+      sessionKeyHeaders(this.#originOf(request, client)),
+  };
   readonly #options: SessionKeyOptions;
   readonly #rejections: RejectionLog;
 
@@ -122,15 +128,18 @@ export class SessionKeys {
    * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, 410 if the
    * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
    */
-  async respond(
+  async #respond(
     request: Request,
     { url, client }: RouteContext,
   ): Promise<Response> {
     const requester = { client, origin: this.#originOf(request, client) };
     if (this.#options.configuration.snapshot.sensitive.size === 0) {
-      throw this.#problem("not_configured", requester);
+      throw this.#reject("not_configured", requester);
     }
-    this.#requireOrigin(requester);
+    const mismatch = originRejection(requester.origin);
+    if (mismatch !== undefined) {
+      throw this.#reject("origin_mismatch", requester, mismatch);
+    }
     if (request.method === "OPTIONS") return preflight(requester.origin);
     const kid = new URLSearchParams(url.search).get("kid");
     if (kid !== null) this.#requireValidKid(kid, requester);
@@ -140,14 +149,6 @@ export class SessionKeys {
       : this.#tooManyRequests(decision, requester);
   }
 
-  /** Returns the headers of a response to another method. */
-  headersOf405(
-    request: Request,
-    { client }: RouteContext,
-  ): Record<string, string> {
-    return sessionKeyHeaders(this.#originOf(request, client));
-  }
-
   /** Logs the rejections that have only been counted so far. */
   close(): void {
     this.#rejections.close();
@@ -155,12 +156,6 @@ export class SessionKeys {
 
   #originOf(request: Request, client: Client): OriginContext {
     return readOrigin(request, client.origin, this.#options.allowedOrigins);
-  }
-
-  #requireOrigin(requester: Requester): void {
-    const detail = originRejection(requester.origin);
-    if (detail === undefined) return;
-    throw this.#reject("origin_mismatch", requester, detail);
   }
 
   #requireValidKid(kid: string, requester: Requester): void {
@@ -239,26 +234,33 @@ export class SessionKeys {
         client_ip: requester.client.address,
         detail: messageOf(error),
       });
-      throw this.#problem("store_unavailable", requester);
+      throw this.#reject("store_unavailable", requester);
     }
   }
 
-  /** Counts and logs a rejection, and returns its problem. The end of the message for the client may differ. */
-  #reject(reason: Reason, requester: Requester, rest = ""): Problem {
-    const { client, origin } = requester;
-    // Like the rate limit, the log treats an IPv6 /64 as one client.
-    this.#report({
-      key: client.clientKey,
-      reason,
-      event: "rep.session_key.rejected",
-      fields: {
-        client_ip: client.address,
-        origin: truncate(origin.origin),
+  /** Counts a rejection, logs it if its client is the reason, and returns its problem, whose message ends in `rest`. */
+  #reject(
+    reason: Reason,
+    { client, origin }: Requester,
+    rest = "",
+  ): Problem {
+    this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
+    if (CLIENT_REJECTIONS.includes(reason)) {
+      this.#report({
+        key: client.clientKey, // like the rate limit, the log treats an IPv6 /64 as one client
         reason,
-        detail: reason === "origin_mismatch" ? rest : undefined,
-      },
-    });
-    return this.#problem(reason, requester, rest);
+        event: "rep.session_key.rejected",
+        fields: {
+          client_ip: client.address,
+          origin: truncate(origin.origin),
+          reason,
+          detail: reason === "origin_mismatch" ? rest : undefined,
+        },
+      });
+    }
+    const [status, detail] = REJECTIONS[reason];
+    const headers = sessionKeyHeaders(origin);
+    return new Problem(status, { detail: detail + rest, headers });
   }
 
   /** Logs a rejection, and counts its client unless it has just been rejected for the same reason. */
@@ -267,23 +269,6 @@ export class SessionKeys {
     const { metrics } = this.#options;
     metrics.count("rep.session_keys.rejected_clients", 1, rejection.reason);
   }
-
-  /** Counts a rejection, and returns its problem. */
-  #problem(reason: Reason, { origin }: Requester, rest = ""): Problem {
-    this.#options.metrics.count("rep.session_keys.rejected", 1, reason);
-    const [status, detail] = REJECTIONS[reason];
-    const headers = sessionKeyHeaders(origin);
-    return new Problem(status, { detail: detail + rest, headers });
-  }
-}
-
-/** Creates the endpoint `/rep/session-key`. */
-export function createSessionKeyEndpoint(keys: SessionKeys): Endpoint {
-  return {
-    methods: CORS_METHODS,
-    handler: (request, context) => keys.respond(request, context),
-    headersOf405: (request, context) => keys.headersOf405(request, context),
-  };
 }
 
 /** Returns the headers of every response. */

@@ -164,7 +164,8 @@ export function createProxyWarning(
 ): ProxyWarning {
   let hasWarned = false;
   return (request, peer) => {
-    const isForwarded = request.headers.has("x-forwarded-for");
+    // For has(), Deno would copy the names of all headers, and keep them for as long as the response is a stream.
+    const isForwarded = request.headers.get("x-forwarded-for") !== null;
     if (hasWarned || !isForwarded || isTrusted(peer)) return;
     hasWarned = true;
     const detail =

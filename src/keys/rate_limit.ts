@@ -135,7 +135,7 @@ export class RateLimit {
       const requests = [...this.#waiting.values().take(this.#batchSize)];
       const clients = requests.map(({ clientKey }) => clientKey);
       try {
-        const decisions = await this.#countInStore(new Set(clients), clients);
+        const decisions = await this.#countInStore(clients, clients);
         for (const [index, decision] of decisions.entries()) {
           requests[index]?.outcome.resolve(decision);
         }
@@ -148,18 +148,19 @@ export class RateLimit {
   }
 
   /**
-   * Counts requests in one commit, and stores what memory knows of their clients. It begins again if another process
-   * commits first.
+   * Counts requests in one commit, and stores what memory knows of clients. It begins again if another process commits
+   * first.
    *
-   * @param requests The client of each request; there may be none.
+   * @param clients Those of all requests, and further ones; they may repeat.
+   * @param requests The client of each request.
    * @returns The decision about each request.
    */
   async #countInStore(
-    clients: ReadonlySet<string>,
+    clients: readonly string[],
     requests: readonly string[],
   ): Promise<RateDecision[]> {
     const options = { clock: this.#clock, random: this.#random };
-    const attempt = () => this.#tryToCount([...clients], requests);
+    const attempt = () => this.#tryToCount([...new Set(clients)], requests);
     const turn = this.#lastTurn.then(() => retryConflicts(attempt, options));
     this.#lastTurn = turn.catch(() => {}); // the caller handles the error
     return await turn;
@@ -172,11 +173,10 @@ export class RateLimit {
     const keys = clients.map(windowKey);
     const entries = await this.#store.getMany<Window>(keys);
     const now = this.#clock.now();
-    const windows = new Map<string, Window>();
-    for (const [index, clientKey] of clients.entries()) {
+    const windows = new Map(clients.map((clientKey, index) => {
       const stored = entries[index]?.value ?? [];
-      windows.set(clientKey, this.#learn(clientKey, stored)); // if the commit fails, memory goes on from here
-    }
+      return [clientKey, this.#learn(clientKey, stored)]; // if the commit fails, memory goes on from here
+    }));
     const decisions: RateDecision[] = [];
     for (const clientKey of requests) {
       const window = windows.get(clientKey) ?? [];
@@ -205,7 +205,7 @@ export class RateLimit {
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
     for (const slice of slices(clients, this.#batchSize)) {
-      await this.#countInStore(new Set(slice), []);
+      await this.#countInStore(slice, []);
       for (const clientKey of slice) this.#unsaved.delete(clientKey);
     }
     return clients.length;

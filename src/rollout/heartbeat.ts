@@ -112,13 +112,11 @@ export async function tryHeartbeat(
 }
 
 /** Reads the highest rank, and the configurations that were active. */
-async function readRollout(
-  store: Store,
-): Promise<[Entry<number> | undefined, Entry<Activations> | undefined]> {
-  const [highest, recorded] = await store.getMany([HIGHEST_RANK, ACTIVATIONS]);
-  return [
-    highest as Entry<number> | undefined,
-    recorded as Entry<Activations> | undefined,
+async function readRollout(store: Store) {
+  const entries: unknown[] = await store.getMany([HIGHEST_RANK, ACTIVATIONS]);
+  return entries as [
+    Entry<number> | undefined,
+    Entry<Activations> | undefined,
   ];
 }
 

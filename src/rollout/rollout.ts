@@ -105,6 +105,7 @@ export class Rollout {
   /** What the last heartbeat announced. */
   #announced: Ranked | undefined;
   #observed: Observed = NEVER_OBSERVED;
+  /** The hash of this process's configuration; `undefined` before {@linkcode announce}. */
   #hash: string | undefined;
   #names: readonly number[] = [];
   #needsKey = false;
@@ -127,11 +128,6 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
-  }
-
-  /** The hash of this process's configuration; `undefined` before {@linkcode announce}. */
-  get hash(): string | undefined {
-    return this.#hash;
   }
 
   /**
@@ -170,10 +166,10 @@ export class Rollout {
 
   /** This process's configuration and the active one, for the log; nothing before {@linkcode announce}. */
   get configurations(): LogFields {
-    const { hash, active } = this;
-    if (hash === undefined || active === undefined) return {};
+    const { active } = this;
+    if (this.#hash === undefined || active === undefined) return {};
     return {
-      configuration: shortHash(hash),
+      configuration: shortHash(this.#hash),
       revision: this.#options.revision,
       active: shortHash(active),
       active_revision: this.activeRevision,
@@ -254,15 +250,13 @@ export class Rollout {
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
-  leave(): Promise<void> {
+  async leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancelHeartbeat?.();
-    if (this.#hash === undefined) return Promise.resolve(); // never joined
-    return this.#enqueue(async () => {
-      await this.#unlessUnavailable(() =>
-        tryMarkLeft(this.#options.store, this.#options.processId)
-      );
-    });
+    if (this.#hash === undefined) return; // never joined
+    const { store, processId } = this.#options;
+    const markLeft = () => tryMarkLeft(store, processId);
+    await this.#enqueue(() => this.#unlessUnavailable(markLeft));
   }
 
   /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
@@ -331,8 +325,7 @@ export class Rollout {
     this.#announced = { hash, rank: result.decision.rank };
     this.#elected = result.decision.active;
     this.#activations = result.activations;
-    const strangers = findStrangers(self, this.#observations);
-    this.#noteStrangers(strangers);
+    this.#noteStrangers(self);
     this.#noteConflicts(self);
     this.#logActive(hash, result.hasRecorded);
     return result.fencing;
@@ -358,8 +351,9 @@ export class Rollout {
   /**
    * The entries of processes that have ended count as strangers as well: an app that restarts does not reset the time.
    */
-  #noteStrangers(strangers: readonly Observation[]): void {
+  #noteStrangers(self: Self): void {
     const { clock, log } = this.#options;
+    const strangers = findStrangers(self, this.#observations);
     this.#strangersSince = strangers.length > 0
       ? this.#strangersSince ?? clock.monotonic()
       : undefined;

@@ -1,5 +1,5 @@
 import { OptionError } from "../values/option_error.ts";
-import type { Check, Entry, Key, ListOptions, Store, Write } from "./store.ts";
+import type { Entry, Key, ListOptions, Store } from "./store.ts";
 
 /** The longest name of an app. `batches()` counts on it: the keys of a commit are limited. */
 export const MAX_APP_LENGTH = 32;
@@ -24,9 +24,46 @@ export function checkApp(app: string | undefined): string | undefined {
   throw new OptionError("app", EXPECTED_APP, got);
 }
 
+/**
+ * Returns a store whose keys lie under a name in another store: the first part of each key begins with the name. The
+ * name is not a separate part, since keys of one part would then have two, and PostgreSQL announces only writes to keys
+ * of one part.
+ */
+function partOfStore(store: Store, name: string): Store {
+  function inner<T extends { readonly key: Key }>(item: T): T {
+    const [first, ...rest] = item.key;
+    return { ...item, key: [name + first, ...rest] };
+  }
+  function outer<T>(entry: Entry<T>): Entry<T> {
+    const [first, ...rest] = entry.key;
+    return { ...entry, key: [String(first).slice(name.length), ...rest] };
+  }
+  const innerKey = (key: Key) => inner({ key }).key;
+  return {
+    engine: store.engine,
+    maxChecks: store.maxChecks,
+    async get<T>(key: Key) {
+      const entry = await store.get<T>(innerKey(key));
+      return entry && outer(entry);
+    },
+    async getMany<T>(keys: readonly Key[]) {
+      const entries = await store.getMany<T>(keys.map(innerKey));
+      return entries.map((entry) => entry && outer(entry));
+    },
+    async list<T>(prefix: Key, options?: ListOptions) {
+      const entries = await store.list<T>(innerKey(prefix), options);
+      return entries.map(outer);
+    },
+    commit: (checks, writes) =>
+      store.commit(checks.map(inner), writes.map(inner)),
+    watch: (key, hint) => store.watch(innerKey(key), hint),
+    close: () => store.close(),
+  };
+}
+
 /** Returns the part of a store that belongs to an app: the whole store for an app without a name. */
 export function storeOfApp(store: Store, app: string | undefined): Store {
-  return app === undefined ? store : new PartOfStore(store, `${app}/`);
+  return app === undefined ? store : partOfStore(store, `${app}/`);
 }
 
 /**
@@ -35,67 +72,5 @@ export function storeOfApp(store: Store, app: string | undefined): Store {
  * @param port A port from 1 to 65,535.
  */
 export function storeOfPort(store: Store, port: number): Store {
-  return new PartOfStore(store, `:${port}/`);
-}
-
-/**
- * A store whose keys lie under a name in another store: the first part of each key begins with the name. The name is
- * not a separate part, since keys of one part would then have two, and PostgreSQL announces only writes to keys of one
- * part.
- */
-class PartOfStore implements Store {
-  readonly engine: string | undefined;
-  readonly maxChecks: number;
-  readonly #store: Store;
-  readonly #name: string;
-
-  constructor(store: Store, name: string) {
-    this.engine = store.engine;
-    this.maxChecks = store.maxChecks;
-    this.#store = store;
-    this.#name = name;
-  }
-
-  async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    const entry = await this.#store.get<T>(this.#inner(key));
-    return entry && { ...entry, key };
-  }
-
-  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const inner = keys.map((key) => this.#inner(key));
-    const entries = await this.#store.getMany<T>(inner);
-    return entries.map((entry) => entry && this.#outer(entry));
-  }
-
-  async list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    const entries = await this.#store.list<T>(this.#inner(prefix), options);
-    return entries.map((entry) => this.#outer(entry));
-  }
-
-  async commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    return await this.#store.commit(
-      checks.map((check) => ({ ...check, key: this.#inner(check.key) })),
-      writes.map((write) => ({ ...write, key: this.#inner(write.key) })),
-    );
-  }
-
-  watch(key: Key, hint: () => void): () => void {
-    return this.#store.watch(this.#inner(key), hint);
-  }
-
-  close(): void {
-    this.#store.close();
-  }
-
-  #inner([first, ...rest]: Key): Key {
-    return [this.#name + first, ...rest];
-  }
-
-  #outer<T>(entry: Entry<T>): Entry<T> {
-    const [first, ...rest] = entry.key;
-    return { ...entry, key: [String(first).slice(this.#name.length), ...rest] };
-  }
+  return partOfStore(store, `:${port}/`);
 }

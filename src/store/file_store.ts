@@ -1,16 +1,19 @@
 import type { Clock } from "../values/clock.ts";
-import {
-  type Check,
-  type Entry,
-  type Key,
-  type ListOptions,
-  type Store,
-  StoreUnavailableError,
-  type Write,
-} from "./store.ts";
+import { type Store, StoreUnavailableError } from "./store.ts";
 
 /** How often to check that the file is still there while the store is used. */
 const LOOK_MS = 1_000;
+
+/** Returns what distinguishes a file from others at the same path; `undefined` if there is no file. */
+async function identify(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino } = await Deno.stat(path);
+    return `${dev}:${ino}`;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
 
 /**
  * Returns a store whose operations fail once its file has been deleted or replaced. SQLite would continue with the open
@@ -23,90 +26,35 @@ export async function fileStore(
   store: Store,
   clock: Clock,
 ): Promise<Store> {
-  return new FileStore(path, store, await identify(path), clock);
-}
+  const opened = await identify(path);
+  let lookedAt = clock.monotonic();
+  let look = Promise.resolve();
 
-class FileStore implements Store {
-  readonly engine: string | undefined;
-  readonly maxChecks: number;
-  readonly #path: string;
-  readonly #store: Store;
-  /** Identifies the file that was opened. */
-  readonly #identity: string | undefined;
-  readonly #clock: Clock;
-  #look: Promise<void> = Promise.resolve();
-  #lookedAt: number;
-
-  constructor(
-    path: string,
-    store: Store,
-    identity: string | undefined,
-    clock: Clock,
-  ) {
-    this.engine = store.engine;
-    this.maxChecks = store.maxChecks;
-    this.#path = path;
-    this.#store = store;
-    this.#identity = identity;
-    this.#clock = clock;
-    this.#lookedAt = clock.monotonic();
-  }
-
-  async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    await this.#requireFile();
-    return await this.#store.get<T>(key);
-  }
-
-  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    await this.#requireFile();
-    return await this.#store.getMany<T>(keys);
-  }
-
-  async list<T>(prefix: Key, options?: ListOptions): Promise<Entry<T>[]> {
-    await this.#requireFile();
-    return await this.#store.list<T>(prefix, options);
-  }
-
-  async commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    await this.#requireFile();
-    return await this.#store.commit(checks, writes);
-  }
-
-  watch(key: Key, hint: () => void): () => void {
-    return this.#store.watch(key, hint);
-  }
-
-  close(): void {
-    this.#store.close();
-  }
-
-  async #requireFile(): Promise<void> {
-    const now = this.#clock.monotonic();
-    if (now - this.#lookedAt >= LOOK_MS) {
-      this.#lookedAt = now;
-      this.#look = this.#lookForFile();
-    }
-    await this.#look;
-  }
-
-  async #lookForFile(): Promise<void> {
-    if (await identify(this.#path) === this.#identity) return;
+  async function lookForFile(): Promise<void> {
+    if (await identify(path) === opened) return;
     throw new StoreUnavailableError(
-      `Cannot use the store: "${this.#path}" was deleted or replaced while it was open; restore it or a backup, then restart`,
+      `Cannot use the store: "${path}" was deleted or replaced while it was open; restore it or a backup, then restart`,
     );
   }
-}
 
-/** Returns what distinguishes a file from others at the same path; `undefined` if there is no file. */
-async function identify(path: string): Promise<string | undefined> {
-  try {
-    const { dev, ino } = await Deno.stat(path);
-    return `${dev}:${ino}`;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
+  async function run<T>(operation: () => Promise<T>): Promise<T> {
+    const now = clock.monotonic();
+    if (now - lookedAt >= LOOK_MS) {
+      lookedAt = now;
+      look = lookForFile();
+    }
+    await look;
+    return await operation();
   }
+
+  return {
+    engine: store.engine,
+    maxChecks: store.maxChecks,
+    get: (key) => run(() => store.get(key)),
+    getMany: (keys) => run(() => store.getMany(keys)),
+    list: (prefix, options) => run(() => store.list(prefix, options)),
+    commit: (checks, writes) => run(() => store.commit(checks, writes)),
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
+  };
 }

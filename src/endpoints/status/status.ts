@@ -88,7 +88,12 @@ function describeRole(
 ) {
   const { active = hash, members = [], rollback } = changes?.rollout ?? {};
   const isKnown = members.some((member) => member.hash === hash);
-  const names = {
+  return {
+    state: active === hash
+      ? "active"
+      : isKnown || store.isAvailable
+      ? "superseded"
+      : "unannounced", // the store failed before anybody announced it
     hash: shortHash(hash),
     revision,
     active: shortHash(active),
@@ -96,12 +101,7 @@ function describeRole(
       ? revision
       : changes?.rollout.activeRevision,
     rollback: rollback && toRollback(rollback),
-  };
-  if (active === hash) return { ...names, state: "active" } as const;
-  if (isKnown || store.isAvailable) {
-    return { ...names, state: "superseded" } as const;
-  }
-  return { ...names, state: "unannounced" } as const; // the store failed before anybody announced it
+  } as const;
 }
 
 /** Returns when an earlier configuration became active again, and which one it replaced. */

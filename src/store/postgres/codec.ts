@@ -1,17 +1,12 @@
 import { decodeBase64, encodeBase64 } from "@std/encoding/base64";
 import type { Key } from "../store.ts";
 
-/** A key as it is stored: the parts before the last one, and the last one. */
-export interface EncodedKey {
-  readonly prefix: string;
-  readonly name: string;
-}
-
-/** Encodes a key. All keys directly under one prefix have the same `prefix`, and are ordered by the bytes of `name`. */
-export function encodeKey(key: Key): EncodedKey {
-  const prefix = encodePrefix(key.slice(0, -1));
-  const name = encodeName(key.at(-1) ?? "");
-  return { prefix, name };
+/**
+ * Encodes a key: the parts before the last one, and the last one. All keys directly under one prefix have the same
+ * `prefix`, and are ordered by the bytes of `name`.
+ */
+export function encodeKey(key: Key): [prefix: string, name: string] {
+  return [encodePrefix(key.slice(0, -1)), encodeName(key.at(-1) ?? "")];
 }
 
 /** Encodes a prefix. It is compared for equality only. */

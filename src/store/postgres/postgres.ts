@@ -111,16 +111,15 @@ class PostgresStore implements Store {
   }
 
   async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    const { prefix, name } = encodeKey(key);
     const text = `SELECT value, version FROM ${this.#schema}.entry
       WHERE prefix = $1 AND name = $2`;
-    const values = [prefix, name];
+    const values = encodeKey(key);
     const [row] = await this.#query({ name: "get", text, values });
     return row && toEntry<T>(key, row);
   }
 
   async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const ids = keys.map(encodeId);
+    const ids = keys.map((key) => JSON.stringify(encodeKey(key)));
     const text = `SELECT entry.prefix, entry.name, value, version
       FROM json_array_elements($1) AS wanted(key)
       JOIN ${this.#schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
@@ -172,7 +171,7 @@ class PostgresStore implements Store {
   }
 
   watch(key: Key, hint: () => void): () => void {
-    const { prefix, name } = encodeKey(key);
+    const [prefix, name] = encodeKey(key);
     if (prefix !== "[]") return () => {}; // see commit_entries()
     return this.#notifications.listen(name, hint);
   }
@@ -256,19 +255,12 @@ function toEntry<T>(key: Key, row: Row): Entry<T> {
   return { key, value, version: row["version"] ?? "" };
 }
 
-function encodeId(key: Key): string {
-  const { prefix, name } = encodeKey(key);
-  return JSON.stringify([prefix, name]);
-}
-
 function encodeCheck({ key, version }: Check): unknown[] {
-  const { prefix, name } = encodeKey(key);
-  return [prefix, name, version];
+  return [...encodeKey(key), version];
 }
 
 function encodeWrite({ key, value }: Write): unknown[] {
-  const { prefix, name } = encodeKey(key);
-  return [prefix, name, value === undefined ? null : encodeValue(value)];
+  return [...encodeKey(key), value === undefined ? null : encodeValue(value)];
 }
 
 function toStoreError(error: unknown): StoreUnavailableError {

@@ -64,8 +64,8 @@ Deno.test("encodeName() makes -0 the same as 0, and unpaired surrogates U+FFFD",
 });
 
 Deno.test("encodeKey() separates the last part from the others", () => {
-  assertEquals(encodeKey(["a", 1, "b"]), { prefix: '["a",1]', name: "-b" });
-  assertEquals(encodeKey(["head"]), { prefix: "[]", name: "-head" });
+  assertEquals(encodeKey(["a", 1, "b"]), ['["a",1]', "-b"]);
+  assertEquals(encodeKey(["head"]), ["[]", "-head"]);
 });
 
 Deno.test("decodeValue() returns what was encoded, bytes at any depth included", () => {

@@ -108,7 +108,7 @@ const NODE = {
 };
 
 /** The configurations of the compiler by the names of their files. */
-function configurations(): Map<string, string> {
+function configurations() {
   return new Map(
     [BUNDLER, NODENEXT].flatMap((resolution) =>
       Object.entries({ BROWSER, NODE }).map(([name, { files, options }]) => {
@@ -132,7 +132,7 @@ function configurations(): Map<string, string> {
 async function makeProject(
   tarball: string,
   typescript: string,
-): Promise<TempDirectory> {
+) {
   const dependencies = {
     "@rep/gateway": `file:${tarball}`,
     "@types/node": "22.20.5",
@@ -160,7 +160,7 @@ async function makeProject(
 }
 
 /** Returns the real paths of a package's copies below a folder. */
-async function copiesOf(name: string, folder: string): Promise<Set<string>> {
+async function copiesOf(name: string, folder: string) {
   const { stdout } = await new Deno.Command("find", {
     args: [folder, "-path", `*/node_modules/${name}/package.json`],
   }).output();
@@ -168,7 +168,7 @@ async function copiesOf(name: string, folder: string): Promise<Set<string>> {
   return new Set(await Promise.all(paths.map((path) => Deno.realPath(path))));
 }
 
-async function installByNpm({ path }: TempDirectory): Promise<void> {
+async function installByNpm({ path }: TempDirectory) {
   const { success, stdout, stderr } = await npm([
     "install",
     "--prefer-offline",
@@ -178,7 +178,7 @@ async function installByNpm({ path }: TempDirectory): Promise<void> {
   assertEquals(success, true, `${stdout}\n${stderr}`);
 }
 
-async function installByPnpm({ path }: TempDirectory): Promise<void> {
+async function installByPnpm({ path }: TempDirectory) {
   const pnpm = pathOf("pnpm");
   await run("Node 24", [
     pnpm,
@@ -277,7 +277,7 @@ testRuntimes(
 async function installTarball(
   tarball: string,
   { path }: TempDirectory,
-): Promise<void> {
+) {
   const options = ["--prefer-offline", "--no-audit", "--no-fund"];
   const outcome = await npm(["install", ...options, tarball], path);
   assertEquals(outcome.success, true, outcome.stderr);

@@ -48,7 +48,7 @@ const FOREIGN = { origin: "https://elsewhere.example" };
 function exchange(
   line: string,
   rest: Pick<Exchange, "query" | "headers" | "body"> = {},
-): Exchange {
+) {
   const [method = "", path = "", status] = line.split(" ");
   return { method, path, status: Number(status), ...rest };
 }
@@ -317,7 +317,7 @@ Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when
 async function assertDocumented(
   { method, path, status }: Exchange,
   response: Response,
-): Promise<void> {
+) {
   const differences = await api.differences(method, path, response);
   assertEquals({ method, path, status: response.status, differences }, {
     method,

@@ -12,7 +12,7 @@ import { memoryStore } from "../src/store/memory.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { bundle } from "../tools/bundle_client.ts";
 import { testBrowser } from "./_browser.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { setUp } from "./_gateway.ts";
 import { remoteStore } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 import { within } from "./_time.ts";
@@ -35,12 +35,8 @@ const VARIABLES = {
 /** Their values by an SDK. */
 const VALUES = ["Hello", 7, true, { max: 10 }];
 
-interface Served extends TestGateway {
-  readonly url: string;
-}
-
 /** Serves a gateway on a port. */
-async function serve(options: GatewayOptions = {}): Promise<Served> {
+async function serve(options: GatewayOptions = {}) {
   const gate = await setUp(VARIABLES, {
     ofrep: true,
     manifest: MANIFEST,
@@ -64,7 +60,7 @@ async function serve(options: GatewayOptions = {}): Promise<Served> {
 async function connect(
   baseUrl: string,
   fetchImplementation: typeof fetch = fetch,
-): Promise<void> {
+) {
   const options = { baseUrl, fetchImplementation, cacheMode: "disabled" };
   const provider = new OFREPWebProvider(options as { baseUrl: string });
   await OpenFeature.setProviderAndWait(provider as Provider);

@@ -40,7 +40,7 @@ function resolveAll(options: GatewayOptions) {
   };
 }
 
-function messageOf(options: Record<string, unknown>): string {
+function messageOf(options: Record<string, unknown>) {
   return assertThrows(
     () => resolveAll(options as GatewayOptions),
     RangeError,
@@ -48,7 +48,7 @@ function messageOf(options: Record<string, unknown>): string {
 }
 
 /** The doc comment of every option, by its name. */
-async function documentation(): Promise<Map<string, string>> {
+async function documentation() {
   const source = await Deno.readTextFile(
     new URL("../src/options.ts", import.meta.url),
   );
@@ -60,7 +60,7 @@ async function documentation(): Promise<Map<string, string>> {
 }
 
 /** The value of a number literal such as `30_000`. */
-function numberIn(literal: string | undefined): number {
+function numberIn(literal: string | undefined) {
   return Number(literal?.replaceAll("_", ""));
 }
 

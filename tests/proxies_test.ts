@@ -39,7 +39,7 @@ interface ProxiedGateway extends TestGateway {
 async function startProxied(
   { program, path }: { program: ProxyProgram; path: string },
   options: GatewayOptions,
-): Promise<ProxiedGateway> {
+) {
   await using stack = new AsyncDisposableStack();
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" };
   const gate = stack.use(
@@ -78,7 +78,7 @@ async function startProxied(
 }
 
 /** Returns after how many milliseconds the proxy closes a connection, of which it answers no more than an error. */
-async function closedAfter(connection: Deno.Conn): Promise<number> {
+async function closedAfter(connection: Deno.Conn) {
   const start = performance.now();
   const buffer = new Uint8Array(1024);
   while (await connection.read(buffer).catch(() => null) !== null);
@@ -86,7 +86,7 @@ async function closedAfter(connection: Deno.Conn): Promise<number> {
   return performance.now() - start;
 }
 
-async function openStream(app: AppClient): Promise<SseReader> {
+async function openStream(app: AppClient) {
   const headers = { "accept": "text/event-stream", "accept-encoding": "gzip" };
   const response = await app.fetch("/rep/changes", { headers });
   assertEquals([response.status, response.headers.get("content-encoding")], [
@@ -98,7 +98,7 @@ async function openStream(app: AppClient): Promise<SseReader> {
   return stream;
 }
 
-async function testStreams({ apps, set }: ProxiedGateway): Promise<void> {
+async function testStreams({ apps, set }: ProxiedGateway) {
   const streams = await Promise.all(apps.map(openStream));
   for (const value of ["2", "3", "4"]) {
     const start = performance.now();
@@ -110,7 +110,7 @@ async function testStreams({ apps, set }: ProxiedGateway): Promise<void> {
   await Promise.all(streams.map(staysOpen));
 }
 
-async function readUntil(stream: SseReader, value: string): Promise<void> {
+async function readUntil(stream: SseReader, value: string) {
   const message = await stream.next();
   if (message === undefined) {
     throw new Error(`The stream ended before the value ${value}`);
@@ -118,7 +118,7 @@ async function readUntil(stream: SseReader, value: string): Promise<void> {
   if (message.data.value !== value) await readUntil(stream, value);
 }
 
-async function staysOpen(stream: SseReader): Promise<void> {
+async function staysOpen(stream: SseReader) {
   const start = performance.now();
   while (performance.now() - start < 2 * IDLE_S * 1000) {
     assertEquals(await stream.pull(), true);
@@ -126,7 +126,7 @@ async function staysOpen(stream: SseReader): Promise<void> {
   await stream.close();
 }
 
-async function testTimeouts({ port }: ProxiedGateway): Promise<void> {
+async function testTimeouts({ port }: ProxiedGateway) {
   const caCerts = [await Deno.readTextFile(new URL("ca.crt", TLS))];
   const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
   const open = async () =>
@@ -180,7 +180,7 @@ function startUpstream() {
 const UPLOAD_BYTES = 5_000_000;
 
 /** Sends a message through a WebSocket, and returns the answer. */
-async function echoOf(message: string, { client }: AppClient): Promise<string> {
+async function echoOf(message: string, { client }: AppClient) {
   const socket = new WebSocket(`wss://${HOST}/socket`, { client });
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   socket.addEventListener("open", () => socket.send(message));

@@ -32,7 +32,7 @@ async function keyOf(
   return [response.status, (await response.json()).key];
 }
 
-function areEqual(messages: readonly Message[][]): boolean {
+function areEqual(messages: readonly Message[][]) {
   return messages.every((list) =>
     JSON.stringify(list) === JSON.stringify(messages[0])
   );
@@ -137,7 +137,7 @@ Deno.test("the threads of deno serve --parallel share the event ids, the rate li
 });
 
 /** Sets a stored variable with the command, in a process of its own. */
-async function setVariable(kv: string, assignment: string): Promise<void> {
+async function setVariable(kv: string, assignment: string) {
   const args = commandArgs(["set", assignment, "--kv", kv]);
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args,

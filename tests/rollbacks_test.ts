@@ -19,7 +19,7 @@ import { announcementOf } from "./rollout/_process.ts";
 const PERIOD_MS = 5_000;
 
 /** Advances the time period by period. */
-async function pass(clock: FakeClock, ms: number): Promise<void> {
+async function pass(clock: FakeClock, ms: number) {
   for (let passed = 0; passed < ms; passed += PERIOD_MS) {
     await clock.tick(PERIOD_MS);
   }
@@ -57,7 +57,7 @@ function rollbacks({ lines }: TestGateway) {
   return lines.filter(({ msg }) => msg === "rep.rollout.rollback");
 }
 
-async function statusPage(gate: TestGateway): Promise<string> {
+async function statusPage(gate: TestGateway) {
   return await (await askStatus(gate)).text();
 }
 

@@ -25,7 +25,7 @@ const ARGS: readonly (readonly [Program, readonly string[]])[] = [
 ];
 
 /** Makes a project with the package, the packages that it names, and the checks. */
-async function makeProject(): Promise<TempDirectory> {
+async function makeProject() {
   const project = await TempDirectory.make({
     "package.json": '{ "private": true, "type": "module" }',
   });
@@ -118,7 +118,7 @@ testRuntimes(
 );
 
 /** Without `nodejs_compat`: a module of `node:` that was loaded would be an error. */
-async function workerdConfig(folder: string): Promise<string> {
+async function workerdConfig(folder: string) {
   const files = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
   const [first = "", ...others] = files.sort((a, b) =>
     Number(b === "worker.js") - Number(a === "worker.js")
@@ -152,7 +152,7 @@ const SHARED = {
 async function checkStore(
   url: string,
   env: Record<string, string> = {},
-): Promise<void> {
+) {
   await using project = await makeProject();
   assertEquals(
     JSON.parse(

@@ -27,7 +27,7 @@ function verdicts(yaml: string): { schema: boolean; gateway: boolean } {
 }
 
 /** Returns a manifest with these declarations and settings, in JSON, which is YAML. */
-function manifest(variables: unknown, settings?: unknown): string {
+function manifest(variables: unknown, settings?: unknown) {
   return JSON.stringify({
     version: "0.1.0",
     variables,

@@ -13,17 +13,7 @@ import { TempDirectory } from "./_temp.ts";
 const encoder = new TextEncoder();
 
 /** An upstream whose responses the test finishes. */
-interface Upstream extends AsyncDisposable {
-  readonly url: string;
-  /** Resolves when a request has arrived. */
-  readonly asked: Promise<void>;
-  /** Sends the headers and the first part of the body. */
-  begin(): void;
-  /** Sends the rest of the body. */
-  finish(): void;
-}
-
-function startUpstream(): Upstream {
+function startUpstream() {
   const asked = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
@@ -46,8 +36,11 @@ function startUpstream(): Upstream {
   );
   return {
     url: `http://127.0.0.1:${server.addr.port}`,
+    /** Resolves when a request has arrived. */
     asked: asked.promise,
+    /** Sends the headers and the first part of the body. */
     begin: begun.resolve,
+    /** Sends the rest of the body. */
     finish: finished.resolve,
     async [Symbol.asyncDispose]() {
       begun.resolve();
@@ -57,7 +50,7 @@ function startUpstream(): Upstream {
   };
 }
 
-function echo(request: Request): Response {
+function echo(request: Request) {
   const { socket, response } = Deno.upgradeWebSocket(request);
   socket.addEventListener("message", ({ data }) => socket.send(`echo ${data}`));
   return response;
@@ -66,7 +59,7 @@ function echo(request: Request): Response {
 function startProxy(
   upstream: { readonly url: string },
   ...flags: string[]
-): Promise<RunningCommand> {
+) {
   return startCommand([
     "--upstream",
     upstream.url,
@@ -102,7 +95,7 @@ Deno.test("SIGTERM lets a proxied request in flight, and its body, finish", asyn
 });
 
 /** Connects to a command without TLS. */
-async function connect({ url }: RunningCommand): Promise<Deno.Conn> {
+async function connect({ url }: RunningCommand) {
   const port = Number(new URL(url).port);
   return await Deno.connect({ hostname: "127.0.0.1", port });
 }

@@ -4,20 +4,14 @@ import type { Page } from "playwright-core";
 import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
 
 import { findViolations, testBrowser } from "./_browser.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
-
-interface ServedStatus extends TestGateway {
-  readonly url: string;
-  /** Closes the port, as if the process had ended. */
-  shutdown(): Promise<void>;
-}
+import { setUp } from "./_gateway.ts";
 
 /** Serves the health port of a gateway in this process. */
 async function serveStatus(
   variables: Record<string, string>,
   options: GatewayOptions = {},
   process: Partial<ProcessInfo> = {},
-): Promise<ServedStatus> {
+) {
   const gate = await setUp(variables, options, process);
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
@@ -26,6 +20,7 @@ async function serveStatus(
   const shutdown = () => server.shutdown();
   return {
     ...gate,
+    /** Closes the port, as if the process had ended. */
     shutdown,
     url: `http://127.0.0.1:${server.addr.port}/status`,
     async [Symbol.asyncDispose]() {
@@ -36,7 +31,7 @@ async function serveStatus(
 }
 
 /** Waits until the page has polled. */
-async function waitForPoll(page: Page): Promise<void> {
+async function waitForPoll(page: Page) {
   await page.waitForResponse((response) => response.url().endsWith("/status"));
   assertEquals(
     await page.locator("#connection").textContent(),

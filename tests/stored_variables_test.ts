@@ -66,13 +66,13 @@ class World implements AsyncDisposable {
   readonly clock = new FakeClock(1_700_000_000_000);
   readonly gates: TestGateway[] = [];
   /** Reads the sources of the first gateway. */
-  variables = (): Environment => SOURCES;
+  variables = () => SOURCES;
 
   constructor(store: Store = memoryStore()) {
     this.store = store;
   }
 
-  async start(options: GatewayOptions = {}): Promise<TestGateway> {
+  async start(options: GatewayOptions = {}) {
     const isFirst = this.gates.length === 0;
     const variables = isFirst ? () => this.variables() : SOURCES;
     const { store, clock } = this;
@@ -85,7 +85,7 @@ class World implements AsyncDisposable {
   async write(
     values: Record<string, string | undefined>,
     reloads: number,
-  ): Promise<void> {
+  ) {
     const [gate] = this.gates;
     const count = () => gate === undefined ? 0 : reloadsOf(gate).length;
     const end = count() + reloads;
@@ -95,7 +95,7 @@ class World implements AsyncDisposable {
     while (count() < end) await this.clock.tick(250);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     for (const gate of this.gates) await gate[Symbol.asyncDispose]();
   }
 }

@@ -22,11 +22,7 @@ interface Proxied extends AsyncDisposable {
   requests: Record<string, string | null>[];
 }
 
-interface Server extends AsyncDisposable {
-  url: string;
-}
-
-function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
+function serve(handler: Deno.ServeHandler<Deno.NetAddr>) {
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },
     handler,
@@ -41,7 +37,7 @@ function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
 async function proxy(
   handler: (request: Request) => Response,
   options: GatewayOptions = {},
-): Promise<Proxied> {
+) {
   const requests: Proxied["requests"] = [];
   const server = serve((request) => {
     const { headers, method, url } = request;
@@ -75,11 +71,11 @@ const RECORDED_HEADERS = [
   "x-forwarded-for",
 ];
 
-function withoutScript(html: string): string {
+function withoutScript(html: string) {
   return html.replace(/<script id="__rep__".*?<\/script>/, "");
 }
 
-function page(headers: HeadersInit = {}, body: BodyInit = HTML): Response {
+function page(headers: HeadersInit = {}, body: BodyInit = HTML) {
   const response = new Response(body, { headers });
   response.headers.set("content-type", "text/html; charset=utf-8");
   return response;
@@ -100,7 +96,7 @@ const CODINGS: [
   ["gzip", undefined, null],
 ];
 
-function compress(coding: string): BodyInit {
+function compress(coding: string) {
   if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
   return new Uint8Array(gzipSync(HTML));
 }
@@ -243,7 +239,7 @@ Deno.test("paths under /rep/ never reach the upstream", async () => {
 });
 
 /** A response with a page, up to a number of bytes, as a raw text. */
-function rawPage(body: string, headers: string, length = body.length): string {
+function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
@@ -251,13 +247,13 @@ const RAW = (bytes: Uint8Array) => String.fromCharCode(...bytes);
 const GZIP = RAW(gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
-function inOneChunk(transferEncoding: string, content: string): string {
+function inOneChunk(transferEncoding: string, content: string) {
   return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${
     content.length.toString(16)
   }\r\n${content}\r\n0\r\n\r\n`;
 }
 
-function withLength(content: string): string {
+function withLength(content: string) {
   return `Content-Length: ${content.length}\r\n\r\n${content}`;
 }
 

@@ -8,11 +8,11 @@ import { delegate, fallibleStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 
-async function hashOf(values: Record<string, string>): Promise<string> {
+async function hashOf(values: Record<string, string>) {
   return shortHash(await publicHash(new Map(Object.entries(values))));
 }
 
-function superseded(lines: readonly Record<string, unknown>[]): number {
+function superseded(lines: readonly Record<string, unknown>[]) {
   return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
 }
 

@@ -54,7 +54,7 @@ Deno.test("Hub sends every event to a stream of a page that has caught up, also 
 });
 
 /** Returns a metric without labels. */
-async function metric({ gateway }: TestGateway, name: string): Promise<number> {
+async function metric({ gateway }: TestGateway, name: string) {
   const request = new Request("http://health.test/metrics");
   const text = await (await gateway.fetchHealth(request)).text();
   return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
@@ -63,7 +63,7 @@ async function metric({ gateway }: TestGateway, name: string): Promise<number> {
 /** Opens a stream of which a test reads one chunk at a time. */
 async function openUnread(
   gate: TestGateway,
-): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+) {
   const { body } = await gate.ask("/rep/changes");
   const reader = body!.getReader();
   await reader.read();

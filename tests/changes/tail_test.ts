@@ -84,7 +84,7 @@ function cachedIds(tail: Tail): number[] {
 }
 
 /** Returns the id before that of the oldest cached event, in thousands. */
-function oldestIn(tail: Tail): number {
+function oldestIn(tail: Tail) {
   return Math.floor(tail.oldestInMemory / 1_000);
 }
 
@@ -159,7 +159,7 @@ Deno.test("Tail.stateHash is that of the newest public state, and computed once 
 });
 
 /** Appends an event of A and more of B than a tail caches at its start, and returns a tail that has read them. */
-async function tailWithOldEvents(store: Store, read: Store): Promise<Tail> {
+async function tailWithOldEvents(store: Store, read: Store) {
   const clock = new FakeClock(1);
   const later = range(1, 600).map((value) => ({
     name: "B",

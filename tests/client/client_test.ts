@@ -52,7 +52,7 @@ class FakeEventSource {
   constructor(readonly url: string) {}
 
   /** The part of the URL in which the cursor is. */
-  get search(): string {
+  get search() {
     return new URL(this.url).search;
   }
 
@@ -252,11 +252,11 @@ function subscribe(page: FakePage = {}) {
 }
 
 /** Resolves a URL as browsers do, in a page with a `<base>` element that names another origin. */
-function resolve(url: string): string {
+function resolve(url: string) {
   return new URL(url, "https://evil.example/base/").href;
 }
 
-function macrotask(): Promise<void> {
+function macrotask() {
   return new Promise((resolve) => setTimeout(resolve));
 }
 
@@ -302,7 +302,7 @@ async function rejectionOf({ client }: { client: Client }, name: string) {
   return await assertRejects(() => client.getSecure(name), REPError);
 }
 
-async function integrityOf(text: string): Promise<string> {
+async function integrityOf(text: string) {
   const bytes = new TextEncoder().encode(text);
   const digest = await crypto.subtle.digest("SHA-256", bytes);
   return `sha256-${encodeBase64(digest)}`;
@@ -980,7 +980,7 @@ Deno.test("CLIENT_BR and CLIENT_GZIP are CLIENT_JS, within the size limits", asy
 async function decompress(
   bytes: Uint8Array<ArrayBuffer>,
   format: CompressionFormat,
-): Promise<string> {
+) {
   const decompressed = new Blob([bytes]).stream().pipeThrough(
     new DecompressionStream(format),
   );

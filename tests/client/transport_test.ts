@@ -203,7 +203,7 @@ const WITHOUT_HEARTBEATS: Record<string, Step[]> = {
 };
 
 /** Says what the client does. */
-function describe({ poll, waitMs, until }: Transport, second: number): string {
+function describe({ poll, waitMs, until }: Transport, second: number) {
   const kind = poll ? "poll" : "stream";
   const action = waitMs === undefined
     ? "stays"

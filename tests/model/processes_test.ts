@@ -55,7 +55,7 @@ class Run implements AsyncDisposable {
     this.client = new EventSourceClient(network, options);
   }
 
-  async run(): Promise<void> {
+  async run() {
     const processes = this.#random() < 0.5 ? 1 : 2;
     await this.#write();
     for (let index = 0; index < processes; index++) await this.#start(index);
@@ -71,7 +71,7 @@ class Run implements AsyncDisposable {
     if (this.#failure) throw this.#failure;
   }
 
-  async #act(processes: number): Promise<void> {
+  async #act(processes: number) {
     const index = Math.floor(this.#random() * processes);
     const random = this.#random();
     if (random < 0.35) await this.#publish();
@@ -88,13 +88,13 @@ class Run implements AsyncDisposable {
     );
   }
 
-  async #publish(): Promise<void> {
+  async #publish() {
     await this.#write();
     this.#hup();
   }
 
   /** Kills a process while it publishes. */
-  async #publishOften(): Promise<void> {
+  async #publishOften() {
     for (let times = 0; times < 8; times++) {
       await this.#publish();
       await new Promise<void>((resolve) =>
@@ -103,15 +103,15 @@ class Run implements AsyncDisposable {
     }
   }
 
-  #hup(): void {
+  #hup() {
     for (const command of this.#commands) command?.signal("SIGHUP");
   }
 
-  get #path(): string {
+  get #path() {
     return this.#directory.at("app.env");
   }
 
-  async #write(): Promise<void> {
+  async #write() {
     for (const name of ["A", "B", "C"]) {
       if (this.#random() < 0.2) this.#variables.delete(name);
       else if (this.#random() < 0.5) {
@@ -126,7 +126,7 @@ class Run implements AsyncDisposable {
     await Deno.rename(this.#directory.at("new"), this.#path);
   }
 
-  async #start(index: number): Promise<void> {
+  async #start(index: number) {
     if (this.#commands[index] !== undefined) return;
     const flags = [
       "--hot-reload",
@@ -141,7 +141,7 @@ class Run implements AsyncDisposable {
     this.#commands[index] = await startCommand(flags).catch(() => undefined);
   }
 
-  async #kill(index: number, signal: Deno.Signal): Promise<void> {
+  async #kill(index: number, signal: Deno.Signal) {
     const command = this.#commands[index];
     this.#commands[index] = undefined;
     if (command === undefined) return;
@@ -150,7 +150,7 @@ class Run implements AsyncDisposable {
     for (const onLost of this.#lost.get(command) ?? []) onLost();
   }
 
-  async #fetch(request: Request, onLost: () => void): Promise<Response> {
+  async #fetch(request: Request, onLost: () => void) {
     const running = this.#commands.filter((command) => command !== undefined);
     const command = running[Math.floor(this.#random() * running.length)];
     if (command === undefined) throw new TypeError("connection refused");
@@ -161,7 +161,7 @@ class Run implements AsyncDisposable {
     });
   }
 
-  #after(ms: number, callback: () => void): () => void {
+  #after(ms: number, callback: () => void) {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       callback();
@@ -171,7 +171,7 @@ class Run implements AsyncDisposable {
   }
 
   /** Waits until the client has the newest value of every variable. */
-  async #settle(): Promise<void> {
+  async #settle() {
     const deadline = Date.now() + TIMEOUT_MS;
     while (!this.#isUpToDate()) {
       if (Date.now() > deadline) {
@@ -183,13 +183,13 @@ class Run implements AsyncDisposable {
     }
   }
 
-  #isUpToDate(): boolean {
+  #isUpToDate() {
     const values = this.#values();
     return values.size === this.#variables.size &&
       [...values].every(([name, it]) => this.#variables.get(name) === it);
   }
 
-  #values(): Map<string, string> {
+  #values() {
     const values = new Map<string, string>();
     for (const { name, value } of this.client.events) {
       if (value === undefined) values.delete(name);
@@ -199,7 +199,7 @@ class Run implements AsyncDisposable {
   }
 
   /** Compares what the client has received with the log in the database. */
-  async #verify(): Promise<void> {
+  async #verify() {
     const commands = this.#commands.splice(0).filter((command) =>
       command !== undefined
     );
@@ -224,7 +224,7 @@ class Run implements AsyncDisposable {
     assertEquals(committed.length, received.length);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     this.client.close();
     for (const timer of this.#timers) clearTimeout(timer);
     for (const command of this.#commands) {

@@ -325,11 +325,11 @@ const WITHIN_DOCTYPE: Case = [
   "<!-- a -->^<!doctype html",
 ];
 
-function bytes(text: string): Uint8Array<ArrayBuffer> {
+function bytes(text: string) {
   return new TextEncoder().encode(text);
 }
 
-function text(...chunks: readonly Uint8Array[]): string {
+function text(...chunks: readonly Uint8Array[]) {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
   return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(
     "",
@@ -464,7 +464,7 @@ interface LongCase {
 }
 
 /** Returns a document with a long comment. */
-function long({ before, length, after }: LongCase): string {
+function long({ before, length, after }: LongCase) {
   return `${before}<!--${"-".repeat(length - 7)}-->${after}`;
 }
 
@@ -538,7 +538,7 @@ for (const [behavior, parts] of LIMITS) {
 function recorded(
   chunks: readonly string[],
   log: string[],
-): ReadableStream<Uint8Array> {
+) {
   const rest = [...chunks];
   return new ReadableStream<Uint8Array>({
     pull(controller) {
@@ -663,7 +663,7 @@ Deno.test("injectScript() rejects a locked body", async () => {
 function hanging(
   chunks: readonly string[],
   cancel: (reason: unknown) => void,
-): ReadableStream<Uint8Array> {
+) {
   return new ReadableStream<Uint8Array>({
     start: (controller) =>
       chunks.forEach((chunk) => controller.enqueue(bytes(chunk))),

@@ -52,7 +52,7 @@ Deno.test("docs/conformance.md and docs/security.md name tests that exist", asyn
 });
 
 /** Whether a test exists that a cell names by its file and its name. */
-async function namesTest(cell: string): Promise<boolean> {
+async function namesTest(cell: string) {
   const [, path, name = ""] =
     /^`(tests\/[\w/]+_test\.ts)`: "([^"]+)"$/.exec(cell) ?? [];
   if (path === undefined) return false;

@@ -30,7 +30,7 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Returns a page without code, quotations, comments and the padding of tables, in the same lines. */
-function proseOf(text: string): string {
+function proseOf(text: string) {
   const blank = (code: string) => code.replaceAll(/[^\n]/g, "");
   return text
     .replaceAll(/^ *```[^]*?^ *```$/gm, blank)
@@ -43,11 +43,11 @@ function proseOf(text: string): string {
 }
 
 /** Returns the line of an index, as editors count them. */
-function lineOf(text: string, index: number): number {
+function lineOf(text: string, index: number) {
   return text.slice(0, index).split("\n").length;
 }
 
-async function readPages(): Promise<ReadonlyMap<string, string>> {
+async function readPages() {
   const pages = new Map<string, string>();
   for (const folder of [".", "docs"]) {
     for (const path of await markdownIn(folder)) {

@@ -285,7 +285,7 @@ export class Scenario {
 function isSubsequence(
   activations: readonly string[],
   path: readonly string[],
-): boolean {
+) {
   let at = 0;
   return activations.every((hash) => {
     at = path.indexOf(hash, at);

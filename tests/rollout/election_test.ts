@@ -16,7 +16,7 @@ interface Fields extends Partial<Omit<Observation, "member">> {
 function observation(
   id: string,
   { hash, rank, instanceId, hasLeft, ...rest }: Fields,
-): Observation {
+) {
   const member = {
     hash,
     rank,

@@ -23,7 +23,7 @@ for (const [index, level] of LEVELS.entries()) {
 async function runAll(
   chosen: readonly number[],
   level: FaultLevel,
-): Promise<void> {
+) {
   for (const seed of chosen) {
     try {
       await new Scenario(seed, level).run();

@@ -17,7 +17,7 @@ const MEMBER: Member = { hash: "a", rank: 1, heartbeatAt: NOW };
 function observeAll(
   versions: readonly (string | { version: string; isScheduled: boolean })[],
   member = MEMBER,
-): Observation {
+) {
   let previous = NEVER_OBSERVED;
   for (const it of versions) {
     const { version, isScheduled } = typeof it === "string"

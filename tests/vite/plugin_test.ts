@@ -20,7 +20,7 @@ const PAGE =
   "<!doctype html><html><head><title>x</title></head><body></body></html>";
 
 /** The env file with other values; one that is not given is not in the file. */
-function envWith({ title, key }: { title?: string; key?: string }): string {
+function envWith({ title, key }: { title?: string; key?: string }) {
   const lines: string[] = [];
   if (key !== undefined) lines.push(`REP_SENSITIVE_KEY=${key}\n`);
   if (title !== undefined) lines.push(`REP_PUBLIC_TITLE=${title}\n`);
@@ -52,7 +52,7 @@ class Project implements AsyncDisposable {
     this.#directory = directory;
   }
 
-  static async make(files: Record<string, string> = FILES): Promise<Project> {
+  static async make(files: Record<string, string> = FILES) {
     const directory = await TempDirectory.make();
     for (const folder of ["src", "public", "dist"]) {
       await Deno.mkdir(directory.at(folder));
@@ -63,21 +63,21 @@ class Project implements AsyncDisposable {
     return new Project(directory);
   }
 
-  at(name: string): string {
+  at(name: string) {
     return this.#directory.at(name);
   }
 
   /** Replaces a file at once. */
-  async write(name: string, text: string): Promise<void> {
+  async write(name: string, text: string) {
     const written = await this.#directory.write(`${name}.tmp`, text);
     await Deno.rename(written, this.at(name));
   }
 
-  async read(name: string): Promise<string> {
+  async read(name: string) {
     return await Deno.readTextFile(this.at(name));
   }
 
-  config(options: Partial<ViteConfig> = {}): ViteConfig {
+  config(options: Partial<ViteConfig> = {}) {
     const print = (message: string) => {
       this.printed.push(message.replaceAll(this.#directory.path, "ROOT"));
     };
@@ -126,7 +126,7 @@ class Project implements AsyncDisposable {
   }
 
   /** Starts the preview server. It ends with the event `close` of Vite's. */
-  async startPreview(config: Partial<ViteConfig>): Promise<Disposable> {
+  async startPreview(config: Partial<ViteConfig>) {
     let close = () => {};
     await this.plugin(OPTIONS, config).configurePreviewServer.handler({
       middlewares: { use: (handler) => this.handlers.push(handler) },
@@ -178,7 +178,7 @@ class Project implements AsyncDisposable {
       socket: {},
     };
     const [...handlers] = this.handlers;
-    function next(error?: unknown): void {
+    function next(error?: unknown) {
       if (error !== undefined) return ended.reject(error);
       const handler = handlers.shift();
       if (handler === undefined) {
@@ -197,7 +197,7 @@ class Project implements AsyncDisposable {
     return answers.map(({ status }) => status);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     await this.#directory[Symbol.asyncDispose]();
   }
 }
@@ -205,7 +205,7 @@ class Project implements AsyncDisposable {
 /** Waits until a condition holds: file system events have no clock. */
 async function until(
   condition: () => boolean | Promise<boolean>,
-): Promise<void> {
+) {
   while (!await condition()) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
@@ -601,7 +601,7 @@ Deno.test("what is suspicious is a readable line with file and line", async () =
 async function mistakeIn(
   files: Record<string, string>,
   options: RepOptions = OPTIONS,
-): Promise<string> {
+) {
   await using project = await Project.make(files);
   await using _vite = await project.startVite({}, 0, options);
   const lines = project.printed.filter((line) => !line.includes("wrote"));

@@ -20,7 +20,7 @@ document.querySelector("button").onclick = async () => show("output", await getS
 `;
 
 /** A page with what all examples show. */
-function pageOf(title: string): string {
+function pageOf(title: string) {
   return `<!doctype html><html><head><link rel="icon" href="data:,"><title>${title}</title></head><body><!--server-->
 <h1></h1><button>Decrypt</button><output></output><script type="module" src="/src/main.js"></script></body></html>`;
 }
@@ -53,7 +53,7 @@ export const framework = () => ({ name: "framework", configureServer: use, confi
 `;
 
 /** Returns how many configurations a page has. */
-async function countElements(url: string): Promise<number> {
+async function countElements(url: string) {
   const response = await fetch(url, { headers: { accept: "text/html" } });
   return (await response.text()).split('id="__rep__"').length - 1;
 }
@@ -63,7 +63,7 @@ async function checkPage(
   browser: TestBrowser,
   project: NpmExample,
   url: string,
-): Promise<ExamplePage> {
+) {
   const page = await ExamplePage.open(browser, url);
   await page.check((from, to) => project.edit("app.env", from, to));
   await project.edit("app.env", "Good morning", "Hello from the gateway");

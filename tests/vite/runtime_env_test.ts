@@ -48,7 +48,7 @@ function transform(
 }
 
 /** Waits until a condition holds: file system events have no clock. */
-async function until(condition: () => boolean): Promise<void> {
+async function until(condition: () => boolean) {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 

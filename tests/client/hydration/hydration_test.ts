@@ -28,7 +28,7 @@ const VUE_FLAGS =
   "globalThis.__VUE_PROD_HYDRATION_MISMATCH_DETAILS__ = true;";
 
 /** Bundles what a page runs, with the framework as it is in development, where it reports mismatches. */
-async function bundlePage(framework: string): Promise<string> {
+async function bundlePage(framework: string) {
   const page = new URL(`${framework}_page.ts`, import.meta.url).href;
   const command = new Deno.Command(Deno.execPath(), {
     args: ["bundle", "--quiet", "--no-lock", "--platform", "browser", page],
@@ -55,14 +55,14 @@ async function open(
     variables["REP_PUBLIC_TITLE"] = title;
     await gateway.reload();
   }
-  async function renderPage(request: Request): Promise<Response> {
+  async function renderPage(request: Request) {
     const html = `<!doctype html><head><link rel="icon" href="data:,"></head>` +
       `<div id="app">${await render()}</div>` +
       `<script type="module" src="/page.js"></script>`;
     const headers = { "content-type": "text/html" };
     return await gateway.inject(new Response(html, { headers }), request);
   }
-  async function handle(request: Request): Promise<Response> {
+  async function handle(request: Request) {
     if (request.url.endsWith("/page.js")) {
       const headers = { "content-type": "text/javascript" };
       return new Response(script, { headers });

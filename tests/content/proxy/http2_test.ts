@@ -7,7 +7,7 @@ import { serveProxy, serveUpstream } from "./_servers.ts";
 const UPLOADS = 50;
 
 /** Connects over HTTP/2, without TLS. */
-function connect(port: number): http2.ClientHttp2Session {
+function connect(port: number) {
   const session = http2.connect(`http://127.0.0.1:${port}`);
   session.on("error", () => {});
   return session;

@@ -24,7 +24,7 @@ const CONTEXT = {
 };
 
 /** A raw response with a `Content-Length`. */
-function ok(body: string, headers = ""): string {
+function ok(body: string, headers = "") {
   return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n${headers}\r\n${body}`;
 }
 
@@ -32,7 +32,7 @@ function ok(body: string, headers = ""): string {
 async function receivedFor(
   raw: string,
   base = "/",
-): Promise<string> {
+) {
   const received = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
     let text = await connection.readHead() ?? "";
@@ -60,7 +60,7 @@ async function receivedFor(
 async function responseTo(
   raw: string,
   request = "GET / HTTP/1.1\nHost: h\nConnection: close\n\n",
-): Promise<string> {
+) {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
     await connection.write(raw.replaceAll(/\r?\n/g, "\r\n"));
@@ -848,7 +848,7 @@ const CHUNK_BYTES = 65_536;
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Waits until a number has not changed for 200 ms. That nothing happens any more can only be observed by waiting. */
-async function settled(value: () => number): Promise<void> {
+async function settled(value: () => number) {
   for (let last = -1, same = 0; same < 20; last = value()) {
     await new Promise((resolve) => setTimeout(resolve, 10));
     same = value() === last ? same + 1 : 0;

@@ -5,7 +5,6 @@ import {
   scriptedUpstream,
   serveProxy,
   serveUpstream,
-  type Upstream,
 } from "./_servers.ts";
 import {
   allowedCode,
@@ -60,7 +59,7 @@ function webSocketUpstream(
   });
 }
 
-function echo(socket: WebSocket): void {
+function echo(socket: WebSocket) {
   socket.onmessage = ({ data }) => socket.send(data);
 }
 
@@ -68,7 +67,7 @@ function echo(socket: WebSocket): void {
 function rawWebSocketUpstream(
   bytes: string,
   onReceived = () => Promise.resolve(),
-): Upstream {
+) {
   return scriptedUpstream(async (connection) => {
     const [, key] =
       /^sec-websocket-key: (.*)\r$/im.exec(await connection.readHead() ?? "") ??
@@ -494,21 +493,21 @@ class FakeSocket extends EventTarget {
   binaryType = "blob";
   readonly calls: unknown[] = [];
 
-  open(): void {
+  open() {
     this.readyState = WebSocket.OPEN;
     this.dispatchEvent(new Event("open"));
   }
 
-  receive(data: unknown): void {
+  receive(data: unknown) {
     this.dispatchEvent(new MessageEvent("message", { data }));
   }
 
-  send(data: unknown): void {
+  send(data: unknown) {
     this.calls.push(data);
   }
 
   /** As Deno's, it says no more how much is waiting to be sent. */
-  close(...closeArguments: unknown[]): void {
+  close(...closeArguments: unknown[]) {
     this.readyState = WebSocket.CLOSING;
     this.bufferedAmount = 0;
     this.calls.push(closeArguments);

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { TempDirectory } from "../../_temp.ts";
-import { serveSite, type Site } from "./_content.ts";
+import { serveSite } from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -9,7 +9,7 @@ function serve(
   files: Record<string, string>,
   neverServed: readonly string[],
   cacheBytes = 1_000_000,
-): Promise<Site> {
+) {
   const all = { "index.html": "index", ...files };
   return serveSite(all, { neverServed, cacheBytes });
 }

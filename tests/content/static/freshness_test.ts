@@ -47,13 +47,13 @@ interface Change {
   readonly after: string;
 }
 
-async function replace(from: string, to: string): Promise<void> {
+async function replace(from: string, to: string) {
   await Deno.writeTextFile(`${to}.tmp`, from);
   await Deno.utime(`${to}.tmp`, MODIFIED, MODIFIED);
   await Deno.rename(`${to}.tmp`, to);
 }
 
-async function link(target: string, path: string): Promise<void> {
+async function link(target: string, path: string) {
   await Deno.symlink(target, `${path}.tmp`);
   await Deno.rename(`${path}.tmp`, path);
 }
@@ -249,7 +249,7 @@ Deno.test({
 });
 
 /** Counts how often files are opened. */
-async function countOpened(run: () => Promise<unknown>): Promise<number> {
+async function countOpened(run: () => Promise<unknown>) {
   const { open } = Deno;
   let count = 0;
   Deno.open = (...args: Parameters<typeof open>) => {
@@ -265,7 +265,7 @@ async function countOpened(run: () => Promise<unknown>): Promise<number> {
 }
 
 /** Returns whether a file is in memory. */
-async function isKept({ read }: Site, path: string): Promise<boolean> {
+async function isKept({ read }: Site, path: string) {
   return await countOpened(() => read(path)) === 0;
 }
 

@@ -8,7 +8,7 @@ Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Den
 const LARGE = "inside".repeat(200_000);
 
 /** Serves two files; next to their directory is a directory `outside`. */
-async function serve(cacheBytes = 67_108_864): Promise<Site> {
+async function serve(cacheBytes = 67_108_864) {
   const files = { "docs/file.txt": "inside", "docs/large.txt": LARGE };
   const site = await serveSite(files, { cacheBytes });
   const others = { "file.txt": "secret", "large.txt": "secret" };
@@ -17,7 +17,7 @@ async function serve(cacheBytes = 67_108_864): Promise<Site> {
 }
 
 /** Runs a function just before the next file is opened. */
-function beforeOpen(run: () => Promise<unknown>): void {
+function beforeOpen(run: () => Promise<unknown>) {
   const { open } = Deno;
   Deno.open = async (path, options) => {
     Deno.open = open;
@@ -152,7 +152,7 @@ for (;;) {
 async function replaceForever(
   path: string,
   other: string,
-): Promise<AsyncDisposable> {
+) {
   const program = join(path, "../replace.js");
   await Deno.writeTextFile(program, REPLACE_FOREVER);
   const args = [

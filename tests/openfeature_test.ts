@@ -16,6 +16,7 @@ import { setUp } from "./_gateway.ts";
 import { remoteStore } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 import { within } from "./_time.ts";
+import { serveLocally } from "./_serve.ts";
 
 const MANIFEST = `version: 0.1.0
 variables:
@@ -42,13 +43,10 @@ async function serve(options: GatewayOptions = {}) {
     manifest: MANIFEST,
     ...options,
   });
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    gate.gateway.fetch,
-  );
+  const server = serveLocally(gate.gateway.fetch);
   return {
     ...gate,
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: server.url,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
       await server.shutdown();

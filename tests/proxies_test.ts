@@ -14,6 +14,7 @@ import {
   testProxy,
 } from "./_proxy.ts";
 import { readSse, type SseReader } from "./_sse.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** Ten times faster than the real one: a heartbeat after 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
@@ -47,12 +48,9 @@ async function startProxied(
   );
   const { gateway } = gate;
   const serve = (handler: Deno.ServeHandler<Deno.NetAddr>) => {
-    const server = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      handler,
-    );
+    const server = serveLocally(handler);
     stack.defer(() => server.shutdown());
-    return server.addr.port;
+    return server.port;
   };
   const ports = new Map([[8080, serve(gateway.fetch)], [
     8081,
@@ -156,24 +154,21 @@ async function testTimeouts({ port }: ProxiedGateway) {
 
 /** An upstream that counts the bytes of uploads, and echoes the messages of WebSockets. */
 function startUpstream() {
-  return Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      if (request.headers.get("upgrade") === "websocket") {
-        const { socket, response } = Deno.upgradeWebSocket(request);
-        socket.addEventListener(
-          "message",
-          ({ data }) => socket.send(`echo ${data}`),
-        );
-        return response;
-      }
-      let bytes = 0;
-      for await (const chunk of request.body ?? []) {
-        bytes += chunk.length;
-      }
-      return new Response(`${bytes}`);
-    },
-  );
+  return serveLocally(async (request) => {
+    if (request.headers.get("upgrade") === "websocket") {
+      const { socket, response } = Deno.upgradeWebSocket(request);
+      socket.addEventListener(
+        "message",
+        ({ data }) => socket.send(`echo ${data}`),
+      );
+      return response;
+    }
+    let bytes = 0;
+    for await (const chunk of request.body ?? []) {
+      bytes += chunk.length;
+    }
+    return new Response(`${bytes}`);
+  });
 }
 
 /** More than the 1 MB that nginx allows if nothing else is set. */
@@ -217,7 +212,7 @@ for (const program of PROXIES) {
     `${program.name} passes on uploads of 5 MB and WebSockets to an upstream`,
     async (path) => {
       await using upstream = startUpstream();
-      const options = { upstream: `http://127.0.0.1:${upstream.addr.port}` };
+      const options = { upstream: upstream.url };
       await using proxied = await startProxied({ program, path }, options);
       for (const app of proxied.apps) {
         const upload = await app.fetch("/upload", {

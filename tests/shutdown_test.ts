@@ -9,6 +9,7 @@ import { type RunningCommand, startCommand } from "./_command.ts";
 import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
+import { serveLocally } from "./_serve.ts";
 
 const encoder = new TextEncoder();
 
@@ -17,25 +18,22 @@ function startUpstream() {
   const asked = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      asked.resolve();
-      if (request.headers.get("upgrade") === "websocket") return echo(request);
-      await begun.promise;
-      const body = new ReadableStream({
-        start: (controller) => controller.enqueue(encoder.encode("first,")),
-        async pull(controller) {
-          await finished.promise;
-          controller.enqueue(encoder.encode("last"));
-          controller.close();
-        },
-      }, { highWaterMark: 0 });
-      return new Response(body, { headers: { "content-type": "text/plain" } });
-    },
-  );
+  const server = serveLocally(async (request) => {
+    asked.resolve();
+    if (request.headers.get("upgrade") === "websocket") return echo(request);
+    await begun.promise;
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(encoder.encode("first,")),
+      async pull(controller) {
+        await finished.promise;
+        controller.enqueue(encoder.encode("last"));
+        controller.close();
+      },
+    }, { highWaterMark: 0 });
+    return new Response(body, { headers: { "content-type": "text/plain" } });
+  });
   return {
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: server.url,
     /** Resolves when a request has arrived. */
     asked: asked.promise,
     /** Sends the headers and the first part of the body. */

@@ -12,6 +12,7 @@ import {
 import { readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** A live gateway with a store in a file, an open stream, and a second configuration to start another gateway with. */
 interface LiveReplica extends AsyncDisposable {
@@ -309,13 +310,9 @@ Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to
     received.resolve(headers.get("authorization"));
     return new Response(null, { status: 401 });
   };
-  await using store = Deno.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    onListen() {},
-  }, respond);
+  await using store = serveLocally(respond);
   const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
-  const kv = `http://127.0.0.1:${store.addr.port}`;
+  const kv = store.url;
   const args = ["--hostname=127.0.0.1", "--port=0", "--kv", kv];
   const { code } = await runCommand(args, env);
   assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);

@@ -5,6 +5,7 @@ import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
 
 import { findViolations, testBrowser } from "./_browser.ts";
 import { setUp } from "./_gateway.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** Serves the health port of a gateway in this process. */
 async function serveStatus(
@@ -13,16 +14,13 @@ async function serveStatus(
   process: Partial<ProcessInfo> = {},
 ) {
   const gate = await setUp(variables, options, process);
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    gate.gateway.fetchHealth,
-  );
+  const server = serveLocally(gate.gateway.fetchHealth);
   const shutdown = () => server.shutdown();
   return {
     ...gate,
     /** Closes the port, as if the process had ended. */
     shutdown,
-    url: `http://127.0.0.1:${server.addr.port}/status`,
+    url: `${server.url}/status`,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
       await shutdown();

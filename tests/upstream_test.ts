@@ -12,6 +12,7 @@ import type { GatewayOptions } from "../src/options.ts";
 import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { scriptedUpstream } from "./content/proxy/_servers.ts";
+import { serveLocally } from "./_serve.ts";
 
 const HTML =
   "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
@@ -23,12 +24,9 @@ interface Proxied extends AsyncDisposable {
 }
 
 function serve(handler: Deno.ServeHandler<Deno.NetAddr>) {
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    handler,
-  );
+  const server = serveLocally(handler);
   return {
-    url: `http://127.0.0.1:${server.addr.port}/`,
+    url: server.url,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }

@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
+import { serveLocally } from "../_serve.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();
@@ -116,11 +117,10 @@ Deno.test("a connection that does not read gets no more events after a minute", 
     (_, index) => [`REP_PUBLIC_${index}`, "x".repeat(60_000)],
   );
   await using gate = await setUp(Object.fromEntries(values), { clock });
-  await using server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    (request, info) => gate.gateway.fetch(request, info),
+  await using server = serveLocally((request, info) =>
+    gate.gateway.fetch(request, info)
   );
-  using client = await connectRaw(server.addr.port);
+  using client = await connectRaw(server.port);
   const all = "Last-Event-ID: unknown";
   await client.write(
     `GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${all}\r\n\r\n`,

@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { type TestBrowser, testBrowser } from "../_browser.ts";
 import { setUp } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
+import { serveLocally } from "../_serve.ts";
 
 /** How often the time passes faster: of the client, and of `retry:`. The heartbeats of the gateway are too rare then. */
 const SPEED = 20;
@@ -104,25 +105,22 @@ async function open(browser: TestBrowser, box: Box) {
     staticDir: directory.path,
   });
   const requests: string[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request, info) => {
-      const response = await gate.gateway.fetch(request, info);
-      const { pathname, searchParams } = new URL(request.url);
-      if (pathname !== "/rep/changes" || !response.body) return response;
-      requests.push(searchParams.has("poll") ? "poll" : "stream");
-      const hurrying = new TransformStream<string, string>({
-        transform: (chunk, controller) => controller.enqueue(hurry(chunk)),
-      });
-      const body = response.body
-        .pipeThrough(new TextDecoderStream())
-        .pipeThrough(hurrying)
-        .pipeThrough(new TransformStream(box()))
-        .pipeThrough(new TextEncoderStream());
-      return new Response(body, response);
-    },
-  );
-  const page = await browser.open(`http://127.0.0.1:${server.addr.port}/`);
+  const server = serveLocally(async (request, info) => {
+    const response = await gate.gateway.fetch(request, info);
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname !== "/rep/changes" || !response.body) return response;
+    requests.push(searchParams.has("poll") ? "poll" : "stream");
+    const hurrying = new TransformStream<string, string>({
+      transform: (chunk, controller) => controller.enqueue(hurry(chunk)),
+    });
+    const body = response.body
+      .pipeThrough(new TextDecoderStream())
+      .pipeThrough(hurrying)
+      .pipeThrough(new TransformStream(box()))
+      .pipeThrough(new TextEncoderStream());
+    return new Response(body, response);
+  });
+  const page = await browser.open(server.url);
   return {
     gate,
     page,

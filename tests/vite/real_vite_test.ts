@@ -1,4 +1,5 @@
 /** The plugin in Vite itself, on Node.js and in a browser. `tests/vite_guide_test.ts` tests it with React and Vue. */
+import { serveLocally } from "../_serve.ts";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { get } from "node:http";
 import type { TestBrowser } from "../_browser.ts";
@@ -448,16 +449,12 @@ testNpmExample(
 );
 
 testNpmExample("HTTPS and server.proxy", async (browser) => {
-  await using api = Deno.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    onListen() {},
-  }, () => new Response("from the API"));
+  await using api = serveLocally(() => new Response("from the API"));
   const tls = new URL("../content/proxy/tls/", import.meta.url);
   await using project = await NpmExample.make("vite-8", {
     ...filesOf(`server: {
   https: { cert: readFileSync("localhost.crt"), key: readFileSync("localhost.key") },
-  proxy: { "/api": "http://127.0.0.1:${api.addr.port}" },
+  proxy: { "/api": "${api.url}" },
 },`),
     "localhost.crt": await Deno.readTextFile(new URL("localhost.crt", tls)),
     "localhost.key": await Deno.readTextFile(new URL("localhost.key", tls)),

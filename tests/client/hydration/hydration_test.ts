@@ -8,6 +8,7 @@ import { GATEWAYS } from "../../../src/client/page.ts";
 import { type TestBrowser, testBrowser } from "../../_browser.ts";
 import { App } from "./react_app.ts";
 import { createApp } from "./vue_app.ts";
+import { serveLocally } from "../../_serve.ts";
 
 declare global {
   /** The newest title that has arrived. */
@@ -70,10 +71,7 @@ async function open(
     const answer = await gateway.handle(request);
     return answer ?? await gateway.run(() => renderPage(request));
   }
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    handle,
-  );
+  const server = serveLocally(handle);
   const page = await browser.open("about:blank");
   const problems: string[] = [];
   page.on("console", (message) => {
@@ -82,7 +80,7 @@ async function open(
     }
   });
   page.on("pageerror", (error) => problems.push(String(error)));
-  await page.goto(`http://127.0.0.1:${server.addr.port}/`);
+  await page.goto(server.url);
   await page.waitForFunction(() => globalThis.hydrate !== undefined);
   return {
     page,

@@ -1,3 +1,4 @@
+import { serveLocally } from "../../_serve.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { Problem } from "../../../src/http/problem.ts";
 import { stdFlags } from "../../../tools/std.ts";
@@ -9,7 +10,6 @@ import {
   respond,
   scriptedUpstream,
   serveProxy,
-  serveUpstream,
 } from "./_servers.ts";
 import { findFreePort } from "../../../tools/free_port.ts";
 
@@ -162,7 +162,7 @@ Deno.test("ReverseProxy drops the body of a GET, and its length", async () => {
 });
 
 Deno.test("ReverseProxy forwards a body that the client sends only after 100 Continue", async () => {
-  await using upstream = serveUpstream(async (request) =>
+  await using upstream = serveLocally(async (request) =>
     new Response(`${request.headers.get("expect")} ${await request.text()}`)
   );
   await using gateway = serveProxy(upstream);
@@ -245,7 +245,7 @@ Deno.test("ReverseProxy returns events at once, and disconnects from the upstrea
     start: events.resolve,
     cancel: () => disconnected.resolve(),
   });
-  await using upstream = serveUpstream(() =>
+  await using upstream = serveLocally(() =>
     new Response(body, { headers: { "content-type": "text/event-stream" } })
   );
   await using gateway = serveProxy(upstream);
@@ -263,7 +263,7 @@ Deno.test("ReverseProxy returns events at once, and disconnects from the upstrea
 });
 
 Deno.test("ReverseProxy streams the body of a request", async () => {
-  await using upstream = serveUpstream((request) => new Response(request.body));
+  await using upstream = serveLocally((request) => new Response(request.body));
   await using gateway = serveProxy(upstream);
   const { readable, writable } = new TransformStream<
     Uint8Array<ArrayBuffer>,
@@ -317,7 +317,7 @@ Deno.test("ReverseProxy reads a response no faster than its client", async () =>
       controller.enqueue(new Uint8Array(CHUNK_BYTES));
     },
   });
-  await using upstream = serveUpstream(() => new Response(stream));
+  await using upstream = serveLocally(() => new Response(stream));
   const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/`));
   const request = new Request("http://host/a");
   const { body } = await respond(proxy, request, CONTEXT);
@@ -479,7 +479,7 @@ Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps
 });
 
 Deno.test("ReverseProxy accepts a response head as large as Deno.serve accepts in a request", async () => {
-  await using upstream = serveUpstream(() =>
+  await using upstream = serveLocally(() =>
     new Response("ok", { headers: { big: "x".repeat(60_000) } })
   );
   await using gateway = serveProxy(upstream);
@@ -643,7 +643,7 @@ async function requestInProcess(upstream: string) {
 
 Deno.test("ReverseProxy reuses a connection", async () => {
   const ports = new Set<number>();
-  await using upstream = serveUpstream((_request, { remoteAddr }) => {
+  await using upstream = serveLocally((_request, { remoteAddr }) => {
     ports.add(remoteAddr.port);
     return new Response("ok");
   });
@@ -753,7 +753,7 @@ Deno.test("ReverseProxy sends nothing for a request that is already aborted", as
 });
 
 Deno.test("drain() resolves at once if no request is in flight", async () => {
-  await using upstream = serveUpstream(() => new Response("ok"));
+  await using upstream = serveLocally(() => new Response("ok"));
   await using gateway = serveProxy(upstream);
   await gateway.proxy.drain();
   for (const method of ["GET", "HEAD", "POST"]) {
@@ -775,7 +775,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
     ReadableStreamDefaultController<Uint8Array>
   >();
   const stream = new ReadableStream({ start: body.resolve });
-  await using upstream = serveUpstream(async () => {
+  await using upstream = serveLocally(async () => {
     received.resolve();
     await respond.promise;
     return new Response(stream);
@@ -803,9 +803,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
 });
 
 Deno.test("drain() does not wait for a response whose client has disconnected", async () => {
-  await using upstream = serveUpstream(() =>
-    new Response(new ReadableStream())
-  );
+  await using upstream = serveLocally(() => new Response(new ReadableStream()));
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
   await response.body?.cancel();

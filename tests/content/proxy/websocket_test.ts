@@ -1,10 +1,10 @@
+import { serveLocally } from "../../_serve.ts";
 import { assertEquals } from "@std/assert";
 import {
   connectRaw,
   manualClock,
   scriptedUpstream,
   serveProxy,
-  serveUpstream,
 } from "./_servers.ts";
 import {
   allowedCode,
@@ -49,7 +49,7 @@ function webSocketUpstream(
   use: (socket: WebSocket, url: string, headers: [string, string][]) => void,
   options: Deno.UpgradeWebSocketOptions = {},
 ) {
-  return serveUpstream((request) => {
+  return serveLocally((request) => {
     const { url, headers } = request;
     const sent = [...headers]; // a request cannot be read after the upgrade
     const { socket, response } = Deno.upgradeWebSocket(request, options);
@@ -270,7 +270,7 @@ Deno.test("proxyWebSocket() closes the upstream's WebSocket if the client's conn
 });
 
 Deno.test("proxyWebSocket() does not accept the client if the upstream rejects the handshake", async () => {
-  await using upstream = serveUpstream(() =>
+  await using upstream = serveLocally(() =>
     new Response("no", { status: 401 })
   );
   await using gateway = serveProxy(upstream);
@@ -294,7 +294,7 @@ Deno.test("proxyWebSocket() does not accept the client if the upstream rejects t
 });
 
 Deno.test("proxyWebSocket() does not accept a subprotocol that the client did not offer", async () => {
-  await using upstream = serveUpstream((request) => {
+  await using upstream = serveLocally((request) => {
     const { response } = Deno.upgradeWebSocket(request);
     response.headers.set("sec-websocket-protocol", "other");
     return response;
@@ -477,7 +477,7 @@ Deno.test("a WebSocket whose upstream ignores its close is no transfer after 5 s
 
 Deno.test("with rejectWebsockets, a handshake is 501, and the upstream is not asked", async () => {
   let requests = 0;
-  await using upstream = serveUpstream(() => {
+  await using upstream = serveLocally(() => {
     requests++;
     return new Response();
   });

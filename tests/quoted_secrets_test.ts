@@ -24,10 +24,10 @@ const PEM_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw";
 
 /** A secret, and the part of it that no message may contain. */
 interface Secret {
-  readonly text: string;
-  readonly core: string;
+  text: string;
+  core: string;
   /** Whether no guardrail recognizes it, so that pages get it, and `validate` lists it. */
-  readonly isUnrecognized?: boolean;
+  isUnrecognized?: boolean;
 }
 
 const SECRETS: Readonly<Record<string, Secret>> = {

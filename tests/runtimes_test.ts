@@ -54,7 +54,7 @@ function failuresOf(results: readonly Result[]): readonly Result[] {
 }
 
 function namesOf(
-  results: readonly { readonly name: string }[],
+  results: readonly { name: string }[],
 ): readonly string[] {
   return results.map(({ name }) => name);
 }

@@ -55,7 +55,7 @@ function echo(request: Request) {
 }
 
 function startProxy(
-  upstream: { readonly url: string },
+  upstream: { url: string },
   ...flags: string[]
 ) {
   return startCommand([

@@ -6,18 +6,18 @@ import { stdFlags } from "../tools/std.ts";
 
 /** The parts of the output of `deno info --json` that are used. */
 interface ModuleGraph {
-  readonly roots: readonly string[];
-  readonly redirects: Readonly<Record<string, string>>;
-  readonly modules: readonly {
-    readonly specifier: string;
-    readonly dependencies?: readonly Dependency[];
+  roots: readonly string[];
+  redirects: Readonly<Record<string, string>>;
+  modules: readonly {
+    specifier: string;
+    dependencies?: readonly Dependency[];
   }[];
 }
 
 interface Dependency {
   /** Absent for what only types need. */
-  readonly code?: { readonly specifier?: string };
-  readonly isDynamic?: boolean;
+  code?: { specifier?: string };
+  isDynamic?: boolean;
 }
 
 const ROOT = new URL("../", import.meta.url).href;

@@ -16,11 +16,11 @@ import { serveLocally } from "./_serve.ts";
 
 /** A live gateway with a store in a file, an open stream, and a second configuration to start another gateway with. */
 interface LiveReplica extends AsyncDisposable {
-  readonly directory: TempDirectory;
-  readonly live: RunningCommand;
+  directory: TempDirectory;
+  live: RunningCommand;
   /** All public events since its start. */
-  readonly stream: SseReader;
-  readonly port: string;
+  stream: SseReader;
+  port: string;
   /** Tries to start a gateway with another configuration on the same store. */
   startOther(...flags: string[]): Promise<CommandOutcome>;
 }
@@ -77,9 +77,9 @@ async function publishedValues(
 
 /** A start that fails: its flags, the exit code, and how the message begins. */
 interface Failure {
-  readonly flags: readonly string[];
-  readonly code: number;
-  readonly message: string;
+  flags: readonly string[];
+  code: number;
+  message: string;
 }
 
 /** What makes a start beside a live gateway fail. */

@@ -457,10 +457,10 @@ Deno.test("injectScript() accepts white space, empty chunks and an empty script"
 });
 
 interface LongCase {
-  readonly before: string;
+  before: string;
   /** The length of the comment after `before`, in bytes. */
-  readonly length: number;
-  readonly after: string;
+  length: number;
+  after: string;
 }
 
 /** Returns a document with a long comment. */

@@ -10,12 +10,12 @@ import { metricsIn } from "./_promql.ts";
 import { findProgram } from "../../tools/find_program.ts";
 
 interface Rule {
-  readonly alert: string;
-  readonly expr: string;
-  readonly labels: { readonly severity: string };
-  readonly annotations: {
-    readonly summary: string;
-    readonly runbook_url: string;
+  alert: string;
+  expr: string;
+  labels: { severity: string };
+  annotations: {
+    summary: string;
+    runbook_url: string;
   };
 }
 

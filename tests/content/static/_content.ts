@@ -113,12 +113,12 @@ export interface Site extends AsyncDisposable {
 }
 
 interface SiteOptions {
-  readonly immutable?: readonly string[];
-  readonly cacheBytes?: number;
-  readonly maxTransfers?: number;
-  readonly compressor?: Compressor;
+  immutable?: readonly string[];
+  cacheBytes?: number;
+  maxTransfers?: number;
+  compressor?: Compressor;
   /** Paths relative to the directory. */
-  readonly neverServed?: readonly string[];
+  neverServed?: readonly string[];
 }
 
 /** Serves files. */

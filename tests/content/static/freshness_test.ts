@@ -41,10 +41,10 @@ async function serve(files: Record<string, string>, cacheBytes = 67_108_864) {
 
 /** A change of the served files, and what is read at `/app.txt` before and after it. */
 interface Change {
-  readonly name: string;
-  readonly before?: (site: Site) => Promise<unknown>;
-  readonly change: (site: Site) => Promise<unknown>;
-  readonly after: string;
+  name: string;
+  before?: (site: Site) => Promise<unknown>;
+  change: (site: Site) => Promise<unknown>;
+  after: string;
 }
 
 async function replace(from: string, to: string) {

@@ -28,9 +28,9 @@ function beforeOpen(run: () => Promise<unknown>) {
 
 /** A change of the site between the look at a file and its opening. */
 interface Replacement {
-  readonly name: string;
-  readonly replace: (site: Site, path: string) => Promise<unknown>;
-  readonly expected: string;
+  name: string;
+  replace: (site: Site, path: string) => Promise<unknown>;
+  expected: string;
 }
 
 const REPLACEMENTS: Replacement[] = [

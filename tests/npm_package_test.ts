@@ -297,27 +297,26 @@ testRuntimes(
     const program = await Deno.realPath(
       project.at("node_modules/.bin/rep-gateway"),
     );
-    const runs: readonly (readonly [string, code: number, printed: string])[] =
-      [
-        ["--version", 0, VERSION],
-        ["--help", 0, "npx @rep/gateway COMMAND"],
-        ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
-        ["init", 0, ".rep.yaml: written\napp.env: written\n"],
-        ["init", 0, "app.env: up to date\n"],
-        ["init --force", 0, "app.env: up to date\n"],
-        ["init --help", 0, "Write -env-file, with one dash"],
-        ["init --force -env-file new.env", 0, "new.env: written\n"],
-        ["validate --strict=x", 2, "Cannot read --strict"],
-        ["validate --env-file app.env", 0, "Valid: 1 variables"],
-        ["typegen", 0, "readonly TITLE: string;"],
-        ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
-        ["lint", 0, "0 values that look like secrets in 1 files"],
-        ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
-        ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
-        ["inject", 2, "expected DIR"],
-        ["lint --strictt", 2, "did you mean --strict?"],
-        ["serve", 2, "npx -y deno run"],
-      ];
+    const runs = [
+      ["--version", 0, VERSION],
+      ["--help", 0, "npx @rep/gateway COMMAND"],
+      ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
+      ["init", 0, ".rep.yaml: written\napp.env: written\n"],
+      ["init", 0, "app.env: up to date\n"],
+      ["init --force", 0, "app.env: up to date\n"],
+      ["init --help", 0, "Write -env-file, with one dash"],
+      ["init --force -env-file new.env", 0, "new.env: written\n"],
+      ["validate --strict=x", 2, "Cannot read --strict"],
+      ["validate --env-file app.env", 0, "Valid: 1 variables"],
+      ["typegen", 0, "readonly TITLE: string;"],
+      ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
+      ["lint", 0, "0 values that look like secrets in 1 files"],
+      ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
+      ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
+      ["inject", 2, "expected DIR"],
+      ["lint --strictt", 2, "did you mean --strict?"],
+      ["serve", 2, "npx -y deno run"],
+    ] as const;
     for (const [line, code, printed] of runs) {
       const args = [program, ...line.split(" ")];
       const options = { args, cwd: project.path, stdin: "null" } as const;

@@ -300,11 +300,11 @@ Deno.test("resolveSources() hands on a manifest that has been parsed, and does n
 });
 
 Deno.test("resolveSources() rejects what is no object as the variables, and what is no string as the manifest", async () => {
-  const wrong: [value: unknown, shown: string][] = [
+  const wrong = [
     [null, "nothing"],
     [[], "an empty list"],
     ["A=1", "a string"],
-  ];
+  ] as const;
   for (const [value, shown] of wrong) {
     const variables = (() => value) as never;
     await assertRejects(

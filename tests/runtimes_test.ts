@@ -17,12 +17,12 @@ import type { Result } from "./runtimes/check.ts";
 import { SUITE, WORKER_SUITE } from "./runtimes/suite.ts";
 
 /** Deno's own flags: it reads no configuration but that of the project, as anywhere else. */
-const ARGS: readonly (readonly [Program, readonly string[]])[] = [
+const ARGS = [
   ["Deno", ["run", "-A", "--quiet", "--node-modules-dir=manual"]],
   ["Node 22", []],
   ["Node 24", []],
   ["Bun", []],
-];
+] as const;
 
 /** Makes a project with the package, the packages that it names, and the checks. */
 async function makeProject() {

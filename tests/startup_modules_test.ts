@@ -58,7 +58,7 @@ async function staticModulesOf(
 }
 
 /** What a plain start does not need, and what it is needed for. */
-const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
+const NOT_NEEDED = [
   ["the Node layer", /^node:/],
   [
     "@std/path, which looks for Node's process",
@@ -84,7 +84,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
     /src\/(changes\/(?!stream_rejections)|rollout\/)/,
   ],
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
-];
+] as const;
 
 for (const entry of ["src/cli/main.ts", "serve.ts"]) {
   Deno.test(`${entry} loads nothing that a plain start does not need`, async () => {

@@ -80,11 +80,7 @@ function page(headers: HeadersInit = {}, body: BodyInit = HTML) {
 }
 
 /** What an upstream sends, what the client accepts, and the coding of the page that it gets. */
-const CODINGS: [
-  upstream: string,
-  accepted: string | undefined,
-  expected: string | null,
-][] = [
+const CODINGS = [
   ["gzip", "gzip, deflate, br, zstd", "gzip"],
   ["br", "gzip, deflate, br, zstd", "br"],
   ["x-gzip", "gzip", "gzip"],
@@ -92,7 +88,7 @@ const CODINGS: [
   ["gzip", "br", "br"], // the upstream ignores Accept-Encoding
   ["gzip", "gzip;q=0", null],
   ["gzip", undefined, null],
-];
+] as const;
 
 function compress(coding: string) {
   if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
@@ -256,12 +252,7 @@ function withLength(content: string) {
 }
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
-const ODD_RESPONSES: readonly (readonly [
-  name: string,
-  status: string,
-  response: string,
-  html: string,
-])[] = [
+const ODD_RESPONSES = [
   [
     "bytes after gzip",
     "200 OK",
@@ -286,7 +277,7 @@ const ODD_RESPONSES: readonly (readonly [
     inOneChunk("gzip, chunked", GZIP),
     HTML,
   ],
-];
+] as const;
 
 for (const [name, status, response, html] of ODD_RESPONSES) {
   Deno.test(`a page of an upstream with ${name} arrives with the script`, async () => {
@@ -317,12 +308,12 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   const compressed = String.fromCharCode(...bytes);
   const corrupt = compressed.slice(0, 20) +
     "\xff".repeat(compressed.length - 20);
-  const broken: [path: string, response: string, detail: string][] = [
+  const broken = [
     ["/cut", rawPage("<html>", "", 100), "aborted"],
     ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],
     ["/not-gzip", rawPage(HTML, gzip), "Cannot decode the body"],
     ["/corrupt", rawPage(corrupt, gzip), "Cannot decode the body"],
-  ];
+  ] as const;
   await using upstream = scriptedUpstream(async (connection) => {
     const [, path] = (await connection.readHead())?.split(" ") ?? [];
     await connection.write(broken.find(([name]) => name === path)?.[1] ?? "");
@@ -414,11 +405,7 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
       },
     });
   });
-  const requests: [
-    destination: string | undefined,
-    mode: string,
-    expected: string,
-  ][] = [
+  const requests = [
     ["script", "no-cors", "gzip, br, zstd"],
     ["image", "no-cors", "gzip, br, zstd"],
     ["empty", "cors", "gzip, br, zstd"],
@@ -426,7 +413,7 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
     ["document", "navigate", "gzip, br"],
     ["iframe", "navigate", "gzip, br"],
     [undefined, "no-cors", "gzip, br"],
-  ];
+  ] as const;
   for (const [destination, mode] of requests) {
     const headers = {
       "accept-encoding": "gzip, br, zstd",

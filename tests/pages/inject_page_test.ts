@@ -333,11 +333,7 @@ for (
 }
 
 const SECRET = { ...SCRIPT, isSecret: true };
-const CACHING: [
-  original: string | undefined,
-  script: ConfigScript,
-  expected: string,
-][] = [
+const CACHING = [
   [undefined, SCRIPT, "no-cache"],
   ["public, max-age=3600", SCRIPT, "no-cache"],
   ["private, max-age=60", SCRIPT, "private, no-cache"],
@@ -345,7 +341,7 @@ const CACHING: [
   ["no-store-please", SCRIPT, "no-store"],
   [undefined, SECRET, "no-store"],
   ["public, max-age=3600", SECRET, "no-store"],
-];
+] as const;
 
 for (const [original, script, expected] of CACHING) {
   Deno.test(`injectPage() replaces ${original ?? "no cache-control"} of a page ${script.isSecret ? "with" : "without"} secrets by ${expected}`, async () => {
@@ -427,13 +423,13 @@ Deno.test("injectPage() removes all other caching headers of a 304 and of a frag
   }]);
 });
 
-const VARY: [original: string | undefined, expected: string][] = [
+const VARY = [
   [undefined, "Sec-Fetch-Dest, Sec-Fetch-Mode"],
   ["Accept-Encoding", "Accept-Encoding, Sec-Fetch-Dest, Sec-Fetch-Mode"],
   ["accept, SEC-FETCH-DEST", "accept, SEC-FETCH-DEST, Sec-Fetch-Mode"],
   ["sec-fetch-mode,Sec-Fetch-Dest", "sec-fetch-mode,Sec-Fetch-Dest"],
   ["*", "*"],
-];
+] as const;
 
 for (const [original, expected] of VARY) {
   Deno.test(`injectPage() varies a page and a fragment by ${expected} if the upstream varies them by ${original}`, async () => {
@@ -550,7 +546,7 @@ Deno.test("injectPage() sets no ETag for a page with SENSITIVE values, or for on
   assertEquals((await inject({})).headers.etag, undefined);
 });
 
-const CONDITIONS: [ifNoneMatch: string, expected: 200 | 304][] = [
+const CONDITIONS = [
   ['W/"rep-r1-%22a%22"', 304],
   ['"x", W/"rep-r1-%22a%22"', 304],
   ['"rep-r1-%22a%22"', 304],
@@ -558,7 +554,7 @@ const CONDITIONS: [ifNoneMatch: string, expected: 200 | 304][] = [
   ['W/"rep-r0-%22a%22"', 200],
   ['W/"rep-r1-%22b%22"', 200],
   ['"a"', 200],
-];
+] as const;
 
 for (const [ifNoneMatch, expected] of CONDITIONS) {
   Deno.test(`injectPage() responds to If-None-Match: ${ifNoneMatch} with ${expected}`, async () => {
@@ -578,12 +574,7 @@ for (const [ifNoneMatch, expected] of CONDITIONS) {
 }
 
 const PRECONDITIONS_AND_RANGE = ["if-none-match", "if-modified-since", "range"];
-const REQUESTS: [
-  kind: string,
-  method: string,
-  headers: Record<string, string>,
-  omitted: string[],
-][] = [
+const REQUESTS = [
   ["a navigation", "GET", {
     accept: "text/html,application/xhtml+xml,*/*;q=0.8",
   }, PRECONDITIONS_AND_RANGE],
@@ -598,7 +589,7 @@ const REQUESTS: [
   }, []],
   ["a script", "GET", { accept: "*/*", "if-none-match": '"x"' }, []],
   ["an upload", "POST", { accept: "text/html" }, []],
-];
+] as const;
 
 for (const [kind, method, headers, omitted] of REQUESTS) {
   Deno.test(`headersToOmit() returns ${omitted.length === 0 ? "nothing" : "preconditions and the range"} for ${kind}`, () => {

@@ -376,11 +376,7 @@ for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
   });
 }
 
-const NOT_UTF8: readonly (readonly [
-  behavior: string,
-  document: readonly number[],
-  expected: readonly number[],
-])[] = [
+const NOT_UTF8 = [
   ["returns a document in UTF-16, big-endian, unchanged", [
     0xfe,
     0xff,
@@ -426,7 +422,7 @@ const NOT_UTF8: readonly (readonly [
     0x2a,
     0x80,
   ]],
-];
+] as const;
 
 for (const [behavior, document, expected] of NOT_UTF8) {
   Deno.test(`injectScript() ${behavior}`, async () => {
@@ -469,7 +465,7 @@ function long({ before, length, after }: LongCase) {
 }
 
 const END_OF_HEAD = "</head>";
-const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
+const LIMITS = [
   [
     "finds a </head> that ends 64 KiB after <head>",
     {
@@ -518,7 +514,7 @@ const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
       after: "<head></head>",
     },
   ],
-];
+] as const;
 
 for (const [behavior, parts] of LIMITS) {
   Deno.test(`injectScript() ${behavior}`, async () => {

@@ -91,7 +91,7 @@ Deno.test("every page states the figures of their sources", async () => {
 });
 
 /** What pages say of limits, and what the code has. */
-const LIMITS: readonly (readonly [string, RegExp, number])[] = [
+const LIMITS = [
   [
     "README.md",
     /([\d,]+) open pages per process get changes at once/,
@@ -113,7 +113,7 @@ const LIMITS: readonly (readonly [string, RegExp, number])[] = [
   ["docs/variables.md", /values longer than ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
   ["docs/variables.md", /are longer than ([\d,]+) bytes/, MAX_NAME_BYTES],
   ["docs/variables.md", /([\d,]+) are kept/, MAX_HISTORY],
-];
+] as const;
 
 Deno.test("the pages state the limits that the code has", async () => {
   for (const [page, statement, limit] of LIMITS) {

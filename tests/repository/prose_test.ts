@@ -13,7 +13,7 @@ import { markdownIn } from "./_pages.ts";
 const GRAMMAR = ["Agreement", "Grammar", "Repetition", "Redundancy", "Usage"];
 
 /** Phrases at which readers stop, and what to write instead. */
-const PHRASES: readonly (readonly [RegExp, string])[] = [
+const PHRASES = [
   [/\bthose (who|whose)\b/gi, "you, or the noun: users, teams"],
   [/\bwhoever\b/gi, "anyone who"],
   [/\bmeanwhile\b/gi, "until then, at the same time"],
@@ -27,7 +27,7 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
   [/\bhardly takes\b|\bis hardly ever\b/gi, "adds almost no"],
   [/\bThis page is for\b/g, "what the page shows"],
   [/\bon its way\b/gi, "in transit"],
-];
+] as const;
 
 /** Returns a page without code, quotations, comments and the padding of tables, in the same lines. */
 function proseOf(text: string) {

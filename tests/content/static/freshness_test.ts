@@ -498,17 +498,12 @@ Deno.test({
     "StaticContent logs once a minute what it must not read: a file or a directory, or what is in one that must not be searched",
   ignore: Deno.uid() === 0, // root has every permission
   async fn() {
-    const MODES: [
-      name: string,
-      mode: number,
-      path: string,
-      expected: string,
-    ][] = [
+    const MODES = [
       ["app.txt", 0o000, "/app.txt", "500"],
       ["docs", 0o000, "/docs/a.txt", "500"],
       ["docs", 0o444, "/docs/a.txt", "500"],
       ["", 0o444, "/app.txt", "500"],
-    ];
+    ] as const;
     for (const [name, mode, path, expected] of MODES) {
       await using site = await serve({
         "index.html": "index",

@@ -110,7 +110,7 @@ Deno.test("StaticContent responds to HEAD as to GET, without the body", async ()
   }
 });
 
-const TYPES: [name: string, type: string][] = [
+const TYPES = [
   ["a.js", "text/javascript; charset=UTF-8"],
   ["a.mjs", "text/javascript; charset=UTF-8"],
   ["a.css", "text/css; charset=UTF-8"],
@@ -125,7 +125,7 @@ const TYPES: [name: string, type: string][] = [
   ["a.constructor", "application/octet-stream"],
   ["a.unheard-of", "application/octet-stream"],
   ["LICENSE", "application/octet-stream"],
-];
+] as const;
 
 Deno.test("StaticContent derives the content type from the name", async () => {
   const files = Object.fromEntries(TYPES.map(([name]) => [name, "1"]));
@@ -151,7 +151,7 @@ const APP: Files = {
   ".well-known/security.txt": "Contact: mailto:security@app.example",
 };
 
-const FOUND: [path: string, body: string | undefined][] = [
+const FOUND = [
   ["/", PAGE],
   ["/index.html", PAGE],
   ["/?q=1", PAGE],
@@ -170,7 +170,7 @@ const FOUND: [path: string, body: string | undefined][] = [
   ["/app.js/users", PAGE],
   ["/assets", PAGE], // a directory without an index is not listed, and may be a route of the app
   ["/assets/", PAGE],
-];
+] as const;
 
 Deno.test("StaticContent finds files, indexes and, for routes of the app, the root's index", async () => {
   await using site = await serve(APP);
@@ -222,13 +222,13 @@ Deno.test("StaticContent responds with 404 at the root if there is no index", as
   }
 });
 
-const REDIRECTS: [path: string, target: string][] = [
+const REDIRECTS = [
   ["/docs", "/docs/"],
   ["/docs?next=//evil.example", "/docs/?next=//evil.example"],
   ["/docs/v1.0", "/docs/v1.0/"],
   ["/a:b", "/a%3Ab/"],
   ["/users/../docs", "/docs/"],
-];
+] as const;
 
 Deno.test("StaticContent redirects a directory's path to the one with a slash, on the same host", async () => {
   await using site = await serve(APP);
@@ -370,12 +370,7 @@ Deno.test("StaticContent never sends a Last-Modified date in the future", async 
 });
 
 /** Which ranges there are is tested with `parseByteRange()` and `ifRangeHolds()`. */
-const RANGES: [
-  headers: Record<string, string>,
-  status: number,
-  range: string | undefined,
-  body: string,
-][] = [
+const RANGES = [
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
   [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
   [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
@@ -386,7 +381,7 @@ const RANGES: [
     "234",
   ],
   [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
-];
+] as const;
 
 for (const [headers, expected, range, text] of RANGES) {
   Deno.test(`StaticContent responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
@@ -423,19 +418,14 @@ Deno.test("StaticContent ignores the range of a HEAD request", async () => {
   });
 });
 
-const COMPRESSED: [
-  suffixes: string[],
-  accepted: string | undefined,
-  coding: string | undefined,
-  body: string,
-][] = [
+const COMPRESSED = [
   [[".br", ".gz"], "gzip, deflate, br", "br", "AS BR"],
   [[".br", ".gz"], "gzip", "gzip", "AS GZ"],
   [[".gz"], "gzip, br", "gzip", "AS GZ"],
   [[".br"], "gzip", undefined, SCRIPT],
   [[".br", ".gz"], "br;q=0, gzip;q=0", undefined, SCRIPT],
   [[".br", ".gz"], undefined, undefined, SCRIPT],
-];
+] as const;
 
 for (const [suffixes, accepted, coding, body] of COMPRESSED) {
   const name = `StaticContent sends ${
@@ -471,12 +461,7 @@ Deno.test("StaticContent sends no compressed variant without the file itself", a
   assertEquals(await site.ask("/app.js", br), NOT_FOUND);
 });
 
-const LINKS: [
-  link: string,
-  to: string,
-  path: string,
-  body: string | undefined,
-][] = [
+const LINKS = [
   ["link.js", "app.js", "/link.js", SCRIPT],
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
@@ -499,7 +484,7 @@ const LINKS: [
   // As on a file system that ignores case, where any spelling leads to the file:
   ["APP.js", "app.js", "/APP.js", undefined],
   ["Docs", "docs", "/Docs/index.html", undefined],
-];
+] as const;
 
 for (const [link, to, path, body] of LINKS) {
   Deno.test(`StaticContent ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {

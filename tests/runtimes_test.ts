@@ -8,7 +8,6 @@ import { FAST, MISSING } from "./_postgres.ts";
 import {
   installedPackage,
   pathOf,
-  type Program,
   run,
   testRuntimes,
 } from "./_runtimes.ts";

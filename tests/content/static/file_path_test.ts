@@ -1,6 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import {
-  type FilePath,
   mayBeRoute,
   parseFilePath,
 } from "../../../src/content/static/static_content.ts";

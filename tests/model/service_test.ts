@@ -1,4 +1,4 @@
-import { Scenario } from "./_scenario.ts";
+import { runScenario } from "./_scenario.ts";
 import { Simulation } from "./_simulation.ts";
 
 /** How many scenarios; they take a few seconds. `deno task model` runs 10,000. */
@@ -14,7 +14,7 @@ Deno.test(`the service loses and repeats no event in ${seeds.length} scenarios w
   for (const seed of seeds) {
     using simulation = new Simulation(seed);
     try {
-      await new Scenario(simulation).run();
+      await runScenario(simulation);
     } catch (cause) {
       throw new Error(
         `Scenario ${seed} failed; repeat it with MODEL_SEED=${seed}`,

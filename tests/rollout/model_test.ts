@@ -1,4 +1,4 @@
-import { type FaultLevel, Scenario } from "./_scenario.ts";
+import { type FaultLevel, runScenario } from "./_scenario.ts";
 
 const LEVELS: readonly FaultLevel[] = ["low", "medium", "high"];
 /** `deno task model` runs 10,000. */
@@ -26,7 +26,7 @@ async function runAll(
 ) {
   for (const seed of chosen) {
     try {
-      await new Scenario(seed, level).run();
+      await runScenario(seed, level);
     } catch (error) {
       throw new Error(
         `Scenario ${seed} with fault level ${level} failed; repeat it with ROLLOUT_SEED=${seed}`,

@@ -60,7 +60,7 @@ Deno.test("two processes on one file deliver a change to every client within 2 s
   }
   for (const stream of streams) await stream.close();
   const all = await openStream(second, 0);
-  assertEquals((await all.take(6)).map(({ data }) => data.value), [
+  assertEquals(await all.takeValues(6), [
     "0",
     "1",
     "2",

@@ -52,19 +52,13 @@ async function startReplicas() {
   };
 }
 
-/** Returns the levels and fields of the log lines about rollbacks. */
-function rollbacks({ lines }: TestGateway) {
-  return lines.filter(({ msg }) => msg === "rep.rollout.rollback");
+/** Returns the log lines about rollbacks. */
+function rollbacks({ logged }: TestGateway) {
+  return logged("rep.rollout.rollback");
 }
 
 async function statusPage(gate: TestGateway) {
   return await (await askStatus(gate)).text();
-}
-
-async function rolloutMetric({ gateway }: TestGateway) {
-  const request = new Request("http://health.test/metrics");
-  const text = await (await gateway.fetchHealth(request)).text();
-  return /^rep_rollout_active.*$/m.exec(text)?.[0];
 }
 
 Deno.test("an old replica that starts long after a rollout is named as a rollback, with when it was last active: log, status, metric", async () => {
@@ -102,7 +96,7 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
     assertStringIncludes(page, `Rollback: ${detail}.`);
     assertEquals(page.includes("newer configuration"), false);
     assertStringIncludes(
-      await rolloutMetric(gate) ?? "",
+      await gate.metric("rep_rollout_active") ?? "",
       `{configuration="${active}",revision="v-old"}`,
     );
   }
@@ -110,13 +104,13 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
     await statusPage(next),
     "Pages have the PUBLIC values of an earlier configuration instead of this process&#39;s own.",
   );
-  const superseded = next.lines.find(({ msg }) =>
-    msg === "rep.rollout.superseded"
+  assertEquals(
+    next.logged("rep.rollout.superseded").map((line) => [
+      line.revision,
+      line.active_revision,
+    ]),
+    [["v-new", "v-old"]],
   );
-  assertEquals([superseded?.revision, superseded?.active_revision], [
-    "v-new",
-    "v-old",
-  ]);
 });
 
 Deno.test("a newer configuration is no rollback: the status page calls it newer, and nothing warns", async () => {

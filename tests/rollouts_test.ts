@@ -49,7 +49,7 @@ Deno.test("when the last new replica has left, the old configuration is active a
   await reader.pull();
   await next.gateway.close();
   await replicas.clock.tick(6_000);
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["old"]);
+  assertEquals(await reader.takeValues(1), ["old"]);
   assertEquals(await pageValues(old), { A: "old" });
   await reader.close();
 });
@@ -64,7 +64,7 @@ Deno.test("the stream of a page from an inactive replica delivers every change a
   await next.set({ REP_PUBLIC_A: "new 2" });
   await replicas.clock.tick(1_000);
   const reader = await old.listen({}, `?${query}`);
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["new 2"]);
+  assertEquals(await reader.takeValues(1), ["new 2"]);
   await reader.close();
 });
 

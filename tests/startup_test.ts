@@ -70,7 +70,7 @@ async function publishedValues(
   live.signal("SIGHUP");
   const values: unknown[] = [];
   while (values.at(-1) !== "end") {
-    values.push(...(await stream.take(1)).map(({ data }) => data.value));
+    values.push(...await stream.takeValues(1));
   }
   return values;
 }

@@ -104,6 +104,8 @@ export function serveProxy(
 export interface RawConnection {
   /** Reads to the end of the next head and returns it; `undefined` if the peer has closed. */
   readHead(): Promise<string | undefined>;
+  /** Reads to the end of the next head, and returns the status in its first line. */
+  readStatus(): Promise<number>;
   /** Reads what comes next; `undefined` if the peer has closed. */
   read(): Promise<string | undefined>;
   /** Writes one byte for each character. */
@@ -137,13 +139,15 @@ export function scriptedUpstream(
   };
 }
 
-/** Connects to a server on this machine. */
+/** Connects to a server on this machine, and sends a text. */
 export async function connectRaw(
   port: number,
+  text = "",
 ): Promise<RawConnection & Disposable> {
   const connection = rawConnection(
     await Deno.connect({ port, hostname: "127.0.0.1" }),
   );
+  await connection.write(text);
   return { ...connection, [Symbol.dispose]: () => connection.close() };
 }
 
@@ -159,17 +163,21 @@ function rawConnection(connection: Deno.Conn): RawConnection {
       return undefined; // reset by the peer, or closed by the test
     }
   }
+  async function readHead(): Promise<string | undefined> {
+    while (!unread.includes("\r\n\r\n")) {
+      const text = await readMore();
+      if (text === undefined) return undefined;
+      unread += text;
+    }
+    const end = unread.indexOf("\r\n\r\n") + 4;
+    const head = unread.slice(0, end);
+    unread = unread.slice(end);
+    return head;
+  }
   return {
-    async readHead() {
-      while (!unread.includes("\r\n\r\n")) {
-        const text = await readMore();
-        if (text === undefined) return undefined;
-        unread += text;
-      }
-      const end = unread.indexOf("\r\n\r\n") + 4;
-      const head = unread.slice(0, end);
-      unread = unread.slice(end);
-      return head;
+    readHead,
+    async readStatus() {
+      return Number((await readHead())?.split(" ")[1]);
     },
     async read() {
       const text = unread;

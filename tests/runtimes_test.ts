@@ -5,12 +5,7 @@ import { buildNpmPackage } from "../tools/npm_package.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { RunningCommand } from "./_command.ts";
 import { FAST, MISSING } from "./_postgres.ts";
-import {
-  installedPackage,
-  pathOf,
-  run,
-  testRuntimes,
-} from "./_runtimes.ts";
+import { installedPackage, pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 import type { Result } from "./runtimes/check.ts";
 import { SUITE, WORKER_SUITE } from "./runtimes/suite.ts";

@@ -29,31 +29,6 @@ Deno.test("while old and new replicas run side by side, pages and streams of bot
   await reader.close();
 });
 
-Deno.test("an old replica that starts during a rollout does not restore its configuration", async () => {
-  await using replicas = await shareStore();
-  await using _old = await replicas.start({ REP_PUBLIC_A: "old" });
-  await using next = await replicas.start({ REP_PUBLIC_A: "new" });
-  await using again = await replicas.start({ REP_PUBLIC_A: "old" });
-  assertEquals([await pageValues(again), await pageValues(next)], [
-    { A: "new" },
-    { A: "new" },
-  ]);
-});
-
-Deno.test("when the last new replica has left, the old configuration is active again: a rollback reaches every client", async () => {
-  await using replicas = await shareStore();
-  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
-  const next = await replicas.start({ REP_PUBLIC_A: "new" });
-  await replicas.clock.tick(5_000);
-  const reader = await old.listen();
-  await reader.pull();
-  await next.gateway.close();
-  await replicas.clock.tick(6_000);
-  assertEquals(await reader.takeValues(1), ["old"]);
-  assertEquals(await pageValues(old), { A: "old" });
-  await reader.close();
-});
-
 Deno.test("the stream of a page from an inactive replica delivers every change after that page", async () => {
   await using replicas = await shareStore();
   await using old = await replicas.start({ REP_PUBLIC_A: "old" });

@@ -9,7 +9,6 @@ import { publicHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore, delegate, interceptedStore } from "../_store.ts";
 import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
-import { readSse } from "../_sse.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
@@ -231,33 +230,6 @@ Deno.test("eventFrame() omits the value of a deletion", () => {
     'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
   );
 });
-
-const VALUES = {
-  "an empty value": "",
-  "line breaks": "a\r\nb\rc\nd",
-  "line separators": "a\u2028b\u2029c",
-  "emoji": "👩‍👩‍👧 é \u{1F680}",
-  "markup that ends a script": "</script><!--<script>",
-  "NUL": "a\0b",
-  "a byte order mark": "\uFEFFa",
-  "text that looks like a message":
-    "\n\nevent: rep:config:delete\ndata: {}\nid: 9\n\n",
-  "60,000 characters": "é".repeat(30_000) + "x".repeat(30_000),
-};
-
-for (const [name, value] of Object.entries(VALUES)) {
-  Deno.test(`eventFrame() preserves ${name} for an SSE parser`, async () => {
-    const reader = readSse(
-      new Response(eventFrame({ id: 5, name: "X", value })),
-    );
-    assertEquals(await reader.next(), {
-      event: "rep:config:update",
-      data: { key: "X", tier: "public", value },
-      id: 5,
-    });
-    assertEquals(await reader.next(), undefined);
-  });
-}
 
 const FRAMES = [10, 20, 30, 40].map((id) => ({
   id,

@@ -214,6 +214,7 @@ Deno.test("the development server inserts the configuration, serves /rep/*, and 
   const types = await project.read("src/rep.d.ts");
   assertStringIncludes(types, "readonly TITLE: string;");
   assertEquals(project.printed, ["[rep] wrote src/rep.d.ts"]);
+  assertEquals(project.sent, []); // no page is reloaded
 });
 
 Deno.test("the development server inserts the configuration into pages that are sent without transformIndexHtml, and once into others", async () => {
@@ -331,12 +332,6 @@ Deno.test("a mistake is noticed that is corrected while the server starts", asyn
   const logger = { info: ignore, warn: ignore, error: correct };
   await using vite = await project.startVite({ logger });
   await until(async () => await vite.title() === "Hello");
-});
-
-Deno.test("no page is reloaded at a start without a mistake", async () => {
-  await using project = await makeProject();
-  await using _vite = await project.startVite();
-  assertEquals(project.sent, []);
 });
 
 Deno.test("a change of the manifest writes the types again, but only if they differ", async () => {

@@ -10,7 +10,7 @@ import {
 import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { rep } from "../src/vite/mod.ts";
+import { makeProject } from "./vite/_project.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
 import { readStart } from "../src/cli/options/read_start.ts";
 import { runCommand } from "./_command.ts";
@@ -161,34 +161,13 @@ async function shownBy(gate: TestGateway) {
 
 /** Everything that the plugin for Vite prints, and shows in the overlay of a page. */
 async function viteOutputOf(value: string) {
-  await using directory = await TempDirectory.make({
+  await using project = await makeProject({
     "app.env": `REP_PUBLIC_A=${quoted(value)}\n`,
     "rep.yaml": manifestOf({ type: "number" }),
   });
-  const said: unknown[] = [];
-  const print = (message: string) => void said.push(message);
-  const config = {
-    root: directory.path,
-    base: "/",
-    command: "serve",
-    publicDir: "",
-    build: { outDir: "dist" },
-    server: {},
-    preview: {},
-    logger: { info: print, warn: print, error: print },
-  };
-  const [plugin] = rep({
-    envFile: "app.env",
-    manifest: "rep.yaml",
-    types: false,
-  });
-  plugin.configResolved(config);
-  await plugin.configureServer.handler({
-    middlewares: { use() {} },
-    ws: { clients: { size: 1 }, send: (it) => void said.push(it), on() {} },
-  });
-  await plugin.closeBundle();
-  return JSON.stringify(said);
+  const options = { envFile: "app.env", manifest: "rep.yaml" };
+  await using _vite = await project.startVite({}, 1, options);
+  return JSON.stringify([project.printed, project.sent]);
 }
 
 const NUMBER = manifestOf({ type: "number" });

@@ -5,20 +5,16 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
-import type { NodeHandler, NodeResponse } from "../../src/http/node_handler.ts";
+import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
-import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
+import { makeProject, OPTIONS, PAGE, titleOf, until } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
   TITLE: { tier: public, required: true, pattern: "[A-Z][a-z]+" }
   KEY: { tier: sensitive }
 `;
-const PAGE =
-  "<!doctype html><html><head><title>x</title></head><body></body></html>";
-
 /** The env file with other values; one that is not given is not in the file. */
 function envWith({ title, key }: { title?: string; key?: string }) {
   const lines: string[] = [];
@@ -32,179 +28,15 @@ const FILES = {
   "app.env": envWith({ title: "Hello", key: "secret-key" }),
 };
 const INVALID_FILES = { ...FILES, "app.env": envWith({ title: "lower" }) };
-const OPTIONS: RepOptions = { manifest: ".rep.yaml", envFile: "app.env" };
-
 /** What Vite sends to open pages. */
 const RELOAD = { type: "full-reload" };
 /** An update without any: it closes the overlay. */
 const UPDATE = { type: "update", updates: [] };
 
-/** Returns the title that a page has been given. */
-function titleOf(html: string): unknown {
-  const [, text = "{}"] =
-    /<script id="__rep__"[^>]*>(.*?)<\/script>/.exec(html) ?? [];
-  return JSON.parse(text).public?.TITLE;
-}
-
-/** Makes a folder with a project. It has what Vite prints, what it sends to pages, and its handlers. */
-async function makeProject(files: Record<string, string> = FILES) {
-  const directory = await TempDirectory.make();
-  const root = directory.path;
-  const printed: string[] = [];
-  const sent: unknown[] = [];
-  const handlers: NodeHandler[] = [];
-  let connect = () => {};
-  for (const folder of ["src", "public", "dist"]) {
-    await Deno.mkdir(directory.at(folder));
-  }
-  for (const [name, text] of Object.entries(files)) {
-    await directory.write(name, text);
-  }
-
-  function configOf(changed: Partial<ViteConfig> = {}): ViteConfig {
-    const print = (message: string) =>
-      void printed.push(message.replaceAll(root, "ROOT"));
-    return {
-      command: "serve",
-      root,
-      publicDir: directory.at("public"),
-      base: "/",
-      build: { outDir: "dist" },
-      server: {},
-      preview: {},
-      logger: { info: print, warn: print, error: print },
-      ...changed,
-    };
-  }
-
-  /** Returns the plugin with Vite's configuration. */
-  function pluginOf(options = OPTIONS, config: Partial<ViteConfig> = {}) {
-    const [plugin] = rep(options);
-    plugin.configResolved(configOf(config));
-    return plugin;
-  }
-
-  /** Sends a request through the handlers to Vite or a framework, which answers it last. */
-  async function send(
-    url: string,
-    headers: Record<string, string> = {},
-    answerLast?: (response: NodeResponse) => void,
-  ) {
-    const ended = Promise.withResolvers<void>();
-    const answer = { status: 404, text: "" };
-    const response = {
-      statusCode: 200,
-      getHeaders: () => ({}),
-      getHeaderNames: () => [],
-      flushHeaders() {},
-      writeHead: (status: number) => answer.status = status,
-      write(chunk: Uint8Array) {
-        answer.text += new TextDecoder().decode(chunk);
-        return true;
-      },
-      end: ended.resolve,
-      on() {},
-      off() {},
-    };
-    const request = {
-      method: "GET",
-      url,
-      headers: { host: "localhost:5173", ...headers },
-      socket: {},
-    };
-    const rest = [...handlers];
-    function next(error?: unknown): void {
-      if (error !== undefined) return ended.reject(error);
-      const handler = rest.shift();
-      if (handler) handler(request, response, next);
-      else if (answerLast) answerLast(response);
-      else ended.resolve();
-    }
-    next();
-    await ended.promise;
-    return answer;
-  }
-
-  return {
-    printed,
-    sent,
-    handlers,
-    configOf,
-    pluginOf,
-    at: (name: string) => directory.at(name),
-    /** A page connects, such as after a reload. */
-    connect: () => connect(),
-    read: (name: string) => Deno.readTextFile(directory.at(name)),
-    /** Replaces a file at once. */
-    async write(name: string, text: string) {
-      const written = await directory.write(`${name}.tmp`, text);
-      await Deno.rename(written, directory.at(name));
-    },
-    /** Starts the development server. @param pages How many pages are open. */
-    async startVite(
-      config: Partial<ViteConfig> = {},
-      pages = 1,
-      options: RepOptions = OPTIONS,
-    ) {
-      const plugin = pluginOf(options, config);
-      await plugin.configureServer.handler({
-        middlewares: { use: (handler) => handlers.push(handler) },
-        ws: {
-          clients: { size: pages },
-          send: (message) => sent.push(message),
-          on: (_, listener) => connect = listener,
-        },
-      });
-      const insert = plugin.transformIndexHtml.handler;
-      return {
-        insert,
-        title: async () => titleOf(await insert(PAGE)),
-        [Symbol.asyncDispose]: plugin.closeBundle,
-      };
-    },
-    /** Starts the preview server. It ends with the event `close` of Vite's. */
-    async startPreview(config: Partial<ViteConfig>) {
-      let close = () => {};
-      await pluginOf(OPTIONS, config).configurePreviewServer.handler({
-        middlewares: { use: (handler) => handlers.push(handler) },
-        httpServer: { on: (_, listener) => close = listener },
-      });
-      return { [Symbol.dispose]: () => close() };
-    },
-    /** Sends a request; 404 is the status of one that Vite itself would answer. */
-    request: (url: string, headers?: Record<string, string>) =>
-      send(url, headers),
-    /** Sends a request that Vite or a framework answers with a page. */
-    async requestPage(url: string, headers?: Record<string, string>) {
-      const { text } = await send(url, headers, (response) => {
-        response.writeHead(200, { "content-type": "text/html" });
-        response.write(new TextEncoder().encode(PAGE));
-        response.end();
-      });
-      return text;
-    },
-    /** Returns the statuses of requests for these paths. */
-    async statusesOf(paths: string[]) {
-      const answers = await Promise.all(paths.map((path) => send(path)));
-      return answers.map(({ status }) => status);
-    },
-    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
-  };
-}
-
-/** Waits until a condition holds: file system events have no clock. */
-async function until(
-  condition: () => boolean | Promise<boolean>,
-) {
-  while (!await condition()) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 // The development server.
 
 Deno.test("the development server inserts the configuration, serves /rep/*, and writes the types", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await using vite = await project.startVite();
   assertEquals(await vite.title(), "Hello");
   const { status, text } = await project.request("/rep/health");
@@ -229,7 +61,7 @@ Deno.test("the development server inserts the configuration into pages that are 
 });
 
 Deno.test("the endpoints are served to the hosts of Vite only", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const server = { allowedHosts: [".example.com"] };
   await using _vite = await project.startVite({ server });
   const own = ["localhost:5173", "app.localhost", "127.0.0.1:5173", "[::1]:80"];
@@ -244,7 +76,7 @@ Deno.test("the endpoints are served to the hosts of Vite only", async () => {
 });
 
 Deno.test("a session key prints nothing: development needs no audit log", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   project.printed.splice(0);
   const origin = "http://localhost:5173";
@@ -253,7 +85,7 @@ Deno.test("a session key prints nothing: development needs no audit log", async 
 });
 
 Deno.test("a change of the env file changes open pages, a mistake is shown, and the last valid state stays", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await using vite = await project.startVite();
   const changed = envWith({ title: "Changed", key: "secret-key" });
   await project.write("app.env", changed);
@@ -281,7 +113,7 @@ Deno.test("a change of the env file changes open pages, a mistake is shown, and 
 });
 
 Deno.test("a changed SENSITIVE value reloads open pages, as soon as the configuration is valid", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   await project.write("app.env", envWith({ title: "Hello", key: "other-key" }));
   await until(() => project.sent.length > 0);
@@ -335,7 +167,7 @@ Deno.test("a mistake is noticed that is corrected while the server starts", asyn
 });
 
 Deno.test("a change of the manifest writes the types again, but only if they differ", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   const mode = "MODE: { tier: public, type: enum, values: [a, b], default: a }";
   await project.write(".rep.yaml", `${MANIFEST}  ${mode}\n`);
@@ -365,7 +197,7 @@ Deno.test("rep() says which runtime is needed on one that is too old, such as No
 // The preview server.
 
 Deno.test("the preview server inserts the configuration into each page that a browser asks for, but not for a build that prerenders pages", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   using _preview = await project.startPreview({ base: "/app/" });
   const accept = "text/html,*/*";
   assertEquals(
@@ -377,7 +209,7 @@ Deno.test("the preview server inserts the configuration into each page that a br
 });
 
 Deno.test("the gateway of a preview server ends with it", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   {
     using _preview = await project.startPreview({});
   }
@@ -448,7 +280,7 @@ function bundleOf(code: string) {
 }
 
 Deno.test("a build fails if it contains a secret, by the name of the file and of the variable", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const { generateBundle, transformIndexHtml } = project.pluginOf();
   await generateBundle.handler({}, bundleOf('const title = "Hello";'));
   const secret = bundleOf('key="secret-key"');
@@ -469,7 +301,7 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
 });
 
 Deno.test("a build fails if it imports what the plugin reads", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const { load } = project.pluginOf(OPTIONS, { command: "build" });
   await load.handler(project.at("src/main.js"));
   await assertRejects(
@@ -480,7 +312,7 @@ Deno.test("a build fails if it imports what the plugin reads", async () => {
 });
 
 Deno.test("a build fails if the folder of public files has what the plugin reads, unless nothing is checked or copied", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const build = { command: "build" };
   await project.pluginOf(OPTIONS, build).buildStart();
   await Deno.mkdir(project.at("public/deep"));
@@ -651,7 +483,7 @@ Deno.test("a missing env file names the example beside it, once", async () => {
 });
 
 Deno.test("a half-written env file is read again before anything is said about it", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const clock = new WatchedClock();
   const config = project.configOf();
   const paths = resolvePaths(OPTIONS, config.root);
@@ -666,7 +498,7 @@ Deno.test("a half-written env file is read again before anything is said about i
 });
 
 Deno.test("an env file may be missing if it is not required, and counts as soon as it exists", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const local = { path: "local.env", required: false };
   const options = { ...OPTIONS, envFile: ["app.env", local] };
   await using vite = await project.startVite({}, 1, options);
@@ -716,7 +548,7 @@ Deno.test("no variable with a prefix is a warning", async () => {
 });
 
 Deno.test("the types are written where the project has its code, and what cannot be written is a warning", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   await Deno.remove(project.at("src"));
   {
     await using vite = await project.startVite();
@@ -739,7 +571,7 @@ Deno.test("the types are written where the project has its code, and what cannot
 });
 
 Deno.test("Vitest, which starts a server of Vite, starts no gateway", async () => {
-  await using project = await makeProject();
+  await using project = await makeProject(FILES);
   const plugins = [{ name: "vite:css" }, { name: "vitest:config" }];
   await using vite = await project.startVite({ plugins });
   assertEquals([await vite.insert(PAGE), project.printed], [PAGE, []]);

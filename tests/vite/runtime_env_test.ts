@@ -4,6 +4,7 @@ import { delay } from "@std/async/delay";
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { TempDirectory } from "../_temp.ts";
+import { OPTIONS, until } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -15,7 +16,6 @@ variables:
 `;
 const ENV =
   "REP_PUBLIC_API_URL=https://api.example\nREP_SENSITIVE_KEY=secret\n";
-const OPTIONS: RepOptions = { manifest: ".rep.yaml", envFile: "app.env" };
 const WITHOUT_MANIFEST: RepOptions = { envFile: "app.env" };
 
 const BUILD = { command: "build" };
@@ -45,11 +45,6 @@ function transform(
 ) {
   const parse = () => ({ type: "Program", body: [{ type, value: 1n }] });
   return plugin.transform.call({ parse }, code, "/src/main.js")?.code;
-}
-
-/** Waits until a condition holds: file system events have no clock. */
-async function until(condition: () => boolean) {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 Deno.test("without env: true, there is nothing that changes import.meta.env", () => {

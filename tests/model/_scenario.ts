@@ -1,7 +1,13 @@
 import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
 import { writeVariables } from "../../src/config/stored/stored_variables.ts";
 import type { Payload } from "../../src/pages/config_script.ts";
-import { type Beginning, Client, describe, isEqual } from "./_client.ts";
+import { equal } from "@std/assert";
+import {
+  type Beginning,
+  type Client,
+  describe,
+  openClient,
+} from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";
 import { appendUpdates, createEventLog } from "../_event_log.ts";
@@ -249,11 +255,10 @@ export async function runScenario(simulation: Simulation) {
     ];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
-    const name = `client ${clients.length + 1}`;
     const parameters = simulation.pick(PARAMETERS);
     const query = `${beginning.query || "?"}${parameters}`;
-    const client = new Client(simulation, name, { ...beginning, query });
-    clients.push(client);
+    const number = clients.length + 1;
+    clients.push(openClient(simulation, number, { ...beginning, query }));
   }
 
   /** Loads a page, if there is a process that answers. */
@@ -349,7 +354,7 @@ export async function runScenario(simulation: Simulation) {
     );
     const expected = new Map([...values, ...stored]);
     const published = simulation.states.at(-1) ?? new Map();
-    if (!isEqual(published, expected)) {
+    if (!equal(published, expected)) {
       simulation.fail(
         `${describe(published)} is published instead of ${describe(expected)}`,
       );
@@ -357,7 +362,7 @@ export async function runScenario(simulation: Simulation) {
     for (const process of simulation.ready) {
       const payload = await payloadOf(simulation, process);
       const served = new Map(Object.entries(payload?.public ?? {}));
-      if (!isEqual(served, expected)) {
+      if (!equal(served, expected)) {
         simulation.fail(`${process.name} serves ${describe(served)}`);
       }
     }

@@ -5,7 +5,7 @@ import { SeededChoices } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";
 import { runSeeds, seedsOf } from "../_seeds.ts";
 import { TempDirectory } from "../_temp.ts";
-import { EventSourceClient, type Network } from "./_event_source.ts";
+import { type Network, openEventSource } from "./_event_source.ts";
 import { createEventLog } from "../_event_log.ts";
 
 /** How many runs; `deno task model` makes 200. */
@@ -64,7 +64,7 @@ async function runScenario(seed: number) {
       sleep: (ms) => sleep(ms / HURRY),
     },
   };
-  const client = new EventSourceClient(network, {
+  const client = openEventSource(network, {
     name: "the client",
     query: "",
     lastEventId: "0",

@@ -1,3 +1,5 @@
+import { serveLocally } from "./_serve.ts";
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -32,15 +34,12 @@ export async function startUpload(connection: Deno.Conn): Promise<SlowUpload> {
 /** An upstream that says when an upload has begun, and answers with its body. */
 export function serveUploads() {
   const begun = Promise.withResolvers<void>();
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      begun.resolve();
-      return new Response(await request.text().catch(() => "broken"));
-    },
-  );
+  const server = serveLocally(async (request) => {
+    begun.resolve();
+    return new Response(await request.text().catch(() => "broken"));
+  });
   return {
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: server.url,
     begun: begun.promise,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };

@@ -63,6 +63,11 @@ export class SseReader {
     return taken;
   }
 
+  /** Returns the values of this many messages. */
+  async takeValues(count: number): Promise<(string | undefined)[]> {
+    return (await this.take(count)).map(({ data }) => data.value);
+  }
+
   /** Returns the messages that have arrived and were not returned yet. */
   arrived(): Message[] {
     return this.#messages.splice(0);

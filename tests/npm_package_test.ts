@@ -108,7 +108,7 @@ const NODE = {
 };
 
 /** The configurations of the compiler by the names of their files. */
-function configurations(): Map<string, string> {
+function configurations() {
   return new Map(
     [BUNDLER, NODENEXT].flatMap((resolution) =>
       Object.entries({ BROWSER, NODE }).map(([name, { files, options }]) => {
@@ -132,7 +132,7 @@ function configurations(): Map<string, string> {
 async function makeProject(
   tarball: string,
   typescript: string,
-): Promise<TempDirectory> {
+) {
   const dependencies = {
     "@rep/gateway": `file:${tarball}`,
     "@types/node": "22.20.5",
@@ -160,7 +160,7 @@ async function makeProject(
 }
 
 /** Returns the real paths of a package's copies below a folder. */
-async function copiesOf(name: string, folder: string): Promise<Set<string>> {
+async function copiesOf(name: string, folder: string) {
   const { stdout } = await new Deno.Command("find", {
     args: [folder, "-path", `*/node_modules/${name}/package.json`],
   }).output();
@@ -168,7 +168,7 @@ async function copiesOf(name: string, folder: string): Promise<Set<string>> {
   return new Set(await Promise.all(paths.map((path) => Deno.realPath(path))));
 }
 
-async function installByNpm({ path }: TempDirectory): Promise<void> {
+async function installByNpm({ path }: TempDirectory) {
   const { success, stdout, stderr } = await npm([
     "install",
     "--prefer-offline",
@@ -178,7 +178,7 @@ async function installByNpm({ path }: TempDirectory): Promise<void> {
   assertEquals(success, true, `${stdout}\n${stderr}`);
 }
 
-async function installByPnpm({ path }: TempDirectory): Promise<void> {
+async function installByPnpm({ path }: TempDirectory) {
   const pnpm = pathOf("pnpm");
   await run("Node 24", [
     pnpm,
@@ -277,7 +277,7 @@ testRuntimes(
 async function installTarball(
   tarball: string,
   { path }: TempDirectory,
-): Promise<void> {
+) {
   const options = ["--prefer-offline", "--no-audit", "--no-fund"];
   const outcome = await npm(["install", ...options, tarball], path);
   assertEquals(outcome.success, true, outcome.stderr);
@@ -297,27 +297,26 @@ testRuntimes(
     const program = await Deno.realPath(
       project.at("node_modules/.bin/rep-gateway"),
     );
-    const runs: readonly (readonly [string, code: number, printed: string])[] =
-      [
-        ["--version", 0, VERSION],
-        ["--help", 0, "npx @rep/gateway COMMAND"],
-        ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
-        ["init", 0, ".rep.yaml: written\napp.env: written\n"],
-        ["init", 0, "app.env: up to date\n"],
-        ["init --force", 0, "app.env: up to date\n"],
-        ["init --help", 0, "Write -env-file, with one dash"],
-        ["init --force -env-file new.env", 0, "new.env: written\n"],
-        ["validate --strict=x", 2, "Cannot read --strict"],
-        ["validate --env-file app.env", 0, "Valid: 1 variables"],
-        ["typegen", 0, "readonly TITLE: string;"],
-        ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
-        ["lint", 0, "0 values that look like secrets in 1 files"],
-        ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
-        ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
-        ["inject", 2, "expected DIR"],
-        ["lint --strictt", 2, "did you mean --strict?"],
-        ["serve", 2, "npx -y deno run"],
-      ];
+    const runs = [
+      ["--version", 0, VERSION],
+      ["--help", 0, "npx @rep/gateway COMMAND"],
+      ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
+      ["init", 0, ".rep.yaml: written\napp.env: written\n"],
+      ["init", 0, "app.env: up to date\n"],
+      ["init --force", 0, "app.env: up to date\n"],
+      ["init --help", 0, "Write -env-file, with one dash"],
+      ["init --force -env-file new.env", 0, "new.env: written\n"],
+      ["validate --strict=x", 2, "Cannot read --strict"],
+      ["validate --env-file app.env", 0, "Valid: 1 variables"],
+      ["typegen", 0, "readonly TITLE: string;"],
+      ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
+      ["lint", 0, "0 values that look like secrets in 1 files"],
+      ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
+      ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
+      ["inject", 2, "expected DIR"],
+      ["lint --strictt", 2, "did you mean --strict?"],
+      ["serve", 2, "npx -y deno run"],
+    ] as const;
     for (const [line, code, printed] of runs) {
       const args = [program, ...line.split(" ")];
       const options = { args, cwd: project.path, stdin: "null" } as const;

@@ -48,7 +48,7 @@ const FOREIGN = { origin: "https://elsewhere.example" };
 function exchange(
   line: string,
   rest: Pick<Exchange, "query" | "headers" | "body"> = {},
-): Exchange {
+) {
   const [method = "", path = "", status] = line.split(" ");
   return { method, path, status: Number(status), ...rest };
 }
@@ -281,11 +281,10 @@ for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
 
 Deno.test("the stream has deletions as docs/openapi.yaml says", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
-  const updated = gate.lines.find(({ msg }) => msg === "rep.config.changed")
-    ?.id;
+  const [updated] = gate.logged("rep.config.changed");
   await gate.set({ REP_PUBLIC_B: "1" });
   const response = await gate.ask("/rep/changes", {
-    headers: { "last-event-id": String(updated) },
+    headers: { "last-event-id": String(updated?.id) },
   });
   await assertDocumented(exchange("GET /rep/changes 200"), response);
 });
@@ -317,7 +316,7 @@ Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when
 async function assertDocumented(
   { method, path, status }: Exchange,
   response: Response,
-): Promise<void> {
+) {
   const differences = await api.differences(method, path, response);
   assertEquals({ method, path, status: response.status, differences }, {
     method,

@@ -12,10 +12,11 @@ import { memoryStore } from "../src/store/memory.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { bundle } from "../tools/bundle_client.ts";
 import { testBrowser } from "./_browser.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { setUp } from "./_gateway.ts";
 import { remoteStore } from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 import { within } from "./_time.ts";
+import { serveLocally } from "./_serve.ts";
 
 const MANIFEST = `version: 0.1.0
 variables:
@@ -35,24 +36,17 @@ const VARIABLES = {
 /** Their values by an SDK. */
 const VALUES = ["Hello", 7, true, { max: 10 }];
 
-interface Served extends TestGateway {
-  readonly url: string;
-}
-
 /** Serves a gateway on a port. */
-async function serve(options: GatewayOptions = {}): Promise<Served> {
+async function serve(options: GatewayOptions = {}) {
   const gate = await setUp(VARIABLES, {
     ofrep: true,
     manifest: MANIFEST,
     ...options,
   });
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    gate.gateway.fetch,
-  );
+  const server = serveLocally(gate.gateway.fetch);
   return {
     ...gate,
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: server.url,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
       await server.shutdown();
@@ -64,7 +58,7 @@ async function serve(options: GatewayOptions = {}): Promise<Served> {
 async function connect(
   baseUrl: string,
   fetchImplementation: typeof fetch = fetch,
-): Promise<void> {
+) {
   const options = { baseUrl, fetchImplementation, cacheMode: "disabled" };
   const provider = new OFREPWebProvider(options as { baseUrl: string });
   await OpenFeature.setProviderAndWait(provider as Provider);

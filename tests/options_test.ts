@@ -40,7 +40,7 @@ function resolveAll(options: GatewayOptions) {
   };
 }
 
-function messageOf(options: Record<string, unknown>): string {
+function messageOf(options: Record<string, unknown>) {
   return assertThrows(
     () => resolveAll(options as GatewayOptions),
     RangeError,
@@ -48,7 +48,7 @@ function messageOf(options: Record<string, unknown>): string {
 }
 
 /** The doc comment of every option, by its name. */
-async function documentation(): Promise<Map<string, string>> {
+async function documentation() {
   const source = await Deno.readTextFile(
     new URL("../src/options.ts", import.meta.url),
   );
@@ -60,7 +60,7 @@ async function documentation(): Promise<Map<string, string>> {
 }
 
 /** The value of a number literal such as `30_000`. */
-function numberIn(literal: string | undefined): number {
+function numberIn(literal: string | undefined) {
   return Number(literal?.replaceAll("_", ""));
 }
 
@@ -300,11 +300,11 @@ Deno.test("resolveSources() hands on a manifest that has been parsed, and does n
 });
 
 Deno.test("resolveSources() rejects what is no object as the variables, and what is no string as the manifest", async () => {
-  const wrong: [value: unknown, shown: string][] = [
+  const wrong = [
     [null, "nothing"],
     [[], "an empty list"],
     ["A=1", "a string"],
-  ];
+  ] as const;
   for (const [value, shown] of wrong) {
     const variables = (() => value) as never;
     await assertRejects(

@@ -125,14 +125,14 @@ Deno.test("a page's stream continues from the page's cursor, and misses no event
     {},
     new URL(page._meta.hot_reload ?? "", "http://x").search,
   );
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]);
+  assertEquals(await reader.takeValues(1), ["2"]);
   await reader.close();
   const next = await gate.listen(
     {},
     new URL((await pageOf(gate))._meta.hot_reload ?? "", "http://x").search,
   );
   await gate.set({ REP_PUBLIC_A: "3" });
-  assertEquals((await next.take(1)).map(({ data }) => data.value), ["3"]);
+  assertEquals(await next.takeValues(1), ["3"]);
   await next.close();
 });
 

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import http2 from "node:http2";
 import { createGateway } from "../src/gateway.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import { connectRaw, serveUpstream } from "./content/proxy/_servers.ts";
+import { connectRaw } from "./content/proxy/_servers.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** A gateway with `preserveHost`, on a port, in front of an upstream that answers with the `Host` that it received. */
 async function serveGateway(options: GatewayOptions = {}) {
-  const upstream = serveUpstream((request) =>
+  const upstream = serveLocally((request) =>
     new Response(`host=${request.headers.get("host")}`)
   );
   const url = `http://127.0.0.1:${upstream.port}`;
@@ -17,13 +18,10 @@ async function serveGateway(options: GatewayOptions = {}) {
     variables: {},
     ...options,
   });
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    gateway.fetch,
-  );
+  const server = serveLocally(gateway.fetch);
   return {
     fetch: gateway.fetch,
-    port: server.addr.port,
+    port: server.port,
     async [Symbol.asyncDispose]() {
       await gateway.close();
       await server.shutdown();

@@ -14,6 +14,7 @@ import {
   testProxy,
 } from "./_proxy.ts";
 import { readSse, type SseReader } from "./_sse.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** Ten times faster than the real one: a heartbeat after 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
@@ -39,7 +40,7 @@ interface ProxiedGateway extends TestGateway {
 async function startProxied(
   { program, path }: { program: ProxyProgram; path: string },
   options: GatewayOptions,
-): Promise<ProxiedGateway> {
+) {
   await using stack = new AsyncDisposableStack();
   const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" };
   const gate = stack.use(
@@ -47,12 +48,9 @@ async function startProxied(
   );
   const { gateway } = gate;
   const serve = (handler: Deno.ServeHandler<Deno.NetAddr>) => {
-    const server = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      handler,
-    );
+    const server = serveLocally(handler);
     stack.defer(() => server.shutdown());
-    return server.addr.port;
+    return server.port;
   };
   const ports = new Map([[8080, serve(gateway.fetch)], [
     8081,
@@ -78,7 +76,7 @@ async function startProxied(
 }
 
 /** Returns after how many milliseconds the proxy closes a connection, of which it answers no more than an error. */
-async function closedAfter(connection: Deno.Conn): Promise<number> {
+async function closedAfter(connection: Deno.Conn) {
   const start = performance.now();
   const buffer = new Uint8Array(1024);
   while (await connection.read(buffer).catch(() => null) !== null);
@@ -86,7 +84,7 @@ async function closedAfter(connection: Deno.Conn): Promise<number> {
   return performance.now() - start;
 }
 
-async function openStream(app: AppClient): Promise<SseReader> {
+async function openStream(app: AppClient) {
   const headers = { "accept": "text/event-stream", "accept-encoding": "gzip" };
   const response = await app.fetch("/rep/changes", { headers });
   assertEquals([response.status, response.headers.get("content-encoding")], [
@@ -98,7 +96,7 @@ async function openStream(app: AppClient): Promise<SseReader> {
   return stream;
 }
 
-async function testStreams({ apps, set }: ProxiedGateway): Promise<void> {
+async function testStreams({ apps, set }: ProxiedGateway) {
   const streams = await Promise.all(apps.map(openStream));
   for (const value of ["2", "3", "4"]) {
     const start = performance.now();
@@ -110,7 +108,7 @@ async function testStreams({ apps, set }: ProxiedGateway): Promise<void> {
   await Promise.all(streams.map(staysOpen));
 }
 
-async function readUntil(stream: SseReader, value: string): Promise<void> {
+async function readUntil(stream: SseReader, value: string) {
   const message = await stream.next();
   if (message === undefined) {
     throw new Error(`The stream ended before the value ${value}`);
@@ -118,7 +116,7 @@ async function readUntil(stream: SseReader, value: string): Promise<void> {
   if (message.data.value !== value) await readUntil(stream, value);
 }
 
-async function staysOpen(stream: SseReader): Promise<void> {
+async function staysOpen(stream: SseReader) {
   const start = performance.now();
   while (performance.now() - start < 2 * IDLE_S * 1000) {
     assertEquals(await stream.pull(), true);
@@ -126,7 +124,7 @@ async function staysOpen(stream: SseReader): Promise<void> {
   await stream.close();
 }
 
-async function testTimeouts({ port }: ProxiedGateway): Promise<void> {
+async function testTimeouts({ port }: ProxiedGateway) {
   const caCerts = [await Deno.readTextFile(new URL("ca.crt", TLS))];
   const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
   const open = async () =>
@@ -156,31 +154,28 @@ async function testTimeouts({ port }: ProxiedGateway): Promise<void> {
 
 /** An upstream that counts the bytes of uploads, and echoes the messages of WebSockets. */
 function startUpstream() {
-  return Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      if (request.headers.get("upgrade") === "websocket") {
-        const { socket, response } = Deno.upgradeWebSocket(request);
-        socket.addEventListener(
-          "message",
-          ({ data }) => socket.send(`echo ${data}`),
-        );
-        return response;
-      }
-      let bytes = 0;
-      for await (const chunk of request.body ?? []) {
-        bytes += chunk.length;
-      }
-      return new Response(`${bytes}`);
-    },
-  );
+  return serveLocally(async (request) => {
+    if (request.headers.get("upgrade") === "websocket") {
+      const { socket, response } = Deno.upgradeWebSocket(request);
+      socket.addEventListener(
+        "message",
+        ({ data }) => socket.send(`echo ${data}`),
+      );
+      return response;
+    }
+    let bytes = 0;
+    for await (const chunk of request.body ?? []) {
+      bytes += chunk.length;
+    }
+    return new Response(`${bytes}`);
+  });
 }
 
 /** More than the 1 MB that nginx allows if nothing else is set. */
 const UPLOAD_BYTES = 5_000_000;
 
 /** Sends a message through a WebSocket, and returns the answer. */
-async function echoOf(message: string, { client }: AppClient): Promise<string> {
+async function echoOf(message: string, { client }: AppClient) {
   const socket = new WebSocket(`wss://${HOST}/socket`, { client });
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   socket.addEventListener("open", () => socket.send(message));
@@ -217,7 +212,7 @@ for (const program of PROXIES) {
     `${program.name} passes on uploads of 5 MB and WebSockets to an upstream`,
     async (path) => {
       await using upstream = startUpstream();
-      const options = { upstream: `http://127.0.0.1:${upstream.addr.port}` };
+      const options = { upstream: upstream.url };
       await using proxied = await startProxied({ program, path }, options);
       for (const app of proxied.apps) {
         const upload = await app.fetch("/upload", {

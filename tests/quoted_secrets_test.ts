@@ -10,7 +10,7 @@ import {
 import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
-import { rep } from "../src/vite/mod.ts";
+import { makeProject } from "./vite/_project.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
 import { readStart } from "../src/cli/options/read_start.ts";
 import { runCommand } from "./_command.ts";
@@ -24,10 +24,10 @@ const PEM_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw";
 
 /** A secret, and the part of it that no message may contain. */
 interface Secret {
-  readonly text: string;
-  readonly core: string;
+  text: string;
+  core: string;
   /** Whether no guardrail recognizes it, so that pages get it, and `validate` lists it. */
-  readonly isUnrecognized?: boolean;
+  isUnrecognized?: boolean;
 }
 
 const SECRETS: Readonly<Record<string, Secret>> = {
@@ -69,7 +69,7 @@ const SECRETS: Readonly<Record<string, Secret>> = {
 /** The secrets that are recognized in code, such as a pattern. */
 const IN_CODE = ["a GitHub token", "an AWS access key", "a PEM key"];
 
-function manifestOf(declaration: Record<string, unknown>): string {
+function manifestOf(declaration: Record<string, unknown>) {
   const variables = { A: { tier: "public", ...declaration } };
   return JSON.stringify({ version: "0.1.0", variables }); // JSON is YAML
 }
@@ -79,7 +79,7 @@ async function rejectionOf(
   manifest: string,
   value?: string,
   strict = false,
-): Promise<string> {
+) {
   const environment = value === undefined ? {} : { REP_PUBLIC_A: value };
   const input = snapshotInput({ environment, manifest, strict });
   return await buildSnapshot(input).then(() => "", messageOf);
@@ -88,7 +88,7 @@ async function rejectionOf(
 async function outputOf(
   args: readonly string[],
   environment: Record<string, string> = {},
-): Promise<string> {
+) {
   const { out, err } = await run(args, environment);
   return [...out, ...err].join("\n");
 }
@@ -97,7 +97,7 @@ async function outputOf(
 async function storeOutputOf(
   args: readonly string[],
   stored: string,
-): Promise<string> {
+) {
   const store = memoryStore();
   await setStoredVariables(store, { A: stored }, { force: true });
   const { out, err } = await runWith(args, {
@@ -111,7 +111,7 @@ async function validationOf(
   envFile: string,
   manifest: string,
   ...flags: string[]
-): Promise<string> {
+) {
   const files = { "app.env": envFile, "rep.yaml": manifest };
   await using directory = await TempDirectory.make(files);
   return await outputOf([
@@ -124,12 +124,12 @@ async function validationOf(
   ]);
 }
 
-function quoted(text: string): string {
+function quoted(text: string) {
   return `'${text}'`;
 }
 
 /** Everything that a gateway says of a reload that it rejects. */
-async function reloadOf(value: string): Promise<string> {
+async function reloadOf(value: string) {
   const manifest = manifestOf({ type: "number" });
   const options = { manifest, strict: true };
   await using gate = await setUp({ REP_PUBLIC_A: "1" }, options);
@@ -140,7 +140,7 @@ async function reloadOf(value: string): Promise<string> {
 }
 
 /** What reload() rejects with and what is shown if a function of the app throws such an error. */
-async function failedReadOf(text: string): Promise<string> {
+async function failedReadOf(text: string) {
   let isBroken = false;
   function variables() {
     if (isBroken) throw new SyntaxError(`Unexpected token in "${text}"`);
@@ -153,42 +153,21 @@ async function failedReadOf(text: string): Promise<string> {
 }
 
 /** The status page and the log. */
-async function shownBy(gate: TestGateway): Promise<string> {
+async function shownBy(gate: TestGateway) {
   const page = await (await askStatus(gate)).text();
   const status = JSON.stringify(await readStatus(gate));
   return [page, status, JSON.stringify(gate.lines)].join("\n");
 }
 
 /** Everything that the plugin for Vite prints, and shows in the overlay of a page. */
-async function viteOutputOf(value: string): Promise<string> {
-  await using directory = await TempDirectory.make({
+async function viteOutputOf(value: string) {
+  await using project = await makeProject({
     "app.env": `REP_PUBLIC_A=${quoted(value)}\n`,
     "rep.yaml": manifestOf({ type: "number" }),
   });
-  const said: unknown[] = [];
-  const print = (message: string) => void said.push(message);
-  const config = {
-    root: directory.path,
-    base: "/",
-    command: "serve",
-    publicDir: "",
-    build: { outDir: "dist" },
-    server: {},
-    preview: {},
-    logger: { info: print, warn: print, error: print },
-  };
-  const [plugin] = rep({
-    envFile: "app.env",
-    manifest: "rep.yaml",
-    types: false,
-  });
-  plugin.configResolved(config);
-  await plugin.configureServer.handler({
-    middlewares: { use() {} },
-    ws: { clients: { size: 1 }, send: (it) => void said.push(it), on() {} },
-  });
-  await plugin.closeBundle();
-  return JSON.stringify(said);
+  const options = { envFile: "app.env", manifest: "rep.yaml" };
+  await using _vite = await project.startVite({}, 1, options);
+  return JSON.stringify([project.printed, project.sent]);
 }
 
 const NUMBER = manifestOf({ type: "number" });
@@ -282,7 +261,7 @@ const WAYS: Readonly<Record<string, (text: string) => Promise<string>>> = {
 async function usageErrorOf(
   args: string[],
   environment: Record<string, string> = {},
-): Promise<string> {
+) {
   return await readStart(args, environment).then(() => "", messageOf);
 }
 

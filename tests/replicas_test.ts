@@ -32,7 +32,7 @@ async function keyOf(
   return [response.status, (await response.json()).key];
 }
 
-function areEqual(messages: readonly Message[][]): boolean {
+function areEqual(messages: readonly Message[][]) {
   return messages.every((list) =>
     JSON.stringify(list) === JSON.stringify(messages[0])
   );
@@ -60,7 +60,7 @@ Deno.test("two processes on one file deliver a change to every client within 2 s
   }
   for (const stream of streams) await stream.close();
   const all = await openStream(second, 0);
-  assertEquals((await all.take(6)).map(({ data }) => data.value), [
+  assertEquals(await all.takeValues(6), [
     "0",
     "1",
     "2",
@@ -137,7 +137,7 @@ Deno.test("the threads of deno serve --parallel share the event ids, the rate li
 });
 
 /** Sets a stored variable with the command, in a process of its own. */
-async function setVariable(kv: string, assignment: string): Promise<void> {
+async function setVariable(kv: string, assignment: string) {
   const args = commandArgs(["set", assignment, "--kv", kv]);
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args,

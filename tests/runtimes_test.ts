@@ -5,27 +5,21 @@ import { buildNpmPackage } from "../tools/npm_package.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { RunningCommand } from "./_command.ts";
 import { FAST, MISSING } from "./_postgres.ts";
-import {
-  installedPackage,
-  pathOf,
-  type Program,
-  run,
-  testRuntimes,
-} from "./_runtimes.ts";
+import { installedPackage, pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 import type { Result } from "./runtimes/check.ts";
 import { SUITE, WORKER_SUITE } from "./runtimes/suite.ts";
 
 /** Deno's own flags: it reads no configuration but that of the project, as anywhere else. */
-const ARGS: readonly (readonly [Program, readonly string[]])[] = [
+const ARGS = [
   ["Deno", ["run", "-A", "--quiet", "--node-modules-dir=manual"]],
   ["Node 22", []],
   ["Node 24", []],
   ["Bun", []],
-];
+] as const;
 
 /** Makes a project with the package, the packages that it names, and the checks. */
-async function makeProject(): Promise<TempDirectory> {
+async function makeProject() {
   const project = await TempDirectory.make({
     "package.json": '{ "private": true, "type": "module" }',
   });
@@ -54,7 +48,7 @@ function failuresOf(results: readonly Result[]): readonly Result[] {
 }
 
 function namesOf(
-  results: readonly { readonly name: string }[],
+  results: readonly { name: string }[],
 ): readonly string[] {
   return results.map(({ name }) => name);
 }
@@ -118,7 +112,7 @@ testRuntimes(
 );
 
 /** Without `nodejs_compat`: a module of `node:` that was loaded would be an error. */
-async function workerdConfig(folder: string): Promise<string> {
+async function workerdConfig(folder: string) {
   const files = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
   const [first = "", ...others] = files.sort((a, b) =>
     Number(b === "worker.js") - Number(a === "worker.js")
@@ -152,7 +146,7 @@ const SHARED = {
 async function checkStore(
   url: string,
   env: Record<string, string> = {},
-): Promise<void> {
+) {
   await using project = await makeProject();
   assertEquals(
     JSON.parse(

@@ -27,7 +27,7 @@ function verdicts(yaml: string): { schema: boolean; gateway: boolean } {
 }
 
 /** Returns a manifest with these declarations and settings, in JSON, which is YAML. */
-function manifest(variables: unknown, settings?: unknown): string {
+function manifest(variables: unknown, settings?: unknown) {
   return JSON.stringify({
     version: "0.1.0",
     variables,
@@ -81,7 +81,7 @@ Deno.test("schema/rep.schema.json has the settings of the option table, with the
   assertEquals(Object.fromEntries(actual), Object.fromEntries(expected));
 });
 
-const EXAMPLES: readonly [yaml: string, isAccepted: boolean][] = [
+const EXAMPLES = [
   [manifest({}), true],
   [manifest({ A: { tier: "public" } }), true],
   [
@@ -130,7 +130,7 @@ const EXAMPLES: readonly [yaml: string, isAccepted: boolean][] = [
   [manifest({}, { allowed_origins: ["https://*.example"] }), false],
   [manifest({}, { session_key_max_rate: 0 }), false],
   [manifest({}, { port: 80 }), false],
-];
+] as const;
 
 for (const [yaml, isAccepted] of EXAMPLES) {
   Deno.test(`schema/rep.schema.json and the gateway ${isAccepted ? "accept" : "reject"} ${yaml}`, () => {

@@ -6,7 +6,7 @@ import { NpmExample, testNpmExample } from "./_npm_example.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** Waits until the service worker is active and controls the page. */
-async function controlled({ page }: ExamplePage): Promise<void> {
+async function controlled({ page }: ExamplePage) {
   await page.waitForFunction(
     "navigator.serviceWorker.controller?.state === 'activated'",
   );
@@ -16,7 +16,7 @@ async function controlled({ page }: ExamplePage): Promise<void> {
 async function stored(
   { page }: ExamplePage,
   paths: readonly string[],
-): Promise<void> {
+) {
   for (const path of paths) {
     await page.waitForFunction((path) => caches.match(path), path);
   }
@@ -91,7 +91,7 @@ testNpmExample(
 );
 
 /** Returns the first code block of a guide in this language. */
-async function codeBlock(guide: string, language: string): Promise<string> {
+async function codeBlock(guide: string, language: string) {
   const text = await Deno.readTextFile(guide);
   const [, code] =
     new RegExp(`^\`\`\`${language} ignore\n([^]*?)^\`\`\``, "m").exec(text) ??

@@ -9,45 +9,36 @@ import { type RunningCommand, startCommand } from "./_command.ts";
 import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
+import { serveLocally } from "./_serve.ts";
 
 const encoder = new TextEncoder();
 
 /** An upstream whose responses the test finishes. */
-interface Upstream extends AsyncDisposable {
-  readonly url: string;
-  /** Resolves when a request has arrived. */
-  readonly asked: Promise<void>;
-  /** Sends the headers and the first part of the body. */
-  begin(): void;
-  /** Sends the rest of the body. */
-  finish(): void;
-}
-
-function startUpstream(): Upstream {
+function startUpstream() {
   const asked = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request) => {
-      asked.resolve();
-      if (request.headers.get("upgrade") === "websocket") return echo(request);
-      await begun.promise;
-      const body = new ReadableStream({
-        start: (controller) => controller.enqueue(encoder.encode("first,")),
-        async pull(controller) {
-          await finished.promise;
-          controller.enqueue(encoder.encode("last"));
-          controller.close();
-        },
-      }, { highWaterMark: 0 });
-      return new Response(body, { headers: { "content-type": "text/plain" } });
-    },
-  );
+  const server = serveLocally(async (request) => {
+    asked.resolve();
+    if (request.headers.get("upgrade") === "websocket") return echo(request);
+    await begun.promise;
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(encoder.encode("first,")),
+      async pull(controller) {
+        await finished.promise;
+        controller.enqueue(encoder.encode("last"));
+        controller.close();
+      },
+    }, { highWaterMark: 0 });
+    return new Response(body, { headers: { "content-type": "text/plain" } });
+  });
   return {
-    url: `http://127.0.0.1:${server.addr.port}`,
+    url: server.url,
+    /** Resolves when a request has arrived. */
     asked: asked.promise,
+    /** Sends the headers and the first part of the body. */
     begin: begun.resolve,
+    /** Sends the rest of the body. */
     finish: finished.resolve,
     async [Symbol.asyncDispose]() {
       begun.resolve();
@@ -57,16 +48,16 @@ function startUpstream(): Upstream {
   };
 }
 
-function echo(request: Request): Response {
+function echo(request: Request) {
   const { socket, response } = Deno.upgradeWebSocket(request);
   socket.addEventListener("message", ({ data }) => socket.send(`echo ${data}`));
   return response;
 }
 
 function startProxy(
-  upstream: { readonly url: string },
+  upstream: { url: string },
   ...flags: string[]
-): Promise<RunningCommand> {
+) {
   return startCommand([
     "--upstream",
     upstream.url,
@@ -102,7 +93,7 @@ Deno.test("SIGTERM lets a proxied request in flight, and its body, finish", asyn
 });
 
 /** Connects to a command without TLS. */
-async function connect({ url }: RunningCommand): Promise<Deno.Conn> {
+async function connect({ url }: RunningCommand) {
   const port = Number(new URL(url).port);
   return await Deno.connect({ hostname: "127.0.0.1", port });
 }

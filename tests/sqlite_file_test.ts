@@ -24,7 +24,7 @@ async function openGateway() {
     clock,
     gate,
     /** Waits until the health report has a status, and returns after how many milliseconds it has. */
-    async becomes(status: string): Promise<number> {
+    async becomes(status: string) {
       const startedAt = clock.now();
       while ((await readStatus(gate)).status !== status) {
         await clock.tick(100);
@@ -54,7 +54,7 @@ async function reports(gate: TestGateway) {
   };
 }
 
-async function assertReports(gate: TestGateway, cause: RegExp): Promise<void> {
+async function assertReports(gate: TestGateway, cause: RegExp) {
   const { problems, up, failure, log } = await reports(gate);
   assertEquals([problems, up], [["store_unavailable"], "0"]);
   assertMatch(String(failure), cause);

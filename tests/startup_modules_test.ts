@@ -6,18 +6,18 @@ import { stdFlags } from "../tools/std.ts";
 
 /** The parts of the output of `deno info --json` that are used. */
 interface ModuleGraph {
-  readonly roots: readonly string[];
-  readonly redirects: Readonly<Record<string, string>>;
-  readonly modules: readonly {
-    readonly specifier: string;
-    readonly dependencies?: readonly Dependency[];
+  roots: readonly string[];
+  redirects: Readonly<Record<string, string>>;
+  modules: readonly {
+    specifier: string;
+    dependencies?: readonly Dependency[];
   }[];
 }
 
 interface Dependency {
   /** Absent for what only types need. */
-  readonly code?: { readonly specifier?: string };
-  readonly isDynamic?: boolean;
+  code?: { specifier?: string };
+  isDynamic?: boolean;
 }
 
 const ROOT = new URL("../", import.meta.url).href;
@@ -58,7 +58,7 @@ async function staticModulesOf(
 }
 
 /** What a plain start does not need, and what it is needed for. */
-const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
+const NOT_NEEDED = [
   ["the Node layer", /^node:/],
   [
     "@std/path, which looks for Node's process",
@@ -84,7 +84,7 @@ const NOT_NEEDED: readonly [what: string, pattern: RegExp][] = [
     /src\/(changes\/(?!stream_rejections)|rollout\/)/,
   ],
   ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
-];
+] as const;
 
 for (const entry of ["src/cli/main.ts", "serve.ts"]) {
   Deno.test(`${entry} loads nothing that a plain start does not need`, async () => {

@@ -12,14 +12,15 @@ import {
 import { readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** A live gateway with a store in a file, an open stream, and a second configuration to start another gateway with. */
 interface LiveReplica extends AsyncDisposable {
-  readonly directory: TempDirectory;
-  readonly live: RunningCommand;
+  directory: TempDirectory;
+  live: RunningCommand;
   /** All public events since its start. */
-  readonly stream: SseReader;
-  readonly port: string;
+  stream: SseReader;
+  port: string;
   /** Tries to start a gateway with another configuration on the same store. */
   startOther(...flags: string[]): Promise<CommandOutcome>;
 }
@@ -69,16 +70,16 @@ async function publishedValues(
   live.signal("SIGHUP");
   const values: unknown[] = [];
   while (values.at(-1) !== "end") {
-    values.push(...(await stream.take(1)).map(({ data }) => data.value));
+    values.push(...await stream.takeValues(1));
   }
   return values;
 }
 
 /** A start that fails: its flags, the exit code, and how the message begins. */
 interface Failure {
-  readonly flags: readonly string[];
-  readonly code: number;
-  readonly message: string;
+  flags: readonly string[];
+  code: number;
+  message: string;
 }
 
 /** What makes a start beside a live gateway fail. */
@@ -310,13 +311,9 @@ Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to
     received.resolve(headers.get("authorization"));
     return new Response(null, { status: 401 });
   };
-  await using store = Deno.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    onListen() {},
-  }, respond);
+  await using store = serveLocally(respond);
   const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
-  const kv = `http://127.0.0.1:${store.addr.port}`;
+  const kv = store.url;
   const args = ["--hostname=127.0.0.1", "--port=0", "--kv", kv];
   const { code } = await runCommand(args, env);
   assertEquals([await received.promise, code], ["Bearer token-in-a-file", 1]);

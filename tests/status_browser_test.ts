@@ -4,30 +4,23 @@ import type { Page } from "playwright-core";
 import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
 
 import { findViolations, testBrowser } from "./_browser.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
-
-interface ServedStatus extends TestGateway {
-  readonly url: string;
-  /** Closes the port, as if the process had ended. */
-  shutdown(): Promise<void>;
-}
+import { setUp } from "./_gateway.ts";
+import { serveLocally } from "./_serve.ts";
 
 /** Serves the health port of a gateway in this process. */
 async function serveStatus(
   variables: Record<string, string>,
   options: GatewayOptions = {},
   process: Partial<ProcessInfo> = {},
-): Promise<ServedStatus> {
+) {
   const gate = await setUp(variables, options, process);
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    gate.gateway.fetchHealth,
-  );
+  const server = serveLocally(gate.gateway.fetchHealth);
   const shutdown = () => server.shutdown();
   return {
     ...gate,
+    /** Closes the port, as if the process had ended. */
     shutdown,
-    url: `http://127.0.0.1:${server.addr.port}/status`,
+    url: `${server.url}/status`,
     async [Symbol.asyncDispose]() {
       await gate.gateway.close();
       await shutdown();
@@ -36,7 +29,7 @@ async function serveStatus(
 }
 
 /** Waits until the page has polled. */
-async function waitForPoll(page: Page): Promise<void> {
+async function waitForPoll(page: Page) {
   await page.waitForResponse((response) => response.url().endsWith("/status"));
   assertEquals(
     await page.locator("#connection").textContent(),

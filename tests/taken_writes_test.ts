@@ -5,7 +5,7 @@ import type { Member } from "../src/rollout/observation.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import type { Store } from "../src/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
-import { type Outcome, runWith } from "./cli/commands/_run.ts";
+import { runWith } from "./cli/commands/_run.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore, remoteStore } from "./_store.ts";
 
@@ -25,7 +25,7 @@ class World implements AsyncDisposable {
   async start(
     place: string,
     options: GatewayOptions = {},
-  ): Promise<TestGateway> {
+  ) {
     const gate = await setUp({ REP_PUBLIC_A: "0" }, {
       store: remoteStore(this.store),
       clock: this.clock,
@@ -37,17 +37,17 @@ class World implements AsyncDisposable {
   }
 
   /** Runs a command to its end. */
-  async run(line: string, store: Store = this.store): Promise<Outcome> {
+  async run(line: string, store: Store = this.store) {
     const running = this.#run(line, store, this.clock);
     return await this.clock.tickUntil(running, 50);
   }
 
   /** Runs a command for which no time passes: it never ends if it waits. */
-  async runAtOnce(line: string): Promise<Outcome> {
+  async runAtOnce(line: string) {
     return await this.#run(line, this.store, new FakeClock(START));
   }
 
-  #run(line: string, store: Store, clock: FakeClock): Promise<Outcome> {
+  #run(line: string, store: Store, clock: FakeClock) {
     return runWith([...line.split(" "), "--kv=kv.sqlite3"], {
       openStore: () => Promise.resolve(remoteStore(store)),
       clock,
@@ -55,12 +55,12 @@ class World implements AsyncDisposable {
   }
 
   /** Writes the entry of a process that was killed. */
-  async addDead(heartbeatAt: number): Promise<void> {
+  async addDead(heartbeatAt: number) {
     const member: Member = { hash: "x", rank: 0, heartbeatAt };
     await this.store.commit([], [{ key: ["member", "dead"], value: member }]);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     for (const gate of this.#gates) await gate[Symbol.asyncDispose]();
   }
 }

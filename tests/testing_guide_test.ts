@@ -1,4 +1,5 @@
 /** What docs/testing.md says of pages in a browser; `tests/vite/real_vite_test.ts` tries what it says of Vitest. */
+import { serveLocally } from "./_serve.ts";
 import { assertEquals } from "@std/assert";
 import { replaceVariables } from "../src/client/testing/mod.ts";
 import { createGateway } from "../src/gateway.ts";
@@ -26,14 +27,12 @@ testBrowser(
       variables: () => variables,
       hotReload: true,
     });
-    await using server = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      async (request, info) =>
-        await gateway.handle(request, info) ??
-          await gateway.inject(new Response(PAGE, HTML), request),
+    await using server = serveLocally(async (request, info) =>
+      await gateway.handle(request, info) ??
+        await gateway.inject(new Response(PAGE, HTML), request)
     );
     await using _streams = gateway; // first, as the server waits for its streams
-    const page = await browser.open(`http://127.0.0.1:${server.addr.port}/`);
+    const page = await browser.open(server.url);
     const errors: string[] = [];
     page.on("pageerror", ({ message }) => void errors.push(message));
     await page.route("**/", async (route) => {

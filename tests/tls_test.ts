@@ -10,8 +10,8 @@ const read = (name: string) => Deno.readTextFile(new URL(name, FIXTURES));
 
 /** A running command with its own copy of the certificate, and a client that trusts the certificate's authority. */
 interface TlsCommand extends AsyncDisposable {
-  readonly command: RunningCommand;
-  readonly directory: TempDirectory;
+  command: RunningCommand;
+  directory: TempDirectory;
   fetch(path: string): Promise<Response>;
 }
 

@@ -12,6 +12,7 @@ import type { GatewayOptions } from "../src/options.ts";
 import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { scriptedUpstream } from "./content/proxy/_servers.ts";
+import { serveLocally } from "./_serve.ts";
 
 const HTML =
   "<!doctype html><html><head><title>x</title></head><body>é</body></html>";
@@ -22,17 +23,10 @@ interface Proxied extends AsyncDisposable {
   requests: Record<string, string | null>[];
 }
 
-interface Server extends AsyncDisposable {
-  url: string;
-}
-
-function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    handler,
-  );
+function serve(handler: Deno.ServeHandler<Deno.NetAddr>) {
+  const server = serveLocally(handler);
   return {
-    url: `http://127.0.0.1:${server.addr.port}/`,
+    url: server.url,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
 }
@@ -41,7 +35,7 @@ function serve(handler: Deno.ServeHandler<Deno.NetAddr>): Server {
 async function proxy(
   handler: (request: Request) => Response,
   options: GatewayOptions = {},
-): Promise<Proxied> {
+) {
   const requests: Proxied["requests"] = [];
   const server = serve((request) => {
     const { headers, method, url } = request;
@@ -75,22 +69,18 @@ const RECORDED_HEADERS = [
   "x-forwarded-for",
 ];
 
-function withoutScript(html: string): string {
+function withoutScript(html: string) {
   return html.replace(/<script id="__rep__".*?<\/script>/, "");
 }
 
-function page(headers: HeadersInit = {}, body: BodyInit = HTML): Response {
+function page(headers: HeadersInit = {}, body: BodyInit = HTML) {
   const response = new Response(body, { headers });
   response.headers.set("content-type", "text/html; charset=utf-8");
   return response;
 }
 
 /** What an upstream sends, what the client accepts, and the coding of the page that it gets. */
-const CODINGS: [
-  upstream: string,
-  accepted: string | undefined,
-  expected: string | null,
-][] = [
+const CODINGS = [
   ["gzip", "gzip, deflate, br, zstd", "gzip"],
   ["br", "gzip, deflate, br, zstd", "br"],
   ["x-gzip", "gzip", "gzip"],
@@ -98,9 +88,9 @@ const CODINGS: [
   ["gzip", "br", "br"], // the upstream ignores Accept-Encoding
   ["gzip", "gzip;q=0", null],
   ["gzip", undefined, null],
-];
+] as const;
 
-function compress(coding: string): BodyInit {
+function compress(coding: string) {
   if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
   return new Uint8Array(gzipSync(HTML));
 }
@@ -243,7 +233,7 @@ Deno.test("paths under /rep/ never reach the upstream", async () => {
 });
 
 /** A response with a page, up to a number of bytes, as a raw text. */
-function rawPage(body: string, headers: string, length = body.length): string {
+function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
@@ -251,23 +241,18 @@ const RAW = (bytes: Uint8Array) => String.fromCharCode(...bytes);
 const GZIP = RAW(gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
-function inOneChunk(transferEncoding: string, content: string): string {
+function inOneChunk(transferEncoding: string, content: string) {
   return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${
     content.length.toString(16)
   }\r\n${content}\r\n0\r\n\r\n`;
 }
 
-function withLength(content: string): string {
+function withLength(content: string) {
   return `Content-Length: ${content.length}\r\n\r\n${content}`;
 }
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
-const ODD_RESPONSES: readonly (readonly [
-  name: string,
-  status: string,
-  response: string,
-  html: string,
-])[] = [
+const ODD_RESPONSES = [
   [
     "bytes after gzip",
     "200 OK",
@@ -292,7 +277,7 @@ const ODD_RESPONSES: readonly (readonly [
     inOneChunk("gzip, chunked", GZIP),
     HTML,
   ],
-];
+] as const;
 
 for (const [name, status, response, html] of ODD_RESPONSES) {
   Deno.test(`a page of an upstream with ${name} arrives with the script`, async () => {
@@ -323,12 +308,12 @@ Deno.test("a broken body is one line of the log, and an error for the client", a
   const compressed = String.fromCharCode(...bytes);
   const corrupt = compressed.slice(0, 20) +
     "\xff".repeat(compressed.length - 20);
-  const broken: [path: string, response: string, detail: string][] = [
+  const broken = [
     ["/cut", rawPage("<html>", "", 100), "aborted"],
     ["/cut-gzip", rawPage(compressed.slice(0, 20), gzip, 100), "aborted"],
     ["/not-gzip", rawPage(HTML, gzip), "Cannot decode the body"],
     ["/corrupt", rawPage(corrupt, gzip), "Cannot decode the body"],
-  ];
+  ] as const;
   await using upstream = scriptedUpstream(async (connection) => {
     const [, path] = (await connection.readHead())?.split(" ") ?? [];
     await connection.write(broken.find(([name]) => name === path)?.[1] ?? "");
@@ -420,11 +405,7 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
       },
     });
   });
-  const requests: [
-    destination: string | undefined,
-    mode: string,
-    expected: string,
-  ][] = [
+  const requests = [
     ["script", "no-cors", "gzip, br, zstd"],
     ["image", "no-cors", "gzip, br, zstd"],
     ["empty", "cors", "gzip, br, zstd"],
@@ -432,7 +413,7 @@ Deno.test("an upstream may send parts of a page in any coding, but not what may 
     ["document", "navigate", "gzip, br"],
     ["iframe", "navigate", "gzip, br"],
     [undefined, "no-cors", "gzip, br"],
-  ];
+  ] as const;
   for (const [destination, mode] of requests) {
     const headers = {
       "accept-encoding": "gzip, br, zstd",

@@ -8,12 +8,8 @@ import { delegate, fallibleStore } from "../_store.ts";
 
 const PERIOD_MS = 5_000;
 
-async function hashOf(values: Record<string, string>): Promise<string> {
+async function hashOf(values: Record<string, string>) {
   return shortHash(await publicHash(new Map(Object.entries(values))));
-}
-
-function superseded(lines: readonly Record<string, unknown>[]): number {
-  return lines.filter(({ msg }) => msg === "rep.rollout.superseded").length;
 }
 
 Deno.test("a replica logs that another configuration is active, and publishes its own again afterwards", async () => {
@@ -27,20 +23,20 @@ Deno.test("a replica logs that another configuration is active, and publishes it
   await stream.pull();
   const other = await setUp({ REP_PUBLIC_A: "other" }, options);
   await options.clock.tick(PERIOD_MS);
-  assertEquals([superseded(own.lines), superseded(other.lines)], [1, 0]);
-  const { configuration, active } =
-    own.lines.find(({ msg }) => msg === "rep.rollout.superseded") ?? {};
-  assertEquals([configuration, active], [
-    await hashOf({ A: "own" }),
-    await hashOf({ A: "other" }),
-  ]);
+  const superseded = () =>
+    own.logged("rep.rollout.superseded").map(
+      ({ configuration, active }) => [configuration, active],
+    );
+  const expected = [await hashOf({ A: "own" }), await hashOf({ A: "other" })];
+  assertEquals(superseded(), [expected]);
+  assertEquals(other.logged("rep.rollout.superseded"), []);
   await other.gateway.close();
   await options.clock.tick(PERIOD_MS);
-  assertEquals((await stream.take(2)).map(({ data }) => data.value), [
+  assertEquals(await stream.takeValues(2), [
     "other",
     "own",
   ]);
-  assertEquals(superseded(own.lines), 1);
+  assertEquals(superseded(), [expected]);
   await stream.close();
 });
 
@@ -58,16 +54,9 @@ function standing(lines: readonly Record<string, unknown>[]): unknown[] {
 }
 
 /** Returns the problems in the health report, and the metric of the active configuration. */
-async function statusOf(
-  { gateway }: Pick<TestGateway, "gateway">,
-): Promise<unknown[]> {
-  const ask = async (path: string) =>
-    await gateway.fetchHealth(new Request(`http://health.test${path}`));
-  const { problems } = await (await ask("/rep/health")).json();
-  return [
-    problems,
-    /^rep_rollout_active.*$/m.exec(await (await ask("/metrics")).text())?.[0],
-  ];
+async function statusOf(gate: TestGateway) {
+  const { problems } = await (await gate.ask("/rep/health")).json();
+  return [problems, await gate.metric("rep_rollout_active")];
 }
 
 Deno.test("a replica does not say that a new configuration is superseded while the store is unavailable, but that the previous one stays active", async () => {
@@ -88,8 +77,7 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   const before = ["rep.rollout.active", old, undefined];
   const failure = ["rep.config.not_published", next, old];
   assertEquals(standing(gate.lines), [before, failure]);
-  const { detail } =
-    gate.lines.find(({ msg }) => msg === "rep.config.not_published") ?? {};
+  const [{ detail } = {}] = gate.logged("rep.config.not_published");
   assertMatch(
     String(detail),
     /^the previous configuration stays active until this succeeds; Cannot use the store: /,
@@ -145,10 +133,7 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
     if (ending === "stop") await other.gateway.close();
     isCutOff = true;
     for (let periods = 0; periods < 6; periods++) await clock.tick(PERIOD_MS);
-    const lines = gate.lines.filter(({ msg }) =>
-      msg === "rep.rollout.rollback"
-    );
-    const found = lines.map((
+    const found = gate.logged("rep.rollout.rollback").map((
       { level, active, replaces, detail },
     ) => [level, active, replaces, detail]);
     assertEquals(found, [[...expected]], ending);
@@ -170,6 +155,6 @@ Deno.test("a replica logs an unexpected error of a heartbeat", async () => {
   isBroken = true;
   await clock.tick(PERIOD_MS);
   isBroken = false;
-  const failed = gate.lines.filter(({ msg }) => msg === "rep.task.failed");
+  const failed = gate.logged("rep.task.failed");
   assertEquals(failed.map(({ task }) => task), ["rollout"]);
 });

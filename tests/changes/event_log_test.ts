@@ -211,19 +211,6 @@ testLog(
   },
 );
 
-testLog(
-  "Publisher keeps the history of a variable that is only removed",
-  100,
-  async ({ put, all }) => {
-    await put(target({ A: "1" }));
-    await put(target({}));
-    assertEquals(await all(), [{ id: 1_000_000, name: "A", value: "1" }, {
-      id: 1_001_000,
-      name: "A",
-    }]);
-  },
-);
-
 testLog("Publisher preserves values", 100, async ({ put, all }) => {
   const values = {
     BOM: "\uFEFFx",

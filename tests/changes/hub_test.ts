@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
+import { serveLocally } from "../_serve.ts";
 
 Deno.test("Hub ends no stream and sends no heartbeat because the system's clock was set", async () => {
   const clock = new FakeClock();
@@ -16,7 +17,7 @@ Deno.test("Hub ends no stream and sends no heartbeat because the system's clock 
     clock.jump(jump);
     await clock.tick(2_000);
     await gate.set({ REP_PUBLIC_A: String(jump) });
-    assertEquals((await stream.take(1)).map(({ data }) => data.value), [
+    assertEquals(await stream.takeValues(1), [
       String(jump),
     ]);
     assertEquals(
@@ -54,16 +55,14 @@ Deno.test("Hub sends every event to a stream of a page that has caught up, also 
 });
 
 /** Returns a metric without labels. */
-async function metric({ gateway }: TestGateway, name: string): Promise<number> {
-  const request = new Request("http://health.test/metrics");
-  const text = await (await gateway.fetchHealth(request)).text();
-  return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+async function metric(gate: TestGateway, name: string) {
+  return Number((await gate.metric(name))?.split(" ")[1]);
 }
 
 /** Opens a stream of which a test reads one chunk at a time. */
 async function openUnread(
   gate: TestGateway,
-): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+) {
   const { body } = await gate.ask("/rep/changes");
   const reader = body!.getReader();
   await reader.read();
@@ -116,11 +115,10 @@ Deno.test("a connection that does not read gets no more events after a minute", 
     (_, index) => [`REP_PUBLIC_${index}`, "x".repeat(60_000)],
   );
   await using gate = await setUp(Object.fromEntries(values), { clock });
-  await using server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    (request, info) => gate.gateway.fetch(request, info),
+  await using server = serveLocally((request, info) =>
+    gate.gateway.fetch(request, info)
   );
-  using client = await connectRaw(server.addr.port);
+  using client = await connectRaw(server.port);
   const all = "Last-Event-ID: unknown";
   await client.write(
     `GET /rep/changes HTTP/1.1\r\nHost: localhost\r\n${all}\r\n\r\n`,

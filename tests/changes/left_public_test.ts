@@ -60,7 +60,7 @@ async function valuesInLog(store: Store): Promise<string[]> {
 }
 
 /** Returns a page of a gateway. */
-async function pageOf({ gateway }: TestGateway): Promise<string> {
+async function pageOf({ gateway }: TestGateway) {
   const html = new Response("<head>", {
     headers: { "content-type": "text/html" },
   });
@@ -76,7 +76,7 @@ async function replayOf(
   gate: TestGateway,
   last: string,
   publisher = gate,
-): Promise<string> {
+) {
   const reader = await gate.listen({ "last-event-id": "0" });
   await publisher.set({ ...variablesOf(last), REP_PUBLIC_END: "1" });
   while (!reader.text().includes("END")) await reader.pull();
@@ -156,6 +156,6 @@ Deno.test("a page of events that was read from the store for a replay does not o
 });
 
 /** Returns the store for several gateways, each of which would close it. */
-function keepOpen(store: Store): Store {
+function keepOpen(store: Store) {
   return { ...delegate(store), close() {} };
 }

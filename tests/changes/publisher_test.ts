@@ -39,8 +39,7 @@ Deno.test("a publication whose commits all conflict is repeated every 5 s, until
     store: { ...delegate(inner), commit },
     clock,
   });
-  const failures = () =>
-    gate.lines.filter(({ msg }) => msg === "rep.config.not_published").length;
+  const failures = () => gate.logged("rep.config.not_published").length;
   isContended = true;
   const reload = gate.set({ REP_PUBLIC_A: "2" });
   for (const expected of [1, 2, 3]) {
@@ -51,7 +50,7 @@ Deno.test("a publication whose commits all conflict is repeated every 5 s, until
     await clock.tick(1);
   }
   await reload;
-  const changes = gate.lines.filter(({ msg }) => msg === "rep.config.changed");
+  const changes = gate.logged("rep.config.changed");
   assertEquals([failures(), changes.length], [3, 2]);
 });
 
@@ -72,8 +71,8 @@ for (
     const starting = setUp(MANY, { store: interruptedStore(interrupt), clock });
     await using gate = await clock.tickUntil(starting, 100); // the attempt after a conflict begins after a pause
     await clock.tick(5_000);
-    const keys = gate.lines.filter(({ msg }) => msg === "rep.config.changed")
-      .map(({ key }) => `REP_PUBLIC_${key}`);
+    const changes = gate.logged("rep.config.changed");
+    const keys = changes.map(({ key }) => `REP_PUBLIC_${key}`);
     assertEquals(keys.sort(), Object.keys(MANY).sort());
   });
 }

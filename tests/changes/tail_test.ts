@@ -9,7 +9,6 @@ import { publicHash } from "../../src/values/hash.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { countedStore, delegate, interceptedStore } from "../_store.ts";
 import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
-import { readSse } from "../_sse.ts";
 
 /** A store that answers reads only after `answer()`. */
 function pausedStore(store: Store): Store & { answer: () => void } {
@@ -107,7 +106,7 @@ function cachedIds(tail: Tail): number[] {
 }
 
 /** Returns the id before that of the oldest cached event, in thousands. */
-function oldestIn(tail: Tail): number {
+function oldestIn(tail: Tail) {
   return Math.floor(tail.oldestInMemory / 1_000);
 }
 
@@ -182,7 +181,7 @@ Deno.test("Tail.stateHash is that of the newest public state, and computed once 
 });
 
 /** Appends an event of A and more of B than a tail caches at its start, and returns a tail that has read them. */
-async function tailWithOldEvents(store: Store, read: Store): Promise<Tail> {
+async function tailWithOldEvents(store: Store, read: Store) {
   const clock = new FakeClock(1);
   const later = range(1, 600).map((value) => ({
     name: "B",
@@ -254,33 +253,6 @@ Deno.test("eventFrame() omits the value of a deletion", () => {
     'event: rep:config:delete\ndata: {"key":"OLD","tier":"public"}\nid: 7\n\n',
   );
 });
-
-const VALUES = {
-  "an empty value": "",
-  "line breaks": "a\r\nb\rc\nd",
-  "line separators": "a\u2028b\u2029c",
-  "emoji": "👩‍👩‍👧 é \u{1F680}",
-  "markup that ends a script": "</script><!--<script>",
-  "NUL": "a\0b",
-  "a byte order mark": "\uFEFFa",
-  "text that looks like a message":
-    "\n\nevent: rep:config:delete\ndata: {}\nid: 9\n\n",
-  "60,000 characters": "é".repeat(30_000) + "x".repeat(30_000),
-};
-
-for (const [name, value] of Object.entries(VALUES)) {
-  Deno.test(`eventFrame() preserves ${name} for an SSE parser`, async () => {
-    const reader = readSse(
-      new Response(eventFrame({ id: 5, name: "X", value })),
-    );
-    assertEquals(await reader.next(), {
-      event: "rep:config:update",
-      data: { key: "X", tier: "public", value },
-      id: 5,
-    });
-    assertEquals(await reader.next(), undefined);
-  });
-}
 
 const FRAMES = [10, 20, 30, 40].map((id) => ({
   id,

@@ -52,7 +52,7 @@ class FakeEventSource {
   constructor(readonly url: string) {}
 
   /** The part of the URL in which the cursor is. */
-  get search(): string {
+  get search() {
     return new URL(this.url).search;
   }
 
@@ -252,11 +252,11 @@ function subscribe(page: FakePage = {}) {
 }
 
 /** Resolves a URL as browsers do, in a page with a `<base>` element that names another origin. */
-function resolve(url: string): string {
+function resolve(url: string) {
   return new URL(url, "https://evil.example/base/").href;
 }
 
-function macrotask(): Promise<void> {
+function macrotask() {
   return new Promise((resolve) => setTimeout(resolve));
 }
 
@@ -302,7 +302,7 @@ async function rejectionOf({ client }: { client: Client }, name: string) {
   return await assertRejects(() => client.getSecure(name), REPError);
 }
 
-async function integrityOf(text: string): Promise<string> {
+async function integrityOf(text: string) {
   const bytes = new TextEncoder().encode(text);
   const digest = await crypto.subtle.digest("SHA-256", bytes);
   return `sha256-${encodeBase64(digest)}`;
@@ -535,12 +535,12 @@ Deno.test("getSecure() rejects with what the gateway says of the rejected key, e
   const { text } = await encrypt({ A: "1" });
   const detail = "Cannot issue a session key: the page is too old";
   const problem = Response.json({ status: 410, detail }, { status: 410 });
-  const messages: [response: Response, message: string][] = [
+  const messages = [
     [problem, detail],
     [new Response("<h1>", { status: 502 }), "Cannot get the session key: 502"],
     [new Response("<h1>"), "Cannot get the session key: 200"], // another server's page
     [Response.json({}, { status: 404 }), "Cannot get the session key: 404"],
-  ];
+  ] as const;
   for (const [response, expected] of messages) {
     const page = open({ text, respond: () => Promise.resolve(response) });
     assertEquals((await rejectionOf(page, "A")).message, expected);
@@ -588,11 +588,11 @@ Deno.test("getSecure() rejects with the cause of a failure", async () => {
   const { text, respond } = await encrypt({ A: "1" });
   const { respond: withOtherKey } = await encrypt({ A: "1" });
   const withOtherToken = await encrypt({ A: "1" }, "hmac-sha256:other");
-  const cases: [page: FakePage, cause: string][] = [
+  const cases = [
     [{ text, respond: withOtherKey }, "OperationError"],
     [withOtherToken, "OperationError"],
     [{ text }, "TypeError"],
-  ];
+  ] as const;
   assertEquals(await open({ text, respond }).client.getSecure("A"), "1");
   for (const [page, cause] of cases) {
     const error = await rejectionOf(open(page), "A");
@@ -980,7 +980,7 @@ Deno.test("CLIENT_BR and CLIENT_GZIP are CLIENT_JS, within the size limits", asy
 async function decompress(
   bytes: Uint8Array<ArrayBuffer>,
   format: CompressionFormat,
-): Promise<string> {
+) {
   const decompressed = new Blob([bytes]).stream().pipeThrough(
     new DecompressionStream(format),
   );

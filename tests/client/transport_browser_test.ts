@@ -1,9 +1,13 @@
-/** Pages behind something that holds, forgets or cuts streams, with a gateway, in Chromium. */
-import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
+/**
+ * Pages behind something that holds or forgets streams, with a gateway, in Chromium. `transport_model_test.ts` has more
+ * that networks do, without a browser.
+ */
+import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { type TestBrowser, testBrowser } from "../_browser.ts";
 import { setUp } from "../_gateway.ts";
 import { TempDirectory } from "../_temp.ts";
+import { serveLocally } from "../_serve.ts";
 
 /** How often the time passes faster: of the client, and of `retry:`. The heartbeats of the gateway are too rare then. */
 const SPEED = 20;
@@ -57,38 +61,6 @@ function forgettingBox() {
   return { create, forget: () => open.clear() };
 }
 
-/** It cuts each connection after 5 s. */
-function cuttingBox(): Transformer<string, string> {
-  let timer: ReturnType<typeof setTimeout>;
-  return {
-    start(controller) {
-      timer = setTimeout(() => controller.terminate(), 5_000 / SPEED);
-    },
-    transform(chunk, controller) {
-      controller.enqueue(chunk);
-    },
-    flush() {
-      clearTimeout(timer);
-    },
-  };
-}
-
-/** It holds bodies as {@linkcode holdingBox}, and something behind it cuts each connection after 15 s. */
-function holdingAndCuttingBox(): Transformer<string, string> {
-  const box = holdingBox();
-  let timer: ReturnType<typeof setTimeout>;
-  return {
-    ...box,
-    start(controller) {
-      timer = setTimeout(() => controller.terminate(), 15_000 / SPEED);
-    },
-    flush(controller) {
-      clearTimeout(timer);
-      return box.flush?.(controller);
-    },
-  };
-}
-
 /** Makes the browser reconnect faster. */
 function hurry(chunk: string): string {
   return chunk.replace(
@@ -104,25 +76,22 @@ async function open(browser: TestBrowser, box: Box) {
     staticDir: directory.path,
   });
   const requests: string[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen() {} },
-    async (request, info) => {
-      const response = await gate.gateway.fetch(request, info);
-      const { pathname, searchParams } = new URL(request.url);
-      if (pathname !== "/rep/changes" || !response.body) return response;
-      requests.push(searchParams.has("poll") ? "poll" : "stream");
-      const hurrying = new TransformStream<string, string>({
-        transform: (chunk, controller) => controller.enqueue(hurry(chunk)),
-      });
-      const body = response.body
-        .pipeThrough(new TextDecoderStream())
-        .pipeThrough(hurrying)
-        .pipeThrough(new TransformStream(box()))
-        .pipeThrough(new TextEncoderStream());
-      return new Response(body, response);
-    },
-  );
-  const page = await browser.open(`http://127.0.0.1:${server.addr.port}/`);
+  const server = serveLocally(async (request, info) => {
+    const response = await gate.gateway.fetch(request, info);
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname !== "/rep/changes" || !response.body) return response;
+    requests.push(searchParams.has("poll") ? "poll" : "stream");
+    const hurrying = new TransformStream<string, string>({
+      transform: (chunk, controller) => controller.enqueue(hurry(chunk)),
+    });
+    const body = response.body
+      .pipeThrough(new TextDecoderStream())
+      .pipeThrough(hurrying)
+      .pipeThrough(new TransformStream(box()))
+      .pipeThrough(new TextEncoderStream());
+    return new Response(body, response);
+  });
+  const page = await browser.open(server.url);
   return {
     gate,
     page,
@@ -182,42 +151,5 @@ testBrowser(
     assertEquals(await valuesUpTo(page, "3"), ["2", "3"]);
     assertEquals(await transportOf(page), "stream");
     assertEquals(new Set(requests), new Set(["stream"]));
-  },
-);
-
-testBrowser(
-  "behind a box that cuts streams after 5 s, a page keeps streaming, and asks less than every 5 s",
-  async (browser) => {
-    await using opened = await open(browser, () => cuttingBox());
-    const { gate, page, requests } = opened;
-    await isOpen(page);
-    const start = performance.now();
-    const first = requests.length;
-    for (let value = 2; value <= 6; value++) {
-      await gate.set({ REP_PUBLIC_A: `${value}` });
-      await valuesUpTo(page, `${value}`);
-      const before = requests.length;
-      while (requests.length < before + 2) await page.waitForTimeout(20);
-    }
-    const passedMs = SPEED * (performance.now() - start);
-    const count = requests.length - first;
-    assertGreater(count, 9);
-    assertLessOrEqual(count, passedMs / 5_000);
-    assertEquals(new Set(requests), new Set(["stream"]));
-    const expected = ["2", "3", "4", "5", "6"];
-    assertEquals(await valuesUpTo(page, "6"), expected);
-  },
-);
-
-testBrowser(
-  "behind a box that holds streams and has them cut after 15 s, a page polls in between, and misses nothing",
-  async (browser) => {
-    await using opened = await open(browser, holdingAndCuttingBox);
-    const { gate, page } = opened;
-    await isOpen(page);
-    await gate.set({ REP_PUBLIC_A: "2" });
-    assertEquals(await valuesUpTo(page, "2"), ["2"]);
-    await gate.set({ REP_PUBLIC_A: "3" });
-    assertEquals(await valuesUpTo(page, "3"), ["2", "3"]);
   },
 );

@@ -28,7 +28,7 @@ function transfersOf(maxTransfers: number) {
   };
 }
 
-function statusOf(begin: () => Transfer): number {
+function statusOf(begin: () => Transfer) {
   const { status, headers } = assertThrows(begin, Problem);
   assertEquals(headers.get("retry-after"), "1");
   return status;
@@ -76,7 +76,7 @@ Deno.test("a transfer is cancelled if its client does not read for a minute, and
 });
 
 /** Returns whether a promise is resolved, without waiting for it. */
-async function isResolved(promise: Promise<void>): Promise<boolean> {
+async function isResolved(promise: Promise<void>) {
   return await Promise.race([
     promise.then(() => true),
     Promise.resolve().then(() => false),

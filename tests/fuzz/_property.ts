@@ -34,7 +34,7 @@ export function testProperty<T>(
   });
 }
 
-async function checkInTime(check: () => void | Promise<void>): Promise<void> {
+async function checkInTime(check: () => void | Promise<void>) {
   const times: number[] = [];
   while (times.length < ATTEMPTS) {
     const start = performance.now();

@@ -42,7 +42,7 @@ function withoutLines({ variables, issues }: ReturnType<typeof parseEnvFile>) {
 }
 
 /** Writes variables with double quotes, as the README says how. */
-function serialize(lines: readonly Line[], newline: string): string {
+function serialize(lines: readonly Line[], newline: string) {
   return lines.map(
     ({ name, value, before, indent, equals, lineFeed, after }) => {
       const escaped = value.replace(/[\\"]/g, "\\$&").replaceAll("\r", "\\r")

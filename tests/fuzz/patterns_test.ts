@@ -91,7 +91,7 @@ const { pattern: COMMON_PATTERN } = fc.letrec<
 function suffixed(
   texts: fc.Arbitrary<string>,
   suffixes: readonly string[],
-): fc.Arbitrary<string> {
+) {
   return fc.tuple(texts, fc.constantFrom(...suffixes)).map((both) =>
     both.join("")
   );

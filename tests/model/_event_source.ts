@@ -41,138 +41,116 @@ interface EventSourceOptions {
 }
 
 /** An `EventSource` as the HTML standard describes it (§9.2), except that it never gives up. */
-export class EventSourceClient {
-  readonly name: string;
-  readonly events: ReceivedEvent[] = [];
-  /** While it is paused, it does not read. */
-  isPaused = false;
-  isClosed = false;
-  readonly #network: Network;
-  readonly #url: string;
-  readonly #onConnected: (lastEventId: string) => void;
-  readonly #onRead: (reading: Promise<unknown>) => void;
-  #lastEventId = "";
-  #firstEventId: string | undefined;
-  #retryMs = DEFAULT_RETRY_MS;
-  #connection: Connection | undefined;
+export function openEventSource(
+  network: Network,
+  { name, query, onConnected, onRead = () => {}, ...options }:
+    EventSourceOptions,
+) {
+  const url = `http://gateway.test/rep/changes${query}`;
+  const events: ReceivedEvent[] = [];
+  let { lastEventId = "" } = options;
+  let retryMs = DEFAULT_RETRY_MS;
+  let current: Connection | undefined;
+  let isClosed = false;
+  const source = {
+    events,
+    /** While it is paused, it does not read. */
+    isPaused: false,
+    /** The first event id that it was told, with an event or without. */
+    firstEventId: undefined as string | undefined,
+    /** Loses the connection: at once, or in the middle of the next chunk. */
+    disconnect(when: "now" | "later") {
+      if (current === undefined) return;
+      if (when === "later") current.isBreaking = true;
+      else drop(current);
+    },
+    /** Closes it for good. */
+    close() {
+      isClosed = true;
+      if (current) drop(current);
+    },
+  };
 
-  constructor(network: Network, options: EventSourceOptions) {
-    const { name, query, lastEventId = "", onConnected, onRead = () => {} } =
-      options;
-    this.#network = network;
-    this.name = name;
-    this.#url = `http://gateway.test/rep/changes${query}`;
-    this.#lastEventId = lastEventId;
-    this.#onConnected = onConnected;
-    this.#onRead = onRead;
-    void this.#connect();
-  }
-
-  /** The first event id that it was told, with an event or without. */
-  get firstEventId(): string | undefined {
-    return this.#firstEventId;
-  }
-
-  /** Loses the connection: at once, or in the middle of the next chunk. */
-  disconnect(when: "now" | "later"): void {
-    const connection = this.#connection;
-    if (connection === undefined) return;
-    if (when === "later") connection.isBreaking = true;
-    else this.#drop(connection);
-  }
-
-  /** Closes it for good. */
-  close(): void {
-    this.isClosed = true;
-    this.disconnect("now");
-  }
-
-  #drop(connection: Connection): void {
-    this.#lose(connection);
+  function drop(connection: Connection) {
+    lose(connection);
     void connection.reader?.cancel();
   }
 
-  async #connect(): Promise<void> {
-    const connection: Connection = this.#connection = {
-      isLost: false,
-      isBreaking: false,
-    };
+  async function connect() {
+    const connection: Connection = { isLost: false, isBreaking: false };
+    current = connection;
     try {
-      const headers: HeadersInit = this.#lastEventId === ""
+      const headers: HeadersInit = lastEventId === ""
         ? {}
-        : { "last-event-id": this.#lastEventId };
-      const sent = this.#lastEventId;
-      const response = await this.#network.fetch(
-        new Request(this.#url, { headers }),
-        () => this.#lose(connection),
+        : { "last-event-id": lastEventId };
+      const sent = lastEventId;
+      const response = await network.fetch(
+        new Request(url, { headers }),
+        () => lose(connection),
       );
       if (connection.isLost) return void response.body?.cancel();
       if (response.status !== 200) {
-        this.#network.fail(
-          `${this.name} got status ${response.status}, which ends it`,
-        );
+        network.fail(`${name} got status ${response.status}, which ends it`);
       }
-      this.#onConnected(sent);
+      onConnected(sent);
       connection.reader = (response.body as ReadableStream<Uint8Array>)
         .getReader();
-      await this.#read(connection, connection.reader);
+      await read(connection, connection.reader);
     } catch {
       // The process is not there, or not any more.
     }
-    this.#lose(connection);
+    lose(connection);
   }
 
-  async #read(
+  async function read(
     connection: Connection,
     reader: ReadableStreamDefaultReader<Uint8Array>,
-  ): Promise<void> {
-    const { time, random } = this.#network;
+  ) {
+    const { time, random } = network;
     const decoder = new TextDecoder();
     const parser = new EventStreamParser({
-      onEvent: (type, data) => this.#receive(type, data),
+      onEvent: receive,
       onLastEventId: (id) => {
-        this.#firstEventId ??= id;
-        this.#lastEventId = id;
+        source.firstEventId ??= id;
+        lastEventId = id;
       },
-      onRetry: (ms) => this.#retryMs = ms,
+      onRetry: (ms) => retryMs = ms,
     });
     while (!connection.isLost) {
-      while (this.isPaused && !connection.isLost) await time.sleep(100);
+      while (source.isPaused && !connection.isLost) await time.sleep(100);
       const reading = reader.read();
-      this.#onRead(reading);
+      onRead(reading);
       const { value, done } = await reading;
       if (done || connection.isLost) return;
       const arrived = connection.isBreaking
         ? value.subarray(0, Math.floor(random() * value.length))
         : value;
       parser.feed(decoder.decode(arrived, { stream: true }));
-      if (connection.isBreaking) return this.#drop(connection);
+      if (connection.isBreaking) return drop(connection);
     }
   }
 
-  #lose(connection: Connection): void {
+  function lose(connection: Connection) {
     if (connection.isLost) return;
     connection.isLost = true;
-    if (this.#connection === connection) this.#connection = undefined;
-    this.#network.time.after(
-      this.#retryMs,
-      () => this.isClosed || void this.#connect(),
-    );
+    if (current === connection) current = undefined;
+    network.time.after(retryMs, () => isClosed || void connect());
   }
 
-  #receive(type: string, data: string): void {
+  function receive(type: string, data: string) {
     if (type === "rep:heartbeat") return;
     const { key, tier, value } = JSON.parse(data);
-    const id = Number(this.#lastEventId);
-    const last = this.events.at(-1)?.id ?? 0;
+    const id = Number(lastEventId);
+    const last = events.at(-1)?.id ?? 0;
     if (!(id > last)) {
-      this.#network.fail(
-        `${this.name} received event ${this.#lastEventId} after ${last}`,
-      );
+      network.fail(`${name} received event ${lastEventId} after ${last}`);
     }
     if (tier !== "public") {
-      this.#network.fail(`${this.name} received a value of the tier ${tier}`);
+      network.fail(`${name} received a value of the tier ${tier}`);
     }
-    this.events.push({ id, type, name: key, value });
+    events.push({ id, type, name: key, value });
   }
+
+  void connect();
+  return source;
 }

@@ -1,7 +1,13 @@
 import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
 import { writeVariables } from "../../src/config/stored/stored_variables.ts";
 import type { Payload } from "../../src/pages/config_script.ts";
-import { type Beginning, Client, describe, isEqual } from "./_client.ts";
+import { equal } from "@std/assert";
+import {
+  type Beginning,
+  type Client,
+  describe,
+  openClient,
+} from "./_client.ts";
 import { Process } from "./_process.ts";
 import type { Simulation } from "./_simulation.ts";
 import { appendUpdates, createEventLog } from "../_event_log.ts";
@@ -24,87 +30,59 @@ const PARAMETERS = [
 ];
 const HTML = "<!doctype html><html><head></head><body></body></html>";
 
-/** A random history of a service with one to three gateways, and of its clients. */
-export class Scenario {
-  readonly #simulation: Simulation;
-  readonly #clients: Client[] = [];
+/**
+ * Runs a random history of a service with one to three gateways, and of its clients.
+ *
+ * @throws {Error} If an event was lost or repeated, or if a client or a process ends with wrong values.
+ */
+export async function runScenario(simulation: Simulation) {
+  const clients: Client[] = [];
   /** The variables of the file, without prefix; a value of `undefined` stands for a variable that is SENSITIVE. */
-  readonly #file = new Map<string, string | undefined>([["KEPT", "1"]]);
-  readonly #stored = new Map<string, string>();
-  readonly #hasLargeValues: boolean;
-  #issue: string | undefined;
-  #count = 0;
-
-  constructor(simulation: Simulation) {
-    this.#simulation = simulation;
-    this.#hasLargeValues = simulation.chance(0.1);
-    simulation.file.copy = () => this.#copyFile();
-  }
-
-  /** @throws {Error} If an event was lost or repeated, or if a client or a process ends with wrong values. */
-  async run(): Promise<void> {
-    const simulation = this.#simulation;
-    if (simulation.chance(0.1)) await this.#prefill();
-    this.#edit();
-    for (
-      let processes = simulation.pick([1, 1, 2, 3]);
-      processes > 0;
-      processes--
-    ) this.#startProcess();
-    await simulation.advance(simulation.pick([0, 2_000]));
-    for (let step = simulation.between(5, 25); step > 0; step--) {
-      await this.#act();
-      await simulation.advance(
-        simulation.pick([
-          0,
-          0,
-          simulation.between(0, 50),
-          simulation.between(0, 8_000),
-        ]),
-      );
-    }
-    await this.#finish();
-  }
+  const file = new Map<string, string | undefined>([["KEPT", "1"]]);
+  const stored = new Map<string, string>();
+  let issue: string | undefined;
+  let count = 0;
+  const hasLargeValues = simulation.chance(0.1);
+  simulation.file.copy = copyFile;
 
   /** Fills the log with more events than a process reads when it starts. */
-  async #prefill(): Promise<void> {
-    const { store, time } = this.#simulation;
+  async function prefill() {
+    const { store, time } = simulation;
     const log = createEventLog(store, {
       now: () => 1_000 + time.now,
       monotonic: () => time.now,
       after: () => () => {},
     });
-    const bytes = this.#hasLargeValues ? 20_000 : 1;
+    const bytes = hasLargeValues ? 20_000 : 1;
     const changes = Array.from({ length: 700 }, (_, index) => {
       return {
-        name: this.#simulation.pick(NAMES),
+        name: simulation.pick(NAMES),
         value: `prefilled ${index}`.padEnd(bytes),
       };
     });
     await appendUpdates(log, changes);
   }
 
-  async #act(): Promise<void> {
-    const simulation = this.#simulation;
+  async function act() {
     const actions:
       (readonly [weight: number, action: () => void | Promise<void>])[] = [
-        [6, () => this.#publish()],
-        [2, () => this.#publishOften()],
-        [4, () => this.#writeStored()],
-        [2, () => this.#slowDown(simulation.pick(simulation.living))],
-        [1, () => this.#breakFile()],
-        [4, () => this.#connect()],
+        [6, () => publish()],
+        [2, () => publishOften()],
+        [4, () => writeStored()],
+        [2, () => slowDown(simulation.pick(simulation.living))],
+        [1, () => breakFile()],
+        [4, () => connect()],
         [
           3,
           () =>
-            simulation.pick(this.#clients)?.source.disconnect(
+            simulation.pick(clients)?.source.disconnect(
               simulation.pick(["now", "later"]),
             ),
         ],
-        [2, () => this.#togglePause()],
+        [2, () => togglePause()],
         [1, () => simulation.pick(simulation.living)?.kill()],
-        [1, () => this.#stopProcess()],
-        [2, () => this.#startProcess()],
+        [1, () => stopProcess()],
+        [2, () => startProcess()],
         [
           1,
           () =>
@@ -112,7 +90,7 @@ export class Scenario {
               simulation.between(-60_000, 60_000),
             ),
         ],
-        [2, () => this.#failStore()],
+        [2, () => failStore()],
       ];
     const all = actions.flatMap(([weight, action]) =>
       Array<typeof action>(weight).fill(action)
@@ -120,24 +98,21 @@ export class Scenario {
     await simulation.pick(all)();
   }
 
-  #startProcess(): void {
-    const simulation = this.#simulation;
+  function startProcess() {
     if (simulation.living.length >= 3) return;
     const name = `process ${simulation.processes.length + 1}`;
     simulation.note(`${name} starts`);
     simulation.processes.push(new Process(simulation, name));
   }
 
-  #stopProcess(): void {
-    const simulation = this.#simulation;
+  function stopProcess() {
     const process = simulation.pick(simulation.ready);
     if (process === undefined) return;
     simulation.note(`${process.name} stops`);
     void process.stop(simulation.pick([0, 3_000]));
   }
 
-  #failStore(): void {
-    const simulation = this.#simulation;
+  function failStore() {
     simulation.setStore(
       simulation.pick(["failing", "silent", "ambiguous", "full"]),
     );
@@ -148,110 +123,106 @@ export class Scenario {
   }
 
   /** Makes a process read slowly, or not any more. */
-  #slowDown(process: Process | undefined): void {
-    const maxMs = this.#simulation.pick([0, 100, 1_000, 5_000]);
-    this.#simulation.note(`${process?.name} takes up to ${maxMs} ms to read`);
+  function slowDown(process: Process | undefined) {
+    const maxMs = simulation.pick([0, 100, 1_000, 5_000]);
+    simulation.note(`${process?.name} takes up to ${maxMs} ms to read`);
     process?.slowDown(maxMs);
   }
 
-  #togglePause(): void {
-    const client = this.#simulation.pick(this.#clients);
+  function togglePause() {
+    const client = simulation.pick(clients);
     if (client !== undefined) client.source.isPaused = !client.source.isPaused;
   }
 
-  #publish(): void {
-    this.#edit();
-    for (const process of this.#simulation.living) {
-      this.#simulation.time.after(
-        this.#simulation.pick([0, 50, 3_000]),
+  function publish() {
+    edit();
+    for (const process of simulation.living) {
+      simulation.time.after(
+        simulation.pick([0, 50, 3_000]),
         () => void process.reload(),
       );
     }
   }
 
-  async #publishOften(): Promise<void> {
-    for (let times = this.#simulation.between(2, 12); times > 0; times--) {
-      this.#publish();
-      await this.#simulation.advance(this.#simulation.pick([0, 1, 100]));
+  async function publishOften() {
+    for (let times = simulation.between(2, 12); times > 0; times--) {
+      publish();
+      await simulation.advance(simulation.pick([0, 1, 100]));
     }
   }
 
   /** Sets, deletes or hides some variables. */
-  #edit(): void {
-    const simulation = this.#simulation;
-    this.#issue = undefined;
+  function edit() {
+    issue = undefined;
     for (let changes = simulation.between(1, 3); changes > 0; changes--) {
       const name = simulation.pick(NAMES);
       const kind = simulation.pick(["set", "set", "set", "delete", "hide"]);
-      if (kind === "delete") this.#file.delete(name);
-      else this.#file.set(name, kind === "hide" ? undefined : this.#newValue());
+      if (kind === "delete") file.delete(name);
+      else file.set(name, kind === "hide" ? undefined : newValue());
     }
-    if (simulation.chance(0.2)) this.#file.set(OVERRIDDEN, this.#newValue());
-    this.#file.set(VERSION, this.#newValue());
+    if (simulation.chance(0.2)) file.set(OVERRIDDEN, newValue());
+    file.set(VERSION, newValue());
   }
 
-  #newValue(): string {
-    const padding = this.#hasLargeValues
-      ? this.#simulation.pick([0, 1_000, 30_000])
-      : 0;
-    return `${++this.#count}`.padEnd(padding, "é");
+  function newValue(): string {
+    const padding = hasLargeValues ? simulation.pick([0, 1_000, 30_000]) : 0;
+    return `${++count}`.padEnd(padding, "é");
   }
 
-  #breakFile(): void {
-    this.#issue = this.#simulation.pick([
+  function breakFile() {
+    issue = simulation.pick([
       "unreadable",
       "collision",
       "surrogate",
     ]);
-    this.#simulation.note(`the file is invalid: ${this.#issue}`);
-    for (const process of this.#simulation.living) void process.reload();
+    simulation.note(`the file is invalid: ${issue}`);
+    for (const process of simulation.living) void process.reload();
   }
 
   /** Returns a function that reads the file as it is now. */
-  #copyFile(): () => Record<string, string> {
-    if (this.#issue === "unreadable") {
+  function copyFile(): () => Record<string, string> {
+    if (issue === "unreadable") {
       return () => {
         throw new ConfigurationError(["Cannot read the file"]);
       };
     }
-    const variables = [...this.#file].map(([name, value]) =>
+    const variables = [...file].map(([name, value]) =>
       value === undefined
         ? [`REP_SENSITIVE_${name}`, "hidden"]
         : [`REP_PUBLIC_${name}`, value]
     );
     variables.push(["REP_SENSITIVE_ALSO_KEPT", "1"]); // a tier that has lost all its variables is rejected
-    if (this.#issue === "collision") {
+    if (issue === "collision") {
       variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
     }
-    if (this.#issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
+    if (issue === "surrogate") variables.push(["REP_PUBLIC_X", "\ud800"]);
     const copy = Object.fromEntries(variables);
     return () => copy;
   }
 
   /** Writes a variable to the store, as `variables set` does; it overrides the file. */
-  async #writeStored(): Promise<void> {
-    const { store, time, random } = this.#simulation;
+  async function writeStored() {
+    const { store, time, random } = simulation;
     const clock = {
       now: () => time.now,
       monotonic: () => time.now,
       after: time.after.bind(time),
     };
     const options = { clock, random, ifId: undefined };
-    const name = this.#simulation.chance(0.2)
+    const name = simulation.chance(0.2)
       ? OVERRIDDEN
-      : `${STORED_PREFIX}${this.#simulation.pick(NAMES)}`;
-    const isUnset = this.#simulation.chance(0.3);
-    if (isUnset) this.#stored.delete(name);
-    else this.#stored.set(name, this.#newValue());
-    const value = this.#stored.get(name);
+      : `${STORED_PREFIX}${simulation.pick(NAMES)}`;
+    const isUnset = simulation.chance(0.3);
+    if (isUnset) stored.delete(name);
+    else stored.set(name, newValue());
+    const value = stored.get(name);
     const write = value === undefined
       ? writeVariables(store, new Map([[name, undefined]]), options)
       : writeVariables(store, new Map([[name, value]]), options);
-    await this.#simulation.wait(write); // a conflict with another write is retried after a pause
+    await simulation.wait(write); // a conflict with another write is retried after a pause
   }
 
-  async #connect(): Promise<void> {
-    const simulation = this.#simulation;
+  async function connect() {
     const zero: Beginning = {
       query: "?last_event_id=0",
       cursor: 0,
@@ -273,7 +244,6 @@ export class Scenario {
       ...unknown,
       query: `?last_event_id=${id + 1}`,
     }; // of a log with another tag
-    const openPage = () => this.#openPage();
     const beginnings = [
       () => zero,
       () => unknown,
@@ -285,16 +255,14 @@ export class Scenario {
     ];
     const beginning = await simulation.pick(beginnings)();
     if (beginning === undefined) return;
-    const name = `client ${this.#clients.length + 1}`;
     const parameters = simulation.pick(PARAMETERS);
     const query = `${beginning.query || "?"}${parameters}`;
-    const client = new Client(simulation, name, { ...beginning, query });
-    this.#clients.push(client);
+    const number = clients.length + 1;
+    clients.push(openClient(simulation, number, { ...beginning, query }));
   }
 
   /** Loads a page, if there is a process that answers. */
-  async #openPage(): Promise<Beginning | undefined> {
-    const simulation = this.#simulation;
+  async function openPage(): Promise<Beginning | undefined> {
     const payload = await payloadOf(
       simulation,
       simulation.pick(simulation.ready),
@@ -311,41 +279,39 @@ export class Scenario {
   }
 
   /** Ends all faults, and checks the outcome. */
-  async #finish(): Promise<void> {
-    const simulation = this.#simulation;
+  async function finish() {
     simulation.setStore("up");
-    for (const { source } of this.#clients) source.isPaused = false;
-    this.#issue = undefined;
-    if (simulation.chance(0.5)) this.#edit();
+    for (const { source } of clients) source.isPaused = false;
+    issue = undefined;
+    if (simulation.chance(0.5)) edit();
     for (const process of simulation.living) process.slowDown(0);
-    if (simulation.living.length === 0) this.#startProcess();
+    if (simulation.living.length === 0) startProcess();
     await simulation.advance(AGREEMENT_MS / 2);
-    if (simulation.living.length === 0) this.#startProcess(); // its file was invalid, or it was stopping
-    await this.#reloadAll();
-    if (simulation.chance(0.5)) await this.#rollOutToOne();
-    await this.#reloadAll();
-    await this.#verify();
+    if (simulation.living.length === 0) startProcess(); // its file was invalid, or it was stopping
+    await reloadAll();
+    if (simulation.chance(0.5)) await rollOutToOne();
+    await reloadAll();
+    await verify();
     for (const process of simulation.living) void process.stop(0);
     await simulation.advance(1_000);
   }
 
-  async #reloadAll(): Promise<void> {
-    for (const process of this.#simulation.living) void process.reload();
-    await this.#simulation.advance(AGREEMENT_MS);
+  async function reloadAll() {
+    for (const process of simulation.living) void process.reload();
+    await simulation.advance(AGREEMENT_MS);
   }
 
   /**
    * Deploys a new version of the file to one process of several. From then on it stays active, whatever is written to the
    * store, and however slowly some read that. No page goes back in time.
    */
-  async #rollOutToOne(): Promise<void> {
-    const simulation = this.#simulation;
-    this.#startProcess();
-    this.#startProcess();
+  async function rollOutToOne() {
+    startProcess();
+    startProcess();
     await simulation.advance(AGREEMENT_MS);
-    for (const process of simulation.ready) this.#slowDown(process);
-    this.#edit();
-    const version = this.#file.get(VERSION);
+    for (const process of simulation.ready) slowDown(process);
+    edit();
+    const version = file.get(VERSION);
     simulation.note(`the last version is ${version}`);
     void simulation.pick(simulation.ready).reload();
     const seen = new Map<Process, Positions>();
@@ -353,12 +319,12 @@ export class Scenario {
       await simulation.advance(
         simulation.pick([0, 1_000, simulation.between(0, 8_000)]),
       );
-      await this.#writeStored();
-      await this.#lookAtPages(seen);
+      await writeStored();
+      await lookAtPages(seen);
     }
     await simulation.advance(AGREEMENT_MS / 2);
     for (const process of simulation.ready) process.slowDown(0);
-    await this.#verify();
+    await verify();
     const versions = simulation.events.filter(({ name }) => name === VERSION);
     const since = versions.findIndex(({ value }) => value === version);
     if (since !== versions.length - 1) {
@@ -368,8 +334,7 @@ export class Scenario {
   }
 
   /** @param seen What the pages of each process had before. */
-  async #lookAtPages(seen: Map<Process, Positions>): Promise<void> {
-    const simulation = this.#simulation;
+  async function lookAtPages(seen: Map<Process, Positions>) {
     for (const process of simulation.ready) {
       const payload = await payloadOf(simulation, process);
       if (payload === undefined) continue;
@@ -383,14 +348,13 @@ export class Scenario {
     simulation.check();
   }
 
-  async #verify(): Promise<void> {
-    const simulation = this.#simulation;
-    const values = [...this.#file].filter((entry): entry is [string, string] =>
+  async function verify() {
+    const values = [...file].filter((entry): entry is [string, string] =>
       entry[1] !== undefined
     );
-    const expected = new Map([...values, ...this.#stored]);
+    const expected = new Map([...values, ...stored]);
     const published = simulation.states.at(-1) ?? new Map();
-    if (!isEqual(published, expected)) {
+    if (!equal(published, expected)) {
       simulation.fail(
         `${describe(published)} is published instead of ${describe(expected)}`,
       );
@@ -398,20 +362,40 @@ export class Scenario {
     for (const process of simulation.ready) {
       const payload = await payloadOf(simulation, process);
       const served = new Map(Object.entries(payload?.public ?? {}));
-      if (!isEqual(served, expected)) {
+      if (!equal(served, expected)) {
         simulation.fail(`${process.name} serves ${describe(served)}`);
       }
     }
-    for (const client of this.#clients) client.verify(expected);
+    for (const client of clients) client.verify(expected);
     const hidden = simulation.events.filter(({ id, name, value }) =>
       value !== undefined && !simulation.deleted.has(id) &&
-      this.#file.has(name) && this.#file.get(name) === undefined
+      file.has(name) && file.get(name) === undefined
     );
     for (const { name } of hidden) {
       simulation.fail(`the log has a value of ${name}, which is SENSITIVE`);
     }
     simulation.check();
   }
+  if (simulation.chance(0.1)) await prefill();
+  edit();
+  for (
+    let processes = simulation.pick([1, 1, 2, 3]);
+    processes > 0;
+    processes--
+  ) startProcess();
+  await simulation.advance(simulation.pick([0, 2_000]));
+  for (let step = simulation.between(5, 25); step > 0; step--) {
+    await act();
+    await simulation.advance(
+      simulation.pick([
+        0,
+        0,
+        simulation.between(0, 50),
+        simulation.between(0, 8_000),
+      ]),
+    );
+  }
+  await finish();
 }
 
 /** Returns what a page of a process contains. */

@@ -1,248 +1,175 @@
-import { assert, assertEquals } from "@std/assert";
-import type { LogEvent } from "../../src/changes/event_log.ts";
+import { assert, assertEquals, equal } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
 import { systemClock } from "../../src/values/clock.ts";
-import { seededRandom } from "../../tools/seeded_random.ts";
+import { SeededChoices } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";
+import { runSeeds, seedsOf } from "../_seeds.ts";
 import { TempDirectory } from "../_temp.ts";
-import { EventSourceClient, type Network } from "./_event_source.ts";
+import { type Network, openEventSource } from "./_event_source.ts";
 import { createEventLog } from "../_event_log.ts";
 
 /** How many runs; `deno task model` makes 200. */
 const RUNS = Number(Deno.env.get("MODEL_RUNS") ?? 2);
 
-/** Repeats a single run. */
-const onlySeed = Deno.env.get("MODEL_RUN");
-const seeds = onlySeed === undefined
-  ? Array.from({ length: RUNS }, (_, seed) => seed)
-  : [Number(onlySeed)];
+const seeds = seedsOf(RUNS, "MODEL_RUN");
 
 /** Clients reconnect so many times sooner than they are told to. */
 const HURRY = 50;
 const TIMEOUT_MS = 30_000;
 
-/** One or two gateways as processes on one database, and a client. */
-class Run implements AsyncDisposable {
-  readonly #directory: TempDirectory;
-  readonly #random: () => number;
-  readonly #commands: (RunningCommand | undefined)[] = [];
-  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
-  readonly #lost = new Map<RunningCommand, Set<() => void>>();
-  readonly client: EventSourceClient;
-  readonly #variables = new Map<string, string>();
-  #count = 0;
-  #failure: Error | undefined;
+/** Runs one or two gateways as processes on one database, and a client. */
+async function runScenario(seed: number) {
+  const choices = new SeededChoices(seed);
+  const variables = new Map<string, string>();
+  const lost = new Map<RunningCommand, Set<() => void>>();
+  let count = 0;
+  let failure: Error | undefined;
+  await using directory = await TempDirectory.make();
+  const path = directory.at("app.env");
+  const commands: (RunningCommand | undefined)[] = [undefined];
+  if (choices.chance(0.5)) commands.push(undefined);
+  const timers = new Set<ReturnType<typeof setTimeout>>();
+  await using end = new AsyncDisposableStack();
+  end.defer(async () => {
+    for (const timer of timers) clearTimeout(timer);
+    for (const it of commands) await it?.[Symbol.asyncDispose]();
+  });
 
-  constructor(directory: TempDirectory, seed: number) {
-    this.#directory = directory;
-    this.#random = seededRandom(seed);
-    const network: Network = {
-      random: this.#random,
-      fail: (reason) => this.#failure ??= new Error(reason),
-      fetch: (request, onLost) => this.#fetch(request, onLost),
-      time: {
-        after: (ms, callback) => this.#after(ms / HURRY, callback),
-        sleep: (ms) =>
-          new Promise((resolve) => void this.#after(ms / HURRY, resolve)),
-      },
-    };
-    const options = {
-      name: "the client",
-      query: "",
-      lastEventId: "0",
-      onConnected: () => {},
-    };
-    this.client = new EventSourceClient(network, options);
-  }
-
-  async run(): Promise<void> {
-    const processes = this.#random() < 0.5 ? 1 : 2;
-    await this.#write();
-    for (let index = 0; index < processes; index++) await this.#start(index);
-    for (let step = 4 + Math.floor(this.#random() * 5); step > 0; step--) {
-      await this.#act(processes);
-    }
-    await this.#write();
-    for (let index = 0; index < processes; index++) await this.#start(index);
-    for (const command of this.#commands) command?.signal("SIGHUP");
-    await this.#settle();
-    this.client.close();
-    await this.#verify();
-    if (this.#failure) throw this.#failure;
-  }
-
-  async #act(processes: number): Promise<void> {
-    const index = Math.floor(this.#random() * processes);
-    const random = this.#random();
-    if (random < 0.35) await this.#publish();
-    else if (random < 0.5) await this.#publishOften();
-    else if (random < 0.6) {
-      await Deno.writeTextFile(this.#path, "REP_PUBLIC_X=1\nREP_SERVER_X=1\n")
-        .then(() => this.#hup());
-    } else if (random < 0.8) await this.#kill(index, "SIGKILL");
-    else if (random < 0.85) await this.#kill(index, "SIGTERM");
-    else this.client.disconnect(random < 0.92 ? "now" : "later");
-    if (this.#random() < 0.7) await this.#start(index);
-    await new Promise<void>((resolve) =>
-      void this.#after(this.#random() * 100, resolve)
-    );
-  }
-
-  async #publish(): Promise<void> {
-    await this.#write();
-    this.#hup();
-  }
-
-  /** Kills a process while it publishes. */
-  async #publishOften(): Promise<void> {
-    for (let times = 0; times < 8; times++) {
-      await this.#publish();
-      await new Promise<void>((resolve) =>
-        void this.#after(this.#random() * 20, resolve)
-      );
-    }
-  }
-
-  #hup(): void {
-    for (const command of this.#commands) command?.signal("SIGHUP");
-  }
-
-  get #path(): string {
-    return this.#directory.at("app.env");
-  }
-
-  async #write(): Promise<void> {
-    for (const name of ["A", "B", "C"]) {
-      if (this.#random() < 0.2) this.#variables.delete(name);
-      else if (this.#random() < 0.5) {
-        this.#variables.set(name, `${++this.#count}`);
-      }
-    }
-    this.#variables.set("LAST", `${++this.#count}`);
-    const lines = [...this.#variables].map(([name, value]) =>
-      `REP_PUBLIC_${name}=${value}\n`
-    );
-    await Deno.writeTextFile(this.#directory.at("new"), lines.join(""));
-    await Deno.rename(this.#directory.at("new"), this.#path);
-  }
-
-  async #start(index: number): Promise<void> {
-    if (this.#commands[index] !== undefined) return;
-    const flags = [
-      "--hot-reload",
-      "--env-file",
-      this.#path,
-      "--kv",
-      this.#directory.at("kv"),
-      "--drain",
-      "100ms",
-    ];
-    // With an invalid file it does not start.
-    this.#commands[index] = await startCommand(flags).catch(() => undefined);
-  }
-
-  async #kill(index: number, signal: Deno.Signal): Promise<void> {
-    const command = this.#commands[index];
-    this.#commands[index] = undefined;
-    if (command === undefined) return;
-    command.signal(signal);
-    await command.ended();
-    for (const onLost of this.#lost.get(command) ?? []) onLost();
-  }
-
-  async #fetch(request: Request, onLost: () => void): Promise<Response> {
-    const running = this.#commands.filter((command) => command !== undefined);
-    const command = running[Math.floor(this.#random() * running.length)];
-    if (command === undefined) throw new TypeError("connection refused");
-    this.#lost.set(command, (this.#lost.get(command) ?? new Set()).add(onLost));
-    const { pathname, search } = new URL(request.url);
-    return await fetch(`${command.url}${pathname}${search}`, {
-      headers: request.headers,
-    });
-  }
-
-  #after(ms: number, callback: () => void): () => void {
+  function after(ms: number, callback: () => void) {
     const timer = setTimeout(() => {
-      this.#timers.delete(timer);
+      timers.delete(timer);
       callback();
     }, ms);
-    this.#timers.add(timer);
+    timers.add(timer);
     return () => clearTimeout(timer);
   }
 
-  /** Waits until the client has the newest value of every variable. */
-  async #settle(): Promise<void> {
-    const deadline = Date.now() + TIMEOUT_MS;
-    while (!this.#isUpToDate()) {
-      if (Date.now() > deadline) {
-        throw new Error(
-          `The client has ${JSON.stringify([...this.#values()])}`,
-        );
-      }
-      await new Promise<void>((resolve) => void this.#after(20, resolve));
+  function sleep(ms: number) {
+    return new Promise<void>((resolve) => void after(ms, resolve));
+  }
+
+  const network: Network = {
+    random: choices.random,
+    fail: (reason) => failure ??= new Error(reason),
+    async fetch({ url, headers }, onLost) {
+      const running = commands.filter((command) => command !== undefined);
+      if (running.length === 0) throw new TypeError("connection refused");
+      const command = choices.pick(running);
+      lost.set(command, (lost.get(command) ?? new Set()).add(onLost));
+      const { pathname, search } = new URL(url);
+      return await fetch(`${command.url}${pathname}${search}`, { headers });
+    },
+    time: {
+      after: (ms, callback) => after(ms / HURRY, callback),
+      sleep: (ms) => sleep(ms / HURRY),
+    },
+  };
+  const client = openEventSource(network, {
+    name: "the client",
+    query: "",
+    lastEventId: "0",
+    onConnected: () => {},
+  });
+  end.defer(() => client.close());
+
+  function hup() {
+    for (const command of commands) command?.signal("SIGHUP");
+  }
+
+  async function write() {
+    for (const name of ["A", "B", "C"]) {
+      if (choices.chance(0.2)) variables.delete(name);
+      else if (choices.chance(0.5)) variables.set(name, `${++count}`);
     }
-  }
-
-  #isUpToDate(): boolean {
-    const values = this.#values();
-    return values.size === this.#variables.size &&
-      [...values].every(([name, it]) => this.#variables.get(name) === it);
-  }
-
-  #values(): Map<string, string> {
-    const values = new Map<string, string>();
-    for (const { name, value } of this.client.events) {
-      if (value === undefined) values.delete(name);
-      else values.set(name, value);
-    }
-    return values;
-  }
-
-  /** Compares what the client has received with the log in the database. */
-  async #verify(): Promise<void> {
-    const commands = this.#commands.splice(0).filter((command) =>
-      command !== undefined
+    variables.set("LAST", `${++count}`);
+    const lines = [...variables].map(([name, value]) =>
+      `REP_PUBLIC_${name}=${value}\n`
     );
-    for (const command of commands) command.signal("SIGKILL");
-    await Promise.all(commands.map((command) => command.ended()));
-    const store = kvStore(await Deno.openKv(this.#directory.at("kv")));
-    const clock = { ...systemClock, after: () => () => {} };
-    const log = await createEventLog(store, clock).after(0, Infinity);
-    store.close();
-    const received = this.client.events.map(({ id, name, value }) => ({
-      id,
-      name,
-      value,
-    }));
-    const committed = log.map(({ id, name, value }: LogEvent) => ({
-      id,
-      name,
-      value,
-    }));
-    assert(committed.length > 0);
-    assertEquals(received, committed.slice(0, received.length));
-    assertEquals(committed.length, received.length);
+    await Deno.rename(await directory.write("new", lines.join("")), path);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.client.close();
-    for (const timer of this.#timers) clearTimeout(timer);
-    for (const command of this.#commands) {
-      await command?.[Symbol.asyncDispose]();
+  async function publish() {
+    await write();
+    hup();
+  }
+
+  /** With an invalid file it does not start. */
+  async function start(index: number) {
+    const flags = ["--hot-reload", "--drain=100ms", "--env-file", path];
+    commands[index] ??= await startCommand([
+      ...flags,
+      "--kv",
+      directory.at("kv"),
+    ]).catch(() => undefined);
+  }
+
+  async function startAll() {
+    await write();
+    for (const index of commands.keys()) await start(index);
+  }
+
+  async function kill(index: number, signal: Deno.Signal) {
+    const command = commands[index];
+    commands[index] = undefined;
+    if (command === undefined) return;
+    command.signal(signal);
+    await command.ended();
+    for (const onLost of lost.get(command) ?? []) onLost();
+  }
+
+  async function act() {
+    const index = choices.between(0, commands.length - 1);
+    const random = choices.random();
+    if (random < 0.35) await publish();
+    else if (random < 0.5) {
+      for (let times = 0; times < 8; times++) {
+        await publish();
+        await sleep(choices.between(0, 20));
+      }
+    } else if (random < 0.6) {
+      await Deno.writeTextFile(path, "REP_PUBLIC_X=1\nREP_SERVER_X=1\n");
+      hup();
+    } else if (random < 0.8) await kill(index, "SIGKILL");
+    else if (random < 0.85) await kill(index, "SIGTERM");
+    else client.disconnect(random < 0.92 ? "now" : "later");
+    if (choices.chance(0.7)) await start(index);
+    await sleep(choices.between(0, 100));
+  }
+
+  /** Waits until the client has the newest value of every variable. */
+  async function settle() {
+    const deadline = Date.now() + TIMEOUT_MS;
+    for (;;) {
+      const values = new Map<string, string>();
+      for (const { name, value } of client.events) {
+        if (value === undefined) values.delete(name);
+        else values.set(name, value);
+      }
+      if (equal(values, variables)) return;
+      if (Date.now() > deadline) assertEquals(values, variables);
+      await sleep(20);
     }
   }
+
+  await startAll();
+  for (let step = choices.between(4, 8); step > 0; step--) await act();
+  await startAll();
+  hup();
+  await settle();
+  client.close();
+  for (const index of commands.keys()) await kill(index, "SIGKILL");
+  const store = kvStore(await Deno.openKv(directory.at("kv")));
+  const clock = { ...systemClock, after: () => () => {} };
+  const log = await createEventLog(store, clock).after(0, Infinity);
+  store.close();
+  assert(log.length > 0);
+  assertEquals(
+    client.events.map(({ id, name, value }) => ({ id, name, value })),
+    log.map(({ id, name, value }) => ({ id, name, value })),
+  );
+  if (failure) throw failure;
 }
 
 Deno.test(`a client receives every event once from real processes that are killed, in ${seeds.length} runs`, async () => {
-  for (const seed of seeds) {
-    await using directory = await TempDirectory.make();
-    await using run = new Run(directory, seed);
-    try {
-      await run.run();
-    } catch (cause) {
-      throw new Error(`Run ${seed} failed; repeat it with MODEL_RUN=${seed}`, {
-        cause,
-      });
-    }
-  }
+  await runSeeds(seeds, "MODEL_RUN", runScenario);
 });

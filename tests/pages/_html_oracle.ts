@@ -37,14 +37,14 @@ export function assertInserted(document: string): void {
   assertEquals(summary(tree), summary(parseHtml(document)), page);
 }
 
-function withScript(document: string): string {
+function withScript(document: string) {
   const encoder = new TextEncoder();
   const page = insertScript(encoder.encode(document), encoder.encode(SCRIPT));
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(page);
 }
 
 /** Parses as a browser that runs scripts; it is the decoder of the bytes that removes a byte order mark. */
-function parseHtml(text: string): Tree.Document {
+function parseHtml(text: string) {
   return parse(text.replace(/^\uFEFF/, ""), { scriptingEnabled: true });
 }
 
@@ -58,7 +58,7 @@ function childrenOf(node: Tree.Node): Tree.Node[] {
   return [...content, ..."childNodes" in node ? node.childNodes : []];
 }
 
-function isConfigScript({ tagName, attrs }: Tree.Element): boolean {
+function isConfigScript({ tagName, attrs }: Tree.Element) {
   return tagName === "script" &&
     attrs.some(({ name, value }) => name === "id" && value === "__rep__");
 }
@@ -89,7 +89,7 @@ function visibleChildren(node: Tree.Node): unknown[] {
   );
 }
 
-function isComment(child: unknown): boolean {
+function isComment(child: unknown) {
   return child instanceof Object && "comment" in child;
 }
 

@@ -26,7 +26,7 @@ const KEYS: EpochKeys = {
   integrityKey: new Uint8Array(32).fill(2),
 };
 
-function payload(input: Partial<PayloadInput> = {}): Promise<Payload> {
+function payload(input: Partial<PayloadInput> = {}) {
   return makePayload({
     public: new Map([["B", "2"], ["A", "1"]]),
     sensitive: new Map(),
@@ -177,7 +177,7 @@ function setUpCache(sensitive: [name: string, value: string][]) {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
   const store = { isDown: true, reads: 0 };
-  const keys = (): Promise<EpochKeys> => {
+  const keys = () => {
     store.reads++;
     return store.isDown
       ? Promise.reject(new Error("down"))

@@ -325,11 +325,11 @@ const WITHIN_DOCTYPE: Case = [
   "<!-- a -->^<!doctype html",
 ];
 
-function bytes(text: string): Uint8Array<ArrayBuffer> {
+function bytes(text: string) {
   return new TextEncoder().encode(text);
 }
 
-function text(...chunks: readonly Uint8Array[]): string {
+function text(...chunks: readonly Uint8Array[]) {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
   return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join(
     "",
@@ -376,11 +376,7 @@ for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
   });
 }
 
-const NOT_UTF8: readonly (readonly [
-  behavior: string,
-  document: readonly number[],
-  expected: readonly number[],
-])[] = [
+const NOT_UTF8 = [
   ["returns a document in UTF-16, big-endian, unchanged", [
     0xfe,
     0xff,
@@ -426,7 +422,7 @@ const NOT_UTF8: readonly (readonly [
     0x2a,
     0x80,
   ]],
-];
+] as const;
 
 for (const [behavior, document, expected] of NOT_UTF8) {
   Deno.test(`injectScript() ${behavior}`, async () => {
@@ -457,19 +453,19 @@ Deno.test("injectScript() accepts white space, empty chunks and an empty script"
 });
 
 interface LongCase {
-  readonly before: string;
+  before: string;
   /** The length of the comment after `before`, in bytes. */
-  readonly length: number;
-  readonly after: string;
+  length: number;
+  after: string;
 }
 
 /** Returns a document with a long comment. */
-function long({ before, length, after }: LongCase): string {
+function long({ before, length, after }: LongCase) {
   return `${before}<!--${"-".repeat(length - 7)}-->${after}`;
 }
 
 const END_OF_HEAD = "</head>";
-const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
+const LIMITS = [
   [
     "finds a </head> that ends 64 KiB after <head>",
     {
@@ -518,7 +514,7 @@ const LIMITS: readonly (readonly [behavior: string, LongCase])[] = [
       after: "<head></head>",
     },
   ],
-];
+] as const;
 
 for (const [behavior, parts] of LIMITS) {
   Deno.test(`injectScript() ${behavior}`, async () => {
@@ -538,7 +534,7 @@ for (const [behavior, parts] of LIMITS) {
 function recorded(
   chunks: readonly string[],
   log: string[],
-): ReadableStream<Uint8Array> {
+) {
   const rest = [...chunks];
   return new ReadableStream<Uint8Array>({
     pull(controller) {
@@ -663,7 +659,7 @@ Deno.test("injectScript() rejects a locked body", async () => {
 function hanging(
   chunks: readonly string[],
   cancel: (reason: unknown) => void,
-): ReadableStream<Uint8Array> {
+) {
   return new ReadableStream<Uint8Array>({
     start: (controller) =>
       chunks.forEach((chunk) => controller.enqueue(bytes(chunk))),

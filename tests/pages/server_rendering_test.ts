@@ -25,7 +25,7 @@ function restart() {
   Reflect.deleteProperty(globalThis, GATEWAYS);
 }
 
-async function inject(gateway: Gateway): Promise<string> {
+async function inject(gateway: Gateway) {
   const headers = { "content-type": "text/html" };
   const page = new Response("<head></head>", { headers });
   return await (await gateway.inject(page)).text();

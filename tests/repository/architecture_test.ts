@@ -10,7 +10,7 @@ const IMPORT =
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** Returns every module under a folder, with the project's own modules that it imports. */
-async function importGraph(folder: string): Promise<Graph> {
+async function importGraph(folder: string) {
   const graph = new Map<string, Set<string>>();
   for (const [path, text] of await readModules(folder)) {
     const imports = new Set<string>();
@@ -23,7 +23,7 @@ async function importGraph(folder: string): Promise<Graph> {
 }
 
 /** Joins all modules that have one name, without what they import from each other. */
-function grouped(graph: Graph, nameOf: (path: string) => string): Graph {
+function grouped(graph: Graph, nameOf: (path: string) => string) {
   const groups = new Map<string, Set<string>>();
   for (const [path, imports] of graph) {
     const name = nameOf(path);
@@ -39,7 +39,7 @@ function grouped(graph: Graph, nameOf: (path: string) => string): Graph {
 function cyclesIn(graph: Graph): string[] {
   const cycles: string[] = [];
   const visited = new Set<string>();
-  function visit(node: string, path: readonly string[]): void {
+  function visit(node: string, path: readonly string[]) {
     if (path.includes(node)) {
       const cycle = [...path.slice(path.indexOf(node)), node];
       cycles.push(cycle.join(" -> "));
@@ -87,7 +87,7 @@ Deno.test("no two subfolders of src/config/ import each other, directly or throu
   assertEquals(cyclesIn(grouped(SOURCES, configFolderOf)), []);
 });
 
-function configFolderOf(path: string): string {
+function configFolderOf(path: string) {
   return path.startsWith("src/config/") ? dirname(path) : path;
 }
 

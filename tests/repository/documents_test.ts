@@ -53,7 +53,7 @@ Deno.test("docs/conformance.md and docs/security.md name tests that exist", asyn
 });
 
 /** Whether a test exists that a cell names by its file and its name. */
-async function namesTest(cell: string): Promise<boolean> {
+async function namesTest(cell: string) {
   const [, path, name = ""] =
     /^`(tests\/[\w/]+_test\.ts)`: "([^"]+)"$/.exec(cell) ?? [];
   if (path === undefined) return false;
@@ -94,7 +94,7 @@ Deno.test("every page states the figures of their sources", async () => {
 });
 
 /** What pages say of limits, and what the code has. */
-const LIMITS: readonly (readonly [string, RegExp, number])[] = [
+const LIMITS = [
   [
     "README.md",
     /([\d,]+) open pages per process get changes at once/,
@@ -116,7 +116,7 @@ const LIMITS: readonly (readonly [string, RegExp, number])[] = [
   ["docs/variables.md", /values longer than ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
   ["docs/variables.md", /are longer than ([\d,]+) bytes/, MAX_NAME_BYTES],
   ["docs/variables.md", /([\d,]+) are kept/, MAX_HISTORY],
-];
+] as const;
 
 Deno.test("the pages state the limits that the code has", async () => {
   for (const [page, statement, limit] of LIMITS) {

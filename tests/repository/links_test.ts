@@ -11,7 +11,7 @@ const PAGES = [
 ];
 
 /** Returns a page without its code, where brackets are no links and `#` is no heading. */
-async function readProse(path: string): Promise<string> {
+async function readProse(path: string) {
   return (await Deno.readTextFile(path)).replaceAll(/^ *```[^]*?^ *```$/gm, "");
 }
 

@@ -34,7 +34,7 @@ const DOCKERFILES = ["Dockerfile", IMAGE];
 async function optionsOf(
   args: readonly string[],
   environment: Record<string, string> = {},
-): Promise<StartOptions> {
+) {
   const command = await readStart(args, environment, false);
   if (command === "help" || command === "version") {
     throw new TypeError(`Cannot use ${args}: expected a start of the gateway`);
@@ -138,7 +138,7 @@ Deno.test({
 });
 
 /** Copies what the Dockerfile copies. A directory is copied as in Docker: its contents. */
-async function copySources(to: string): Promise<void> {
+async function copySources(to: string) {
   for (const line of await instructions("Dockerfile", "COPY")) {
     const paths = line.split(" ");
     const target = paths.pop() ?? "";
@@ -164,7 +164,7 @@ interface ProcessOptions {
 async function runShell(
   script: string,
   { cwd, env }: ProcessOptions,
-): Promise<void> {
+) {
   const path = `${Deno.execPath().replace(/\/[^/]*$/, "")}:${
     Deno.env.get("PATH")
   }`;
@@ -176,7 +176,7 @@ async function runShell(
 async function runDeno(
   args: string[],
   { cwd, env }: ProcessOptions,
-): Promise<Deno.CommandOutput> {
+) {
   return await new Deno.Command(Deno.execPath(), { args, cwd, env }).output();
 }
 
@@ -185,7 +185,7 @@ function gatewayUrl(line: string): string | undefined {
 }
 
 /** Returns how long a gateway with these options may take to stop. */
-function stopMsOf(options: StartOptions): number {
+function stopMsOf(options: StartOptions) {
   return options["stop-delay"] + options.drain;
 }
 
@@ -260,7 +260,7 @@ const MODELS: Record<string, string> = {
 const BUILT_IN_MODELS = "npm:kubernetes-models@5.1.0";
 
 /** Returns a program that does not compile if the object has an unknown field, and fails if a value is invalid. */
-function validator(object: KubernetesObject): string {
+function validator(object: KubernetesObject) {
   const { apiVersion, kind, ...content } = object;
   const path = MODELS[apiVersion] ?? `${BUILT_IN_MODELS}/${apiVersion}`;
   return `{
@@ -296,7 +296,7 @@ async function gatewayPod(): Promise<
 }
 
 /** Returns how long a probe fails until Kubernetes acts. */
-function noticedMs({ periodSeconds, failureThreshold }: Probe): number {
+function noticedMs({ periodSeconds, failureThreshold }: Probe) {
   return periodSeconds * failureThreshold * 1_000;
 }
 

@@ -10,18 +10,18 @@ import { metricsIn } from "./_promql.ts";
 import { findProgram } from "../../tools/find_program.ts";
 
 interface Rule {
-  readonly alert: string;
-  readonly expr: string;
-  readonly labels: { readonly severity: string };
-  readonly annotations: {
-    readonly summary: string;
-    readonly runbook_url: string;
+  alert: string;
+  expr: string;
+  labels: { severity: string };
+  annotations: {
+    summary: string;
+    runbook_url: string;
   };
 }
 
 const FOLDER = "examples/prometheus";
 
-async function readYaml<T>(name: string): Promise<T> {
+async function readYaml<T>(name: string) {
   return parse(await Deno.readTextFile(`${FOLDER}/${name}`)) as T;
 }
 
@@ -58,7 +58,7 @@ Deno.test("docs/operations.md says what to do about every alert, and each alert 
 });
 
 /** Ends with an error, and what promtool says, unless it accepts its input. */
-async function runPromtool(args: string[], input = ""): Promise<void> {
+async function runPromtool(args: string[], input = "") {
   const child = new Deno.Command(promtool ?? "", {
     args,
     cwd: FOLDER,
@@ -76,7 +76,7 @@ async function runPromtool(args: string[], input = ""): Promise<void> {
 const promtool = await findProgram("promtool");
 
 /** Registers a test that is ignored without promtool. */
-function testPromtool(name: string, fn: () => Promise<void>): void {
+function testPromtool(name: string, fn: () => Promise<void>) {
   const reason = promtool === undefined
     ? "without promtool (Debian's package prometheus): "
     : "";

@@ -13,7 +13,7 @@ import { markdownIn } from "./_pages.ts";
 const GRAMMAR = ["Agreement", "Grammar", "Repetition", "Redundancy", "Usage"];
 
 /** Phrases at which readers stop, and what to write instead. */
-const PHRASES: readonly (readonly [RegExp, string])[] = [
+const PHRASES = [
   [/\bthose (who|whose)\b/gi, "you, or the noun: users, teams"],
   [/\bwhoever\b/gi, "anyone who"],
   [/\bmeanwhile\b/gi, "until then, at the same time"],
@@ -27,10 +27,10 @@ const PHRASES: readonly (readonly [RegExp, string])[] = [
   [/\bhardly takes\b|\bis hardly ever\b/gi, "adds almost no"],
   [/\bThis page is for\b/g, "what the page shows"],
   [/\bon its way\b/gi, "in transit"],
-];
+] as const;
 
 /** Returns a page without code, quotations, comments and the padding of tables, in the same lines. */
-function proseOf(text: string): string {
+function proseOf(text: string) {
   const blank = (code: string) => code.replaceAll(/[^\n]/g, "");
   return text
     .replaceAll(/^ *```[^]*?^ *```$/gm, blank)
@@ -43,11 +43,11 @@ function proseOf(text: string): string {
 }
 
 /** Returns the line of an index, as editors count them. */
-function lineOf(text: string, index: number): number {
+function lineOf(text: string, index: number) {
   return text.slice(0, index).split("\n").length;
 }
 
-async function readPages(): Promise<ReadonlyMap<string, string>> {
+async function readPages() {
   const pages = new Map<string, string>();
   for (const folder of [".", "docs"]) {
     for (const path of await markdownIn(folder)) {

@@ -23,8 +23,8 @@ export function announcementOf(hash: string): Announcement {
 
 /** A member as a process last read it, and the age of its heartbeat then. */
 interface ObservedMember extends Member {
-  readonly id: string;
-  readonly ageMs: number;
+  id: string;
+  ageMs: number;
 }
 
 const START = 1_700_000_000_000;

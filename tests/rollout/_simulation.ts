@@ -190,6 +190,6 @@ export class Simulation extends SeededChoices {
 }
 
 /** Enough for all reactions to one timer. A turn of the event loop would take a hundred times as long. */
-async function settle(): Promise<void> {
+async function settle() {
   for (let turn = 0; turn < 100; turn++) await undefined;
 }

@@ -16,7 +16,7 @@ interface Fields extends Partial<Omit<Observation, "member">> {
 function observation(
   id: string,
   { hash, rank, instanceId, hasLeft, ...rest }: Fields,
-): Observation {
+) {
   const member = {
     hash,
     rank,
@@ -63,54 +63,17 @@ function electWith(
   };
 }
 
-const FIRST = {
-  rank: 1,
-  isNew: true,
-  rankSource: undefined,
-  isRepresentative: true,
-  isFirst: true,
-  active: "a",
-  dead: "",
-  removed: "",
-};
-
-Deno.test("elect() assigns a new configuration a rank above all others, including those of dead members", () => {
-  assertEquals(electWith([], { highestRank: 7 }), { ...FIRST, rank: 8 });
-  assertEquals(
-    electWith([observation("1", { hash: "b", rank: 9, hasLeft: true })], {
-      highestRank: 7,
-    }),
-    {
-      ...FIRST,
-      rank: 10,
-    },
-  );
-});
-
 Deno.test("elect() takes the rank of a living member with the same configuration, or else of a dead one", () => {
   const dead = observation("1", { hash: "a", rank: 2, unchangedPeriods: 9 });
   const living = observation("2", { hash: "a", rank: 3 });
-  const livingAndDead = electWith([dead, living], { id: "0" });
-  assertEquals([
-    livingAndDead.rank,
-    livingAndDead.isNew,
-    livingAndDead.rankSource,
-  ], [3, false, "2"]);
-  const twoLiving = electWith([
-    observation("1", { hash: "a", rank: 6 }),
-    living,
-  ], { id: "0" });
-  assertEquals([twoLiving.rank, twoLiving.isNew, twoLiving.rankSource], [
-    3,
-    false,
-    "2",
-  ]);
-  const onlyDead = electWith([dead], { id: "0" });
-  assertEquals([onlyDead.rank, onlyDead.isNew, onlyDead.rankSource], [
-    2,
-    false,
-    "1",
-  ]);
+  const newer = observation("1", { hash: "a", rank: 6 });
+  const rankAmong = (...members: Observation[]) => {
+    const { rank, isNew, rankSource } = electWith(members, { id: "0" });
+    return [rank, isNew, rankSource];
+  };
+  assertEquals(rankAmong(dead, living), [3, false, "2"]);
+  assertEquals(rankAmong(newer, living), [3, false, "2"]);
+  assertEquals(rankAmong(dead), [2, false, "1"]);
 });
 
 Deno.test("elect() activates the configuration with the highest rank among those with a living process", () => {
@@ -127,27 +90,6 @@ Deno.test("elect() activates the configuration with the highest rank among those
     [active({ hash: "A", rank: 2 }), active({ hash: "b", rank: 2 })],
     ["a", "b"],
   );
-});
-
-Deno.test("elect() waits for a predecessor with the same instance ID until it is late, for others until they are dead", () => {
-  const peer = observation("2", { hash: "a", rank: 1 });
-  const onTime = observation("1", {
-    hash: "b",
-    rank: 2,
-    instanceId: "here",
-    unchangedPeriods: 1,
-  });
-  assertEquals(electWith([onTime, peer], { instanceId: "here" }).active, "b");
-  const predecessor = observation("1", {
-    hash: "b",
-    rank: 2,
-    instanceId: "here",
-    unchangedPeriods: 2,
-  });
-  const same = electWith([predecessor, peer], { instanceId: "here" });
-  assertEquals([same.active, same.dead], ["a", "1"]);
-  const other = electWith([predecessor, peer], { instanceId: "there" });
-  assertEquals([other.active, other.dead], ["b", ""]);
 });
 
 Deno.test("elect() makes a process a representative unless enough peers with lower ids are on time", () => {
@@ -170,34 +112,21 @@ Deno.test("elect() makes a process a representative unless enough peers with low
 });
 
 Deno.test("elect() lets the first living process clean up for all, with at most ten checks in a commit", () => {
-  const timedOut = (index: number) =>
-    observation(`8${index}`, { hash: "b", rank: 1, unchangedPeriods: 4 });
-  const left = (index: number) =>
-    observation(`9${index}`, {
-      hash: "b",
-      rank: 1,
-      unchangedPeriods: 15,
-      hasLeft: true,
-    });
-  const few = [timedOut(0), left(0)];
+  const ended = [0, 1, 2, 3, 4].flatMap((index) => {
+    const member = { hash: "b", rank: 1, unchangedPeriods: 15 };
+    return [
+      observation(`8${index}`, { ...member, unchangedPeriods: 4 }),
+      observation(`9${index}`, { ...member, hasLeft: true }),
+    ];
+  });
+  const few = ended.slice(0, 2);
+  const peer = (id: string) => observation(id, { hash: "a", rank: 2 });
   const cleanUp = (observations: Observation[]) => {
     const { dead, removed } = electWith(observations, { rank: 2 });
     return [dead, removed];
   };
   assertEquals(cleanUp(few), ["80", "90"]);
-  assertEquals(cleanUp([...few, observation("6", { hash: "a", rank: 2 })]), [
-    "80",
-    "90",
-  ]);
-  assertEquals(cleanUp([...few, observation("4", { hash: "a", rank: 2 })]), [
-    "",
-    "",
-  ]);
-  assertEquals(
-    cleanUp([0, 1, 2, 3, 4].flatMap((index) => [timedOut(index), left(index)])),
-    [
-      "80,81,82,83,84",
-      "90,91",
-    ],
-  );
+  assertEquals(cleanUp([...few, peer("6")]), ["80", "90"]);
+  assertEquals(cleanUp([...few, peer("4")]), ["", ""]);
+  assertEquals(cleanUp(ended), ["80,81,82,83,84", "90,91"]);
 });

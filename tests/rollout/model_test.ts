@@ -1,14 +1,11 @@
-import { type FaultLevel, Scenario } from "./_scenario.ts";
+import { runSeeds, seedsOf } from "../_seeds.ts";
+import { type FaultLevel, runScenario } from "./_scenario.ts";
 
 const LEVELS: readonly FaultLevel[] = ["low", "medium", "high"];
 /** `deno task model` runs 10,000. */
 const SEEDS = Number(Deno.env.get("MODEL_SEEDS") ?? 3_000);
 
-/** Repeats a single scenario. */
-const onlySeed = Deno.env.get("ROLLOUT_SEED");
-const seeds = onlySeed === undefined
-  ? Array.from({ length: SEEDS }, (_, seed) => seed)
-  : [Number(onlySeed)];
+const seeds = seedsOf(SEEDS, "ROLLOUT_SEED");
 
 for (const [index, level] of LEVELS.entries()) {
   const chosen = seeds.filter((seed) => seed % LEVELS.length === index);
@@ -16,24 +13,7 @@ for (const [index, level] of LEVELS.entries()) {
     name:
       `Rollout keeps its invariants in ${chosen.length} scenarios with fault level ${level}`,
     ignore: chosen.length === 0,
-    fn: () => runAll(chosen, level),
+    fn: () =>
+      runSeeds(chosen, "ROLLOUT_SEED", (seed) => runScenario(seed, level)),
   });
-}
-
-async function runAll(
-  chosen: readonly number[],
-  level: FaultLevel,
-): Promise<void> {
-  for (const seed of chosen) {
-    try {
-      await new Scenario(seed, level).run();
-    } catch (error) {
-      throw new Error(
-        `Scenario ${seed} with fault level ${level} failed; repeat it with ROLLOUT_SEED=${seed}`,
-        {
-          cause: error,
-        },
-      );
-    }
-  }
 }

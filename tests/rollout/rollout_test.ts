@@ -33,7 +33,7 @@ class Cluster {
     hash: string,
     options: Partial<RolloutOptions> = {},
     onChange: (hash: string) => void = () => {},
-  ): Promise<Rollout> {
+  ) {
     const rollout = this.make(options);
     rollout.onActiveChange = () => onChange(rollout.active ?? "");
     await announce(rollout, hash);
@@ -41,7 +41,7 @@ class Cluster {
     return rollout;
   }
 
-  make(options: Partial<RolloutOptions> = {}): Rollout {
+  make(options: Partial<RolloutOptions> = {}) {
     const state = { isAlive: true };
     const clock: RolloutOptions["clock"] = {
       now: () => this.clock.now(),
@@ -70,7 +70,7 @@ class Cluster {
   }
 
   /** Ends a process without leaving. */
-  kill(rollout: Rollout): void {
+  kill(rollout: Rollout) {
     const state = this.#running.get(rollout);
     if (state) state.isAlive = false;
   }
@@ -104,7 +104,7 @@ function switchableStore(...operations: "commit"[]) {
 }
 
 /** Runs all retries of conflicting commits. */
-async function runRetries(clock: FakeClock): Promise<void> {
+async function runRetries(clock: FakeClock) {
   await settle();
   await clock.tick(1_000);
 }

@@ -1,5 +1,5 @@
 /** Streams, reloads and manifests. */
-import { ConfigurationError, createGateway, memoryStore } from "@rep/gateway";
+import { createGateway, memoryStore } from "@rep/gateway";
 import { check, checkGateway, equal, messageOfRejection } from "./check.ts";
 import { withGateway } from "./fixtures.ts";
 
@@ -45,50 +45,6 @@ checkGateway(
   },
 );
 
-checkGateway(
-  "a stream replays every change after the id of a header, and the newest ones after the id of a page",
-  HOT,
-  async ({ configuration, openStream, set }) => {
-    const { hot_reload: path } = (await configuration()).payload._meta;
-    const live = await openStream();
-    for (const [index, value] of ["B", "C", "D"].entries()) {
-      await set({ REP_PUBLIC_TITLE: value });
-      await live.events(index + 1); // reloads in a row may be published as one
-    }
-    const [first] = await live.events(1);
-    const headers = { "last-event-id": String(first?.id) };
-    const all = await openStream("/rep/changes", { headers });
-    equal(await all.values(2), ["C", "D"]);
-    const newest = await openStream(path);
-    equal(await newest.values(1), ["D"]);
-    for (const stream of [live, all, newest]) await stream.close();
-  },
-);
-
-checkGateway(
-  "a cursor that means nothing gets the newest event of each variable",
-  HOT,
-  async ({ openStream, set }) => {
-    for (const value of ["B", "C"]) await set({ REP_PUBLIC_TITLE: value });
-    const stream = await openStream("/rep/changes?last_event_id=nonsense");
-    equal(await stream.values(1), ["C"]);
-    await stream.close();
-  },
-);
-
-checkGateway(
-  "a client that has too many streams gets one that ends at once",
-  { hotReload: true, maxStreamsPerClient: 1 },
-  async ({ openStream }) => {
-    const stream = await openStream();
-    await (await openStream()).end();
-    await stream.close();
-    const next = await openStream();
-    await next.until(/^id: /m);
-    await next.close();
-  },
-);
-
 check(
   "a change reaches the streams of another gateway on the same store",
   async () => {
@@ -120,18 +76,6 @@ variables:
   ${name}: { tier: public, ${declaration} }
 `;
 }
-
-checkGateway(
-  "a reload with a mistake changes nothing, and health says so",
-  { manifest: manifestOf("TITLE", "required: true") },
-  async ({ ask, configuration, set }) => {
-    const error = await set({ REP_PUBLIC_OTHER: "1" }).catch((error) => error);
-    equal(error instanceof ConfigurationError, true);
-    equal((await configuration()).payload.public, { TITLE: "</script>" });
-    const { status } = await (await ask("/rep/health")).json();
-    equal(status, "degraded");
-  },
-);
 
 const PATTERN = { manifest: manifestOf("A", "pattern: '[a-z]+'") };
 const HANDED_IN = { ...PATTERN, loadPatternLibrary: () => import("re2js") };

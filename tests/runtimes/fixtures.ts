@@ -26,11 +26,11 @@ export interface Subject {
   readonly gateway: Gateway;
   readonly lines: Record<string, unknown>[];
   /** Sends a request from an address. */
-  ask(path: string, init?: RequestInit, hostname?: string): Promise<Response>;
+  ask(path: string, init?: RequestInit): Promise<Response>;
   /** Sends a request, and returns its status. */
   statusOf(path: string, init?: RequestInit): Promise<number>;
   /** Requests a session key from a page of the gateway's own origin. */
-  requestKey(path?: string, hostname?: string): Promise<Response>;
+  requestKey(path?: string): Promise<Response>;
   /** Opens a stream of changes. */
   openStream(path?: string, init?: RequestInit): Promise<StreamReader>;
   /** Replaces the variables that are not {@linkcode HIDDEN}, and reloads. */
@@ -56,15 +56,10 @@ export async function withGateway(
     ...options,
   });
 
-  async function ask(
-    path: string,
-    init: RequestInit = {},
-    hostname = "192.0.2.1",
-  ): Promise<Response> {
-    const remoteAddr = { transport: "tcp", hostname } as const;
-    return await gateway.fetch(new Request(ORIGIN + path, init), {
-      remoteAddr,
-    });
+  async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+    const remoteAddr = { transport: "tcp", hostname: "192.0.2.1" } as const;
+    const request = new Request(ORIGIN + path, init);
+    return await gateway.fetch(request, { remoteAddr });
   }
 
   async function page(
@@ -83,9 +78,7 @@ export async function withGateway(
     async statusOf(path, init) {
       return (await ask(path, init)).status;
     },
-    requestKey(path = "/rep/session-key", hostname) {
-      return ask(path, SAME_ORIGIN, hostname);
-    },
+    requestKey: (path = "/rep/session-key") => ask(path, SAME_ORIGIN),
     async openStream(path = "/rep/changes", init) {
       return new StreamReader(await ask(path, init));
     },

@@ -30,29 +30,6 @@ checkGateway(
 );
 
 checkGateway(
-  "health is 503 once the shutdown has begun",
-  {},
-  async ({ ask, gateway }) => {
-    gateway.beginShutdown();
-    const response = await ask("/rep/health");
-    const { status } = await response.json();
-    equal([response.status, status], [503, "stopping"]);
-  },
-);
-
-checkGateway(
-  "handle() leaves the paths of others alone, and fetch() rejects them",
-  {},
-  async ({ statusOf, gateway }) => {
-    const other = new Request(`${ORIGIN}/index.html`);
-    equal(await gateway.handle(other) === undefined, true);
-    const own = await gateway.handle(new Request(`${ORIGIN}/rep/health`));
-    equal(own?.status, 200);
-    equal(await statusOf("/index.html"), 404);
-  },
-);
-
-checkGateway(
   "the client is served in the coding that a browser accepts",
   {},
   async ({ ask }) => {
@@ -101,16 +78,6 @@ checkGateway(
   },
 );
 
-checkGateway(
-  "an allowed origin gets a key, and may read it",
-  { allowedOrigins: [OTHER] },
-  async ({ ask }) => {
-    const init = { headers: { origin: OTHER } };
-    const { status, headers } = await ask(KEY_PATH, init);
-    equal([status, headers.get("access-control-allow-origin")], [200, OTHER]);
-  },
-);
-
 checkGateway("another origin gets no key", {}, async ({ ask, lines }) => {
   const init = { headers: { origin: OTHER } };
   const { status, headers } = await ask(KEY_PATH, init);
@@ -122,27 +89,6 @@ checkGateway("another origin gets no key", {}, async ({ ask, lines }) => {
   const events = lines.map(({ msg }) => msg);
   equal(events.includes("rep.session_key.rejected"), true);
 });
-
-checkGateway(
-  "a preflight is answered",
-  { allowedOrigins: [OTHER] },
-  async ({ statusOf }) => {
-    const headers = { origin: OTHER, "access-control-request-method": "GET" };
-    equal(await statusOf(KEY_PATH, { method: "OPTIONS", headers }), 204);
-  },
-);
-
-checkGateway(
-  "a client gets so many keys a minute and no more, and another one gets its own",
-  { sessionKeyMaxRate: 2 },
-  async ({ requestKey }) => {
-    equal((await requestKey()).status, 200);
-    equal((await requestKey()).status, 200);
-    const { status, headers } = await requestKey();
-    equal([status, Number(headers.get("retry-after")) > 0], [429, true]);
-    equal((await requestKey(KEY_PATH, "192.0.2.2")).status, 200);
-  },
-);
 
 checkGateway(
   "many requests at once get no more keys than a client may have",
@@ -163,25 +109,3 @@ check("keys are counted in the store, for all gateways on it", async () => {
       equal((await other.requestKey()).status, 429);
     }));
 });
-
-checkGateway(
-  "a kid that is none is 400, and one that is too old is 410",
-  {},
-  async ({ requestKey, configuration }) => {
-    equal((await requestKey(`${KEY_PATH}?kid=x`)).status, 400);
-    const { key_endpoint } = (await configuration()).payload._meta;
-    const old = key_endpoint.replace(/kid=\d+/, "kid=600");
-    equal((await requestKey(old)).status, 410);
-  },
-);
-
-checkGateway(
-  "every key is in the audit log, without the key",
-  {},
-  async ({ requestKey, lines }) => {
-    const { key } = await (await requestKey()).json();
-    const events = lines.map(({ msg }) => msg);
-    const issued = events.filter((msg) => msg === "rep.session_key.issued");
-    equal([issued.length, JSON.stringify(lines).includes(key)], [1, false]);
-  },
-);

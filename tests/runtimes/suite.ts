@@ -1,4 +1,8 @@
-/** What the module does in every runtime. It imports the package by its name, so that it runs wherever that is installed. */
+/**
+ * What the module does in every runtime, where the runtime takes part: requests and bodies, streams, timers, codings,
+ * cryptography, the environment and files. What is logic alone is tested on Deno. It imports the package by its name, so
+ * that it runs wherever that is installed.
+ */
 import { type Check, CHECKS } from "./check.ts";
 import "./request_checks.ts";
 import "./page_checks.ts";

@@ -3,7 +3,7 @@ import { type Result, resultOf } from "./check.ts";
 import { WORKER_SUITE } from "./suite.ts";
 
 interface Environment {
-  readonly CHECKS: {
+  CHECKS: {
     idFromName(name: string): unknown;
     get(id: unknown): { fetch(request: Request): Promise<Response> };
   };

@@ -5,22 +5,18 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
-import type { NodeHandler, NodeResponse } from "../../src/http/node_handler.ts";
+import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
-import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
+import { makeProject, OPTIONS, PAGE, titleOf, until } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
   TITLE: { tier: public, required: true, pattern: "[A-Z][a-z]+" }
   KEY: { tier: sensitive }
 `;
-const PAGE =
-  "<!doctype html><html><head><title>x</title></head><body></body></html>";
-
 /** The env file with other values; one that is not given is not in the file. */
-function envWith({ title, key }: { title?: string; key?: string }): string {
+function envWith({ title, key }: { title?: string; key?: string }) {
   const lines: string[] = [];
   if (key !== undefined) lines.push(`REP_SENSITIVE_KEY=${key}\n`);
   if (title !== undefined) lines.push(`REP_PUBLIC_TITLE=${title}\n`);
@@ -32,197 +28,15 @@ const FILES = {
   "app.env": envWith({ title: "Hello", key: "secret-key" }),
 };
 const INVALID_FILES = { ...FILES, "app.env": envWith({ title: "lower" }) };
-const OPTIONS: RepOptions = { manifest: ".rep.yaml", envFile: "app.env" };
-
 /** What Vite sends to open pages. */
 const RELOAD = { type: "full-reload" };
 /** An update without any: it closes the overlay. */
 const UPDATE = { type: "update", updates: [] };
 
-/** A folder with a project, what Vite prints and sends to pages, and its handlers. */
-class Project implements AsyncDisposable {
-  readonly #directory: TempDirectory;
-  readonly printed: string[] = [];
-  readonly sent: unknown[] = [];
-  readonly handlers: NodeHandler[] = [];
-  /** A page connects, such as after a reload. */
-  connect = () => {};
-
-  private constructor(directory: TempDirectory) {
-    this.#directory = directory;
-  }
-
-  static async make(files: Record<string, string> = FILES): Promise<Project> {
-    const directory = await TempDirectory.make();
-    for (const folder of ["src", "public", "dist"]) {
-      await Deno.mkdir(directory.at(folder));
-    }
-    for (const [name, text] of Object.entries(files)) {
-      await directory.write(name, text);
-    }
-    return new Project(directory);
-  }
-
-  at(name: string): string {
-    return this.#directory.at(name);
-  }
-
-  /** Replaces a file at once. */
-  async write(name: string, text: string): Promise<void> {
-    const written = await this.#directory.write(`${name}.tmp`, text);
-    await Deno.rename(written, this.at(name));
-  }
-
-  async read(name: string): Promise<string> {
-    return await Deno.readTextFile(this.at(name));
-  }
-
-  config(options: Partial<ViteConfig> = {}): ViteConfig {
-    const print = (message: string) => {
-      this.printed.push(message.replaceAll(this.#directory.path, "ROOT"));
-    };
-    return {
-      command: "serve",
-      root: this.#directory.path,
-      publicDir: this.at("public"),
-      base: "/",
-      build: { outDir: "dist" },
-      server: {},
-      preview: {},
-      logger: { info: print, warn: print, error: print },
-      ...options,
-    };
-  }
-
-  /** Returns the plugin with Vite's configuration. */
-  plugin(options: RepOptions = OPTIONS, config: Partial<ViteConfig> = {}) {
-    const [plugin] = rep(options);
-    plugin.configResolved(this.config(config));
-    return plugin;
-  }
-
-  /** Starts the development server. @param pages How many pages are open. */
-  async startVite(
-    config: Partial<ViteConfig> = {},
-    pages = 1,
-    options: RepOptions = OPTIONS,
-  ) {
-    const plugin = this.plugin(options, config);
-    await plugin.configureServer.handler({
-      middlewares: { use: (handler) => this.handlers.push(handler) },
-      ws: {
-        clients: { size: pages },
-        send: (message) => this.sent.push(message),
-        on: (_, listener) => this.connect = listener,
-      },
-    });
-    return {
-      insert: plugin.transformIndexHtml.handler,
-      async title() {
-        return titleOf(await plugin.transformIndexHtml.handler(PAGE));
-      },
-      [Symbol.asyncDispose]: plugin.closeBundle,
-    };
-  }
-
-  /** Starts the preview server. It ends with the event `close` of Vite's. */
-  async startPreview(config: Partial<ViteConfig>): Promise<Disposable> {
-    let close = () => {};
-    await this.plugin(OPTIONS, config).configurePreviewServer.handler({
-      middlewares: { use: (handler) => this.handlers.push(handler) },
-      httpServer: { on: (_, listener) => close = listener },
-    });
-    return { [Symbol.dispose]: () => close() };
-  }
-
-  /** Sends a request through the handlers; 404 is the status of a request that Vite itself would answer. */
-  async request(url: string, headers: Record<string, string> = {}) {
-    return await this.#send(url, headers);
-  }
-
-  /** Sends a request through the handlers to Vite or a framework, which answers with a page. */
-  async requestPage(url: string, headers: Record<string, string> = {}) {
-    const { text } = await this.#send(url, headers, (response) => {
-      response.writeHead(200, { "content-type": "text/html" });
-      response.write(new TextEncoder().encode(PAGE));
-      response.end();
-    });
-    return text;
-  }
-
-  async #send(
-    url: string,
-    headers: Record<string, string>,
-    answerLast?: (response: NodeResponse) => void,
-  ) {
-    const ended = Promise.withResolvers<void>();
-    const answer = { status: 404, text: "" };
-    const response = {
-      statusCode: 200,
-      getHeaders: () => ({}),
-      getHeaderNames: () => [],
-      flushHeaders() {},
-      writeHead: (status: number) => answer.status = status,
-      write(chunk: Uint8Array) {
-        answer.text += new TextDecoder().decode(chunk);
-        return true;
-      },
-      end: ended.resolve,
-      on() {},
-      off() {},
-      emit: () => true,
-    };
-    const request = {
-      method: "GET",
-      url,
-      headers: { host: "localhost:5173", ...headers },
-      socket: {},
-    };
-    const [...handlers] = this.handlers;
-    function next(error?: unknown): void {
-      if (error !== undefined) return ended.reject(error);
-      const handler = handlers.shift();
-      if (handler === undefined) {
-        return answerLast ? answerLast(response) : ended.resolve();
-      }
-      handler(request, response, next);
-    }
-    next();
-    await ended.promise;
-    return answer;
-  }
-
-  /** Returns the statuses of requests for these paths. */
-  async statusesOf(paths: string[]): Promise<number[]> {
-    const answers = await Promise.all(paths.map((path) => this.request(path)));
-    return answers.map(({ status }) => status);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#directory[Symbol.asyncDispose]();
-  }
-}
-
-/** Waits until a condition holds: file system events have no clock. */
-async function until(
-  condition: () => boolean | Promise<boolean>,
-): Promise<void> {
-  while (!await condition()) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** Returns the title that a page has been given. */
-function titleOf(html: string): unknown {
-  const [, text = "{}"] =
-    /<script id="__rep__"[^>]*>(.*?)<\/script>/.exec(html) ?? [];
-  return JSON.parse(text).public?.TITLE;
-}
-
 // The development server.
 
 Deno.test("the development server inserts the configuration, serves /rep/*, and writes the types", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await using vite = await project.startVite();
   assertEquals(await vite.title(), "Hello");
   const { status, text } = await project.request("/rep/health");
@@ -232,10 +46,11 @@ Deno.test("the development server inserts the configuration, serves /rep/*, and 
   const types = await project.read("src/rep.d.ts");
   assertStringIncludes(types, "readonly TITLE: string;");
   assertEquals(project.printed, ["[rep] wrote src/rep.d.ts"]);
+  assertEquals(project.sent, []); // no page is reloaded
 });
 
 Deno.test("the development server inserts the configuration into pages that are sent without transformIndexHtml, and once into others", async () => {
-  await using project = await Project.make(INVALID_FILES);
+  await using project = await makeProject(INVALID_FILES);
   await using vite = await project.startVite();
   assertEquals(await project.requestPage("/"), PAGE);
   await project.write("app.env", envWith({ title: "Hello" }));
@@ -246,7 +61,7 @@ Deno.test("the development server inserts the configuration into pages that are 
 });
 
 Deno.test("the endpoints are served to the hosts of Vite only", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const server = { allowedHosts: [".example.com"] };
   await using _vite = await project.startVite({ server });
   const own = ["localhost:5173", "app.localhost", "127.0.0.1:5173", "[::1]:80"];
@@ -261,7 +76,7 @@ Deno.test("the endpoints are served to the hosts of Vite only", async () => {
 });
 
 Deno.test("a session key prints nothing: development needs no audit log", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   project.printed.splice(0);
   const origin = "http://localhost:5173";
@@ -270,7 +85,7 @@ Deno.test("a session key prints nothing: development needs no audit log", async 
 });
 
 Deno.test("a change of the env file changes open pages, a mistake is shown, and the last valid state stays", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await using vite = await project.startVite();
   const changed = envWith({ title: "Changed", key: "secret-key" });
   await project.write("app.env", changed);
@@ -298,7 +113,7 @@ Deno.test("a change of the env file changes open pages, a mistake is shown, and 
 });
 
 Deno.test("a changed SENSITIVE value reloads open pages, as soon as the configuration is valid", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   await project.write("app.env", envWith({ title: "Hello", key: "other-key" }));
   await until(() => project.sent.length > 0);
@@ -312,7 +127,7 @@ Deno.test("a changed SENSITIVE value reloads open pages, as soon as the configur
 });
 
 Deno.test("a mistake at the start is shown, and the gateway starts when it is corrected", async () => {
-  await using project = await Project.make(INVALID_FILES);
+  await using project = await makeProject(INVALID_FILES);
   await using vite = await project.startVite();
   assertEquals(await vite.insert(PAGE), PAGE);
   assertEquals((await project.request("/rep/health")).status, 404);
@@ -327,7 +142,7 @@ Deno.test("a mistake at the start is shown, and the gateway starts when it is co
 });
 
 Deno.test("a manifest that does not exist is reported with what would be right", async () => {
-  await using project = await Project.make({ "app.env": "" });
+  await using project = await makeProject({ "app.env": "" });
   await using _vite = await project.startVite();
   assertStringIncludes(
     project.printed[0] ?? "",
@@ -336,13 +151,13 @@ Deno.test("a manifest that does not exist is reported with what would be right",
 });
 
 Deno.test("nothing is sent while no page is open, since Vite keeps a message for the first one", async () => {
-  await using project = await Project.make(INVALID_FILES);
+  await using project = await makeProject(INVALID_FILES);
   await using _vite = await project.startVite({}, 0);
   assertEquals(project.sent, []);
 });
 
 Deno.test("a mistake is noticed that is corrected while the server starts", async () => {
-  await using project = await Project.make(INVALID_FILES);
+  await using project = await makeProject(INVALID_FILES);
   const ignore = () => {};
   const correct = () =>
     Deno.writeTextFileSync(project.at("app.env"), envWith({ title: "Hello" }));
@@ -351,14 +166,8 @@ Deno.test("a mistake is noticed that is corrected while the server starts", asyn
   await until(async () => await vite.title() === "Hello");
 });
 
-Deno.test("no page is reloaded at a start without a mistake", async () => {
-  await using project = await Project.make();
-  await using _vite = await project.startVite();
-  assertEquals(project.sent, []);
-});
-
 Deno.test("a change of the manifest writes the types again, but only if they differ", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await using _vite = await project.startVite();
   const mode = "MODE: { tier: public, type: enum, values: [a, b], default: a }";
   await project.write(".rep.yaml", `${MANIFEST}  ${mode}\n`);
@@ -388,7 +197,7 @@ Deno.test("rep() says which runtime is needed on one that is too old, such as No
 // The preview server.
 
 Deno.test("the preview server inserts the configuration into each page that a browser asks for, but not for a build that prerenders pages", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   using _preview = await project.startPreview({ base: "/app/" });
   const accept = "text/html,*/*";
   assertEquals(
@@ -400,7 +209,7 @@ Deno.test("the preview server inserts the configuration into each page that a br
 });
 
 Deno.test("the gateway of a preview server ends with it", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   {
     using _preview = await project.startPreview({});
   }
@@ -412,7 +221,7 @@ Deno.test("the gateway of a preview server ends with it", async () => {
 // No page may contain a file that the plugin reads.
 
 Deno.test("neither server of Vite serves what the plugin reads, by whatever name or link", async () => {
-  await using project = await Project.make({
+  await using project = await makeProject({
     ...FILES,
     "src/main.js": "",
     "src/app.env": "not read",
@@ -471,8 +280,8 @@ function bundleOf(code: string) {
 }
 
 Deno.test("a build fails if it contains a secret, by the name of the file and of the variable", async () => {
-  await using project = await Project.make();
-  const { generateBundle, transformIndexHtml } = project.plugin();
+  await using project = await makeProject(FILES);
+  const { generateBundle, transformIndexHtml } = project.pluginOf();
   await generateBundle.handler({}, bundleOf('const title = "Hello";'));
   const secret = bundleOf('key="secret-key"');
   await assertRejects(
@@ -486,14 +295,14 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
     Error,
     "a GitHub token",
   );
-  const unchecked = project.plugin({ ...OPTIONS, lint: false });
+  const unchecked = project.pluginOf({ ...OPTIONS, lint: false });
   await unchecked.generateBundle.handler({}, secret);
   assertEquals(await transformIndexHtml.handler(PAGE), PAGE);
 });
 
 Deno.test("a build fails if it imports what the plugin reads", async () => {
-  await using project = await Project.make();
-  const { load } = project.plugin(OPTIONS, { command: "build" });
+  await using project = await makeProject(FILES);
+  const { load } = project.pluginOf(OPTIONS, { command: "build" });
   await load.handler(project.at("src/main.js"));
   await assertRejects(
     () => load.handler(project.at("app.env?raw")),
@@ -503,20 +312,20 @@ Deno.test("a build fails if it imports what the plugin reads", async () => {
 });
 
 Deno.test("a build fails if the folder of public files has what the plugin reads, unless nothing is checked or copied", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const build = { command: "build" };
-  await project.plugin(OPTIONS, build).buildStart();
+  await project.pluginOf(OPTIONS, build).buildStart();
   await Deno.mkdir(project.at("public/deep"));
   await Deno.link(project.at("app.env"), project.at("public/deep/b.txt"));
   await assertRejects(
-    () => project.plugin(OPTIONS, build).buildStart(),
+    () => project.pluginOf(OPTIONS, build).buildStart(),
     Error,
     "Cannot build: public/deep/b.txt would be part of the build, where everyone can read it; expected it outside of public",
   );
-  await project.plugin({ ...OPTIONS, lint: false }, build).buildStart();
+  await project.pluginOf({ ...OPTIONS, lint: false }, build).buildStart();
   const uncopied = { outDir: "dist", copyPublicDir: false };
-  await project.plugin(OPTIONS, { ...build, build: uncopied }).buildStart();
-  await project.plugin(OPTIONS, { command: "serve" }).buildStart();
+  await project.pluginOf(OPTIONS, { ...build, build: uncopied }).buildStart();
+  await project.pluginOf(OPTIONS, { command: "serve" }).buildStart();
 });
 
 // What production rejects, and what is wrong with the files.
@@ -536,7 +345,7 @@ const SECRET = "the value looks like a Stripe secret key";
 
 Deno.test("strict_guardrails of the manifest rejects a secret in development, too, in the terminal and over the page", async () => {
   const manifest = WITH_SECRET[".rep.yaml"] + STRICT;
-  await using project = await Project.make({
+  await using project = await makeProject({
     ...WITH_SECRET,
     ".rep.yaml": manifest,
   });
@@ -560,7 +369,7 @@ Deno.test("strict_guardrails of the manifest rejects a secret in development, to
 });
 
 Deno.test("changed settings of the manifest apply at once, or the gateway stays that runs", async () => {
-  await using project = await Project.make(WITH_SECRET);
+  await using project = await makeProject(WITH_SECRET);
   await using vite = await project.startVite();
   const hasShortKeys = async () => {
     const { text } = await project.request("/rep/session-key", {
@@ -584,7 +393,7 @@ Deno.test("changed settings of the manifest apply at once, or the gateway stays 
 });
 
 Deno.test("what is suspicious is a readable line with file and line", async () => {
-  await using project = await Project.make({
+  await using project = await makeProject({
     ...WITH_SECRET,
     "app.env": `${WITH_SECRET["app.env"]}REP_PUBLIC_OLD=1\nREP_TITEL=2\n`,
   });
@@ -602,8 +411,8 @@ Deno.test("what is suspicious is a readable line with file and line", async () =
 async function mistakeIn(
   files: Record<string, string>,
   options: RepOptions = OPTIONS,
-): Promise<string> {
-  await using project = await Project.make(files);
+) {
+  await using project = await makeProject(files);
   await using _vite = await project.startVite({}, 0, options);
   const lines = project.printed.filter((line) => !line.includes("wrote"));
   const [first = ""] = lines.join("\n").split("\n");
@@ -657,7 +466,7 @@ Deno.test("a missing env file names the example beside it, once", async () => {
   const start = "[rep] ROOT/app.env: expected the env file: make";
   const end = "or set required: false";
   assertEquals(await mistakeIn(files), `${start} one, ${end}`);
-  await using project = await Project.make({
+  await using project = await makeProject({
     ...files,
     "app.env.example": example,
   });
@@ -674,9 +483,9 @@ Deno.test("a missing env file names the example beside it, once", async () => {
 });
 
 Deno.test("an emptied manifest is read again before anything is said about it", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const clock = new WatchedClock();
-  const config = project.config();
+  const config = project.configOf();
   const paths = resolvePaths(OPTIONS, config.root);
   const files = new ProjectFiles(paths, config, clock);
   await files.readManifest();
@@ -690,9 +499,9 @@ Deno.test("an emptied manifest is read again before anything is said about it", 
 });
 
 Deno.test("a half-written env file is read again before anything is said about it", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const clock = new WatchedClock();
-  const config = project.config();
+  const config = project.configOf();
   const paths = resolvePaths(OPTIONS, config.root);
   const files = new ProjectFiles(paths, config, clock);
   const variables = await files.readVariables();
@@ -705,7 +514,7 @@ Deno.test("a half-written env file is read again before anything is said about i
 });
 
 Deno.test("an env file may be missing if it is not required, and counts as soon as it exists", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const local = { path: "local.env", required: false };
   const options = { ...OPTIONS, envFile: ["app.env", local] };
   await using vite = await project.startVite({}, 1, options);
@@ -720,7 +529,7 @@ Deno.test("an env file may be missing if it is not required, and counts as soon 
 Deno.test("an env file at whose changes Vite restarts is a warning, and others are none", async () => {
   const names = [".env", ".env.local", ".env.test", ".env.test.local"];
   for (const name of [...names, ".env.other", "app.env"]) {
-    await using project = await Project.make({ [name]: FILES["app.env"] });
+    await using project = await makeProject({ [name]: FILES["app.env"] });
     const config = { mode: "test", envDir: project.at("") };
     await using _vite = await project.startVite(config, 0, { envFile: name });
     const warning =
@@ -755,7 +564,7 @@ Deno.test("no variable with a prefix is a warning", async () => {
 });
 
 Deno.test("the types are written where the project has its code, and what cannot be written is a warning", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   await Deno.remove(project.at("src"));
   {
     await using vite = await project.startVite();
@@ -778,7 +587,7 @@ Deno.test("the types are written where the project has its code, and what cannot
 });
 
 Deno.test("Vitest, which starts a server of Vite, starts no gateway", async () => {
-  await using project = await Project.make();
+  await using project = await makeProject(FILES);
   const plugins = [{ name: "vite:css" }, { name: "vitest:config" }];
   await using vite = await project.startVite({ plugins });
   assertEquals([await vite.insert(PAGE), project.printed], [PAGE, []]);

@@ -91,7 +91,7 @@ async function checkReads(
   project: NpmExample,
   url: string,
   isDev: boolean,
-): Promise<void> {
+) {
   const page = await ExamplePage.open(browser, url);
   await page.shows("output", ",other"); // a worker has no configuration
   const read = () => page.page.evaluate("read()");

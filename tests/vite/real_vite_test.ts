@@ -1,4 +1,5 @@
 /** The plugin in Vite itself, on Node.js and in a browser. `tests/vite_guide_test.ts` tests it with React and Vue. */
+import { serveLocally } from "../_serve.ts";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { get } from "node:http";
 import type { TestBrowser } from "../_browser.ts";
@@ -20,7 +21,7 @@ document.querySelector("button").onclick = async () => show("output", await getS
 `;
 
 /** A page with what all examples show. */
-function pageOf(title: string): string {
+function pageOf(title: string) {
   return `<!doctype html><html><head><link rel="icon" href="data:,"><title>${title}</title></head><body><!--server-->
 <h1></h1><button>Decrypt</button><output></output><script type="module" src="/src/main.js"></script></body></html>`;
 }
@@ -53,7 +54,7 @@ export const framework = () => ({ name: "framework", configureServer: use, confi
 `;
 
 /** Returns how many configurations a page has. */
-async function countElements(url: string): Promise<number> {
+async function countElements(url: string) {
   const response = await fetch(url, { headers: { accept: "text/html" } });
   return (await response.text()).split('id="__rep__"').length - 1;
 }
@@ -63,7 +64,7 @@ async function checkPage(
   browser: TestBrowser,
   project: NpmExample,
   url: string,
-): Promise<ExamplePage> {
+) {
   const page = await ExamplePage.open(browser, url);
   await page.check((from, to) => project.edit("app.env", from, to));
   await project.edit("app.env", "Good morning", "Hello from the gateway");
@@ -448,16 +449,12 @@ testNpmExample(
 );
 
 testNpmExample("HTTPS and server.proxy", async (browser) => {
-  await using api = Deno.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    onListen() {},
-  }, () => new Response("from the API"));
+  await using api = serveLocally(() => new Response("from the API"));
   const tls = new URL("../content/proxy/tls/", import.meta.url);
   await using project = await NpmExample.make("vite-8", {
     ...filesOf(`server: {
   https: { cert: readFileSync("localhost.crt"), key: readFileSync("localhost.key") },
-  proxy: { "/api": "http://127.0.0.1:${api.addr.port}" },
+  proxy: { "/api": "${api.url}" },
 },`),
     "localhost.crt": await Deno.readTextFile(new URL("localhost.crt", tls)),
     "localhost.key": await Deno.readTextFile(new URL("localhost.key", tls)),

@@ -6,6 +6,7 @@ import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { runtimeEnv } from "../../src/vite/runtime_env.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
+import { OPTIONS, until } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -17,7 +18,6 @@ variables:
 `;
 const ENV =
   "REP_PUBLIC_API_URL=https://api.example\nREP_SENSITIVE_KEY=secret\n";
-const OPTIONS: RepOptions = { manifest: ".rep.yaml", envFile: "app.env" };
 const WITHOUT_MANIFEST: RepOptions = { envFile: "app.env" };
 
 const BUILD = { command: "build" };
@@ -47,11 +47,6 @@ function transform(
 ) {
   const parse = () => ({ type: "Program", body: [{ type, value: 1n }] });
   return plugin.transform.call({ parse }, code, "/src/main.js")?.code;
-}
-
-/** Waits until a condition holds: file system events have no clock. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 Deno.test("without env: true, there is nothing that changes import.meta.env", () => {

@@ -30,7 +30,7 @@ class PageServer implements AsyncDisposable {
   static async start(
     render: Render,
     { browsersOnly = false } = {},
-  ): Promise<PageServer> {
+  ) {
     const gateway = await createGateway({
       variables: { REP_PUBLIC_TITLE: "Hello" },
     });
@@ -57,7 +57,7 @@ class PageServer implements AsyncDisposable {
   async get(
     headers: Record<string, string> = {},
     method = "GET",
-  ): Promise<Response> {
+  ) {
     const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
     try {
       return await fetch(this.#url, {
@@ -71,7 +71,7 @@ class PageServer implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async [Symbol.asyncDispose]() {
     await this.#close();
   }
 }
@@ -319,7 +319,7 @@ Deno.test("a page that cannot be decoded breaks off, and is reported", async () 
 Deno.test("servePages() renders within run(), so that the server has the values of the page", () => {
   const order: string[] = [];
   const gateway = {
-    run<Result>(callback: () => Result): Result {
+    run<Result>(callback: () => Result) {
       order.push("run");
       return callback();
     },

@@ -8,6 +8,7 @@ import { GATEWAYS } from "../../../src/client/page.ts";
 import { type TestBrowser, testBrowser } from "../../_browser.ts";
 import { App } from "./react_app.ts";
 import { createApp } from "./vue_app.ts";
+import { serveLocally } from "../../_serve.ts";
 
 declare global {
   /** The newest title that has arrived. */
@@ -28,7 +29,7 @@ const VUE_FLAGS =
   "globalThis.__VUE_PROD_HYDRATION_MISMATCH_DETAILS__ = true;";
 
 /** Bundles what a page runs, with the framework as it is in development, where it reports mismatches. */
-async function bundlePage(framework: string): Promise<string> {
+async function bundlePage(framework: string) {
   const page = new URL(`${framework}_page.ts`, import.meta.url).href;
   const command = new Deno.Command(Deno.execPath(), {
     args: ["bundle", "--quiet", "--no-lock", "--platform", "browser", page],
@@ -55,14 +56,14 @@ async function open(
     variables["REP_PUBLIC_TITLE"] = title;
     await gateway.reload();
   }
-  async function renderPage(request: Request): Promise<Response> {
+  async function renderPage(request: Request) {
     const html = `<!doctype html><head><link rel="icon" href="data:,"></head>` +
       `<div id="app">${await render()}</div>` +
       `<script type="module" src="/page.js"></script>`;
     const headers = { "content-type": "text/html" };
     return await gateway.inject(new Response(html, { headers }), request);
   }
-  async function handle(request: Request): Promise<Response> {
+  async function handle(request: Request) {
     if (request.url.endsWith("/page.js")) {
       const headers = { "content-type": "text/javascript" };
       return new Response(script, { headers });
@@ -70,10 +71,7 @@ async function open(
     const answer = await gateway.handle(request);
     return answer ?? await gateway.run(() => renderPage(request));
   }
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    handle,
-  );
+  const server = serveLocally(handle);
   const page = await browser.open("about:blank");
   const problems: string[] = [];
   page.on("console", (message) => {
@@ -82,7 +80,7 @@ async function open(
     }
   });
   page.on("pageerror", (error) => problems.push(String(error)));
-  await page.goto(`http://127.0.0.1:${server.addr.port}/`);
+  await page.goto(server.url);
   await page.waitForFunction(() => globalThis.hydrate !== undefined);
   return {
     page,

@@ -1,51 +1,47 @@
-import { ReverseProxy } from "../../../src/content/proxy/reverse_proxy.ts";
+import {
+  type ProxySettings,
+  ReverseProxy,
+} from "../../../src/content/proxy/reverse_proxy.ts";
 import {
   peerAddress,
   resolveClient,
 } from "../../../src/http/client_address.ts";
 import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import {
-  type Log,
-  type LogFields,
-  silentLog,
-} from "../../../src/observe/log.ts";
+import { type Log, silentLog } from "../../../src/observe/log.ts";
 import { noMetrics } from "../../../src/observe/metrics.ts";
 import { noTelemetry } from "../../../src/observe/telemetry.ts";
 import { type Clock, systemClock } from "../../../src/values/clock.ts";
+import { serveLocally } from "../../_serve.ts";
 
-/** Options of {@linkcode serveProxy}. */
-export interface ServeProxyOptions {
+/** What is special about the proxy of a test. */
+export interface ProxyOptions extends Partial<ProxySettings> {
   /** The upstream's base path. @default {"/"} */
   base?: string;
-  preserveHost?: boolean;
-  /** @default {10_000} */
-  maxTransfers?: number;
-  /** @default {false} */
-  rejectWebsockets?: boolean;
   clock?: Clock;
 }
 
 /** Creates a proxy for an upstream. */
 export function createProxy(
   upstream: URL,
-  options: ServeProxyOptions = {},
+  { base: _, clock = systemClock, ...changed }: ProxyOptions = {},
   log: Log = silentLog,
 ): ReverseProxy {
   const settings = {
     basePath: "",
-    preserveHost: options.preserveHost ?? false,
+    preserveHost: false,
     upstreamTimeoutMs: 30_000,
-    maxTransfers: options.maxTransfers ?? 10_000,
-    rejectWebsockets: options.rejectWebsockets ?? false,
+    maxTransfers: 10_000,
+    rejectWebsockets: false,
+    ...changed,
   };
-  const clock = options.clock ?? systemClock;
-  return new ReverseProxy(upstream, settings, {
+  const services = {
     clock,
     log,
     metrics: noMetrics,
     telemetry: noTelemetry,
-  });
+  };
+  return new ReverseProxy(upstream, settings, services);
 }
 
 /** Returns what a proxy responds to a request that is not for a page. */
@@ -54,20 +50,9 @@ export async function respond(
   request: Request,
   context: RouteContext,
 ): Promise<Response> {
-  return await proxy.respond(request, context, noPage);
-}
-
-function noPage(): never {
-  throw new Error("Cannot insert the configuration: expected no page");
-}
-
-/** A server that only proxies. It is closed at the end of its scope, before the upstream. */
-export interface ProxyServer extends AsyncDisposable {
-  url: string;
-  port: number;
-  proxy: ReverseProxy;
-  /** The warnings that were logged. */
-  warnings: [string, LogFields | undefined][];
+  return await proxy.respond(request, context, () => {
+    throw new Error("Cannot insert the configuration: expected no page");
+  });
 }
 
 /** An upstream that is closed at the end of its scope. */
@@ -75,41 +60,38 @@ export interface Upstream extends AsyncDisposable {
   port: number;
 }
 
-/** Serves a proxy in front of an upstream. */
+/** Serves a proxy in front of an upstream. It is closed at the end of its scope, before the upstream. */
 export function serveProxy(
   upstream: { port: number },
-  options: ServeProxyOptions = {},
-): ProxyServer {
-  const warnings: ProxyServer["warnings"] = [];
+  options: ProxyOptions = {},
+) {
+  const warnings: Parameters<Log["warn"]>[] = [];
   const log: Log = {
-    debug() {},
-    info() {},
-    warn: (...line) => void warnings.push(line as never),
-    error() {},
+    ...silentLog,
+    warn: (...line) => void warnings.push(line),
   };
   const { base = "/" } = options;
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
   const proxy = createProxy(url, options, log);
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    async (request, info) => {
-      try {
-        return await respond(
-          proxy,
-          request,
-          contextOf(request, peerAddress(info.remoteAddr)),
-        );
-      } catch (error) {
-        if (error instanceof Problem) return problemResponse(error);
-        throw error;
-      }
-    },
-  );
-  const { port } = server.addr;
+  const server = serveLocally(async (request, info) => {
+    const url = readUrl(request.url)!;
+    const client = resolveClient(request, {
+      origin: url.origin,
+      peer: peerAddress(info.remoteAddr),
+      isTrusted: () => false,
+    });
+    try {
+      return await respond(proxy, request, { url, client });
+    } catch (error) {
+      if (error instanceof Problem) return problemResponse(error);
+      throw error;
+    }
+  });
   return {
-    url: `http://127.0.0.1:${port}`,
-    port,
+    url: server.url,
+    port: server.port,
     proxy,
+    /** The warnings that were logged. */
     warnings,
     async [Symbol.asyncDispose]() {
       proxy.close();
@@ -118,37 +100,12 @@ export function serveProxy(
   };
 }
 
-/** What the gateway knows about a request, without a trusted proxy. */
-function contextOf(request: Request, peer: string): RouteContext {
-  const url = readUrl(request.url)!;
-  return {
-    url,
-    client: resolveClient(request, {
-      origin: url.origin,
-      peer,
-      isTrusted: () => false,
-    }),
-  };
-}
-
-/** An upstream with a handler for `Deno.serve`. */
-export function serveUpstream(
-  handler: Deno.ServeHandler<Deno.NetAddr>,
-): Upstream {
-  const server = Deno.serve(
-    { port: 0, hostname: "127.0.0.1", onListen() {} },
-    handler,
-  );
-  return {
-    port: server.addr.port,
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
-}
-
 /** A connection that a test reads and writes directly. */
 export interface RawConnection {
   /** Reads to the end of the next head and returns it; `undefined` if the peer has closed. */
   readHead(): Promise<string | undefined>;
+  /** Reads to the end of the next head, and returns the status in its first line. */
+  readStatus(): Promise<number>;
   /** Reads what comes next; `undefined` if the peer has closed. */
   read(): Promise<string | undefined>;
   /** Writes one byte for each character. */
@@ -182,13 +139,15 @@ export function scriptedUpstream(
   };
 }
 
-/** Connects to a server on this machine. */
+/** Connects to a server on this machine, and sends a text. */
 export async function connectRaw(
   port: number,
+  text = "",
 ): Promise<RawConnection & Disposable> {
   const connection = rawConnection(
     await Deno.connect({ port, hostname: "127.0.0.1" }),
   );
+  await connection.write(text);
   return { ...connection, [Symbol.dispose]: () => connection.close() };
 }
 
@@ -204,17 +163,21 @@ function rawConnection(connection: Deno.Conn): RawConnection {
       return undefined; // reset by the peer, or closed by the test
     }
   }
+  async function readHead(): Promise<string | undefined> {
+    while (!unread.includes("\r\n\r\n")) {
+      const text = await readMore();
+      if (text === undefined) return undefined;
+      unread += text;
+    }
+    const end = unread.indexOf("\r\n\r\n") + 4;
+    const head = unread.slice(0, end);
+    unread = unread.slice(end);
+    return head;
+  }
   return {
-    async readHead() {
-      while (!unread.includes("\r\n\r\n")) {
-        const text = await readMore();
-        if (text === undefined) return undefined;
-        unread += text;
-      }
-      const end = unread.indexOf("\r\n\r\n") + 4;
-      const head = unread.slice(0, end);
-      unread = unread.slice(end);
-      return head;
+    readHead,
+    async readStatus() {
+      return Number((await readHead())?.split(" ")[1]);
     },
     async read() {
       const text = unread;

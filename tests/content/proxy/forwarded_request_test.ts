@@ -14,7 +14,7 @@ function assertTarget(
   target: string,
   requestUrl: string,
   upstream = "http://up/",
-): void {
+) {
   assertEquals(
     upstreamTarget(new URL(upstream), readUrl(requestUrl)!),
     target,
@@ -175,7 +175,7 @@ function headersFor(
   request: Headers,
   client: Client,
   options: { preserveHost?: boolean; basePath?: string } = {},
-): Headers {
+) {
   const { preserveHost = false, basePath = "" } = options;
   return upstreamHeaders(request, client, preserveHost, basePath);
 }
@@ -260,7 +260,7 @@ Deno.test("upstreamHeaders() names the base path in X-Forwarded-Prefix", () => {
   );
 });
 
-function streamOf(...parts: string[]): ReadableStream<Uint8Array<ArrayBuffer>> {
+function streamOf(...parts: string[]) {
   return ReadableStream.from(parts).pipeThrough(new TextEncoderStream());
 }
 

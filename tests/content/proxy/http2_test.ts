@@ -1,13 +1,14 @@
+import { serveLocally } from "../../_serve.ts";
 import { assertEquals } from "@std/assert";
 import { once } from "node:events";
 import http2 from "node:http2";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { serveProxy, serveUpstream } from "./_servers.ts";
+import { serveProxy } from "./_servers.ts";
 
 const UPLOADS = 50;
 
 /** Connects over HTTP/2, without TLS. */
-function connect(port: number): http2.ClientHttp2Session {
+function connect(port: number) {
   const session = http2.connect(`http://127.0.0.1:${port}`);
   session.on("error", () => {});
   return session;
@@ -19,7 +20,7 @@ for (const code of ["NGHTTP2_CANCEL", "NGHTTP2_NO_ERROR"] as const) {
     const ended = Promise.withResolvers<void>();
     const results: string[] = [];
     let arrived = 0;
-    await using upstream = serveUpstream(async (request) => {
+    await using upstream = serveLocally(async (request) => {
       if (++arrived === UPLOADS) begun.resolve();
       const result = await request.text().then(
         (text) => `complete: ${text.length}`,
@@ -45,7 +46,7 @@ for (const code of ["NGHTTP2_CANCEL", "NGHTTP2_NO_ERROR"] as const) {
 }
 
 Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was sent", async () => {
-  await using upstream = serveUpstream(async (request) =>
+  await using upstream = serveLocally(async (request) =>
     new Response(await request.text())
   );
   await using proxy = serveProxy(upstream);
@@ -65,7 +66,7 @@ Deno.test("an upload without a length over HTTP/2 reaches the upstream as it was
 for (const method of ["OPTIONS", "DELETE", "POST"]) {
   Deno.test(`${method} over HTTP/2 without a body is forwarded without a pause`, async () => {
     const clock = new FakeClock(); // it stands still, so that a pause would never end
-    await using upstream = serveUpstream(async ({ method, headers, body }) => {
+    await using upstream = serveLocally(async ({ method, headers, body }) => {
       await body?.cancel();
       const length = headers.get("content-length");
       return Response.json([method, length, headers.get("transfer-encoding")]);
@@ -89,7 +90,7 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
   const clock = new FakeClock();
   let open = 0;
   const closed = Promise.withResolvers<void>();
-  await using upstream = serveUpstream(() => {
+  await using upstream = serveLocally(() => {
     open++;
     const chunk = new Uint8Array(65_536);
     return new Response(

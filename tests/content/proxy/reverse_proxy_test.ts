@@ -1,3 +1,4 @@
+import { serveLocally } from "../../_serve.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { Problem } from "../../../src/http/problem.ts";
 import { stdFlags } from "../../../tools/std.ts";
@@ -9,7 +10,6 @@ import {
   respond,
   scriptedUpstream,
   serveProxy,
-  serveUpstream,
 } from "./_servers.ts";
 import { findFreePort } from "../../../tools/free_port.ts";
 
@@ -24,7 +24,7 @@ const CONTEXT = {
 };
 
 /** A raw response with a `Content-Length`. */
-function ok(body: string, headers = ""): string {
+function ok(body: string, headers = "") {
   return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n${headers}\r\n${body}`;
 }
 
@@ -32,7 +32,7 @@ function ok(body: string, headers = ""): string {
 async function receivedFor(
   raw: string,
   base = "/",
-): Promise<string> {
+) {
   const received = Promise.withResolvers<string>();
   await using upstream = scriptedUpstream(async (connection) => {
     let text = await connection.readHead() ?? "";
@@ -50,8 +50,10 @@ async function receivedFor(
     await connection.readHead();
   });
   await using gateway = serveProxy(upstream, { base });
-  using client = await connectRaw(gateway.port);
-  await client.write(raw.replaceAll(/\r?\n/g, "\r\n"));
+  using client = await connectRaw(
+    gateway.port,
+    raw.replaceAll(/\r?\n/g, "\r\n"),
+  );
   await client.readHead();
   return (await received.promise).replaceAll("\r\n", "\n");
 }
@@ -60,14 +62,16 @@ async function receivedFor(
 async function responseTo(
   raw: string,
   request = "GET / HTTP/1.1\nHost: h\nConnection: close\n\n",
-): Promise<string> {
+) {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
     await connection.write(raw.replaceAll(/\r?\n/g, "\r\n"));
   });
   await using gateway = serveProxy(upstream);
-  using client = await connectRaw(gateway.port);
-  await client.write(request.replaceAll("\n", "\r\n"));
+  using client = await connectRaw(
+    gateway.port,
+    request.replaceAll("\n", "\r\n"),
+  );
   let text = "";
   for (
     let part = await client.read();
@@ -82,29 +86,30 @@ const PLAIN = "accept-encoding: identity\n";
 const FORWARDED =
   "x-forwarded-for: 127.0.0.1\nx-forwarded-host: h\nx-forwarded-proto: http\n";
 
+/** How what the upstream receives ends its first line and its head. */
+const TO_UPSTREAM = `HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}`;
+const KEPT = "Connection: keep-alive\n";
+
 Deno.test("ReverseProxy forwards method, path, query and end-to-end headers, with the upstream's Host", async () => {
   assertEquals(
     await receivedFor(
       "PUT /a//b%2f?q=%zz&'\"| HTTP/1.1\nHost: h\nX-One: é\nConnection: x-hop\nX-Hop: 1\nContent-Length: 3\n\nabc",
       "/base/",
     ),
-    `PUT /base/a//b%2f?q=%zz&'"| HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}content-length: 3\n${FORWARDED}x-one: é\n` +
-      "Connection: keep-alive\n\nabc",
+    `PUT /base/a//b%2f?q=%zz&'"| ${TO_UPSTREAM}content-length: 3\n${FORWARDED}x-one: é\n${KEPT}\nabc`,
   );
 });
 
 Deno.test("ReverseProxy never lets a request choose the host", async () => {
-  const rest = "Connection: keep-alive\n\n";
+  const forwarded = FORWARDED.replace(": h\n", ": evil:1\n");
   assertEquals(
     await receivedFor("GET http://evil:1/x HTTP/1.1\nHost: h\n\n"),
-    `GET /x HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${
-      FORWARDED.replace(": h\n", ": evil:1\n")
-    }${rest}`,
+    `GET /x ${TO_UPSTREAM}${forwarded}${KEPT}\n`,
   );
   for (const path of ["//evil/x", "/@evil/x", "///evil", "/.evil", "/:80/"]) {
     assertEquals(
       await receivedFor(`GET ${path} HTTP/1.1\nHost: h\n\n`),
-      `GET ${path} HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${FORWARDED}${rest}`,
+      `GET ${path} ${TO_UPSTREAM}${FORWARDED}${KEPT}\n`,
     );
   }
 });
@@ -114,60 +119,47 @@ Deno.test("ReverseProxy joins cookies and drops headers in which the client desc
     await receivedFor(
       "GET / HTTP/1.1\nHost: h\nCookie: a=1\nCookie: b=2\nX-Forwarded-For: 1.2.3.4\nForwarded: for=x\nX-Real-IP: 1.2.3.4\n\n",
     ),
-    `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}cookie: a=1; b=2\n${FORWARDED}Connection: keep-alive\n\n`,
+    `GET / ${TO_UPSTREAM}cookie: a=1; b=2\n${FORWARDED}${KEPT}\n`,
   );
 });
 
-Deno.test("ReverseProxy keeps the framing of a body: by length, in chunks, or none", async () => {
-  const tail = `${FORWARDED}Connection: keep-alive\n`;
-  const start = `HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}`;
-  const chunked = "Transfer-Encoding: chunked\n\n3\nabc\n0\n\n";
-  assertEquals(
-    await receivedFor("DELETE / HTTP/1.1\nHost: h\n\n"),
-    `DELETE / ${start}${tail}\n`,
-  );
-  assertEquals(
-    await receivedFor("OPTIONS / HTTP/1.1\nHost: h\n\n"),
-    `OPTIONS / ${start}${tail}\n`,
-  );
-  assertEquals(
-    await receivedFor("POST / HTTP/1.1\nHost: h\n\n"),
-    `POST / ${start}${FORWARDED}content-length: 0\nConnection: keep-alive\n\n`,
-  );
-  assertEquals(
-    await receivedFor("POST / HTTP/1.1\nHost: h\nContent-Length: 0\n\n"),
-    `POST / ${start}content-length: 0\n${tail}\n`,
-  );
-  for (const method of ["POST", "DELETE"]) {
+const CHUNKS = "3\nabc\n0\n\n";
+const CHUNKED = `Transfer-Encoding: chunked\n\n${CHUNKS}`;
+const WITHOUT_BODY = `${FORWARDED}${KEPT}\n`;
+
+/** What a client sends after `Host`, and what the upstream receives after `Accept-Encoding`. */
+const FRAMINGS = [
+  ["DELETE", "\n", WITHOUT_BODY],
+  ["OPTIONS", "\n", WITHOUT_BODY],
+  ["POST", "\n", `${FORWARDED}content-length: 0\n${KEPT}\n`],
+  ["POST", "Content-Length: 0\n\n", `content-length: 0\n${WITHOUT_BODY}`],
+  ...["POST", "DELETE"].map((method) =>
+    [
+      method,
+      CHUNKED,
+      `${FORWARDED}transfer-encoding: chunked\n${KEPT}\n${CHUNKS}`,
+    ] as const
+  ),
+  ["GET", "Content-Length: 3\n\nabc", WITHOUT_BODY],
+  ["GET", CHUNKED, WITHOUT_BODY],
+] as const;
+
+Deno.test("ReverseProxy keeps the framing of a body: by length, in chunks, or none; it drops the body of a GET, and its length", async () => {
+  for (const [method, sent, received] of FRAMINGS) {
     assertEquals(
-      await receivedFor(`${method} / HTTP/1.1\nHost: h\n${chunked}`),
-      `${method} / ${start}${FORWARDED}transfer-encoding: chunked\nConnection: keep-alive\n\n3\nabc\n0\n\n`,
+      await receivedFor(`${method} / HTTP/1.1\nHost: h\n${sent}`),
+      `${method} / ${TO_UPSTREAM}${received}`,
     );
   }
 });
 
-Deno.test("ReverseProxy drops the body of a GET, and its length", async () => {
-  const expected =
-    `GET / HTTP/1.1\nhost: 127.0.0.1:PORT\n${PLAIN}${FORWARDED}Connection: keep-alive\n\n`;
-  assertEquals(
-    await receivedFor("GET / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc"),
-    expected,
-  );
-  assertEquals(
-    await receivedFor(
-      "GET / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\n0\n\n",
-    ),
-    expected,
-  );
-});
-
 Deno.test("ReverseProxy forwards a body that the client sends only after 100 Continue", async () => {
-  await using upstream = serveUpstream(async (request) =>
+  await using upstream = serveLocally(async (request) =>
     new Response(`${request.headers.get("expect")} ${await request.text()}`)
   );
   await using gateway = serveProxy(upstream);
-  using client = await connectRaw(gateway.port);
-  await client.write(
+  using client = await connectRaw(
+    gateway.port,
     "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
   );
   assertEquals(await client.readHead(), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -190,36 +182,32 @@ Deno.test("ReverseProxy returns status, headers and bytes of a compressed body u
   );
 });
 
-Deno.test("ReverseProxy returns redirects", async () => {
-  assertEquals(
-    await responseTo(
-      "HTTP/1.1 302 Found\nLocation: http://elsewhere/\nContent-Length: 0\n\n",
-    ),
-    "HTTP/1.1 302 Found\nlocation: http://elsewhere/\ncontent-length: 0\nconnection: close\n\n",
-  );
-});
+/** What the upstream sends, and what the client receives before `Connection`. */
+const RESPONSES = [
+  ["204 No Content\nX: 1\n\n", "204 No Content\nx: 1\n"],
+  ['304 Not Modified\nETag: "a"\n\n', '304 Not Modified\netag: "a"\n'],
+  [
+    "302 Found\nLocation: http://elsewhere/\nContent-Length: 0\n\n",
+    "302 Found\nlocation: http://elsewhere/\ncontent-length: 0\n",
+  ],
+  [
+    "103 Early Hints\nLink: <a>\n\nHTTP/1.1 204 No Content\n\n",
+    "204 No Content\n",
+  ],
+] as const;
 
-Deno.test("ReverseProxy returns responses without a body: 204, 304, to HEAD, after 1xx", async () => {
-  assertEquals(
-    await responseTo("HTTP/1.1 204 No Content\nX: 1\n\n"),
-    "HTTP/1.1 204 No Content\nx: 1\nconnection: close\n\n",
-  );
-  assertEquals(
-    await responseTo('HTTP/1.1 304 Not Modified\nETag: "a"\n\n'),
-    'HTTP/1.1 304 Not Modified\netag: "a"\nconnection: close\n\n',
-  );
+Deno.test("ReverseProxy returns responses without a body: 204, 304, redirects, after 1xx, to HEAD", async () => {
+  const close = "connection: close\n\n";
+  for (const [sent, received] of RESPONSES) {
+    const response = await responseTo(`HTTP/1.1 ${sent}`);
+    assertEquals(response, `HTTP/1.1 ${received}${close}`);
+  }
   assertEquals(
     await responseTo(
       "HTTP/1.1 200 OK\nContent-Length: 500\n\n",
       "HEAD / HTTP/1.1\nHost: h\nConnection: close\n\n",
     ),
-    "HTTP/1.1 200 OK\ncontent-length: 500\nconnection: close\n\n",
-  );
-  assertEquals(
-    await responseTo(
-      "HTTP/1.1 103 Early Hints\nLink: <a>\n\nHTTP/1.1 200 OK\nContent-Length: 2\n\nok",
-    ),
-    "HTTP/1.1 200 OK\ncontent-length: 2\nconnection: close\n\nok",
+    `HTTP/1.1 200 OK\ncontent-length: 500\n${close}`,
   );
 });
 
@@ -245,7 +233,7 @@ Deno.test("ReverseProxy returns events at once, and disconnects from the upstrea
     start: events.resolve,
     cancel: () => disconnected.resolve(),
   });
-  await using upstream = serveUpstream(() =>
+  await using upstream = serveLocally(() =>
     new Response(body, { headers: { "content-type": "text/event-stream" } })
   );
   await using gateway = serveProxy(upstream);
@@ -263,7 +251,7 @@ Deno.test("ReverseProxy returns events at once, and disconnects from the upstrea
 });
 
 Deno.test("ReverseProxy streams the body of a request", async () => {
-  await using upstream = serveUpstream((request) => new Response(request.body));
+  await using upstream = serveLocally((request) => new Response(request.body));
   await using gateway = serveProxy(upstream);
   const { readable, writable } = new TransformStream<
     Uint8Array<ArrayBuffer>,
@@ -317,7 +305,7 @@ Deno.test("ReverseProxy reads a response no faster than its client", async () =>
       controller.enqueue(new Uint8Array(CHUNK_BYTES));
     },
   });
-  await using upstream = serveUpstream(() => new Response(stream));
+  await using upstream = serveLocally(() => new Response(stream));
   const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/`));
   const request = new Request("http://host/a");
   const { body } = await respond(proxy, request, CONTEXT);
@@ -344,13 +332,9 @@ Deno.test("ReverseProxy ends a body that breaks off in an error, and logs it", a
     const response = await fetch(`${gateway.url}/a?secret`);
     assertEquals(response.status, 200);
     await assertRejects(() => response.text(), TypeError);
-    const fields = {
-      reason: "broken_body",
-      detail: "aborted",
-      method: "GET",
-      path: "/a",
-    };
-    assertEquals(gateway.warnings, [["rep.upstream.failed", fields]]);
+    const request = { method: "GET", path: "/a" };
+    const failure = { reason: "broken_body", detail: "aborted", ...request };
+    assertEquals(gateway.warnings, [["rep.upstream.failed", failure]]);
   }
 });
 
@@ -370,8 +354,7 @@ Deno.test("ReverseProxy aborts the request to the upstream if the client disconn
       disconnected.resolve(await connection.readHead());
     });
     await using gateway = serveProxy(upstream);
-    using client = await connectRaw(gateway.port);
-    await client.write(`${head}\r\nHost: h\r\n\r\n`);
+    using client = await connectRaw(gateway.port, `${head}\r\nHost: h\r\n\r\n`);
     await received.promise;
     client.close();
     assertEquals(await disconnected.promise, undefined);
@@ -395,8 +378,8 @@ Deno.test("ReverseProxy never completes an upload that broke off", async () => {
     seen.resolve(text);
   });
   await using gateway = serveProxy(upstream);
-  using client = await connectRaw(gateway.port);
-  await client.write(
+  using client = await connectRaw(
+    gateway.port,
     "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
   );
   await started.promise;
@@ -414,11 +397,11 @@ Deno.test("ReverseProxy returns a response that arrives before the upload is com
     );
   });
   await using gateway = serveProxy(upstream);
-  using client = await connectRaw(gateway.port);
-  await client.write(
+  using client = await connectRaw(
+    gateway.port,
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc",
   );
-  assertEquals((await client.readHead())?.slice(0, 13), "HTTP/1.1 413 ");
+  assertEquals(await client.readStatus(), 413);
   assertEquals(await client.read(), "no");
   assertEquals(gateway.warnings, []);
 });
@@ -479,7 +462,7 @@ Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps
 });
 
 Deno.test("ReverseProxy accepts a response head as large as Deno.serve accepts in a request", async () => {
-  await using upstream = serveUpstream(() =>
+  await using upstream = serveLocally(() =>
     new Response("ok", { headers: { big: "x".repeat(60_000) } })
   );
   await using gateway = serveProxy(upstream);
@@ -550,14 +533,14 @@ Deno.test("ReverseProxy measures the timeout from the last byte of the request",
     await connection.read();
   });
   await using gateway = serveProxy(upstream, { clock });
-  using client = await connectRaw(gateway.port);
-  await client.write(
+  using client = await connectRaw(
+    gateway.port,
     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab",
   );
   await started.promise;
   assertEquals([clock.pending, clock.started], [1, 2]);
   await client.write("cd");
-  assertEquals((await client.readHead())?.slice(0, 13), "HTTP/1.1 200 ");
+  assertEquals(await client.readStatus(), 200);
   assertEquals([clock.pending, clock.started], [0, 3]);
 });
 
@@ -643,7 +626,7 @@ async function requestInProcess(upstream: string) {
 
 Deno.test("ReverseProxy reuses a connection", async () => {
   const ports = new Set<number>();
-  await using upstream = serveUpstream((_request, { remoteAddr }) => {
+  await using upstream = serveLocally((_request, { remoteAddr }) => {
     ports.add(remoteAddr.port);
     return new Response("ok");
   });
@@ -732,12 +715,11 @@ Deno.test("ReverseProxy closes the connection of a response that it cannot pass 
 Deno.test("ReverseProxy rejects CONNECT and TRACE", async () => {
   await using gateway = serveProxy({ port: findFreePort() });
   for (const request of ["CONNECT evil:80", "TRACE /"]) {
-    using client = await connectRaw(gateway.port);
-    await client.write(`${request} HTTP/1.1\r\nHost: h\r\n\r\n`);
-    assertEquals(
-      (await client.readHead())?.split("\r\n")[0],
-      "HTTP/1.1 501 Not Implemented",
+    using client = await connectRaw(
+      gateway.port,
+      `${request} HTTP/1.1\r\nHost: h\r\n\r\n`,
     );
+    assertEquals(await client.readStatus(), 501);
   }
 });
 
@@ -753,7 +735,7 @@ Deno.test("ReverseProxy sends nothing for a request that is already aborted", as
 });
 
 Deno.test("drain() resolves at once if no request is in flight", async () => {
-  await using upstream = serveUpstream(() => new Response("ok"));
+  await using upstream = serveLocally(() => new Response("ok"));
   await using gateway = serveProxy(upstream);
   await gateway.proxy.drain();
   for (const method of ["GET", "HEAD", "POST"]) {
@@ -775,7 +757,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
     ReadableStreamDefaultController<Uint8Array>
   >();
   const stream = new ReadableStream({ start: body.resolve });
-  await using upstream = serveUpstream(async () => {
+  await using upstream = serveLocally(async () => {
     received.resolve();
     await respond.promise;
     return new Response(stream);
@@ -803,9 +785,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
 });
 
 Deno.test("drain() does not wait for a response whose client has disconnected", async () => {
-  await using upstream = serveUpstream(() =>
-    new Response(new ReadableStream())
-  );
+  await using upstream = serveLocally(() => new Response(new ReadableStream()));
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
   await response.body?.cancel();
@@ -848,7 +828,7 @@ const CHUNK_BYTES = 65_536;
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Waits until a number has not changed for 200 ms. That nothing happens any more can only be observed by waiting. */
-async function settled(value: () => number): Promise<void> {
+async function settled(value: () => number) {
   for (let last = -1, same = 0; same < 20; last = value()) {
     await new Promise((resolve) => setTimeout(resolve, 10));
     same = value() === last ? same + 1 : 0;

@@ -3,12 +3,13 @@ import { Compressor } from "../../../src/coding/representations.ts";
 import {
   openStaticContent,
   type StaticContent,
+  type StaticContentOptions,
 } from "../../../src/content/static/static_content.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
-import { type Log, silentLog } from "../../../src/observe/log.ts";
+import { silentLog } from "../../../src/observe/log.ts";
 import type { ConfigScript } from "../../../src/pages/config_script.ts";
-import { type Clock, systemClock } from "../../../src/values/clock.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -20,36 +21,24 @@ export const NO_SCRIPT: ConfigScript = {
   isSecret: false,
 };
 
-interface TestContentOptions {
-  directory: string;
-  cacheBytes?: number;
-  clock?: Clock;
-  log?: Log;
-  compressor?: Compressor;
-  immutable?: readonly string[];
-  maxTransfers?: number;
-  neverServed?: () => Promise<readonly string[]>;
-}
+type TestContentOptions =
+  & Pick<StaticContentOptions, "directory">
+  & Partial<StaticContentOptions>;
 
 /** Opens a directory as the gateway does. */
 export function openContent(
   options: TestContentOptions,
 ): Promise<StaticContent> {
-  const { cacheBytes = 67_108_864, immutable = [], maxTransfers = 100 } =
-    options;
-  const { clock = systemClock, log = silentLog } = options;
-  const { compressor = new Compressor() } = options;
-  const { neverServed = () => Promise.resolve([]) } = options;
   return openStaticContent({
-    directory: options.directory,
     basePath: "",
-    cacheBytes,
-    immutable,
-    neverServed,
-    maxTransfers,
-    compressor,
-    clock,
-    log,
+    cacheBytes: 67_108_864,
+    immutable: [],
+    neverServed: () => Promise.resolve([]),
+    maxTransfers: 100,
+    compressor: new Compressor(),
+    clock: systemClock,
+    log: silentLog,
+    ...options,
   });
 }
 
@@ -119,14 +108,17 @@ export interface Site extends AsyncDisposable {
   get(path: string, headers?: HeadersInit): Promise<Response>;
   /** The body of a response, or its status if it is a problem. */
   read(path: string, headers?: HeadersInit): Promise<string>;
+  /** The same of several. */
+  readAll(paths: readonly string[]): Promise<string[]>;
 }
 
 interface SiteOptions {
-  readonly cacheBytes?: number;
-  readonly maxTransfers?: number;
-  readonly compressor?: Compressor;
+  immutable?: readonly string[];
+  cacheBytes?: number;
+  maxTransfers?: number;
+  compressor?: Compressor;
   /** Paths relative to the directory. */
-  readonly neverServed?: readonly string[];
+  neverServed?: readonly string[];
 }
 
 /** Serves files. */
@@ -149,6 +141,11 @@ export async function serveSite(
   });
   const get = (path: string, headers: HeadersInit = {}) =>
     answerWith(content, new Request(`http://app.example${path}`, { headers }));
+  async function read(path: string, headers?: HeadersInit): Promise<string> {
+    const response = await get(path, headers);
+    const text = await response.text();
+    return response.status < 400 ? text : String(response.status);
+  }
   return {
     content,
     clock,
@@ -156,16 +153,8 @@ export async function serveSite(
     at,
     write: (name, text) => Deno.writeTextFile(at(name), text),
     get,
-    read: (path, headers) => bodyOrStatus(get(path, headers)),
+    read,
+    readAll: (paths) => Promise.all(paths.map((path) => read(path))),
     [Symbol.asyncDispose]: () => parent[Symbol.asyncDispose](),
   };
-}
-
-/** Returns the body of a response, or its status if it is a problem. */
-export async function bodyOrStatus(
-  responding: Promise<Response>,
-): Promise<string> {
-  const response = await responding;
-  const text = await response.text();
-  return response.status < 400 ? text : String(response.status);
 }

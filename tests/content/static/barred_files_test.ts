@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { BarredFiles } from "../../../src/content/static/barred_files.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { serveSite, type Site } from "./_content.ts";
+import { serveSite } from "./_content.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -11,7 +11,7 @@ function serve(
   files: Record<string, string>,
   neverServed: readonly string[],
   cacheBytes = 1_000_000,
-): Promise<Site> {
+) {
   const all = { "index.html": "index", ...files };
   return serveSite(all, { neverServed, cacheBytes });
 }
@@ -25,88 +25,56 @@ for (const cacheBytes of [0, 1_000_000]) {
       "app.js": "1",
     };
     await using site = await serve(files, ["app.env", "config"], cacheBytes);
-    const paths = [
-      "/app.env",
-      "/config/REP_SERVER_A",
-      "/config/sub/x",
-      "/app.js",
-      "/config",
-      "/configuration",
-    ];
-    assertEquals(await Promise.all(paths.map((path) => site.read(path))), [
-      "404",
-      "404",
-      "404",
-      "1",
-      "index",
-      "index",
-    ]);
+    const own = ["/app.env", "/config/REP_SERVER_A", "/config/sub/x"];
+    assertEquals(await site.readAll(own), ["404", "404", "404"]);
+    const others = ["/app.js", "/config", "/configuration"];
+    assertEquals(await site.readAll(others), ["1", "index", "index"]);
   });
 }
 
 Deno.test("neverServed: neither a link nor a hard link to a file is served, and no file that is behind a link", async () => {
-  await using site = await serve({
+  const files = {
     "app.env": "secret",
     "config/v1": "secret",
     "real.txt": "secret",
-  }, [
-    "app.env",
-    "link",
-    "config",
-  ]);
+  };
+  await using site = await serve(files, ["app.env", "link", "config"]);
   await Deno.symlink("real.txt", site.at("link"));
   await Deno.symlink("app.env", site.at("to_file"));
   await Deno.symlink("config", site.at("to_directory"));
   await Deno.link(site.at("app.env"), site.at("hard.txt"));
   site.clock.pass(1_000);
-  const paths = [
-    "/to_file",
-    "/to_directory/v1",
-    "/hard.txt",
-    "/link",
-    "/real.txt",
-  ];
-  assertEquals(
-    await Promise.all(paths.map((path) => site.read(path))),
-    paths.map(() => "404"),
-  );
+  const paths = ["/to_file", "/to_directory/v1", "/hard.txt", "/link"];
+  for (const path of [...paths, "/real.txt"]) {
+    assertEquals(await site.read(path), "404", path);
+  }
 });
 
 Deno.test("neverServed: no file is served as a compressed variant of another one", async () => {
-  await using site = await serve({ "app.js": "1", "app.js.br": "secret" }, [
-    "app.js.br",
-  ]);
+  const files = { "app.js": "1", "app.js.br": "secret" };
+  await using site = await serve(files, ["app.js.br"]);
   assertEquals(await site.read("/app.js", { "accept-encoding": "br" }), "1");
 });
 
 Deno.test("neverServed: a file that is created or replaced later is not served either", async () => {
-  await using site = await serve({ "app.env": "secret" }, [
-    "app.env",
-    "kv-wal",
-  ]);
-  assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], [
-    "404",
-    "index",
-  ]);
+  const own = ["app.env", "kv-wal"];
+  await using site = await serve({ "app.env": "secret" }, own);
+  const readOwn = () => site.readAll(["/app.env", "/kv-wal"]);
+  assertEquals(await readOwn(), ["404", "index"]);
   site.clock.pass(999);
   await site.write("kv-wal", "secret");
   await site.write("new.env", "secret");
   await Deno.rename(site.at("new.env"), site.at("app.env"));
   site.clock.pass(1);
   for (let ms = 0; ms < 3_000; ms += 500) {
-    assertEquals([await site.read("/app.env"), await site.read("/kv-wal")], [
-      "404",
-      "404",
-    ]);
+    assertEquals(await readOwn(), ["404", "404"]);
     site.clock.pass(500);
   }
 });
 
 Deno.test("neverServed: a file that takes the place of one of them is not served, not even within a second", async () => {
-  await using site = await serve({
-    "..1/app.env": "secret",
-    "..2/app.env": "secret",
-  }, ["app.env"]);
+  const files = { "..1/app.env": "secret", "..2/app.env": "secret" };
+  await using site = await serve(files, ["app.env"]);
   // As a mounted ConfigMap:
   await Deno.symlink("..1", site.at("..data"));
   await Deno.symlink("..data/app.env", site.at("app.env"));
@@ -126,33 +94,25 @@ Deno.test("neverServed: a file that is served already is not, a second after it 
 });
 
 Deno.test("neverServed: a start with files in the directory logs a warning that names them", async () => {
-  await using site = await serve({ "app.env": "secret", "kv": "secret" }, [
-    "app.env",
-    "kv",
-    "kv-wal",
-    "../outside",
-  ]);
+  const files = { "app.env": "secret", "kv": "secret" };
+  const own = ["app.env", "kv", "kv-wal", "../outside"];
+  await using site = await serve(files, own);
   const path = await Deno.realPath(site.at());
   const detail =
     `the served directory contains files that are never served: "${path}/app.env", "${path}/kv"; expected them elsewhere`;
   assertEquals(
-    site.lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
-    [
-      { level: "WARN", msg: "rep.start.warning", detail },
-    ],
+    site.lines.map(({ level, msg, detail }) => [level, msg, detail]),
+    [["WARN", "rep.start.warning", detail]],
   );
 });
 
 Deno.test("neverServed: a file that a link to another directory will make one of them is not served before it does", async () => {
-  await using site = await serve({
-    "c1/app.env": "secret",
-    "c2/app.env": "secret",
-  }, ["config/app.env"]);
+  const files = { "c1/app.env": "secret", "c2/app.env": "secret" };
+  await using site = await serve(files, ["config/app.env"]);
   await Deno.symlink("c1", site.at("config"));
   site.clock.pass(1_000);
   const paths = ["/config/app.env", "/c1/app.env", "/c2/app.env"];
-  const statuses = () => Promise.all(paths.map((path) => site.read(path)));
-  assertEquals(await statuses(), ["404", "404", "404"]);
+  assertEquals(await site.readAll(paths), ["404", "404", "404"]);
 });
 
 Deno.test("neverServed: a hard link to a file that was replaced is not served", async () => {
@@ -199,7 +159,7 @@ Deno.test("neverServed: a backup of a file in the directory is not served, by it
     { "app.env": "secret", ...files },
     ["app.env", "../elsewhere/rep.yaml"],
   );
-  const read = await Promise.all(names.map((name) => site.read(`/${name}`)));
+  const read = await site.readAll(names.map((name) => `/${name}`));
   assertEquals(read, [...BACKUPS.map(() => "404"), ...OTHER_FILES]);
 });
 
@@ -212,8 +172,7 @@ Deno.test("neverServed: a link out of the directory bars its own name, and not t
   await Deno.symlink(other.at("manifest.json"), site.at("rep.yaml"));
   site.clock.pass(1_000);
   const paths = ["/rep.yaml", "/docs/rep.yaml", "/manifest.json"];
-  const read = await Promise.all(paths.map((path) => site.read(path)));
-  assertEquals(read, ["404", "404", "app"]);
+  assertEquals(await site.readAll(paths), ["404", "404", "app"]);
 });
 
 Deno.test("neverServed: a link out of the directory bars its own name, also if its path reaches the directory through a link", async () => {

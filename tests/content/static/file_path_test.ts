@@ -1,12 +1,11 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import {
-  type FilePath,
   mayBeRoute,
   parseFilePath,
 } from "../../../src/content/static/static_content.ts";
 import { Problem } from "../../../src/http/problem.ts";
 
-const ALLOWED: [pathname: string, path: FilePath][] = [
+const ALLOWED = [
   ["", { names: [], isDirectory: true }],
   ["/", { names: [], isDirectory: true }],
   ["/app.js", { names: ["app.js"], isDirectory: false }],
@@ -21,7 +20,7 @@ const ALLOWED: [pathname: string, path: FilePath][] = [
     isDirectory: false,
   }],
   [`/${"a".repeat(255)}`, { names: ["a".repeat(255)], isDirectory: false }],
-];
+] as const;
 
 for (const [pathname, path] of ALLOWED) {
   Deno.test(`parseFilePath() parses "${pathname.slice(0, 40)}"`, () => {
@@ -126,7 +125,7 @@ for (
 
 const HTML = "text/html,application/xhtml+xml";
 
-const ROUTES: [pathname: string, mayBeRoute: boolean, accept?: string][] = [
+const ROUTES = [
   ["/", true],
   ["/users", true],
   ["/users/42/", true],
@@ -148,7 +147,7 @@ const ROUTES: [pathname: string, mayBeRoute: boolean, accept?: string][] = [
       [path, true, HTML],
     ] as [string, boolean, string?][]
   ),
-];
+] as const;
 
 for (const [pathname, expected, accept] of ROUTES) {
   Deno.test(`mayBeRoute() returns ${expected} for ${pathname} and Accept: ${accept ?? "(none)"}`, () => {

@@ -1,16 +1,17 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
-import { dirname, join } from "@std/path";
-import { Problem } from "../../../src/http/problem.ts";
+import { dirname } from "@std/path";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import type { GetConfigScript } from "../../../src/pages/config_script.ts";
+import { type Answer, answerOf } from "../../_answer.ts";
 import {
+  answerWith,
   contextOf,
   type Files,
   MODIFIED,
   NO_SCRIPT,
   openContent,
-  respondWith,
+  serveSite,
   writeFiles,
 } from "./_content.ts";
 
@@ -24,109 +25,45 @@ const PAGE = "<!doctype html><title>root</title>";
 const SCRIPT = "console.log('hello');";
 const LARGE = Uint8Array.from({ length: 1_200_000 }, (_, index) => index % 251);
 
-/** A served directory that is removed after the test. Next to it are a directory `outside` and a file `secret.txt`. */
-interface Site extends AsyncDisposable {
-  /** The time of the cache, which does not advance by itself. */
-  clock: FakeClock;
-  /** A path in the served directory, or its own. */
-  at(name?: string): string;
-  /** Responds from the cache, after making sure that it does so a second time, and without a cache. */
-  respond(path: string, headers?: HeadersInit): Promise<Response>;
-  /** What becomes of a request, in the same way. */
-  get(path: string, headers?: HeadersInit): Promise<Outcome>;
-  head(path: string, headers?: HeadersInit): Promise<Outcome>;
-}
-
-async function serve(
-  content: Files,
-  immutable: readonly string[] = [],
-): Promise<Site> {
-  const parent = await Deno.realPath(await Deno.makeTempDir());
-  const directory = join(parent, "site");
-  await writeFiles(directory, content);
-  await writeFiles(parent, {
-    "secret.txt": "secret",
+/** Serves files. Beside their directory are others, which must not be served. */
+async function serve(files: Files, immutable: readonly string[] = []) {
+  const site = await serveSite(files, { immutable });
+  const { clock, content } = site;
+  await writeFiles(site.at(".."), {
     "outside/secret.txt": "secret",
     "site-old/secret.txt": "secret",
   });
-  const clock = new FakeClock(Date.now());
-  const cached = await openContent({ directory, clock, immutable });
-  const uncached = await openContent({
-    directory,
-    clock,
-    immutable,
-    cacheBytes: 0,
-  });
-  async function respond(request: Request): Promise<Response> {
-    const expected = await outcome(respondWith(cached, request));
-    for (const content of [cached, uncached]) {
-      assertEquals(await outcome(respondWith(content, request)), expected);
-    }
-    return await respondWith(cached, request);
-  }
+  const options = { directory: site.at(), clock, immutable };
+  const uncached = await openContent({ ...options, cacheBytes: 0 });
   return {
-    clock,
-    at: (name = "") => join(directory, name),
-    respond: (path, headers) => respond(get(path, headers)),
-    get: (path, headers) => outcome(respond(get(path, headers))),
-    head: (path, headers) => outcome(respond(head(path, headers))),
-    [Symbol.asyncDispose]: () => Deno.remove(parent, { recursive: true }),
+    ...site,
+    /** The answer to a request: the same for the first time, from the cache, and without a cache. */
+    async ask(path: string, headers: HeadersInit = {}, method = "GET") {
+      const request = new Request(HOST + path, { method, headers });
+      const first = await answerOf(await answerWith(content, request));
+      for (const again of [content, uncached]) {
+        const answer = await answerOf(await answerWith(again, request));
+        assertEquals(answer, first, path);
+      }
+      return first;
+    },
   };
 }
 
-function get(path: string, headers: HeadersInit = {}): Request {
-  return new Request(HOST + path, { headers });
-}
-
-function head(path: string, headers: HeadersInit = {}): Request {
-  return new Request(HOST + path, { method: "HEAD", headers });
-}
-
-/** A response with its body, or the problem that was thrown instead. */
-interface Outcome {
-  status: number;
-  headers: Record<string, string>;
-  body: string;
-}
-
-async function outcome(
-  responding: Response | Promise<Response>,
-): Promise<Outcome> {
-  try {
-    const response = await responding;
-    const body = await response.text();
-    return {
-      status: response.status,
-      headers: Object.fromEntries(response.headers),
-      body,
-    };
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
-    return {
-      status: error.status,
-      headers: Object.fromEntries(error.headers),
-      body: error.message,
-    };
-  }
-}
-
-const NOT_FOUND: Outcome = {
+const NOT_FOUND: Answer = {
   status: 404,
-  headers: {},
-  body: "Nothing found at this path",
+  headers: {
+    "cache-control": "no-store",
+    "content-type": "application/problem+json",
+  },
+  body: {
+    title: "Not Found",
+    status: 404,
+    detail: "Nothing found at this path",
+  },
 };
 
-async function pageHeaders(content: string): Promise<Record<string, string>> {
-  return {
-    "cache-control": "no-cache",
-    "content-length": `${content.length}`,
-    "content-type": "text/html; charset=UTF-8",
-    "etag": `W/"rep-r1-${encodeURIComponent(await eTag(content))}"`,
-    "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
-    "x-content-type-options": "nosniff",
-  };
-}
-
+/** The headers of a script as it is. */
 async function scriptHeaders(content: string): Promise<Record<string, string>> {
   return {
     "accept-ranges": "bytes",
@@ -141,7 +78,7 @@ async function scriptHeaders(content: string): Promise<Record<string, string>> {
 
 Deno.test("StaticContent responds to GET with the file", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  assertEquals(await site.get("/app.js"), {
+  assertEquals(await site.ask("/app.js"), {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
     body: SCRIPT,
@@ -149,45 +86,31 @@ Deno.test("StaticContent responds to GET with the file", async () => {
 });
 
 Deno.test("StaticContent responds to HEAD as to GET, without the body", async () => {
-  const files = {
+  await using site = await serve({
     "index.html": PAGE,
     "docs/index.html": PAGE,
     "app.js": SCRIPT,
     "app.js.br": "BR",
     "large.bin": LARGE,
-  };
-  await using site = await serve(files);
-  for (
-    const path of [
-      "/",
-      "/docs",
-      "/docs/",
-      "/users/42",
-      "/app.js",
-      "/large.bin",
-      "/missing.js",
-      "/.env",
-    ]
-  ) {
-    for (
-      const headers of [{}, { "accept-encoding": "br" }, {
-        "if-modified-since": LAST_MODIFIED,
-      }]
-    ) {
-      const complete = await site.get(path, headers);
-      const withoutBody = {
+  });
+  const found = ["/", "/docs", "/docs/", "/users/42", "/app.js", "/large.bin"];
+  const conditions: Record<string, string>[] = [
+    {},
+    { "accept-encoding": "br" },
+    { "if-modified-since": LAST_MODIFIED },
+  ];
+  for (const path of [...found, "/missing.js", "/.env"]) {
+    for (const headers of conditions) {
+      const { body, ...complete } = await site.ask(path, headers);
+      assertEquals(await site.ask(path, headers, "HEAD"), {
         ...complete,
-        body: complete.status < 400 ? "" : complete.body,
-      };
-      assertEquals(
-        await site.head(path, headers),
-        withoutBody,
-      );
+        body: complete.status < 400 ? undefined : body,
+      });
     }
   }
 });
 
-const TYPES: [name: string, type: string][] = [
+const TYPES = [
   ["a.js", "text/javascript; charset=UTF-8"],
   ["a.mjs", "text/javascript; charset=UTF-8"],
   ["a.css", "text/css; charset=UTF-8"],
@@ -202,19 +125,14 @@ const TYPES: [name: string, type: string][] = [
   ["a.constructor", "application/octet-stream"],
   ["a.unheard-of", "application/octet-stream"],
   ["LICENSE", "application/octet-stream"],
-];
+] as const;
 
 Deno.test("StaticContent derives the content type from the name", async () => {
-  await using site = await serve(
-    Object.fromEntries(TYPES.map(([name]) => [name, "content"])),
-  );
+  const files = Object.fromEntries(TYPES.map(([name]) => [name, "1"]));
+  await using site = await serve(files);
   for (const [name, type] of TYPES) {
-    const { status, headers } = await site.get(`/${name}`);
-    assertEquals({ name, status, type: headers["content-type"] }, {
-      name,
-      status: 200,
-      type,
-    });
+    const { status, headers } = await site.ask(`/${name}`);
+    assertEquals([status, headers["content-type"]], [200, type], name);
   }
 });
 
@@ -233,7 +151,7 @@ const APP: Files = {
   ".well-known/security.txt": "Contact: mailto:security@app.example",
 };
 
-const FOUND: [path: string, body: string][] = [
+const FOUND = [
   ["/", PAGE],
   ["/index.html", PAGE],
   ["/?q=1", PAGE],
@@ -241,7 +159,7 @@ const FOUND: [path: string, body: string][] = [
   ["/docs/v1.0/", "v1"],
   ["/docs/../app.js", SCRIPT],
   ["/a%20b/%C3%BC.txt", "umlaut"],
-  ["/empty.txt", ""],
+  ["/empty.txt", undefined],
   ["/.well-known/security.txt", "Contact: mailto:security@app.example"],
   // The fallback of a single-page app:
   ["/users", PAGE],
@@ -252,17 +170,13 @@ const FOUND: [path: string, body: string][] = [
   ["/app.js/users", PAGE],
   ["/assets", PAGE], // a directory without an index is not listed, and may be a route of the app
   ["/assets/", PAGE],
-];
+] as const;
 
 Deno.test("StaticContent finds files, indexes and, for routes of the app, the root's index", async () => {
   await using site = await serve(APP);
-  for (const [path, body] of FOUND) {
-    const found = await site.get(path);
-    assertEquals({ path, status: found.status, body: found.body }, {
-      path,
-      status: 200,
-      body,
-    });
+  for (const [path, expected] of FOUND) {
+    const { status, body } = await site.ask(path);
+    assertEquals([status, body], [200, expected], path);
   }
 });
 
@@ -289,61 +203,48 @@ const NOT_SERVED = [
 Deno.test("StaticContent responds with 404 for missing files and for files that must not be served", async () => {
   await using site = await serve(APP);
   for (const path of NOT_SERVED) {
-    assertEquals({ path, ...await site.get(path) }, {
-      path,
-      ...NOT_FOUND,
-    });
+    assertEquals(await site.ask(path), NOT_FOUND, path);
   }
 });
 
 Deno.test("StaticContent responds with 400 for a path that cannot be decoded", async () => {
   await using site = await serve(APP);
   for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
-    const { status } = await site.get(path);
-    assertEquals({ path, status }, { path, status: 400 });
+    assertEquals((await site.ask(path)).status, 400, path);
   }
 });
 
 Deno.test("StaticContent responds with 404 at the root if there is no index", async () => {
-  await using site = await serve({
-    "app.js": SCRIPT,
-    "index.html/app.js": SCRIPT,
-  });
+  const files = { "app.js": SCRIPT, "index.html/app.js": SCRIPT };
+  await using site = await serve(files);
   for (const path of ["/", "/users", "/index.html/"]) {
-    assertEquals({ path, ...await site.get(path) }, {
-      path,
-      ...NOT_FOUND,
-    });
+    assertEquals(await site.ask(path), NOT_FOUND, path);
   }
 });
 
-const REDIRECTS: [path: string, target: string][] = [
+const REDIRECTS = [
   ["/docs", "/docs/"],
   ["/docs?next=//evil.example", "/docs/?next=//evil.example"],
   ["/docs/v1.0", "/docs/v1.0/"],
   ["/a:b", "/a%3Ab/"],
   ["/users/../docs", "/docs/"],
-];
+] as const;
 
 Deno.test("StaticContent redirects a directory's path to the one with a slash, on the same host", async () => {
   await using site = await serve(APP);
   for (const [path, target] of REDIRECTS) {
-    const { status, headers } = await site.get(path);
+    const { status, headers } = await site.ask(path);
     const url = new URL(headers.location ?? "", HOST + path).href;
-    assertEquals({ path, status, url }, {
-      path,
-      status: 308,
-      url: HOST + target,
-    });
+    assertEquals([status, url], [308, HOST + target], path);
   }
 });
 
 Deno.test("StaticContent redirects to a relative location, so that a proxy may strip a prefix", async () => {
   await using site = await serve(APP);
-  assertEquals(await site.get("/docs/v1.0?q=1"), {
+  assertEquals(await site.ask("/docs/v1.0?q=1"), {
     status: 308,
     headers: { "cache-control": "no-cache", "location": "./v1.0/?q=1" },
-    body: "",
+    body: undefined,
   });
 });
 
@@ -366,11 +267,18 @@ for (const headers of PAGE_REQUESTS) {
     });
     const complete = {
       status: 200,
-      headers: await pageHeaders(PAGE),
+      headers: {
+        "cache-control": "no-cache",
+        "content-length": `${PAGE.length}`,
+        "content-type": "text/html; charset=UTF-8",
+        "etag": `W/"rep-r1-${encodeURIComponent(await eTag(PAGE))}"`,
+        "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",
+        "x-content-type-options": "nosniff",
+      },
       body: PAGE,
     };
-    assertEquals(await site.get("/", headers), complete);
-    assertEquals(await site.get("/users", headers), complete);
+    assertEquals(await site.ask("/", headers), complete);
+    assertEquals(await site.ask("/users", headers), complete);
   });
 }
 
@@ -387,27 +295,25 @@ const IMMUTABLE_FILES: [globs: string[], names: string[]][] = [
   [["*"], ["app-BxY12_9a.js", "logo.svg"]],
 ];
 
+const NAMES = [
+  "app-BxY12_9a.js",
+  "assets/a.js",
+  "assets/b.css",
+  "assets/fonts/c.woff2",
+  "assets/page.html",
+  "index.html",
+  "logo.svg",
+];
+
 for (const [globs, expected] of IMMUTABLE_FILES) {
   Deno.test(`StaticContent makes ${expected.join(", ") || "nothing"} immutable with the globs ${globs}`, async () => {
-    const names = [
-      "app-BxY12_9a.js",
-      "assets/a.js",
-      "assets/b.css",
-      "assets/fonts/c.woff2",
-      "assets/page.html",
-      "index.html",
-      "logo.svg",
-    ];
-    const files = Object.fromEntries(names.map((name) => [name, SCRIPT]));
+    const files = Object.fromEntries(NAMES.map((name) => [name, SCRIPT]));
     await using site = await serve(files, globs);
-    const found: string[] = [];
-    for (const name of names) {
-      const { headers } = await site.get(`/${name}`);
-      const caching = headers["cache-control"];
-      if (caching === IMMUTABLE) found.push(name);
-      else assertEquals(caching, "no-cache");
+    for (const name of NAMES) {
+      const { headers } = await site.ask(`/${name}`);
+      const caching = expected.includes(name) ? IMMUTABLE : "no-cache";
+      assertEquals(headers["cache-control"], caching, name);
     }
-    assertEquals(found, expected);
   });
 }
 
@@ -425,25 +331,14 @@ const CONDITIONS: [
 ];
 
 Deno.test("StaticContent evaluates conditional requests for small and large files", async () => {
-  await using site = await serve({
-    "small.bin": "small",
-    "large.bin": LARGE,
-    "empty.bin": "",
-  });
-  for (const path of ["/small.bin", "/large.bin", "/empty.bin"]) {
-    const { headers: { etag = "" } } = await site.head(path);
+  const files = { "small.bin": "small", "large.bin": LARGE, "empty.bin": "" };
+  await using site = await serve(files);
+  for (const name of Object.keys(files)) {
+    const { headers: { etag = "" } } = await site.ask(`/${name}`);
     for (const [headers, expected] of CONDITIONS) {
       const sent = headers(etag);
-      const { status } = await site.get(path, sent);
-      assertEquals({
-        path,
-        sent,
-        status,
-      }, {
-        path,
-        sent,
-        status: expected,
-      });
+      const { status } = await site.ask(`/${name}`, sent);
+      assertEquals([sent, status], [sent, expected], name);
     }
   }
 });
@@ -451,38 +346,31 @@ Deno.test("StaticContent evaluates conditional requests for small and large file
 Deno.test("StaticContent sends the headers for caches with a 304", async () => {
   const files = { "assets/app.js": SCRIPT, "assets/app.js.gz": "GZ" };
   await using site = await serve(files, ["assets/*"]);
-  const { etag, "last-modified": lastModified } = await scriptHeaders(SCRIPT);
-  assertEquals(
-    await site.get("/assets/app.js", { "if-none-match": etag ?? "" }),
-    {
-      status: 304,
-      headers: {
-        "cache-control": IMMUTABLE,
-        "etag": etag ?? "",
-        "last-modified": lastModified ?? "",
-        "vary": "Accept-Encoding",
-        "x-content-type-options": "nosniff",
-      },
-      body: "",
+  const etag = await eTag(SCRIPT);
+  assertEquals(await site.ask("/assets/app.js", { "if-none-match": etag }), {
+    status: 304,
+    headers: {
+      "cache-control": IMMUTABLE,
+      "etag": etag,
+      "last-modified": LAST_MODIFIED,
+      "vary": "Accept-Encoding",
+      "x-content-type-options": "nosniff",
     },
-  );
+    body: undefined,
+  });
 });
 
 Deno.test("StaticContent never sends a Last-Modified date in the future", async () => {
   await using site = await serve({ "app.js": SCRIPT });
   const clock = new FakeClock(MODIFIED.getTime() - 60_000);
   const files = await openContent({ directory: site.at(), clock });
-  const { headers } = await outcome(respondWith(files, get("/app.js")));
+  const response = await answerWith(files, new Request(`${HOST}/app.js`));
+  const { headers } = await answerOf(response);
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
 /** Which ranges there are is tested with `parseByteRange()` and `ifRangeHolds()`. */
-const RANGES: [
-  headers: Record<string, string>,
-  status: number,
-  range: string | undefined,
-  body: string,
-][] = [
+const RANGES = [
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
   [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
   [{ range: "bytes=0-1,4-5" }, 200, undefined, "0123456789"],
@@ -493,90 +381,74 @@ const RANGES: [
     "234",
   ],
   [{ range: "bytes=2-4", "if-range": '"x"' }, 200, undefined, "0123456789"],
-];
+] as const;
 
-for (const [headers, expected, range, body] of RANGES) {
+for (const [headers, expected, range, text] of RANGES) {
   Deno.test(`StaticContent responds with ${expected} to ${JSON.stringify(headers)}`, async () => {
     await using site = await serve({ "a.txt": "0123456789" });
-    const actual = await site.get("/a.txt", headers);
-    const { "content-range": contentRange, "content-length": length } =
-      actual.headers;
-    assertEquals({
-      status: actual.status,
-      contentRange,
-      length,
-      body: actual.body,
-    }, {
-      status: expected,
-      contentRange: range,
-      length: `${body.length}`,
-      body,
-    });
+    const { status, headers: got, body } = await site.ask("/a.txt", headers);
+    assertEquals(
+      [status, got["content-range"], got["content-length"], body],
+      [expected, range, `${text.length}`, text],
+    );
   });
 }
 
 Deno.test("StaticContent responds with 416 and the size to a range outside the file", async () => {
   await using site = await serve({ "a.txt": "0123456789", "large.bin": LARGE });
   for (const [path, size] of [["/a.txt", 10], ["/large.bin", LARGE.length]]) {
-    assertEquals(
-      await site.get(`${path}`, { range: "bytes=2000000-" }),
-      {
-        status: 416,
-        headers: { "content-range": `bytes */${size}` },
-        body:
-          `Cannot send the range "bytes=2000000-": expected one within ${size} bytes`,
-      },
-    );
+    const range = "bytes=2000000-";
+    const { status, headers, body } = await site.ask(`${path}`, { range });
+    assertEquals([status, headers["content-range"]], [416, `bytes */${size}`]);
+    assertEquals(body, {
+      title: "Range Not Satisfiable",
+      status,
+      detail:
+        `Cannot send the range "${range}": expected one within ${size} bytes`,
+    });
   }
 });
 
 Deno.test("StaticContent ignores the range of a HEAD request", async () => {
   await using site = await serve({ "app.js": SCRIPT });
-  const actual = await site.head("/app.js", { range: "bytes=0-1" });
-  assertEquals(actual, {
+  assertEquals(await site.ask("/app.js", { range: "bytes=0-1" }, "HEAD"), {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
-    body: "",
+    body: undefined,
   });
 });
 
-const COMPRESSED: [
-  suffixes: string[],
-  accepted: string | undefined,
-  coding: string | undefined,
-  body: string,
-][] = [
+const COMPRESSED = [
   [[".br", ".gz"], "gzip, deflate, br", "br", "AS BR"],
   [[".br", ".gz"], "gzip", "gzip", "AS GZ"],
   [[".gz"], "gzip, br", "gzip", "AS GZ"],
   [[".br"], "gzip", undefined, SCRIPT],
   [[".br", ".gz"], "br;q=0, gzip;q=0", undefined, SCRIPT],
   [[".br", ".gz"], undefined, undefined, SCRIPT],
-];
+] as const;
 
 for (const [suffixes, accepted, coding, body] of COMPRESSED) {
   const name = `StaticContent sends ${
     coding ?? "identity"
   } of ${suffixes} for Accept-Encoding: ${accepted ?? "(none)"}`;
   Deno.test(name, async () => {
-    const compressed = suffixes.map((
-      suffix,
-    ) => [`app.js${suffix}`, `AS ${suffix.slice(1).toUpperCase()}`]);
-    await using site = await serve({
-      "app.js": SCRIPT,
-      ...Object.fromEntries(compressed),
-    });
-    const headers = { ...await scriptHeaders(body), "vary": "Accept-Encoding" };
-    const etag = coding
-      ? `${(await eTag(body)).slice(0, -1)}-${coding}"`
-      : await eTag(body);
+    await using site = await serve({ "app.js": SCRIPT });
+    for (const suffix of suffixes) {
+      const compressed = `AS ${suffix.slice(1).toUpperCase()}`;
+      await writeFiles(site.at(), { [`app.js${suffix}`]: compressed });
+    }
+    const etag = await eTag(body);
+    const own = {
+      "etag": `${etag.slice(0, -1)}-${coding}"`,
+      "content-encoding": coding!,
+    };
     const sent = accepted === undefined ? {} : { "accept-encoding": accepted };
-    assertEquals(await site.get("/app.js", sent), {
+    assertEquals(await site.ask("/app.js", sent), {
       status: 200,
       headers: {
-        ...headers,
-        etag,
-        ...(coding ? { "content-encoding": coding } : {}),
+        ...await scriptHeaders(body),
+        "vary": "Accept-Encoding",
+        ...(coding && own),
       },
       body,
     });
@@ -585,18 +457,11 @@ for (const [suffixes, accepted, coding, body] of COMPRESSED) {
 
 Deno.test("StaticContent sends no compressed variant without the file itself", async () => {
   await using site = await serve({ "app.js.br": "BR" });
-  assertEquals(
-    await site.get("/app.js", { "accept-encoding": "br" }),
-    NOT_FOUND,
-  );
+  const br = { "accept-encoding": "br" };
+  assertEquals(await site.ask("/app.js", br), NOT_FOUND);
 });
 
-const LINKS: [
-  link: string,
-  to: string,
-  path: string,
-  body: string | undefined,
-][] = [
+const LINKS = [
   ["link.js", "app.js", "/link.js", SCRIPT],
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
@@ -619,7 +484,7 @@ const LINKS: [
   // As on a file system that ignores case, where any spelling leads to the file:
   ["APP.js", "app.js", "/APP.js", undefined],
   ["Docs", "docs", "/Docs/index.html", undefined],
-];
+] as const;
 
 for (const [link, to, path, body] of LINKS) {
   Deno.test(`StaticContent ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
@@ -630,11 +495,9 @@ for (const [link, to, path, body] of LINKS) {
     });
     await Deno.symlink(to, site.at(link));
     site.clock.pass(1_000);
-    const found = await site.get(path);
-    assertEquals(
-      [found.status, found.body],
-      body ? [200, body] : [404, NOT_FOUND.body],
-    );
+    const found = await site.ask(path);
+    if (body === undefined) assertEquals(found, NOT_FOUND);
+    else assertEquals([found.status, found.body], [200, body]);
   });
 }
 
@@ -642,8 +505,7 @@ Deno.test("StaticContent sends no compressed variant from outside the directory"
   await using site = await serve({ "app.js": SCRIPT });
   await Deno.symlink("../secret.txt", site.at("app.js.br"));
   site.clock.pass(1_000);
-  const actual = await site.get("/app.js", { "accept-encoding": "br" });
-  assertEquals(actual, {
+  assertEquals(await site.ask("/app.js", { "accept-encoding": "br" }), {
     status: 200,
     headers: await scriptHeaders(SCRIPT),
     body: SCRIPT,
@@ -651,65 +513,44 @@ Deno.test("StaticContent sends no compressed variant from outside the directory"
 });
 
 Deno.test("StaticContent serves a mounted ConfigMap, and its new version after a swap", async () => {
-  await using site = await serve({
-    "..1/index.html": "one",
-    "..2/index.html": "two",
-  });
+  const files = { "..1/index.html": "one", "..2/index.html": "two" };
+  await using site = await serve(files);
   await Deno.symlink("..1", site.at("..data"));
   await Deno.symlink("..data/index.html", site.at("index.html"));
   site.clock.pass(1_000);
-  assertEquals((await site.get("/")).body, "one");
+  assertEquals((await site.ask("/")).body, "one");
   await Deno.symlink("..2", site.at("..data_tmp"));
-  await Deno.rename(
-    site.at("..data_tmp"),
-    site.at("..data"),
-  );
+  await Deno.rename(site.at("..data_tmp"), site.at("..data"));
   site.clock.pass(1_000);
-  assertEquals((await site.get("/")).body, "two");
-  assertEquals(
-    await site.get("/..data%2findex.html"),
-    NOT_FOUND,
-  );
+  assertEquals((await site.ask("/")).body, "two");
+  assertEquals(await site.ask("/..data%2findex.html"), NOT_FOUND);
 });
 
 Deno.test("StaticContent finds every file while a ConfigMap is swapped", async () => {
-  await using site = await serve({
-    "..0/index.html": PAGE,
-    "..0/app.js": SCRIPT,
-    "..0/app.js.br": "BR",
-  });
-  const path = (name: string) => site.at(name);
-  await Deno.symlink("..0", path("..data"));
-  for (const name of ["index.html", "app.js", "app.js.br"]) {
-    await Deno.symlink(`..data/${name}`, path(name));
+  await using site = await serve({});
+  const names = ["index.html", "app.js", "app.js.br"];
+  const version = Object.fromEntries(names.map((name) => [name, PAGE]));
+  const swap = async (next: number) => {
+    await Deno.symlink(`..${next}`, site.at("..data_tmp"));
+    await Deno.rename(site.at("..data_tmp"), site.at("..data"));
+  };
+  await writeFiles(site.at("..0"), version);
+  await swap(0);
+  for (const name of names) {
+    await Deno.symlink(`..data/${name}`, site.at(name));
   }
-  const files = await openContent({
-    directory: site.at(),
-    clock: site.clock,
-  });
-  for (const name of ["/", "/app.js"]) { // known before, as they are once somebody has asked for them
-    assertEquals((await outcome(respondWith(files, get(name)))).status, 200);
-  }
+  site.clock.pass(1_000);
+  const paths = ["/", "/app.js"];
+  const pages = [PAGE, PAGE];
+  assertEquals(await site.readAll(paths), pages); // known before, as they are once somebody has asked for them
   for (let next = 1; next <= 100; next++) {
     site.clock.pass(1_000);
-    await writeFiles(path(`..${next}`), {
-      "index.html": PAGE,
-      "app.js": SCRIPT,
-      "app.js.br": "BR",
-    });
-    await Deno.symlink(`..${next}`, path("..data_tmp"));
-    const requests = [
-      get("/"),
-      get("/app.js"),
-      get("/app.js", { "accept-encoding": "br" }),
-    ];
-    const responses = requests.map((request) =>
-      outcome(respondWith(files, request))
-    );
-    await Deno.rename(path("..data_tmp"), path("..data"));
-    await Deno.remove(path(`..${next - 1}`), { recursive: true });
-    const statuses = (await Promise.all(responses)).map(({ status }) => status);
-    assertEquals(statuses, [200, 200, 200]);
+    await writeFiles(site.at(`..${next}`), version);
+    const compressed = site.read("/app.js", { "accept-encoding": "br" });
+    const reading = Promise.all([site.readAll(paths), compressed]);
+    await swap(next);
+    await Deno.remove(site.at(`..${next - 1}`), { recursive: true });
+    assertEquals(await reading, [pages, PAGE]);
   }
 });
 
@@ -719,51 +560,40 @@ Deno.test({
   async fn() {
     await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
     for (const name of ["pipe.js", "pipe", "app.js.br", "docs/index.html"]) {
-      await Deno.mkdir(dirname(site.at(name)), {
-        recursive: true,
-      });
-      await new Deno.Command("mkfifo", { args: [site.at(name)] })
-        .output();
+      const path = site.at(name);
+      await Deno.mkdir(dirname(path), { recursive: true });
+      await new Deno.Command("mkfifo", { args: [path] }).output();
     }
     site.clock.pass(1_000);
-    assertEquals(await site.get("/pipe.js"), NOT_FOUND);
-    assertEquals(await site.get("/pipe"), NOT_FOUND);
-    assertEquals(
-      (await site.get("/app.js", { "accept-encoding": "br" }))
-        .body,
-      SCRIPT,
-    );
-    assertEquals((await site.get("/docs/")).body, PAGE);
+    assertEquals(await site.ask("/pipe.js"), NOT_FOUND);
+    assertEquals(await site.ask("/pipe"), NOT_FOUND);
+    const compressed = await site.ask("/app.js", { "accept-encoding": "br" });
+    assertEquals(compressed.body, SCRIPT);
+    assertEquals((await site.ask("/docs/")).body, PAGE);
   },
 });
 
-async function bytes(responding: Promise<Response>): Promise<Uint8Array> {
-  return await (await responding).bytes();
-}
-
 Deno.test("StaticContent sends a large file and its ranges byte for byte", async () => {
   await using site = await serve({ "large.bin": LARGE, "large.html": LARGE });
-  assertEquals(await bytes(site.respond("/large.bin")), LARGE);
-  assertEquals(await bytes(site.respond("/large.html")), LARGE);
-  const range = await bytes(
-    site.respond("/large.bin", { range: "bytes=100000-499999" }),
-  );
+  const bytesOf = async (path: string, headers: HeadersInit = {}) =>
+    await (await site.get(path, headers)).bytes();
+  assertEquals(await bytesOf("/large.bin"), LARGE);
+  assertEquals(await bytesOf("/large.html"), LARGE);
+  const range = await bytesOf("/large.bin", { range: "bytes=100000-499999" });
   assertEquals(range, LARGE.slice(100_000, 500_000));
-  assertEquals(
-    await bytes(site.respond("/large.bin", { range: "bytes=-1" })),
-    LARGE.slice(-1),
-  );
+  const last = await bytesOf("/large.bin", { range: "bytes=-1" });
+  assertEquals(last, LARGE.slice(-1));
 });
 
 Deno.test("StaticContent closes a file whose body is cancelled", async () => {
   await using site = await serve({ "large.bin": LARGE });
-  const unread = await site.respond("/large.bin");
-  await unread.body?.cancel();
-  const begun = (await site.respond("/large.bin", { range: "bytes=5-" }))
-    .body!.getReader();
+  const open = async (headers: HeadersInit = {}) =>
+    (await site.get("/large.bin", headers)).body!;
+  await (await open()).cancel();
+  const begun = (await open({ range: "bytes=5-" })).getReader();
   assertEquals((await begun.read()).value?.at(0), 5);
   await begun.cancel();
-  const reading = (await site.respond("/large.bin")).body!.getReader();
+  const reading = (await open()).getReader();
   const chunk = reading.read();
   await reading.cancel(); // while a read is pending
   assertEquals((await chunk).done, true);
@@ -771,20 +601,17 @@ Deno.test("StaticContent closes a file whose body is cancelled", async () => {
 
 Deno.test("StaticContent sends the file that it opened, even if the file is replaced", async () => {
   await using site = await serve({ "large.bin": LARGE, "new.bin": "new" });
-  const response = await site.respond("/large.bin");
-  await Deno.rename(
-    site.at("new.bin"),
-    site.at("large.bin"),
-  );
+  const response = await site.get("/large.bin");
+  await Deno.rename(site.at("new.bin"), site.at("large.bin"));
   site.clock.pass(1_000);
   assertEquals(await response.bytes(), LARGE);
-  assertEquals((await site.get("/large.bin")).body, "new");
+  assertEquals((await site.ask("/large.bin")).body, "new");
 });
 
 Deno.test("StaticContent ends the body in an error if the file is truncated, and closes the file", async () => {
   await using site = await serve({ "large.bin": LARGE });
   const path = site.at("large.bin");
-  const response = await site.respond("/large.bin");
+  const response = await site.get("/large.bin");
   await Deno.truncate(path, 100_000);
   await assertRejects(
     () => response.bytes(),
@@ -793,12 +620,13 @@ Deno.test("StaticContent ends the body in an error if the file is truncated, and
   );
 });
 
-for (
-  const [directory, reason] of [["missing", "NotFound"], [
-    "app.js",
-    "NotADirectory",
-  ], ["", "NotFound"]] as const
-) {
+const MISSING = [
+  ["missing", "NotFound"],
+  ["app.js", "NotADirectory"],
+  ["", "NotFound"],
+] as const;
+
+for (const [directory, reason] of MISSING) {
   Deno.test(`openStaticContent() rejects the directory "${directory}"`, async () => {
     await using site = await serve({ "app.js": SCRIPT });
     const path = directory && site.at(directory);
@@ -825,23 +653,23 @@ Deno.test({
 
 Deno.test("StaticContent waits for the config script of a page, and asks for none for a fragment or another file", async () => {
   await using site = await serve({ "index.html": "<p></p>", "app.js": SCRIPT });
-  const content = await openContent({
-    directory: site.at(),
-    clock: site.clock,
-  });
-  const script = { ...NO_SCRIPT, bytes: new TextEncoder().encode("<SCRIPT>") };
-  const respond = (request: Request, getConfigScript: GetConfigScript) =>
-    content.respond(request, contextOf(request), getConfigScript);
-  assertEquals(
-    await (await respond(get("/"), () => Promise.resolve(script))).text(),
-    "<SCRIPT><p></p>",
-  );
+  const read = async (
+    path: string,
+    getConfigScript: GetConfigScript,
+    headers: HeadersInit = {},
+  ) => {
+    const request = new Request(HOST + path, { headers });
+    const context = contextOf(request);
+    const { content } = site;
+    const response = await content.respond(request, context, getConfigScript);
+    return await response.text();
+  };
+  const bytes = new TextEncoder().encode("<SCRIPT>");
+  const script = () => Promise.resolve({ ...NO_SCRIPT, bytes });
+  assertEquals(await read("/", script), "<SCRIPT><p></p>");
   const never = () =>
     Promise.reject(new Error("expected no request for the script"));
-  const fragment = get("/", {
-    "sec-fetch-dest": "empty",
-    "sec-fetch-mode": "cors",
-  });
-  assertEquals(await (await respond(fragment, never)).text(), "<p></p>");
-  assertEquals(await (await respond(get("/app.js"), never)).text(), SCRIPT);
+  const fragment = { "sec-fetch-dest": "empty", "sec-fetch-mode": "cors" };
+  assertEquals(await read("/", never, fragment), "<p></p>");
+  assertEquals(await read("/app.js", never), SCRIPT);
 });

@@ -4,7 +4,7 @@ import { answerWith, serveSite } from "./_content.ts";
 /** Larger than what is read into memory. */
 const LARGE = new Uint8Array(2 * 1024 * 1024);
 
-function request(method = "GET", headers: HeadersInit = {}): Request {
+function request(method = "GET", headers: HeadersInit = {}) {
   return new Request("http://localhost/large.bin", { method, headers });
 }
 

@@ -14,7 +14,7 @@ const random = () => 0;
 
 async function createHub(): Promise<Hub> {
   const log = new EventLog(memoryStore(), { clock, random, keep: 10 });
-  const tail = new Tail(log);
+  const tail = new Tail(log, clock);
   await tail.readNew();
   return new Hub(tail, {
     clock,

@@ -1,3 +1,4 @@
+import { assert } from "@std/assert";
 import type { NodeHandler, NodeResponse } from "../../src/http/node_handler.ts";
 import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -165,11 +166,13 @@ export async function makeProject(files: Record<string, string>) {
   };
 }
 
-/** Waits until a condition holds: file system events have no clock. */
+/** Waits until a condition holds, for at most a minute: file system events have no clock. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
 ) {
+  const giveUpAt = performance.now() + 60_000;
   while (!await condition()) {
+    assert(performance.now() < giveUpAt, `Not within a minute: ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

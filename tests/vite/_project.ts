@@ -79,6 +79,7 @@ export async function makeProject(files: Record<string, string>) {
       end: ended.resolve,
       on() {},
       off() {},
+      emit: () => true,
     };
     const request = {
       method: "GET",

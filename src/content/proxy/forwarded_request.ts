@@ -7,9 +7,9 @@ import { type Clock, sleep } from "../../values/clock.ts";
 /**
  * Returns the request target for the upstream: its base path, followed by the path and the query of the request.
  *
- * The path is the normalized one, since the gateway's own routes are matched against it. Dot segments are
- * resolved before the base path is prepended, so no request leaves the base path. The path is not decoded or normalized
- * further. The query is forwarded byte for byte. The host is not part of the result: a request cannot choose it.
+ * The path is the normalized one, which the gateway also matches against its own routes. Its dot segments were resolved
+ * before the base path is prepended, so no request leaves the base path. It is not decoded or normalized further. The
+ * query is forwarded byte for byte. The result contains no host, so a request cannot choose one.
  *
  * @param upstream Its path is the base path.
  * @param basePath The beginning of the request's path that the upstream does not know, such as `/app`.
@@ -26,7 +26,7 @@ export function upstreamTarget(
   return base + separator + path + url.search;
 }
 
-/** Headers that apply to one connection even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
+/** Headers that apply to one connection only, even if `Connection` does not list them (RFC 9110 §7.6.1 and §11.7). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -41,11 +41,11 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Copies the headers of a request or a response without the hop-by-hop ones: the known ones, and the ones that
- * `Connection` lists (RFC 9110 §7.6.1). A message with `Transfer-Encoding` loses its `Content-Length` as well, which it
- * overrides (RFC 9112 §6.3): forwarded alone, a wrong length would be trusted.
+ * Copies the headers of a request or a response without the hop-by-hop headers, which are the known ones and those that
+ * `Connection` lists (RFC 9110 §7.6.1). `Transfer-Encoding` overrides `Content-Length` (RFC 9112 §6.3), so a message with
+ * both loses both: the upstream would trust a wrong length.
  *
- * @param isKept Selects the headers by name among the others.
+ * @param isKept Returns whether to keep one of the other headers, by its name.
  */
 export function withoutHopByHop(
   headers: Headers,
@@ -60,7 +60,7 @@ export function withoutHopByHop(
 }
 
 /**
- * What the gateway removes or replaces. CGI and its successors do not distinguish `X_Forwarded_For` from
+ * Headers that the gateway removes or replaces. CGI and its successors do not distinguish `X_Forwarded_For` from
  * `X-Forwarded-For` (RFC 3875 §4.1.18).
  */
 const REPLACED =
@@ -70,15 +70,15 @@ const REPLACED =
 const ORIGIN = /^([a-z][a-z\d+.-]*):\/\/([^/]+)$/;
 
 /**
- * Returns the request headers for the upstream. Hop-by-hop headers are removed, and headers that describe the client
- * are replaced by the gateway's own.
+ * Returns the request headers for the upstream. It removes hop-by-hop headers, and replaces headers that describe the
+ * client by the gateway's own.
  *
- * `Host` is removed, since the upstream has its own, or replaced by the host that was checked: a `Host` header beside an
- * absolute target does not count (RFC 9112 §3.2.2), nor one beside `:authority` (RFC 9113 §8.3.1). `Expect` is removed
- * because the server has already sent 100, or does so when the body is read (RFC 9110 §10.1.1).
+ * It removes `Host`, since the upstream has its own, or replaces it by the host that the gateway has checked: HTTP ignores
+ * a `Host` header beside an absolute target (RFC 9112 §3.2.2) or beside `:authority` (RFC 9113 §8.3.1). It removes
+ * `Expect`, because the server has already sent 100, or sends it when the body is read (RFC 9110 §10.1.1).
  *
- * @param basePath The beginning of the request's path that the upstream does not know: an app needs it for absolute
- * links.
+ * @param basePath The beginning of the request's path that the upstream does not know. An app needs it for absolute
+ * links, and gets it as `X-Forwarded-Prefix`.
  */
 export function upstreamHeaders(
   request: Headers,
@@ -87,7 +87,7 @@ export function upstreamHeaders(
   basePath: string,
 ): Headers {
   const headers = withoutHopByHop(request, (name) => !REPLACED.test(name));
-  // The peer of a Unix socket has no IP address, and its origin has no host.
+  // The peer of a Unix socket has no IP address, and the origin of its requests has no host.
   if (isIP(client.address) !== 0) {
     headers.set("x-forwarded-for", client.address);
   }
@@ -107,14 +107,14 @@ export function upstreamHeaders(
  * Returns the body of a request, or `null` if it has none.
  *
  * `Deno.serve` creates a stream for every request other than GET and HEAD. If no body follows the headers, that stream
- * holds one empty chunk. Forwarded as a stream, it would turn a DELETE without a body into one with an empty chunked
- * body, which some servers reject. If the headers do not announce a body (HTTP/2 does not require it), this waits for
+ * contains one empty chunk. Forwarding it would turn a DELETE without a body into one with an empty chunked body, which
+ * some servers reject. So if the headers do not announce a body, which HTTP/2 does not require, this function waits for
  * the first bytes.
  *
- * A request over HTTP/2 that is reset in the same instant in which its head arrives cannot be distinguished from one
- * without a body. It is forwarded without a body: waiting for the reset would delay every preflight as well.
+ * A request over HTTP/2 that is reset at the moment when its head arrives looks like one without a body. It is forwarded
+ * without a body, since waiting for a reset would also delay every preflight.
  *
- * @throws {DOMException} `AbortError` if the client has reset the request; so does the returned stream.
+ * @throws {DOMException} `AbortError` if the client has reset the request. The returned stream throws it, too.
  */
 export async function requestBody(
   request: Request,
@@ -134,7 +134,7 @@ export async function requestBody(
   return withConfirmedEnd(beginning, body, signal, clock);
 }
 
-/** Reads the first bytes, if there are any. "no bytes" means that a body has begun and ended without any. */
+/** Reads the first bytes, if there are any. "no bytes" means that a body began, but ended without any bytes. */
 async function readBeginning(
   body: ReadableStream<Uint8Array>,
 ): Promise<Uint8Array | "no body" | "no bytes"> {
@@ -164,13 +164,13 @@ async function* withConfirmedEnd(
 }
 
 /**
- * How long to wait after the end of a body that no header announces: the request may still turn out to be reset.
- * `Deno.serve` ends such a body without an error, and aborts the request's signal some milliseconds later. The pause is
- * divided, so that a process that was suspended receives pending events before it decides.
+ * How long to wait after the end of a body that no header announces, in case the client has reset the request.
+ * `Deno.serve` ends the body of such a request without an error, and aborts the request's signal some milliseconds later.
+ * Several short pauses let a process that was suspended receive pending events before it decides.
  */
 const RESET_NOTICE = { pauses: 10, pauseMs: 10 };
 
-/** Makes sure that a body has ended because it is complete, and not because the client has reset its stream. */
+/** Makes sure that a body ended because it is complete, and not because the client has reset its stream. */
 async function confirmEnd(signal: AbortSignal, clock: Clock): Promise<void> {
   for (let pause = 0; pause < RESET_NOTICE.pauses; pause++) {
     await sleep(RESET_NOTICE.pauseMs, clock, { signal });

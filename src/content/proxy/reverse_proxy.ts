@@ -43,14 +43,15 @@ import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** How requests are forwarded, under the names of the gateway's options. */
 export interface ProxySettings {
-  /** Removed from the path of each request. */
+  /** The beginning of the path of each request, which the upstream does not get. */
   readonly basePath: string;
   /**
-   * Whether the upstream gets the host that the client requests. WebSockets ignore it: Deno does not allow setting it.
+   * Whether the upstream gets the `Host` that the client sends. It does not for WebSockets, for which Deno cannot set the
+   * header.
    */
   readonly preserveHost: boolean;
   /**
-   * How long to wait for the response's headers, in milliseconds since the last byte of the request was sent. The body
+   * How long to wait for the response's headers, in milliseconds after the last byte of the request was sent. The body
    * has no time limit.
    */
   readonly upstreamTimeoutMs: number;
@@ -60,7 +61,7 @@ export interface ProxySettings {
   readonly rejectWebsockets: boolean;
 }
 
-/** What a proxy uses. */
+/** The services that a proxy uses. */
 export interface ProxyServices {
   readonly clock: Clock;
   readonly log: Log;
@@ -83,8 +84,7 @@ export class ReverseProxy {
   readonly #shutdown = new AbortController();
 
   /**
-   * @param upstream As `parseUpstream()` returned it. Its path is the base path, which is prepended to the path of each
-   * request.
+   * @param upstream The result of `parseUpstream()`. Its path is prepended to the path of each request.
    */
   constructor(
     upstream: URL,
@@ -101,15 +101,15 @@ export class ReverseProxy {
   }
 
   /**
-   * Forwards a request, and injects the configuration into the response if it is a page. Any other response is that of
-   * the upstream, byte for byte, redirects included. Both bodies are streamed. A body that breaks off is logged, and
-   * ends in a `BrokenBodyError`.
+   * Forwards a request, and injects the configuration into the response if it is a page. It returns any other response
+   * byte for byte, redirects included. It streams both bodies. If a body breaks off, it logs that, and the body ends in a
+   * `BrokenBodyError`.
    *
-   * A page that the upstream compressed is compressed again. One that it sent plain stays plain: only the upstream knows
-   * whether the page contains both a secret and text of an attacker (BREACH).
+   * If the upstream compressed a page, the proxy compresses it again. If the upstream did not, the page stays
+   * uncompressed, since only the upstream knows whether it contains both a secret and text of an attacker (BREACH).
    *
-   * @param request The object that `Deno.serve` passed to its handler: only that one can be upgraded to a WebSocket,
-   * and the response to such a request has to be returned unchanged.
+   * @param request The object that `Deno.serve` passed to its handler, the only one that can be upgraded to a WebSocket.
+   * The caller has to return the response to such a request unchanged.
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
    * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
    * invalid WebSocket handshake.
@@ -119,7 +119,7 @@ export class ReverseProxy {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // already now: after the response, the request cannot be read
+    const { method, headers } = request; // before the first await: nobody can read a request after its response
     const response = await this.#forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
@@ -129,7 +129,7 @@ export class ReverseProxy {
     return encodeContent(page, { method, headers }, coding);
   }
 
-  /** Returns the upstream's response, or its parts, from which the caller creates it. */
+  /** Returns the upstream's response, or its parts, from which the caller creates one. */
   async #forward(
     request: Request,
     context: RouteContext,
@@ -156,12 +156,12 @@ export class ReverseProxy {
     this.#transfers.close();
   }
 
-  /** Resolves when no request, including its body, and no WebSocket is in flight: at once, if none is now. */
+  /** Resolves when no request, including its body, and no WebSocket is in flight. */
   drain(): Promise<void> {
     return this.#transfers.idle();
   }
 
-  /** Resolves when no body is being received and no WebSocket is open: at once, if that is so now. */
+  /** Resolves when no body is being received and no WebSocket is open. */
   async drainIncoming(): Promise<void> {
     while (this.#uploads.count + this.#webSockets.count > 0) {
       await this.#uploads.idle();
@@ -169,13 +169,13 @@ export class ReverseProxy {
     }
   }
 
-  /** How many requests are in flight now. */
+  /** Returns how many requests are in flight. */
   countRequests(): RequestCounts {
     const all = this.#transfers.count - this.#webSockets.count;
     return { uploads: this.#uploads.count, all };
   }
 
-  /** A tunnel would bypass the gateway, and TRACE would reveal the gateway's own headers to a page (RFC 9110 §9.3.8). */
+  /** Rejects CONNECT, whose tunnel would bypass the gateway, and TRACE, which shows a page headers (RFC 9110 §9.3.8). */
   #requireForwardable(method: string, isWebSocket: boolean): void {
     if (method === "CONNECT" || method === "TRACE") {
       throw new Problem(501, { detail: `Cannot forward a ${method} request` });
@@ -202,7 +202,7 @@ export class ReverseProxy {
     }
     const body = await requestBody(request, this.#services.clock);
     if (body === null && headers.get("content-length") !== "0") {
-      headers.delete("content-length"); // Deno.serve drops the body of a GET; the upstream would wait for it
+      headers.delete("content-length"); // Deno.serve drops the body of a GET, for which the upstream would wait
     }
     const message = await this.#send({
       method,
@@ -224,7 +224,7 @@ export class ReverseProxy {
     }
   }
 
-  /** Sends a request in a span of its own, the parent of the upstream's spans. */
+  /** Sends a request in its own span, which is the parent of the upstream's spans. */
   async #send(request: UpstreamRequest): Promise<IncomingMessage> {
     const { clock, metrics, telemetry } = this.#services;
     const startedAt = clock.monotonic();
@@ -302,13 +302,13 @@ export class ReverseProxy {
 
 /** A request and its response while they are in flight. */
 interface Exchange {
-  /** For the log. The path has no query, which may contain secrets. */
+  /** Method and path are for the log. The path has no query, since that may contain secrets. */
   readonly method: string;
   readonly path: string;
   readonly transfer: Transfer;
 }
 
-/** Returns the contents of a request's span, without the query, which may contain secrets. */
+/** Returns the name and the attributes of a request's span, without the query, since that may contain secrets. */
 function spanOf(
   { method, target }: UpstreamRequest,
   url: URL,
@@ -324,7 +324,7 @@ function spanOf(
   return { name: spanMethod(method), attributes };
 }
 
-/** Returns the text for the log. If a host has several addresses, the error has no message, but an error for each. */
+/** Returns the text for the log. If a host has several addresses, the error contains one error for each, and no message. */
 function detailOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === "") {
     return error.errors.map(detailOf).join("; ");

@@ -8,7 +8,7 @@ import { Duplex } from "node:stream";
  * `--cert` and `DENO_CERT`.
  */
 export class TlsAgent extends http.Agent {
-  /** The scheme, which `node:http` compares with that of the request. */
+  /** The scheme, which `node:http` compares with the scheme of the request. */
   readonly protocol = "https:";
   /** The port for URLs without one. */
   readonly defaultPort = 443;
@@ -21,7 +21,7 @@ export class TlsAgent extends http.Agent {
   ): Duplex {
     connect(host ?? "localhost", Number(port)).then(
       (connection) => {
-        // The agent would never close a connection that opens after destroy().
+        // After destroy(), the agent would never close this connection.
         if (this.#isClosed) connection.close();
         else callback?.(null, socketOf(connection));
       },
@@ -30,7 +30,7 @@ export class TlsAgent extends http.Agent {
     return undefined as never;
   }
 
-  /** Closes all connections, including those that are in use. */
+  /** Closes all connections, including those in use. */
   override destroy(): void {
     this.#isClosed = true;
     super.destroy();
@@ -58,7 +58,7 @@ function socketOf(connection: Deno.TlsConn): Duplex {
   const stream = Duplex.fromWeb(
     { readable, writable } as Parameters<typeof Duplex.fromWeb>[0],
   );
-  const ignored = () => stream; // Deno sets TCP_NODELAY itself, and requestUpstream() has its own timeout
+  const ignored = () => stream; // Deno sets TCP_NODELAY itself, and `Upstream` has its own timeout
   return Object.assign(stream, {
     setKeepAlive: ignored,
     setNoDelay: ignored,

@@ -15,9 +15,9 @@ export interface UpstreamRequest {
   /** The request target, in origin form. */
   readonly target: string;
   readonly headers: Headers;
-  /** If the headers have a `Content-Length`, the body has to have that length; otherwise it is sent in chunks. */
+  /** Its length has to match the `Content-Length` of the headers. Without that header, it is sent in chunks. */
   readonly body: AsyncIterable<Uint8Array> | null;
-  /** Called when the body has been sent, or never will be. */
+  /** Called when the body has been sent, or its transfer has failed. */
   readonly onBodyEnd: () => void;
   /** Aborts the request. */
   readonly signal: AbortSignal;
@@ -27,21 +27,21 @@ export interface UpstreamRequest {
 const MAX_HEAD_BYTES = 65_536;
 
 /**
- * Maximum number of interim responses (1xx) before the response. They are not forwarded; an endless sequence would only
+ * Maximum number of interim responses (1xx) before the response. They are not forwarded, and an endless sequence would
  * fill the memory.
  */
 const MAX_INTERIM_RESPONSES = 16;
 
-/** Methods whose requests usually have no body: without one, they have no `Content-Length` either (RFC 9110 §8.6). */
+/** Methods whose requests usually have no body. Without a body, they have no `Content-Length` (RFC 9110 §8.6). */
 const BODILESS_METHODS = ["GET", "HEAD", "DELETE", "OPTIONS"];
 
-/** A failure on a connection that was reused: the upstream may have closed it for being idle. */
+/** A failure on a reused connection, which the upstream may have closed because it was idle. */
 class StaleConnectionError extends Error {
   override name = "StaleConnectionError";
 }
 
 /**
- * The connections to an upstream. They are made with `node:http`, because `fetch` decompresses the body without adjusting
+ * The connections to an upstream. It uses `node:http`, because `fetch` decompresses the body without adjusting
  * `Content-Encoding` and `Content-Length`.
  */
 export class Upstream {
@@ -59,7 +59,7 @@ export class Upstream {
 
   /**
    * @param url Scheme, host and port to connect to.
-   * @param timeoutMs How long to wait for the response's headers, in milliseconds since the last byte of the request was
+   * @param timeoutMs How long to wait for the response's headers, in milliseconds after the last byte of the request was
    * sent.
    */
   constructor(url: URL, timeoutMs: number, clock: Clock) {
@@ -78,8 +78,8 @@ export class Upstream {
   }
 
   /**
-   * Sends a request and waits for the response's headers. The upstream may close an idle connection at the moment it is
-   * reused: a safe request is then sent once more (RFC 9110 §9.2.2).
+   * Sends a request and waits for the response's headers. If the upstream closes an idle connection at the moment when it
+   * is reused, a safe request is sent once more (RFC 9110 §9.2.2).
    *
    * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or
    * the request's body ended in an error.
@@ -119,7 +119,7 @@ export class Upstream {
       headers: headerLines(sent, this.#host),
       maxHeaderSize: MAX_HEAD_BYTES,
     });
-    // A request that has no connection yet emits no error when it is destroyed, so its failure is a promise.
+    // A request without a connection emits no error when it is destroyed, so a promise reports the failure.
     const failure = Promise.withResolvers<never>();
     function fail(name: string, message: string, cause?: unknown): void {
       const error = new DOMException(message, name);
@@ -160,9 +160,9 @@ export class Upstream {
 }
 
 /**
- * Returns names and values in turn, which `node:http` sends as they are. If there is no `Content-Length`, the last
- * header states the length or the chunked coding of the body (RFC 9112 §6.1): `node:http` would send the body of a GET
- * or a DELETE without either, and announce a body for a POST without one.
+ * Returns a list in which each name precedes its value. `node:http` sends such a list unchanged. Without a
+ * `Content-Length`, the last header states the length or the chunked coding of the body (RFC 9112 §6.1), since `node:http`
+ * would send the body of a GET or a DELETE without either, and announce a body for a POST that has none.
  */
 function headerLines(
   { method, headers, body }: UpstreamRequest,
@@ -188,21 +188,21 @@ function responseTo(request: http.ClientRequest): Promise<IncomingMessage> {
   let interimResponses = 0;
   request.on("socket", () => {
     isReused = request.reusedSocket;
-    // Deno's node:http itself retries on a closed connection, a POST included, which a proxy must not do (RFC 9110
-    // §9.2.2). Resetting this flag prevents it.
+    // Without this, Deno's node:http itself retries on a closed connection, even a POST, which a proxy must not do (RFC
+    // 9110 §9.2.2).
     request.reusedSocket = false;
   });
   request.on("information", () => {
     interimResponses++;
     if (interimResponses <= MAX_INTERIM_RESPONSES) return;
-    reject(new Error("Too many interim responses (1xx)")); // already now: the response may be in the same chunk
+    reject(new Error("Too many interim responses (1xx)")); // before a response in the same chunk can resolve the promise
     request.destroy();
   });
   request.on("response", (message: IncomingMessage) => {
     hasResponse = true;
     resolve(message);
   });
-  // Not once(): the parser emits some errors twice, and one without a listener would end the process.
+  // Not once(): the parser emits some errors twice, and an error without a listener would end the process.
   request.on("error", (error: Error) => {
     const isStale = isReused && isClosedConnection(error);
     reject(
@@ -212,7 +212,7 @@ function responseTo(request: http.ClientRequest): Promise<IncomingMessage> {
     );
   });
   request.on("close", () => {
-    if (hasResponse) return; // a stack is expensive
+    if (hasResponse) return; // creating an error with its stack is expensive
     reject(new Error("The connection was closed without a response"));
   });
   return promise;
@@ -224,8 +224,7 @@ function isClosedConnection(error: Error): boolean {
 }
 
 /**
- * Sends the body, with backpressure. Rejects if the body ends in an error; errors of the request are reported by its
- * own events.
+ * Sends the body, with backpressure. It rejects if the body ends in an error. The request emits its own errors as events.
  */
 async function sendBody(
   body: AsyncIterable<Uint8Array> | null,
@@ -233,7 +232,7 @@ async function sendBody(
   onProgress: () => void,
 ): Promise<void> {
   if (body !== null) {
-    request.write(new Uint8Array()); // sends the headers now; flushHeaders() would encode them as UTF-8
+    request.write(new Uint8Array()); // sends the headers now, without encoding them as UTF-8 like flushHeaders()
     for await (const chunk of body) {
       if (request.destroyed) return; // leaving the loop cancels the body
       if (!request.write(chunk)) await drained(request);
@@ -248,20 +247,19 @@ const NULL_BODY_STATUSES = [204, 304];
 
 const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 
-/** Up to this size, a body that has arrived with the headers is not streamed. */
+/** A body of at most this size that has arrived with the headers is not streamed. */
 const MAX_BUFFERED_BYTES = 65_536;
 
 /**
- * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a
- * 204, which browsers treat alike: `Deno.serve` sends a 205 without a length, and HTTP/1 clients would wait for its
- * end.
+ * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a 204,
+ * which means the same to browsers: `Deno.serve` sends a 205 without a length, so HTTP/1 clients would wait for its end.
  *
- * A small body that has arrived with the headers is known as a whole; any other is read with backpressure. Cancelling it
- * closes the connection.
+ * A small body that has arrived with the headers becomes bytes. Any other body becomes a stream with backpressure, whose
+ * cancellation closes the connection.
  *
- * @param method The method of the request: a response to HEAD has no body, whatever its headers say.
+ * @param method The method of the request. A response to HEAD has no body, whatever its headers say.
  * @param transfer Ends when the body has been received or cancelled.
- * @param toBrokenBody Returns the error in which the body ends if the connection breaks or the body cannot be decoded.
+ * @param toBrokenBody Returns the error with which the body ends if the connection breaks or the body cannot be decoded.
  * @throws {RangeError} If the status is not between 200 and 599.
  * @throws {TypeError} If a header is invalid.
  */
@@ -280,14 +278,14 @@ export function upstreamResponse(
   }
   const headers = endToEndHeaders(message);
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
-  message.on("error", () => {}); // the reader of the body gets it; without a listener, it would end the process
+  message.on("error", () => {}); // the reader of the body gets the error, which would end the process without a listener
   const toDecodingError = (error: unknown) =>
     toBrokenBody(new Error(`Cannot decode the body: ${messageOf(error)}`));
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   const hasArrived = message.complete &&
     message.readableLength <= MAX_BUFFERED_BYTES;
   if (hasBody && !hasArrived) {
-    message.on("close", () => transfer.end()); // also if it breaks while nobody reads it
+    message.on("close", () => transfer.end()); // even if nobody reads the body
     const body = transferBody(readerOf(message, toBrokenBody), transfer);
     return { status, headers, body, toDecodingError };
   }
@@ -298,11 +296,11 @@ export function upstreamResponse(
 }
 
 /**
- * Returns the headers of a message without the hop-by-hop ones. Reads `rawHeaders`, since `message.headers` drops
+ * Returns the headers of a message without the hop-by-hop headers. It reads `rawHeaders`, since `message.headers` drops
  * duplicates of some headers.
  *
- * `node:http` decodes the transfer coding `chunked` only. Other codings, such as gzip, become the content coding that
- * was applied last: the formats are the same, and clients decode them.
+ * `node:http` decodes only the transfer coding `chunked`. Any other coding, such as gzip, becomes the last content coding.
+ * The formats are the same, and clients decode them.
  *
  * @throws {TypeError} If a header is invalid.
  */
@@ -321,7 +319,7 @@ export function endToEndHeaders(
   return headers;
 }
 
-/** Reads what has arrived. */
+/** Reads the part of a body that has arrived. */
 function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
   const chunks: Uint8Array[] = [];
   for (let chunk = message.read(); chunk !== null; chunk = message.read()) {
@@ -330,7 +328,7 @@ function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
   return toBytes(concat(chunks));
 }
 
-/** Reads what arrives. */
+/** Returns a reader for the chunks of a body as they arrive. */
 function readerOf(
   message: IncomingMessage,
   toBrokenBody: (error: unknown) => Error,
@@ -354,7 +352,7 @@ function readerOf(
   };
 }
 
-/** Returns the bytes of a Buffer as a `Uint8Array`, so that readers of a response's body do not get a Buffer. */
+/** Returns the bytes of a `Buffer` as a `Uint8Array`, which readers of a response's body expect. */
 function toBytes(
   { buffer, byteOffset, length }: Uint8Array<ArrayBuffer>,
 ): Uint8Array<ArrayBuffer> {

@@ -15,9 +15,9 @@ interface WebSocketProxyOptions {
   readonly clock: Clock;
   /** Aborts the handshake, or closes both connections. */
   readonly shutdown: AbortSignal;
-  /** Called once both connections are closed, or {@linkcode MAX_CLOSING_MS} after one of them began to close. */
+  /** Called when both connections are closed, or {@linkcode MAX_CLOSING_MS} after one of them began to close. */
   readonly onClose: () => void;
-  /** Counts the bytes that are waiting in all bridges. */
+  /** Counts the bytes that wait to be sent in all bridges. */
   readonly allHeldBytes: HeldBytes;
 }
 
@@ -28,12 +28,12 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
 }
 
 /**
- * Bridges a WebSocket: connects to the upstream first, then accepts the client with the subprotocol that the upstream
- * selected. Messages, close codes and reasons are forwarded in both directions; if the upstream's connection breaks,
- * the client sees its own connection break. No extensions are negotiated.
+ * Bridges a WebSocket. It connects to the upstream first, and then accepts the client with the subprotocol that the
+ * upstream selected. It forwards messages, close codes and reasons in both directions. If the upstream's connection
+ * breaks, the client sees its own connection break. It negotiates no extensions.
  *
  * @param request The object that the server passed to its handler.
- * @returns A response that has to be returned to the server unchanged.
+ * @returns A response that the caller has to return to the server unchanged.
  * @throws {Problem} 400 or 426 if the client's handshake is invalid.
  * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client
  * disconnected.
@@ -67,7 +67,7 @@ export async function proxyWebSocket(
 }
 
 /**
- * Rejects a handshake that `Deno.upgradeWebSocket` would not accept, before the upstream is contacted.
+ * Rejects a handshake that `Deno.upgradeWebSocket` would not accept, before the gateway contacts the upstream.
  *
  * @returns The subprotocols that the client offers.
  */
@@ -99,7 +99,7 @@ function invalidHandshake(expected: string): Problem {
   });
 }
 
-/** Headers that `WebSocket` generates. `User-Agent` would be sent twice. */
+/** Headers that `WebSocket` generates itself. It would send `User-Agent` twice. */
 const HANDSHAKE_HEADER = /^(sec-websocket-.*|user-agent|content-length)$/;
 
 /** Begins the handshake with the upstream. */
@@ -152,8 +152,8 @@ async function waitUntilOpen(
 }
 
 /**
- * How long closing a bridge may take. A peer may never answer a close frame, and Deno cannot drop its connection: it
- * stays open, as other silent connections do, but no longer counts as a transfer.
+ * How long closing a bridge may take. A peer may never answer a close frame, and Deno cannot drop its connection. The
+ * connection then stays open, like other silent connections, but no longer counts as a transfer.
  */
 const MAX_CLOSING_MS = 5_000;
 
@@ -173,7 +173,7 @@ function bridge(
     }
   }
   shutdown.addEventListener("abort", close);
-  // Deno reports no event for a client that disconnects just before it is accepted: its WebSocket never opens.
+  // If a client disconnects just before it is accepted, its WebSocket never opens, and Deno reports no event.
   const cancelTimeout = clock.after(timeoutMs, () => {
     close();
     client.closed.resolve();
@@ -197,26 +197,26 @@ async function waitUntilClosed(
   await waitAtMost(MAX_CLOSING_MS, closed, clock);
 }
 
-/** What a WebSocket whose `binaryType` is "arraybuffer" sends and receives. */
+/** A message of a WebSocket whose `binaryType` is "arraybuffer". */
 type Message = string | ArrayBuffer;
 
 /** Forwards a message or a close to the other peer. */
 type PendingAction = (other: WebSocketPeer) => void;
 
 /**
- * How many bytes may be waiting to be sent to a peer. `WebSocket` has no backpressure: without this limit, and that of
+ * How many bytes may wait to be sent to a peer. `WebSocket` has no backpressure, so without this limit, and the one of
  * {@linkcode HeldBytes} for all peers, peers that do not read would exhaust the memory.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
 /**
- * One of the two WebSockets of a bridge. It listens from its construction on, and keeps what it receives until
- * {@linkcode WebSocketPeer.forwardTo} names the other peer. What is sent to it before it is open is queued, in order;
- * what is sent to it after it has closed is dropped.
+ * One of the two WebSockets of a bridge. It listens as soon as it is constructed, and keeps what it receives until
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer. It queues, in order, what is sent to it before it is open, and
+ * drops what is sent to it after it has closed.
  */
 export class WebSocketPeer {
   readonly socket: WebSocket;
-  /** Resolved when it begins to close, or is closed. */
+  /** Resolved when it begins to close. */
   readonly closing = Promise.withResolvers<void>();
   /** Resolved when it is closed. */
   readonly closed = Promise.withResolvers<void>();
@@ -226,10 +226,10 @@ export class WebSocketPeer {
   #other: WebSocketPeer | undefined;
   readonly #queue: (() => void)[] = [];
   #queuedBytes = 0;
-  /** What was waiting to be sent when it began to close. */
+  /** The bytes that were waiting to be sent when it began to close. */
   #bytesAtClose = 0;
 
-  /** @param allHeldBytes Counts the bytes that are waiting in all bridges. The bridge removes the peer from there. */
+  /** @param allHeldBytes Counts the bytes that wait to be sent in all bridges. The bridge removes the peer from it. */
   constructor(
     socket: WebSocket,
     role: "client" | "upstream",
@@ -238,7 +238,7 @@ export class WebSocketPeer {
     this.socket = socket;
     this.#role = role;
     this.#allHeldBytes = allHeldBytes;
-    socket.binaryType = "arraybuffer"; // a Blob is read asynchronously, which would change the order
+    socket.binaryType = "arraybuffer"; // reading a Blob is asynchronous, which would change the order
     socket.addEventListener("open", () => this.#flush());
     socket.addEventListener("message", ({ data }: MessageEvent<Message>) => {
       this.#forward((other) => other.send(data));
@@ -254,8 +254,8 @@ export class WebSocketPeer {
   }
 
   /**
-   * How many bytes are waiting to be sent. A WebSocket that is closing holds them until it is closed; its
-   * `bufferedAmount` is 0 in Deno then.
+   * How many bytes are waiting to be sent. A WebSocket that is closing keeps them until it is closed, although its
+   * `bufferedAmount` is 0 in Deno.
    */
   get heldBytes(): number {
     const { readyState, bufferedAmount } = this.socket;
@@ -264,13 +264,13 @@ export class WebSocketPeer {
     return this.#queuedBytes + bufferedAmount;
   }
 
-  /** Forwards everything that this peer receives, and has received, to another peer. */
+  /** Forwards everything that this peer has received and will receive to another peer. */
   forwardTo(other: WebSocketPeer): void {
     this.#other = other;
     for (const action of this.#received.splice(0)) action(other);
   }
 
-  /** Sends a message. Closes both peers if too much is waiting to be sent, to this peer or to all. */
+  /** Sends a message. It closes both peers if too many bytes are waiting to be sent, to this peer or to all peers. */
   send(message: Message): void {
     const { readyState } = this.socket;
     const isOpening = readyState === WebSocket.CONNECTING;
@@ -278,7 +278,7 @@ export class WebSocketPeer {
     const size = typeof message === "string"
       ? message.length
       : message.byteLength;
-    // Before the message is sent: a peer that does not read holds it until it disconnects, even after a close.
+    // Checked before sending: a peer that does not read holds the message until it disconnects, even after a close.
     if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
     if (isOpening) this.#queuedBytes += size;
     this.#whenOpen(() => this.socket.send(message));
@@ -296,10 +296,10 @@ export class WebSocketPeer {
   /**
    * Closes the WebSocket because the connection of the other peer broke.
    *
-   * A browser must not see a clean close: Vite's client, for one, would not reconnect. Deno cannot drop a connection,
-   * but sends a reason without a code as the whole body of the close frame. A body of one byte is invalid (RFC 6455
-   * §5.5.1), so the receiver fails the connection: browsers report 1006 and `wasClean: false`. Servers are spared this,
-   * since some exit on an invalid frame.
+   * A browser must not see a clean close, after which some clients, such as Vite's, do not reconnect. Deno cannot drop a
+   * connection. But it sends a reason without a code as the whole body of the close frame, and a body of one byte is
+   * invalid (RFC 6455 §5.5.1). So the receiver fails the connection, and browsers report 1006 and `wasClean: false`.
+   * Servers get a valid close instead, since some exit on an invalid frame.
    */
   fail(): void {
     if (this.#role === "upstream") return this.close(1006, "");
@@ -325,7 +325,7 @@ export class WebSocketPeer {
     else action(this.#other);
   }
 
-  /** Queues an action until the WebSocket is open: before that, Deno ignores even a close. */
+  /** Queues an action until the WebSocket is open. Before that, Deno even ignores a close. */
   #whenOpen(action: () => void): void {
     const { readyState } = this.socket;
     if (readyState === WebSocket.CONNECTING) this.#queue.push(action);
@@ -339,11 +339,11 @@ export class WebSocketPeer {
 }
 
 /**
- * Returns a close code that `WebSocket.close()` accepts, which are 1000 and 3000 to 4999. A code of the protocol
- * itself, such as 1001 (going away) or 1011 (internal error), becomes 49 and its last two digits. It must not become
- * 1000: clients do not reconnect after a normal closure.
+ * Returns a close code that `WebSocket.close()` accepts: 1000, or 3000 to 4999. A code of the protocol itself, such as
+ * 1001 (going away) or 1011 (internal error), becomes 49 followed by its last two digits. It must not become 1000, because
+ * clients do not reconnect after a normal closure.
  *
- * @param code Deno reports a broken connection as 0, browsers as 1006.
+ * @param code For a broken connection, Deno reports 0 and browsers report 1006.
  */
 export function allowedCode(code: number): number {
   if (code === 1000 || (code >= 3000 && code <= 4999)) return code;
@@ -352,14 +352,14 @@ export function allowedCode(code: number): number {
 
 /** How many bytes all peers together may hold. */
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
-/** What each peer may always hold, so that peers that do not read do not cost the others their connections. */
+/** How many bytes each peer may always hold, so that some peers that do not read do not disconnect the others. */
 const MIN_BYTES_EACH = 64 * 1024;
 
-/** Counts the bytes that all peers together hold. It asks the peers, since no event reports that they hold less. */
+/** Counts the bytes that all peers together hold. It asks each peer, since no event reports that a peer holds less. */
 export class HeldBytes {
   readonly #peers = new Set<WebSocketPeer>();
 
-  /** Returns whether there is room for `size` more bytes of a peer. */
+  /** Returns whether a peer may hold `size` more bytes. */
   hasRoomFor(peer: WebSocketPeer, size: number): boolean {
     this.#peers.add(peer);
     if (peer.heldBytes + size <= MIN_BYTES_EACH) return true;

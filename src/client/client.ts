@@ -33,8 +33,8 @@ export interface REPMeta {
 /** The configuration of a page (REP-RFC-0001 §5.2). */
 export interface Client {
   /**
-   * Returns the value of a PUBLIC variable, or the default if it is not set. On a server, it is the value of the page
-   * that is being rendered, if a gateway runs in the process; otherwise no variable is set there.
+   * Returns the value of a PUBLIC variable, or the default if it is not set. On a server with a gateway in its process, it
+   * returns the value of the page that is being rendered. On other servers, no variable is set.
    */
   get(key: string, defaultValue: string): string;
   /** Returns the value of a PUBLIC variable, or `undefined` if it is not set. */
@@ -42,25 +42,25 @@ export interface Client {
   /** Returns all PUBLIC variables as a frozen object. Each change replaces it, so `===` detects changes. */
   getAll(): Values;
   /**
-   * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway, by default at
-   * most 10 per minute and client, and decrypts all SENSITIVE variables, which then stay in memory. If the gateway has
-   * issued too many keys to this client, it waits once, for as long as the gateway says, at most a minute.
+   * Returns the value of a SENSITIVE variable. The first call requests a session key from the gateway and decrypts all
+   * SENSITIVE variables, which then stay in memory. By default, the gateway issues at most 10 keys per minute to a client.
+   * If it has issued too many, the call waits once, as long as the gateway says, but at most a minute.
    *
    * @throws {REPError} If the variable is not set, the gateway rejects the request for the key, or the page is not a
    * secure context. The message says which; `cause` is the underlying error, if any.
    */
   getSecure(key: string): Promise<string>;
   /**
-   * Returns whether the page has a configuration whose integrity is intact. Until its hash is computed, shortly after
-   * the start, and without `crypto.subtle`, a configuration that can be parsed counts as intact.
+   * Returns whether the page contains an intact configuration. A configuration that can be parsed counts as intact until
+   * its hash is computed, shortly after the start, and in a page without `crypto.subtle`.
    */
   verify(): boolean;
   /** Returns the metadata of the configuration, or `null` if the page has none. */
   meta(): REPMeta | null;
   /**
-   * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with
-   * the changes since the page was generated; the end of the last one closes it. So does hiding the page, for as long as
-   * it is hidden: what changed meanwhile arrives when it is shown.
+   * Subscribes to changes of a PUBLIC variable. The first subscription opens the stream of changes, which begins with the
+   * changes since the page was generated. The stream closes when the last subscription ends, and while the page is hidden.
+   * When the page is shown again, it receives what has changed.
    *
    * @returns A function that ends the subscription.
    */
@@ -71,12 +71,12 @@ export interface Client {
    * @returns A function that ends the subscription.
    */
   onAnyChange(callback: AnyChangeCallback): () => void;
-  /** Keeps the stream of changes open while the page is hidden, for apps that have to hear of changes at once. */
+  /** Keeps the stream of changes open while the page is hidden, for apps that need each change immediately. */
   listenInBackground(): void;
   /** Returns the state of the stream of changes. @experimental */
   status(): StreamStatus;
   /**
-   * Calls back when {@linkcode Client.status} may have changed. It does not open the stream.
+   * Calls back when {@linkcode Client.status} may have changed. This subscription does not open the stream.
    *
    * @returns A function that ends the subscription.
    * @experimental
@@ -90,8 +90,8 @@ const NO_CONFIGURATION =
 /**
  * Creates the client of a page and reads its configuration, without a network request.
  *
- * The state is in closures, here and in the rest of this folder: the functions of a client also work detached from it,
- * and classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
+ * Closures contain the state, here and in the rest of this folder, so that the functions of a client also work detached
+ * from it. Classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
  */
 export function createClient(browser: Browser): Client {
   const page = readPage(browser);
@@ -110,7 +110,10 @@ export function createClient(browser: Browser): Client {
     );
   }
 
-  /** Says on the console, once, what is missing: of a page without configuration, always that. Only pages have any. */
+  /**
+   * Prints on the console, once, what is missing. In a page without a configuration, that is always the configuration. On
+   * servers and in workers it prints nothing.
+   */
   function warn(missing: string) {
     const text = page ? missing : NO_CONFIGURATION;
     if (!browser.document || warned[text]) return;
@@ -127,7 +130,7 @@ export function createClient(browser: Browser): Client {
     return getAll()[key] ?? defaultValue ?? reportMissing(key);
   }
 
-  /** Says in development that a variable is not set. */
+  /** Warns in development that a variable is not set. */
   function reportMissing(key: string) {
     if (!page || !browser.location.origin.includes("localhost")) return;
     warn(`Cannot find "${key}" among the PUBLIC variables`);
@@ -151,7 +154,7 @@ export function createClient(browser: Browser): Client {
     getSecure: createSensitiveReader(page?.payload, browser),
     verify: () => !!page && !isTampered,
     meta,
-    ...live, // all others; to name each would exceed the size limit
+    ...live, // all other functions; naming each would exceed the size limit
     getAll,
   };
 }

@@ -37,11 +37,11 @@ export interface StreamStatus {
    */
   readonly state: "closed" | "connecting" | "open";
   /**
-   * `poll` if something between gateway and page holds streams back: the page then asks every few seconds, and `state`
-   * is `open` only for that moment. Also, for a moment, when the page is shown again.
+   * `poll` if something between gateway and page holds streams back. The page then asks every few seconds, and `state` is
+   * `open` only while it asks. It is also `poll` for a moment when the page is shown again.
    */
   readonly transport: "stream" | "poll";
-  /** The id of the last change that the page has received or does not need; `null` if it is unknown. */
+  /** The ID of the last change that the page has received or does not need; `null` if it is unknown. */
   readonly lastEventId: string | null;
 }
 
@@ -51,23 +51,23 @@ const UPDATE = "rep:config:update";
 const DELETE = "rep:config:delete";
 
 const CURSOR = "last_event_id";
-/** The digest of the values that the page was generated with, which a change makes invalid. */
+/** The hash of the values with which the page was generated. It is invalid after a change. */
 const STATE = "state";
 
-/** The event type of a heartbeat, which `?heartbeat=event` asks for. */
+/** The event type of the heartbeats that `?heartbeat=event` requests. */
 const HEARTBEAT = "rep:heartbeat";
 
 /**
- * Creates the PUBLIC variables of a page. The functions are those of {@linkcode Client}.
+ * Creates the PUBLIC variables of a page. It returns functions of {@linkcode Client}.
  *
- * While there are subscribers and the page is visible, a stream, or polls, keep the values up to date: `transport.ts` says
+ * While the page is visible and has subscribers, a stream or polls keep the values up to date. `transport.ts` decides
  * which, and when. Each attempt resumes at the cursor, so that the page gets the newest value of each variable that has
- * changed since, and never an older one than it has. A hidden page has no stream, since over HTTP/1.1 a browser opens only
- * six connections to a host.
+ * changed since, and never an older one. A hidden page has no stream, since over HTTP/1.1 a browser opens only six
+ * connections to a host.
  *
- * A gateway whose pages contain no cursor, such as REP's own, has no heartbeat events and no polls either. It is not asked
- * for them, and a mute stream of it is not noticed. One with a cursor and without heartbeat events keeps a poll open as a
- * stream, which is repeated every 30 s, so that nothing is missing.
+ * A gateway whose pages contain no cursor, such as REP's own, supports neither heartbeat events nor polls. The client does
+ * not request them from it, and does not notice if its stream is mute. A gateway with a cursor but without heartbeat
+ * events treats a poll as a stream. The client repeats it every 30 s, and so misses nothing.
  */
 export function createLiveValues(
   page: Page | undefined,
@@ -126,7 +126,7 @@ export function createLiveValues(
 
   function applyChange(key: string, newValue: string | undefined) {
     const oldValue = values[key];
-    if (newValue === oldValue) return; // the gateway may resend the whole state
+    if (newValue === oldValue) return; // the gateway may send all values again
     url!.searchParams.delete(STATE);
     const { [key]: _, ...others } = values;
     const isDeleted = newValue === undefined;
@@ -146,7 +146,7 @@ export function createLiveValues(
     return isVisible() && changes.size();
   }
 
-  /** Opens or closes the connection if the first subscriber has come or the last one has gone. */
+  /** Opens the connection if the page needs one now, and closes it if the page no longer does. */
   function refresh(event: number) {
     if (!url || !isWanted()) disconnect();
     else if (!source) step(event);
@@ -190,10 +190,10 @@ export function createLiveValues(
   }
 
   if (url) {
-    // Browsers may not put a page with an open connection into the back/forward cache.
+    // A page with an open connection may be excluded from the back/forward cache.
     browser.addEventListener("pagehide", disconnect);
     browser.addEventListener("pageshow", () => refresh(resume));
-    // A connection from before the network was lost may be dead without an error.
+    // After a loss of the network, an old connection may be dead without an error.
     browser.addEventListener("online", () => isWanted() && step(resume));
     browser.addEventListener("visibilitychange", () => {
       const pauseMs = isVisible() ? 0 : HIDDEN_PAUSE_MS;
@@ -220,7 +220,7 @@ export function createListeners<Arguments extends unknown[]>(
     /** Returns the number of listeners. */
     size: () => all.size,
     /**
-     * Adds a listener. One that is added twice is called twice.
+     * Adds a listener. If it is added twice, it is called twice.
      *
      * @returns A function that removes it.
      */

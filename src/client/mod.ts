@@ -1,9 +1,9 @@
 /**
- * Reads the configuration of a page in the browser and subscribes to its changes: the interface of REP-RFC-0001 §5.2.
+ * Reads the configuration of a page in the browser and subscribes to its changes, with the interface of REP-RFC-0001 §5.2.
  *
- * The payload is read when this module is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and
- * the first subscription make network requests. On a server with a gateway in its process, the PUBLIC variables are those
- * of the page that is being rendered; everywhere else outside a page, all variables are unset.
+ * It reads the payload when it is imported, so {@linkcode get} is synchronous. Only {@linkcode getSecure} and the first
+ * subscription make network requests. On a server with a gateway in its process, the PUBLIC variables are those of the
+ * page that is being rendered. Everywhere else outside a page, no variable is set.
  *
  * ```ts
  * import { get, onChange } from "@rep/gateway/client";
@@ -27,21 +27,22 @@ export type {
 } from "./live_values.ts";
 export { REPError, type Values } from "./page.ts";
 
-/**
- * The PUBLIC variables by name. The types that `typegen` generates replace it by those of the manifest.
- */
+/** The PUBLIC variables by name. The types that `typegen` generates replace this one by the variables of the manifest. */
 export interface PublicVariables {
   /** The value of a variable. */
   readonly [name: string]: string | undefined;
 }
 
-/** The SENSITIVE variables by name. The types that `typegen` generates replace it by those of the manifest. */
+/** The SENSITIVE variables by name. `typegen` replaces this type like {@linkcode PublicVariables}. */
 export interface SensitiveVariables {
   /** The value of a variable. */
   readonly [name: string]: string | undefined;
 }
 
-/** The SERVER variables by name, which no page has: a server reads them with `Gateway.getPrivate`. Replaced likewise. */
+/**
+ * The SERVER variables by name. No page contains them: a server reads them with `Gateway.getPrivate`. `typegen` replaces
+ * this type like {@linkcode PublicVariables}.
+ */
 export interface ServerVariables {
   /** The value of a variable. */
   readonly [name: string]: string | undefined;

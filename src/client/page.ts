@@ -1,10 +1,10 @@
 /**
- * Where `globalThis` has the gateways of a server's process. Browsers load this module as well, so that it cannot import
- * them.
+ * The property of `globalThis` that contains the gateways of a server's process. This module cannot import the gateways,
+ * since browsers load it, too.
  */
 export const GATEWAYS: unique symbol = Symbol.for("@rep/gateway");
 
-/** What the client finds at {@linkcode GATEWAYS}. */
+/** The value of {@linkcode GATEWAYS}, as the client uses it. */
 export interface ServerValues {
   /** Returns the PUBLIC values of the page that is being rendered; `undefined` if no gateway runs. */
   values(): Values | undefined;
@@ -12,12 +12,12 @@ export interface ServerValues {
 
 /** The parts of a browser's `globalThis` that the client uses. Tests replace them. */
 export interface Browser {
-  /** Missing in workers and on servers. Without it, the client is unavailable and uses none of the other parts. */
+  /** Missing in workers and on servers, where the client uses none of the other parts. */
   readonly document?: {
     readonly hidden: boolean;
     getElementById(id: string): PageElement | null;
   };
-  /** URLs are resolved against it: a `<base>` element in the page could lead them to another origin. */
+  /** The client resolves URLs against it, since a `<base>` element of the page could lead them to another origin. */
   readonly location: { readonly origin: string };
   readonly EventSource: new (url: string) => EventStream;
   /** `subtle` is missing in pages over plain HTTP, except from localhost (Web Cryptography API §10). */
@@ -40,10 +40,10 @@ export interface Browser {
   clearTimeout(timer: unknown): void;
 }
 
-/** An event of the page that the client listens to; `visibilitychange` bubbles from the document. */
+/** An event of the page to which the client listens. `visibilitychange` bubbles from the document to the window. */
 export type PageEvent = "online" | "pagehide" | "pageshow" | "visibilitychange";
 
-/** The part of the element with the payload that the client uses. */
+/** The parts of the element with the payload that the client uses. */
 export interface PageElement {
   readonly textContent: string | null;
   getAttribute(name: string): string | null;
@@ -56,7 +56,7 @@ export interface StreamMessage {
   readonly lastEventId: string;
 }
 
-/** The part of an `EventSource` that the client uses. */
+/** The parts of an `EventSource` that the client uses. */
 export interface EventStream {
   readonly readyState: number;
   onopen: ((event: never) => void) | null;
@@ -124,8 +124,8 @@ export function readPage(browser: Browser): Page | undefined {
 }
 
 /**
- * Returns whether the hash of an element's text equals its integrity attribute. Without `crypto.subtle`, that is over
- * plain HTTP, which does not protect the page in the first place, the text counts as intact.
+ * Returns whether the hash of an element's text equals its integrity attribute. The text counts as intact without
+ * `crypto.subtle`, which is missing over plain HTTP. That does not protect the page anyway.
  */
 export async function isIntact(
   element: PageElement,
@@ -138,7 +138,7 @@ export async function isIntact(
   return integrity === `sha256-${btoa(String.fromCharCode(...digest))}`;
 }
 
-/** Returns a frozen copy without a prototype, in which names such as `toString` are not found unless configured. */
+/** Returns a frozen copy without a prototype, so that a name such as `toString` exists only if it is configured. */
 export function freezeValues(values: Values | undefined): Values {
   return Object.freeze({ __proto__: null, ...values } as unknown as Values);
 }

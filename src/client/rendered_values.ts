@@ -3,12 +3,13 @@ import type { Values } from "./page.ts";
 
 const NONE: Values = {};
 
-/** Those of this page, which do not change. */
+/** The variables with which this page was rendered. They do not change. */
 let values: Values | undefined;
 
 /**
- * Returns the PUBLIC variables that the HTML of a page is rendered with: on the server, and again while the page is
- * hydrated, even if a change has arrived before. There are none if the server has no gateway in its process.
+ * Returns the PUBLIC variables with which the HTML of a page is rendered. While the browser hydrates the page, it returns
+ * the same variables as on the server, even if a change has already arrived. It returns none if the server has no gateway
+ * in its process.
  */
 export function renderedValues(): Values {
   return "document" in globalThis ? values ??= readValues() : getAll();
@@ -21,11 +22,11 @@ function readValues(): Values {
   try {
     return JSON.parse(element.textContent!).public ?? NONE;
   } catch {
-    return NONE; // the client has reported it
+    return NONE; // the client has reported the error
   }
 }
 
-/** The part of a browser's `document` that is used. */
+/** The part of a browser's `document` that this module uses. */
 interface PageDocument {
   querySelector(selector: string): { textContent: string | null } | null;
 }

@@ -8,8 +8,8 @@ import {
 } from "./page.ts";
 
 /**
- * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, with one
- * request for all concurrent callers; after a failure, the next call tries again.
+ * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, and concurrent
+ * calls share its request. After a failure, the next call tries again.
  */
 export function createSensitiveReader(
   payload: Payload | undefined,
@@ -36,7 +36,7 @@ async function decryptAll(
   payload: Payload | undefined,
   browser: Browser,
 ): Promise<Values> {
-  const nonceBytes = 12; // at the beginning of the blob (REP-RFC-0001 §8.2)
+  const nonceBytes = 12; // the nonce precedes the ciphertext (REP-RFC-0001 §8.2)
   const { sensitive, _meta } = payload ?? {};
   if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
   const { subtle } = browser.crypto;
@@ -70,7 +70,7 @@ async function requestKey(
   }
   const {
     key,
-    detail = `Cannot get the session key: ${response.status}`, // unless the gateway says why
+    detail = `Cannot get the session key: ${response.status}`, // if the gateway does not say why
   } = await response.json().catch(() => response);
   if (!key) throw new REPError(detail);
   return fromBase64(key);
@@ -81,7 +81,7 @@ async function pause(
   browser: Browser,
 ): Promise<void> {
   const longestPauseS = 60; // the window of the gateway's rate limit
-  const jitterS = 5; // so that pages that were rejected together do not come back together
+  const jitterS = 5; // so that pages that were rejected together do not retry together
   const asked = Math.min(Number(retryAfter) || 0, longestPauseS); // the gateway sends no date
   const seconds = asked + jitterS * browser.Math.random();
   browser.console.warn(

@@ -1,86 +1,87 @@
-/** How changes reach a page, and what its client has to do now. */
+/** How changes reach a page, and what its client has to do next. */
 export interface Transport {
-  /** Whether by polls, and not over a stream. */
+  /** Whether the client polls; otherwise it uses a stream. */
   readonly poll: boolean;
   /**
-   * How long to wait before a stream or a poll is opened; 0: open it now. Either way, what is open is closed.
-   * `undefined` if all stays as it is.
+   * How long to wait before the client opens a stream or a poll; 0 means that it opens one now. In both cases it closes
+   * the open one. `undefined` if nothing changes.
    */
   readonly waitMs: number | undefined;
-  /** When that wait ends, or else when what is open has been silent for too long. */
+  /** When the wait ends. Without a wait, when the open stream or poll has been silent for too long. */
   readonly until: number;
-  /** How many streams in a row were mute. `NaN` if the gateway has no heartbeats: none is mute then, and none a poll. */
+  /** How many streams in a row were mute. `NaN` for a gateway without heartbeats, whose streams never count as mute. */
   readonly mute: number;
-  /** From when on a poll that ends is followed by a stream. */
+  /** The time after which a stream follows the end of a poll. */
   readonly pollEnd: number;
-  /** How many requests in a row have no heartbeat. */
+  /** How many requests in a row have received no heartbeat. */
   readonly attempts: number;
-  /** Until when the rate of requests is used up by those so far. */
+  /** The time until which the previous requests have used up the permitted rate. */
   readonly used: number;
 }
 
-/** The `EventSource` reconnects by itself: its `readyState` after an `error` (HTML standard §9.2.2). */
+/** The `EventSource` will reconnect by itself. This is its `readyState` after an `error` (HTML standard §9.2.2). */
 export const CONNECTING = 0;
-/** It is open. */
+/** The `EventSource` is open. */
 export const OPEN = 1;
-/** It has given up, as after a status other than 200. */
+/** The `EventSource` has given up, such as after a status other than 200. */
 export const CLOSED = 2;
 /** A heartbeat or a change has arrived. */
 export const RECEIVED = 3;
 /** The page wants changes, or a wait is over. */
 export const START = 4;
-/** The page wants changes again: it is shown or online again. */
+/** The page is shown or online again, and wants changes. */
 export const RESUME = 5;
-/** Nothing else has happened until {@linkcode Transport.until}. */
+/** Nothing has happened until {@linkcode Transport.until}. */
 export const SILENT = 6;
 
-/** From the request to the first heartbeat, which the gateway sends at once. */
+/** How long the first heartbeat may take after the request. The gateway sends it immediately. */
 const FIRST_HEARTBEAT_MS = 20_000;
-/** From then on: three heartbeats of the gateway. */
+/** How long each later heartbeat may take: three periods of the gateway. */
 const HEARTBEAT_MS = 45_000;
-/** A page whose last streams were mute, so many in a row, polls. */
+/** After so many mute streams in a row, a page polls. */
 const MAX_MUTE = 2;
-/** Switching between tabs for a moment does not cost a connection. */
+/** How long a page stays connected after it was hidden, so that users can switch between tabs for a moment. */
 export const HIDDEN_PAUSE_MS = 1_500;
-/** How long a poll may take. What it could not catch up with comes with the next one. */
+/** How long a poll may take. The next poll delivers what this one could not. */
 const POLL_MS = 30_000;
 /** How long a page polls before it tries a stream again. */
 const POLLING_MS = 3_600_000;
-/** The longest pause before a browser reconnects (`retry:`). A page sees when it begins, and not when it ends. */
+/** The longest pause before a browser reconnects (`retry:`). The client sees only the beginning of this pause. */
 const LONGEST_RETRY_MS = 60_000;
 
-/** Doubled with each attempt, so that the first pause is about as long as a gateway takes to restart. */
+/** Each attempt doubles it, so the first pause is about as long as the restart of a gateway. */
 const FIRST_PAUSE_MS = 500;
-/** The longest that a page may be outdated after an outage. */
+/** How long a page may stay outdated after an outage. */
 const LONGEST_PAUSE_MS = 30_000;
 
-/** In the long run, a page sends one request in this time, */
+/** In the long run, a page sends at most one request in this time. */
 const INTERVAL_MS = 5_000;
-/** but twelve at once, as a user who switches between tabs needs them. */
+/** A page may send the requests of this time at once. Twelve are enough for a user who switches between tabs. */
 const BURST_MS = 60_000;
 
 /**
- * Returns the transport after an event. Something between gateway and page may hold the body of a response until its end,
- * or forget a connection: the stream is open, and mute. So:
+ * Returns the transport after an event. A proxy between gateway and page may hold the body of a response until its end, or
+ * forget a connection. The stream is then open, but mute. So:
  *
- * - A stream is mute if no heartbeat arrives within 20 s of its request, or for 45 s later; a change counts as one. It is
- *   opened again. After two in a row, or one after a poll, the page polls; a heartbeat resets the count.
- * - A poll is a stream that the gateway ends once the page has everything. The browser then reconnects after `retry:`, as
- *   after every end of a stream. A poll that does not end within 30 s is given up and repeated.
+ * - A stream is mute if no heartbeat arrives within 20 s of its request, or for 45 s later. A change counts as a heartbeat.
+ *   The client opens a mute stream again. After two mute streams in a row, or one after a poll, it polls. A heartbeat
+ *   resets the count.
+ * - A poll is a stream that the gateway ends when the page has everything. The browser then reconnects after `retry:`, as
+ *   after every end of a stream. If a poll does not end within 30 s, the client gives it up and repeats it.
  * - A page that is shown or online again, or that has polled for an hour, polls once and then tries a stream.
- * - After an error the stream or the poll is opened again, with exponential backoff and jitter, so that not all pages
- *   reconnect at the same moment. An error is not a mute stream: a gateway that is down is no reason to poll for an hour.
- *   But what holds a stream may also cut it before its silence is noticed, or answer 504. So after two requests in a row
- *   without a heartbeat, whatever ended them, the page polls once and then tries a stream.
- * - Whatever happens, there is one request in 5 s in the long run. Where the browser would reconnect sooner, the client
- *   does it instead.
+ * - After an error, the client opens the stream or the poll again, with exponential backoff and jitter, so that pages do
+ *   not reconnect at the same moment. An error does not count as a mute stream: a gateway that is down is no reason to poll
+ *   for an hour. But the proxy that holds a stream may also cut it before the client notices the silence, or answer 504. So
+ *   after two requests in a row without a heartbeat, whatever ended them, the page polls once and then tries a stream.
+ * - In the long run, a page never sends more than one request in 5 s. If the browser would reconnect sooner, the client
+ *   closes the stream and reconnects itself.
  *
- * A pause before the browser reconnects does not count. But the page cannot see its end, so that a request after it that
- * is never answered is noticed after the longest pause, of 60 s.
+ * The pause before the browser reconnects does not count as silence. But the client cannot see its end. So if the request
+ * after the pause is never answered, the client notices that only after the longest pause, of 60 s.
  *
  * @param transport `{}` at the beginning.
  * @param event One of the numbers above.
- * @param now A monotonic time, in milliseconds. A timer may be late, as after the sleep of a laptop.
+ * @param now A monotonic time, in milliseconds. A timer may be late, such as after a laptop has slept.
  * @param random A number in [0, 1).
  */
 export function advance(
@@ -103,7 +104,7 @@ export function advance(
     return mute >= MAX_MUTE ? POLL_MS : FIRST_HEARTBEAT_MS;
   }
 
-  /** There is a request: by the client, at once, or by the browser, after a pause. */
+  /** Counts a request, which the client sends now or the browser sends after a pause. */
   function request(pauseMs: number) {
     attempts++;
     used = Math.max(used, now) + INTERVAL_MS;

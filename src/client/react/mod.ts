@@ -26,9 +26,9 @@ export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
 /** A SENSITIVE variable, whose value has to be requested first. */
 export interface SecureValue<Value> {
-  /** The value; `null` before it has arrived, and if it cannot be had. */
+  /** The value; `null` until it has arrived, and after an error. */
   readonly value: Value | null;
-  /** Whether the value is on its way. */
+  /** Whether the request is in progress. */
   readonly loading: boolean;
   /** Why there is no value. */
   readonly error: Error | null;
@@ -37,9 +37,9 @@ export interface SecureValue<Value> {
 const LOADING: SecureValue<never> = { value: null, loading: true, error: null };
 
 /**
- * Returns the value of a PUBLIC variable, or the default if it is not set. The component renders again when it changes.
- * On a server, it is the value that the page is sent with, which hydration begins with as well; without a gateway in the
- * server's process, it is the default.
+ * Returns the value of a PUBLIC variable, or the default if it is not set. The component renders again when the value
+ * changes. On a server, it returns the value with which the page is sent, and hydration starts with the same value. On a
+ * server without a gateway in its process, it returns the default.
  */
 export function useRep<
   Name extends keyof PublicVariables & string,

@@ -1,7 +1,8 @@
 /**
- * A double of `@rep/gateway/client` for unit tests: the same functions, with the variables that a test sets. Let the test
- * runner resolve the one as the other, such as with `alias` of Vitest (and `server.deps.inline` for the package itself),
- * or `moduleNameMapper` of Jest. {@linkcode replaceVariables} is for tests in a browser, which use the client itself.
+ * A double of `@rep/gateway/client` for unit tests: the same functions, with the variables that a test sets. Make the test
+ * runner import the double instead of the client, such as with `alias` of Vitest (and `server.deps.inline` for the package
+ * itself), or `moduleNameMapper` of Jest. {@linkcode replaceVariables} is for tests in a browser, which use the client
+ * itself.
  *
  * ```ts
  * import { get, onChange, setVariables } from "@rep/gateway/testing";
@@ -33,12 +34,12 @@ export type {
 export { REPError, type Values } from "../page.ts";
 export { replaceVariables } from "./replace_variables.ts";
 
-/** What a test sets. */
+/** The variables that the test has set. */
 const state = { values: freezeValues({}), secrets: freezeValues({}) };
 const changes = createListeners<Parameters<AnyChangeCallback>>(globalThis);
 
 /**
- * Replaces all variables, and calls the listeners of those that change.
+ * Replaces all variables, and calls the listeners of the variables that change.
  *
  * @param values The PUBLIC variables by name.
  * @param secrets The SENSITIVE variables by name. None by default.

@@ -1,13 +1,13 @@
 import type { PublicVariables } from "@rep/gateway/client";
-import { encode } from "../page.ts";
+import { sriHash } from "../../values/hash.ts";
 
-/** The element with the configuration, as the gateway writes it: its hash, what follows, and its text. */
+/** The element with the configuration, as the gateway writes it. The groups are the parts around the hash, and the text. */
 const ELEMENT =
   /(<script id="__rep__"[^>]* data-rep-integrity=")[^"]*("[^>]*>)([^<]*)/;
 
 /**
- * Returns a page with other values of PUBLIC variables, and with the hash of them, for tests in a browser that rewrite
- * what a server sends.
+ * Replaces values of PUBLIC variables in a page, and the hash of the configuration. It is for tests in a browser that
+ * rewrite the response of a server.
  *
  * @example
  * ```ts ignore
@@ -21,7 +21,7 @@ const ELEMENT =
  * ```
  *
  * @param html The page, with its configuration.
- * @param values PUBLIC variables by name. The others of the page stay as they are.
+ * @param values PUBLIC variables by name. The other variables of the page keep their values.
  * @throws {Error} If the page has no configuration.
  */
 export async function replaceVariables(
@@ -37,13 +37,11 @@ export async function replaceVariables(
   const payload = JSON.parse(text);
   const replaced = { ...payload, public: { ...payload.public, ...values } };
   const json = escape(JSON.stringify(replaced));
-  const digest = await crypto.subtle.digest("SHA-256", encode(json));
-  const hash = btoa(String.fromCharCode(...new Uint8Array(digest)));
-  const changed = `${beforeHash}sha256-${hash}${afterHash}${json}`;
+  const changed = `${beforeHash}${await sriHash(json)}${afterHash}${json}`;
   return html.replace(element, () => changed);
 }
 
-/** Escapes JSON so that it cannot end the element, and is the same in a page of any encoding. */
+/** Escapes JSON so that it cannot end the element, and is valid in a page of any encoding. */
 function escape(json: string): string {
   return json.replace(
     /[<\u007f-\uffff]/g,

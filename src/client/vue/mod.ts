@@ -29,9 +29,9 @@ import { renderedValues } from "../rendered_values.ts";
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
 
 /**
- * Returns a reference to the value of a PUBLIC variable, or to the default if it is not set. It changes with the
- * variable, until the component is unmounted. On a server, it is the value that the page is sent with, which hydration
- * begins with as well; without a gateway in the server's process, it is the default.
+ * Returns a reference to the value of a PUBLIC variable, or to the default if it is not set. The reference follows the
+ * variable until the component is unmounted. On a server, it contains the value with which the page is sent, and hydration
+ * starts with the same value. On a server without a gateway in its process, it contains the default.
  */
 export function useRep<
   Name extends keyof PublicVariables & string,
@@ -64,14 +64,14 @@ export function useRep(
   return value;
 }
 
-/** Returns whether the component that is being set up takes over HTML of a server: only then does it have an element. */
+/** Returns whether the component that is being set up hydrates HTML of a server. Only then does it have an element. */
 function isHydrating(): boolean {
   return Boolean(getCurrentInstance()?.vnode.el);
 }
 
 /**
- * Returns a reference to the value of a SENSITIVE variable, which is requested at once: `null` before it has arrived,
- * and if it cannot be had. Why it cannot is reported to the `error` listeners and the console of the page.
+ * Requests the value of a SENSITIVE variable and returns a reference to it, which is `null` until the value has arrived.
+ * It stays `null` after an error, which is reported to the `error` listeners and the console of the page.
  */
 export function useRepSecure<Name extends keyof SensitiveVariables & string>(
   name: Name,

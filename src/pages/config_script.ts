@@ -216,17 +216,10 @@ export class ConfigScriptCache {
 }
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
-  return a.cursor === b.cursor && a.epoch === b.epoch &&
-    hasSameValues(a.values, b.values);
-}
-
-function hasSameValues(
-  a: PageValues["values"],
-  b: PageValues["values"],
-): boolean {
-  if (a === b) return true;
-  return isEqualMap(a.public, b.public) &&
-    isEqualMap(a.sensitive, b.sensitive);
+  if (a.cursor !== b.cursor || a.epoch !== b.epoch) return false;
+  if (a.values === b.values) return true;
+  return isEqualMap(a.values.public, b.values.public) &&
+    isEqualMap(a.values.sensitive, b.values.sensitive);
 }
 
 /** Returns random keys for one payload. REP requires an integrity token, but nothing verifies that of such a payload. */

@@ -7,6 +7,7 @@ import {
 } from "../../values/paths.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
+import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
 import type { FoundFile } from "./read_file.ts";
 
 /** Options of {@linkcode BarredFiles}. */
@@ -45,8 +46,8 @@ const MAX_REMEMBERED = 10_000;
 export class BarredFiles {
   readonly #options: BarredFilesOptions;
   readonly #looks = new SharedCalls<readonly Barred[]>();
-  /** The identities of all barred files so far, the one seen last at the end. */
-  readonly #remembered = new Set<string>();
+  /** The identities of all barred files so far. */
+  readonly #remembered = new SizeBoundedCache<true>(MAX_REMEMBERED);
   #barred: readonly Barred[] = [];
   #lookedAt = -Infinity;
 
@@ -57,7 +58,7 @@ export class BarredFiles {
   /** Returns whether a file is barred, or is in a barred directory. */
   async includes({ path, root, stats }: FoundFile): Promise<boolean> {
     const barred = await this.#recent();
-    if (this.#remembered.has(identityOf(stats))) return true;
+    if (this.#remembered.get(identityOf(stats))) return true;
     return barred.some((it) =>
       isInside(path, it.path) || isNamedAfter(path, it, root)
     );
@@ -88,14 +89,7 @@ export class BarredFiles {
 
   #remember(stats: Deno.FileInfo | undefined): void {
     if (stats === undefined || !stats.isFile || stats.ino === null) return; // Windows has no inodes
-    const identity = identityOf(stats);
-    this.#remembered.delete(identity);
-    this.#remembered.add(identity);
-    if (this.#remembered.size <= MAX_REMEMBERED) return;
-    for (const oldest of this.#remembered) {
-      this.#remembered.delete(oldest);
-      return;
-    }
+    this.#remembered.set(identityOf(stats), true);
   }
 }
 

@@ -728,26 +728,21 @@ export class StaticContent {
     });
   }
 
+  /** Sends a representation, and counts the response as a transfer if its file is read while it is being sent. */
   async #send(
     representation: Representation,
     request: SendRequest,
-    context: RouteContext,
+    { client }: RouteContext,
   ): Promise<Response> {
     const response = await send(request, representation);
-    if (!isStreamed(representation.body)) return response;
-    const isRead = request.method === "GET" && response.body !== null;
-    return isRead ? this.#count(response, context) : response;
-  }
-
-  /** Counts a response that is read from the disk while it is being sent. */
-  #count(response: Response, { client }: RouteContext): Response {
     const { body } = response;
+    const isRead = isStreamed(representation.body) && request.method === "GET";
+    if (!isRead || body === null) return response;
     try {
       const transfer = this.#transfers.begin(client);
-      const counted = transferBody(body!.getReader(), transfer);
-      return new Response(counted, response);
+      return new Response(transferBody(body.getReader(), transfer), response);
     } catch (error) {
-      void body?.cancel(); // closes the file
+      void body.cancel(); // closes the file
       throw error;
     }
   }

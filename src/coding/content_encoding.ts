@@ -5,7 +5,7 @@ import {
   createGzip,
   createInflateRaw,
 } from "node:zlib";
-import { copyHeaders, parseList } from "../http/headers.ts";
+import { addToVary, copyHeaders } from "../http/headers.ts";
 import { concat } from "../values/chunks.ts";
 import {
   COMPRESSOR_CODINGS,
@@ -184,10 +184,7 @@ export function encodeContent(
     ...COMPRESSOR_CODINGS,
   ]);
   const headers = copyHeaders(response.headers);
-  const vary = parseList(headers.get("vary")?.toLowerCase() ?? null);
-  if (!vary.includes("*") && !vary.includes("accept-encoding")) {
-    headers.append("vary", "Accept-Encoding");
-  }
+  headers.set("vary", addToVary(headers.get("vary"), ["Accept-Encoding"]));
   const init = { status, statusText, headers };
   if (coding === undefined || status === 304) return new Response(body, init);
   headers.set("content-encoding", coding);

@@ -15,6 +15,17 @@ export function copyHeaders(
   return copy;
 }
 
+/** Returns the value of `Vary` with further names, unless it already lists them or `*` (RFC 9110 §12.5.5). */
+export function addToVary(
+  vary: string | null,
+  names: readonly string[],
+): string {
+  const listed = parseList(vary?.toLowerCase() ?? null);
+  if (vary !== null && listed.includes("*")) return vary;
+  const missing = names.filter((name) => !listed.includes(name.toLowerCase()));
+  return (vary ? [vary, ...missing] : missing).join(", ");
+}
+
 /** A token (RFC 9110 §5.6.2), such as a header's name or a subprotocol. */
 export const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 

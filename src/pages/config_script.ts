@@ -165,7 +165,7 @@ export class ConfigScriptCache {
     const isCurrent = this.#cached !== undefined &&
       clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
-    this.#cached = { key, script }; // with the new key, whose maps are the ones that the next key contains
+    this.#cached = { key, script }; // the new key, so that the next comparison finds the same object
     return await script;
   }
 
@@ -186,7 +186,7 @@ export class ConfigScriptCache {
 
   /**
    * Returns `undefined` if the store is unavailable and so the master key is unknown. Pages then have only PUBLIC values.
-   * Without SENSITIVE values, it does not wait for the store either.
+   * Without SENSITIVE values, it does not ask the store for the key.
    */
   async #keysFor(
     { sensitive }: PageValues["values"],

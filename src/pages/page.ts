@@ -5,7 +5,7 @@ import {
   isEncoded,
   Representations,
 } from "../coding/representations.ts";
-import { copyHeaders, parseList } from "../http/headers.ts";
+import { addToVary, copyHeaders } from "../http/headers.ts";
 import {
   type BodyContent,
   type Representation,
@@ -80,6 +80,9 @@ const CACHING_HEADERS: ReadonlySet<string> = new Set([
 /** Targeted headers, such as `CDN-Cache-Control` and `Cloudflare-CDN-Cache-Control` (RFC 9213). */
 const TARGETED_SUFFIX = "-cache-control";
 
+/** The request headers that decide whether HTML is sent as a page, with the configuration, or as a fragment. */
+const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
+
 /** The beginning of the entity tags that the gateway creates for pages. */
 const ETAG_PREFIX = 'W/"rep-';
 
@@ -101,7 +104,7 @@ function pageHeaders(
   });
   const caching = original.get("cache-control") ?? "";
   headers.append("cache-control", cacheControl(caching, isSecret));
-  headers.append("vary", withDecidingHeaders(original.get("vary")));
+  headers.append("vary", addToVary(original.get("vary"), DECIDING_HEADERS));
   const validator = original.get("etag") ?? original.get("last-modified");
   if (isPage && !isSecret && validator !== null) {
     const encoded = encodeURIComponent(validator.replace(/^W\//, "")); // no quotes, no commas
@@ -113,18 +116,6 @@ function pageHeaders(
 function cacheControl(original: string, isSecret: boolean): string {
   if (isSecret || /\bno-store\b/i.test(original)) return "no-store";
   return /\bprivate\b/i.test(original) ? "private, no-cache" : "no-cache";
-}
-
-/** The request headers that decide whether HTML is sent as a page, with the configuration, or as a fragment. */
-const DECIDING_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode"];
-
-function withDecidingHeaders(vary: string | null): string {
-  const names = parseList(vary?.toLowerCase() ?? null);
-  if (vary !== null && names.includes("*")) return vary;
-  const missing = DECIDING_HEADERS.filter((name) => {
-    return !names.includes(name.toLowerCase());
-  });
-  return (vary ? [vary, ...missing] : missing).join(", ");
 }
 
 /** Inserts the config script into a page: immediately if the page is in memory, otherwise when it is read. */
@@ -322,7 +313,10 @@ export class HtmlFile {
     this.#fragment = this.#represent(undefined);
   }
 
-  /** Returns how many bytes of memory the file takes at most: itself, and the compressed variants of fragment and page. */
+  /**
+   * Returns how many bytes of memory the file takes at most: the file itself, and the fragment and the page with their
+   * compressed variants.
+   */
   maxBytes(scriptBytes: number): number {
     const { body } = this.#options;
     const length = body instanceof Uint8Array ? body.length : 0;

@@ -175,7 +175,10 @@ export class ReverseProxy {
     return { uploads: this.#uploads.count, all };
   }
 
-  /** Rejects CONNECT, whose tunnel would bypass the gateway, and TRACE, which shows a page headers (RFC 9110 §9.3.8). */
+  /**
+   * Rejects CONNECT, whose tunnel would bypass the gateway, and TRACE, whose response would show a page the headers that
+   * the gateway adds (RFC 9110 §9.3.8).
+   */
   #requireForwardable(method: string, isWebSocket: boolean): void {
     if (method === "CONNECT" || method === "TRACE") {
       throw new Problem(501, { detail: `Cannot forward a ${method} request` });

@@ -45,13 +45,7 @@ class StaleConnectionError extends Error {
  * `Content-Encoding` and `Content-Length`.
  */
 export class Upstream {
-  /** Scheme, host and port to connect to. */
-  readonly #address: Pick<
-    http.RequestOptions,
-    "protocol" | "hostname" | "port"
-  >;
-  /** The `Host` header of requests that have none. */
-  readonly #host: string;
+  readonly #url: URL;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #pool: http.Agent;
@@ -64,13 +58,7 @@ export class Upstream {
    */
   constructor(url: URL, timeoutMs: number, clock: Clock) {
     const Agent = url.protocol === "https:" ? TlsAgent : http.Agent;
-    const { protocol, hostname, port, host } = url;
-    this.#address = {
-      protocol,
-      hostname: hostname.replace(/^\[|\]$/g, ""),
-      port,
-    };
-    this.#host = host;
+    this.#url = url;
     this.#timeoutMs = timeoutMs;
     this.#clock = clock;
     this.#pool = new Agent({ keepAlive: true });
@@ -108,23 +96,22 @@ export class Upstream {
   ): Promise<IncomingMessage> {
     const { method, target, body, onBodyEnd, signal } = sent;
     signal.throwIfAborted();
-    const { protocol, hostname, port } = this.#address;
+    const { protocol, hostname, port, host } = this.#url;
     const request = http.request({
       agent,
       method,
       protocol,
-      hostname,
+      hostname: hostname.replace(/^\[|\]$/g, ""),
       port,
       path: target,
-      headers: headerLines(sent, this.#host),
+      headers: headerLines(sent, host),
       maxHeaderSize: MAX_HEAD_BYTES,
     });
-    // A request without a connection emits no error when it is destroyed, so a promise reports the failure.
-    const failure = Promise.withResolvers<never>();
+    const response = responseTo(request);
     function fail(name: string, message: string, cause?: unknown): void {
       const error = new DOMException(message, name);
       error.cause = cause;
-      failure.reject(error);
+      response.reject(error); // a request without a connection emits no error when it is destroyed
       request.destroy(error);
     }
     let isWaiting = true;
@@ -143,14 +130,13 @@ export class Upstream {
       fail("AbortError", "The client disconnected", signal.reason);
     }
     signal.addEventListener("abort", onAbort);
-    const response = responseTo(request);
     sendBody(body, request, onProgress)
       .catch((error) => {
         fail("AbortError", "The request's body broke off", error);
       })
       .finally(onBodyEnd);
     try {
-      return await Promise.race([response, failure.promise]);
+      return await response.promise;
     } finally {
       isWaiting = false;
       cancelTimer();
@@ -180,9 +166,12 @@ function headerLines(
   return lines;
 }
 
-/** Waits for the head of the response. */
-function responseTo(request: http.ClientRequest): Promise<IncomingMessage> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+/** Returns the promise of a response, which settles when its head arrives or the request fails. */
+function responseTo(
+  request: http.ClientRequest,
+): PromiseWithResolvers<IncomingMessage> {
+  const response = Promise.withResolvers<IncomingMessage>();
+  const { resolve, reject } = response;
   let isReused = false;
   let hasResponse = false;
   let interimResponses = 0;
@@ -215,7 +204,7 @@ function responseTo(request: http.ClientRequest): Promise<IncomingMessage> {
     if (hasResponse) return; // creating an error with its stack is expensive
     reject(new Error("The connection was closed without a response"));
   });
-  return promise;
+  return response;
 }
 
 function isClosedConnection(error: Error): boolean {

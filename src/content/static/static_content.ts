@@ -687,20 +687,32 @@ export class StaticContent {
     path: FilePath,
     headers: Headers,
   ): Promise<SeenFile | "redirect"> {
-    if (path.names.length > 0) {
-      const key = path.names.join("/");
-      const seen = await this.#looks.look(key);
-      if (seen.kind === "gone") throw this.#unavailable();
-      if (seen.kind === "unreadable") throw unreadable();
-      if (seen.kind === "rejected") return notFound();
-      if (seen.kind === "file" && !path.isDirectory) return seen;
-      if (seen.kind === "directory") {
-        const index = await this.#looks.look(`${key}/${INDEX}`);
-        if (index.kind === "file") {
-          return path.isDirectory ? index : "redirect";
-        }
-      }
-    }
+    const isRoot = path.names.length === 0;
+    const named = isRoot ? undefined : await this.#findNamed(path);
+    if (named !== undefined) return named;
+    const page = await this.#lookAtPage();
+    if (!mayBeRoute(path, headers)) return notFound();
+    if (page.kind === "unreadable") throw unreadable();
+    return page.kind === "file" ? page : notFound();
+  }
+
+  async #findNamed(
+    { names, isDirectory }: FilePath,
+  ): Promise<SeenFile | "redirect" | undefined> {
+    const key = names.join("/");
+    const seen = await this.#looks.look(key);
+    if (seen.kind === "gone") throw this.#unavailable();
+    if (seen.kind === "unreadable") throw unreadable();
+    if (seen.kind === "rejected") return notFound();
+    if (seen.kind === "file" && !isDirectory) return seen;
+    if (seen.kind !== "directory") return undefined;
+    const index = await this.#looks.look(`${key}/${INDEX}`);
+    if (index.kind !== "file") return undefined;
+    return isDirectory ? index : "redirect";
+  }
+
+  /** Looks at the page of the app, which also shows whether a page that existed has disappeared. */
+  async #lookAtPage(): Promise<Seen> {
     const page = await this.#looks.look(INDEX);
     const isThere = page.kind === "file" || page.kind === "unreadable";
     if (page.kind === "gone" || (this.#hasPage && !isThere)) {
@@ -708,9 +720,7 @@ export class StaticContent {
     }
     this.#looks.isAppGone = false;
     this.#hasPage ||= page.kind === "file";
-    if (!mayBeRoute(path, headers)) return notFound();
-    if (page.kind === "unreadable") throw unreadable();
-    return page.kind === "file" ? page : notFound();
+    return page;
   }
 
   /** Returns a 503 that asks clients to retry soon: a build that empties the directory is usually done in a moment. */

@@ -1,5 +1,6 @@
 import { messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
+import { sriHash } from "../../values/hash.ts";
 import type { FileInfo, FileSystem } from "../../values/local_files.ts";
 import { isRepName } from "../variables/tiers.ts";
 
@@ -7,6 +8,10 @@ import { isRepName } from "../variables/tiers.ts";
 const LOOK_MS = 500;
 /** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
+/** Changes that are further apart have different times: some file systems count in seconds, FAT in two of them. */
+const RESOLUTION_MS = 2_000;
+/** How much of a file is compared: far more than any configuration. */
+const MAX_BYTES = 1024 * 1024;
 
 /** Options of {@linkcode watchPaths}. */
 interface WatchPathsOptions {
@@ -32,16 +37,17 @@ export async function watchPaths(
   const stopping = new AbortController();
   const { signal } = stopping;
   const options = { signal, isBackground: true };
-  let seen = await lookAtAll(paths, files);
+  const look = new Look(files, clock);
+  let seen = await look.at(paths);
 
   async function watch(): Promise<void> {
     while (!signal.aborted) {
       await sleep(LOOK_MS, clock, options);
       if (signal.aborted) return;
-      if (await lookAtAll(paths, files) === seen) continue;
+      if (await look.at(paths) === seen) continue;
       await sleep(SETTLE_MS, clock, options);
       if (signal.aborted) return;
-      seen = await lookAtAll(paths, files);
+      seen = await look.at(paths);
       if (!signal.aborted) queueMicrotask(onChange); // an error in it does not end this loop
     }
   }
@@ -50,30 +56,71 @@ export async function watchPaths(
   return () => stopping.abort();
 }
 
-/** Returns a text that differs after a change. */
-async function lookAtAll(
-  paths: readonly string[],
-  files: FileSystem,
-): Promise<string> {
-  const looks = await Promise.all(paths.map((path) => lookAt(path, files)));
-  return looks.join("\n");
+/** The content of a file, as it was read when the file had these times and this size. */
+interface Content {
+  readonly stats: string;
+  readonly hash: string;
+  /** Whether every later change gives the file another time. */
+  readonly isFinal: boolean;
 }
 
-async function lookAt(path: string, files: FileSystem): Promise<string> {
-  try {
-    const info = await files.stat(path);
-    if (!info.isDirectory) return describe(info);
-    const names = (await files.names(path)).filter(isRepName).sort();
-    const infos = await Promise.all(
-      names.map((name) => files.stat(`${path}/${name}`)),
-    );
-    return `${names}\n${infos.map(describe).join("\n")}`;
-  } catch (error) {
-    return messageOf(error); // the reload reports the error
+/** Looks at paths. */
+class Look {
+  readonly #files: FileSystem;
+  readonly #clock: Clock;
+  readonly #contents = new Map<string, Content>();
+  /** When this look began. */
+  #beganAt = 0;
+
+  constructor(files: FileSystem, clock: Clock) {
+    this.#files = files;
+    this.#clock = clock;
+  }
+
+  /** Returns a text that differs after a change. */
+  async at(paths: readonly string[]): Promise<string> {
+    this.#beganAt = this.#clock.now();
+    const texts = await Promise.all(paths.map((path) => this.#atPath(path)));
+    return texts.join("\n");
+  }
+
+  async #atPath(path: string): Promise<string> {
+    try {
+      const info = await this.#files.stat(path);
+      if (!info.isDirectory) return await this.#describe(path, info);
+      const names = (await this.#files.names(path)).filter(isRepName).sort();
+      const texts = names.map(async (name) => {
+        const file = `${path}/${name}`;
+        return await this.#describe(file, await this.#files.stat(file));
+      });
+      return `${names}\n${(await Promise.all(texts)).join("\n")}`;
+    } catch (error) {
+      return messageOf(error); // the reload reports the error
+    }
+  }
+
+  /**
+   * Includes the mode, since a change of permissions can make a file readable, and the content, since a change right
+   * after a look can leave time and size as they are.
+   */
+  async #describe(path: string, info: FileInfo): Promise<string> {
+    const { mtime, size, ino, mode } = info;
+    const stats = `${mtime?.getTime()} ${size} ${ino} ${mode}`;
+    const known = this.#contents.get(path);
+    if (known?.isFinal && known.stats === stats) return stats + known.hash;
+    const hash = await this.#hash(path, info).catch(messageOf);
+    const changedAt = mtime?.getTime() ?? 0;
+    const isFinal = changedAt < this.#beganAt - RESOLUTION_MS;
+    this.#contents.set(path, { stats, hash, isFinal });
+    return stats + hash;
+  }
+
+  async #hash(path: string, { isFile, size }: FileInfo): Promise<string> {
+    if (!isFile) return ""; // opening a FIFO would wait
+    const buffer = new Uint8Array(Math.min(size, MAX_BYTES));
+    const length = await this.#files.readInto(buffer, path);
+    return await sriHash(decoder.decode(buffer.subarray(0, length)));
   }
 }
 
-/** Includes the mode, since a change of permissions can make a file readable. */
-function describe({ mtime, size, ino, mode }: FileInfo): string {
-  return `${mtime?.getTime()} ${size} ${ino} ${mode}`;
-}
+const decoder = new TextDecoder("latin1"); // a letter for each byte

@@ -131,7 +131,9 @@ Deno.test("a stream that is opened before the store has ever answered is told to
   });
   for (const cursor of ["", "0", String(T * 1_000), "x"]) {
     const headers = { "last-event-id": cursor };
-    const response = await gate.ask("/rep/changes", { headers });
+    const asked = gate.ask("/rep/changes", { headers });
+    await clock.tick(50); // between two reads of the store for clients
+    const response = await asked;
     assertEquals([response.status, await response.text()], [
       200,
       "retry: 5000\n: the store is unavailable; reconnect later\n\n",

@@ -27,7 +27,7 @@ const FAST_CLOCK: Clock = {
 const HEARTBEAT_MS = 1_200;
 
 /** The proxies' limits, shortened: the time for a head, and the time without a byte, which is more than a heartbeat. */
-const LIMITS = { head: 1, idle: 3 };
+const LIMITS = { head: 3, idle: 3 };
 const { idle: IDLE_S } = LIMITS;
 
 /** A gateway behind a proxy. */
@@ -146,7 +146,7 @@ async function testTimeouts({ port }: ProxiedGateway) {
     [noHandshake, silent, halfHead].map(closedAfter),
   );
   assertEquals(
-    times.every((ms) => ms < (IDLE_S + 2) * 1000),
+    times.every((ms) => ms < (IDLE_S + 5) * 1000), // the machine may be busy
     true,
     `closed after ${times.join(", ")} ms`,
   );

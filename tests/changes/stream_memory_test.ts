@@ -1,5 +1,3 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { assertEquals } from "@std/assert";
 import { EventLog } from "../../src/changes/event_log.ts";
 import { Hub, type StreamRequest } from "../../src/changes/hub.ts";
@@ -8,6 +6,7 @@ import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { collectGarbage } from "../_garbage.ts";
 
 const clock = new FakeClock();
 const random = () => 0;
@@ -36,13 +35,6 @@ function open(hub: Hub): { stream: unknown; request: WeakRef<StreamRequest> } {
     isPoll: false,
   };
   return { stream: hub.open(request), request: new WeakRef(request) };
-}
-
-async function collectGarbage(): Promise<void> {
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc");
-  await new Promise((resolve) => setTimeout(resolve)); // a WeakRef keeps its target until the current job has ended
-  collect();
 }
 
 Deno.test("an open stream does not keep its request in memory", async () => {

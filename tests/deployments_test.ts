@@ -87,7 +87,7 @@ async function testPage(app: AppClient, theme: string): Promise<void> {
   );
 }
 
-/** Changes a variable in the way of a deployment, and expects an open stream to have it within a second. */
+/** Changes a variable in the way of a deployment, and expects an open stream to have it before a heartbeat. */
 async function testStream(
   app: AppClient,
   setTheme: (value: string) => Promise<void>,
@@ -101,7 +101,7 @@ async function testStream(
     assertEquals((await stream.next())?.data.value, theme);
     times.push(performance.now() - start);
   }
-  assertEquals(Math.min(...times) < 1_000, true, `the events took ${times} ms`); // the machine may be busy once
+  assertEquals(Math.min(...times) < 5_000, true, `the events took ${times} ms`); // a proxy that buffers waits for more bytes: 12 s
   await stream.close();
 }
 
@@ -212,7 +212,7 @@ for (const { name, make, deploy, isHealthy } of DEPLOYMENTS) {
           () => testPage(app, "dark"),
         );
         await context.step(
-          "an event arrives within a second",
+          "an event arrives at once",
           () => testStream(app, (value) => deployment.setTheme(value)),
         );
         await context.step(
@@ -317,7 +317,7 @@ await testProxy(
         () => testPage(app, at === 0 ? "dark" : "sepia"),
       );
       await context.step(
-        `${controller}: an event arrives within a second`,
+        `${controller}: an event arrives at once`,
         () => testStream(app, (value) => volumes.setTheme(value)),
       );
     }

@@ -53,13 +53,6 @@ export type {
 } from "./vite.ts";
 export type { EnvPlugin, ViteEnvConfig } from "./runtime_env.ts";
 export type { RepEnvFile, RepOptions } from "./project_files.ts";
-export type {
-  NodeHandler,
-  NodeNext,
-  NodeRequest,
-  NodeResponse,
-  NodeServer,
-} from "../http/node_handler.ts";
 
 /** A plugin, in the shape that Vite expects. */
 export interface RepPlugin {

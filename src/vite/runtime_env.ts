@@ -145,12 +145,15 @@ export function runtimeEnv(
     },
     transform(code, id) {
       if (isTest || id === MODULE_ID || !readsEnv(code, this)) return;
+      const imported =
+        `import { env as ${OBJECT}, addTo as ${FUNCTION} } from "${MODULE}";`;
       const added = isBuild
-        ? `import { env as ${OBJECT} } from "${MODULE}";`
-        : `import { addTo as ${FUNCTION} } from "${MODULE}";${FUNCTION}(import.meta.env);`;
+        ? imported
+        : `${imported}${FUNCTION}(import.meta.env);`;
+      const live = isBuild ? withGetters(code, this) : code;
       // On the first line, so that all lines keep their numbers, but after a hashbang.
-      const [hashbang = ""] = /^#!.*\n/.exec(code) ?? [];
-      const rest = withGetters(code.slice(hashbang.length));
+      const [hashbang = ""] = /^#!.*\n/.exec(live) ?? [];
+      const rest = live.slice(hashbang.length);
       return { code: hashbang + added + rest, map: null };
     },
     transformIndexHtml: {
@@ -253,7 +256,7 @@ function keepCurrent() {
 export const env = {
 ${getters.join("")}};
 export function addTo(object) {
-  Object.defineProperties(object, Object.getOwnPropertyDescriptors(env));
+  return Object.defineProperties(object, Object.getOwnPropertyDescriptors(env));
 }
 `;
 }
@@ -275,15 +278,52 @@ function hasImportMeta(node: unknown): boolean {
 }
 
 /**
- * Turns the properties of an `import.meta.env` that is used as an object into getters. Builds of Vite 6 and 7 create that
- * object once for each module, which would fix its values; those of Vite 8 create it for each read. Other objects of the
- * module stay unchanged.
+ * Turns the variables of an `import.meta.env` that is used as an object into getters, since a module may keep the object.
+ * Builds of Vite 6 and 7 create that object once for each module, before this plugin; those of Vite 8 create it for each
+ * read, after this plugin. Other objects of the module stay unchanged.
  */
-function withGetters(code: string): string {
-  return code.replace(
+function withGetters(code: string, parser: ViteParser): string {
+  let live = code.replace(
     VITE_OBJECT,
     (line) => line.replaceAll(PROPERTY, "get $1() { return $2 }"),
   );
+  if (!code.includes("import.meta.env")) return live;
+  const objects = keptObjects(parser.parse(live));
+  for (const { start, end } of objects.sort((a, b) => b.start - a.start)) {
+    const object = live.slice(start, end);
+    live = `${live.slice(0, start)}${FUNCTION}(${object})${live.slice(end)}`;
+  }
+  return live;
+}
+
+/** The fields of a node of a syntax tree that are read here. */
+interface SyntaxNode {
+  readonly type?: string;
+  readonly start: number;
+  readonly end: number;
+  readonly object?: SyntaxNode;
+  readonly property?: { readonly name?: string };
+  readonly id?: SyntaxNode;
+}
+
+/** Returns where a syntax tree uses `import.meta.env` as an object, instead of reading a property of it. */
+function keptObjects(node: unknown): SyntaxNode[] {
+  if (typeof node !== "object" || node === null) return [];
+  if (isEnv(node as SyntaxNode)) return [node as SyntaxNode];
+  const parts = Object.values(node);
+  const kept = readsProperties(node as SyntaxNode)
+    ? parts.filter((part) => !isEnv(part))
+    : parts;
+  return kept.flatMap(keptObjects);
+}
+
+function isEnv(node: SyntaxNode | null): boolean {
+  return node?.object?.type === "MetaProperty" && node.property?.name === "env";
+}
+
+/** Returns whether a node is `object.property`, or `const { property } = object`. */
+function readsProperties({ type, id }: SyntaxNode): boolean {
+  return type === "MemberExpression" || id?.type === "ObjectPattern";
 }
 
 /** @throws {Error} If HTML contains a placeholder for a variable: Vite would need its value for the build. */

@@ -2,7 +2,6 @@
  * The parts of Vite's API that the plugin uses, since version 6. These types replace those of Vite's package, so that
  * the plugin does not depend on one version of it.
  */
-import type { NodeHandler } from "../http/node_handler.ts";
 
 /** Prints to the terminal of Vite. */
 export interface ViteLogger {
@@ -61,8 +60,11 @@ export interface ViteConfig {
 
 /** The list of a server's handlers. */
 export interface ViteMiddlewares {
-  /** Adds a handler at the end. */
-  use(handler: NodeHandler): unknown;
+  /**
+   * Adds a handler at the end. Its type is not given: in projects without the types of Node.js, Vite's own type of a
+   * handler knows nothing of requests, and no other type would fit.
+   */
+  use(handler: object): unknown;
 }
 
 /** An error that the overlay in a page shows. */

@@ -123,7 +123,9 @@ export async function makeProject(files: Record<string, string>) {
     ) {
       const plugin = pluginOf(options, config);
       await plugin.configureServer.handler({
-        middlewares: { use: (handler) => handlers.push(handler) },
+        middlewares: {
+          use: (handler) => handlers.push(handler as NodeHandler),
+        },
         ws: {
           clients: { size: pages },
           send: (message) => sent.push(message),
@@ -141,7 +143,9 @@ export async function makeProject(files: Record<string, string>) {
     async startPreview(config: Partial<ViteConfig>) {
       let close = () => {};
       await pluginOf(OPTIONS, config).configurePreviewServer.handler({
-        middlewares: { use: (handler) => handlers.push(handler) },
+        middlewares: {
+          use: (handler) => handlers.push(handler as NodeHandler),
+        },
         httpServer: { on: (_, listener) => close = listener },
       });
       return { [Symbol.dispose]: () => close() };

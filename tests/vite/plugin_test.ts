@@ -5,7 +5,11 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { rep, type RepOptions } from "../../src/vite/mod.ts";
+import {
+  rep,
+  type RepOptions,
+  type ViteDevServer,
+} from "../../src/vite/mod.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { WatchedClock } from "../_time.ts";
 import { makeProject, OPTIONS, PAGE, titleOf, until } from "./_project.ts";
@@ -34,6 +38,25 @@ const RELOAD = { type: "full-reload" };
 const UPDATE = { type: "update", updates: [] };
 
 // The development server.
+
+/** What Vite's types say of a server in a project that does not have the types of Node.js. */
+interface ServerWithoutNodeTypes extends Pick<ViteDevServer, "ws"> {
+  readonly middlewares: {
+    use(
+      handler: (
+        request: { originalUrl?: unknown },
+        response: unknown,
+        next: (error?: unknown) => void,
+      ) => void,
+    ): unknown;
+  };
+}
+
+Deno.test("vite.config.ts has no type error in a project without the types of Node.js", () => {
+  const { handler } = rep()[0].configureServer;
+  const ofVite: (server: ServerWithoutNodeTypes) => Promise<void> = handler;
+  assertEquals(ofVite, handler);
+});
 
 Deno.test("the development server inserts the configuration, serves /rep/*, and writes the types", async () => {
   await using project = await makeProject(FILES);

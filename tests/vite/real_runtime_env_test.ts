@@ -15,7 +15,9 @@ variables:
 const MAIN = `import { lateTitle } from "./late.ts";
 // import.meta.env.VITE_TITLE in a comment
 const text: string = "import.meta.env.VITE_TITLE";
+const wide = "ä–😀";
 const { VITE_TITLE: atStart } = import.meta.env;
+const object = import.meta.env, { env } = { env: import.meta.env };
 function read() {
   const { VITE_TITLE: destructured, VITE_PLAN: other } = import.meta.env;
   const name = "VITE_TITLE";
@@ -27,8 +29,9 @@ function read() {
     destructured,
     other,
     atStart,
+    kept: [object.VITE_TITLE, env["VITE_TITLE"], object.VITE_OTHER, object.DEV].join(),
     late: lateTitle(),
-    text,
+    text: text + wide,
     unset: import.meta.env.VITE_NOTE,
     ofVite: import.meta.env.VITE_OTHER,
     undeclared: import.meta.env.VITE_NONE,
@@ -75,8 +78,9 @@ function valuesWith(title: string, atStart: string, isDev: boolean) {
     destructured: title,
     other: "free",
     atStart,
+    kept: `${title},${title},other,${isDev}`,
     late: `${atStart},${title}`,
-    text: "import.meta.env.VITE_TITLE",
+    text: "import.meta.env.VITE_TITLEä–😀",
     unset: undefined,
     ofVite: "other",
     undeclared: undefined,

@@ -3,6 +3,8 @@ export interface FrameworkServer {
   readonly mode: "development" | "preview" | "production";
   /** A line of the shell; `PORT` is replaced. */
   readonly command: string;
+  /** Whether it renders values. @default {as the framework} */
+  readonly rendersValues?: boolean;
 }
 
 /** A framework that is tried. */
@@ -53,8 +55,10 @@ const NEXT = {
   build: "npm run build",
   outDir: ".next/server",
 };
+const NITRO_START = "HOST=127.0.0.1 PORT=PORT node .output/server/index.mjs";
 const NEXT_DEV = "npx next dev -H 127.0.0.1 -p PORT";
 const NEXT_START = "npx next start -H 127.0.0.1 -p PORT";
+const VITE_DEV = "npx vite dev --host 127.0.0.1 --port PORT";
 const VITE_PREVIEW = "npx vite preview --host 127.0.0.1 --port PORT";
 
 /** The command of this checkout, with the content that it serves: `$APP` is the folder of the app. */
@@ -84,7 +88,7 @@ export const FRAMEWORKS: readonly Framework[] = [
     servers: [
       {
         mode: "development",
-        command: "npx vite dev --host 127.0.0.1 --port PORT",
+        command: VITE_DEV,
       },
       { mode: "preview", command: VITE_PREVIEW },
       {
@@ -117,7 +121,7 @@ export default defineConfig({
     servers: [
       {
         mode: "development",
-        command: "npx vite dev --host 127.0.0.1 --port PORT",
+        command: VITE_DEV,
       },
       { mode: "preview", command: VITE_PREVIEW },
       { mode: "production", command: gateway("build") },
@@ -207,6 +211,58 @@ export default defineConfig({
       {
         mode: "production",
         command: "HOST=127.0.0.1 PORT=PORT node .output/server/index.mjs",
+      },
+    ],
+  },
+  {
+    name: "TanStack Start",
+    rendersValues: true,
+    example: "tanstack-start",
+    create:
+      "npx -y @tanstack/cli@latest create app --framework React --blank --deployment nitro --no-toolchain --no-git --no-intent --yes --package-manager npm",
+    build: "npm run build",
+    outDir: ".output/public",
+    servers: [
+      { mode: "development", command: VITE_DEV, rendersValues: false },
+      { mode: "preview", command: VITE_PREVIEW },
+      { mode: "production", command: NITRO_START },
+    ],
+  },
+  {
+    name: "SolidStart",
+    rendersValues: true,
+    example: "solidstart",
+    create:
+      "npm create solid@latest -- --solidstart --v2 --ts --template basic --project-name app && cd app && npm install",
+    build: "npm run build",
+    outDir: ".output/public",
+    servers: [
+      { mode: "development", command: VITE_DEV },
+      { mode: "preview", command: VITE_PREVIEW },
+      { mode: "production", command: NITRO_START },
+    ],
+  },
+  {
+    name: "Qwik",
+    rendersValues: true,
+    example: "qwik",
+    create:
+      "npm create qwik@latest empty app && cd app && npm install && npx qwik add express --skipConfirmation=true",
+    build: "npm run build",
+    outDir: "dist",
+    servers: [
+      {
+        mode: "development",
+        command: "npx vite --mode ssr --host 127.0.0.1 --port PORT",
+      },
+      {
+        mode: "production",
+        command: "HOST=127.0.0.1 PORT=PORT node server/entry.express",
+      },
+      // Its build replaces that of the production server.
+      {
+        mode: "preview",
+        command: `npm run build.preview && ${VITE_PREVIEW}`,
       },
     ],
   },

@@ -120,23 +120,28 @@ function newLines(text: string, old: string): number {
 }
 
 async function tryServers(
-  { servers, outDir, rendersValues = false }: Framework,
+  framework: Framework,
   app: string,
   { browser }: Workshop,
 ): Promise<Map<string, string>> {
   const results = new Map<string, string>();
+  const { servers, outDir } = framework;
   await rejectValues(join(app, outDir));
   const std = (await stdFlags()).join(" ");
   const gateway = `${Deno.execPath()} run ${std} -A main.ts`;
   const env = { CHECKOUT: ROOT, GATEWAY: gateway };
-  for (const { mode, command } of servers) {
+  for (const { mode, command, rendersValues } of servers) {
     const port = String(findFreePort());
     const line = command.replaceAll(/\bPORT\b(?!=)/g, port);
     await using server = new Server(line, app, env);
     const url = `http://127.0.0.1:${port}/`;
     try {
       const envFile = join(app, "app.env");
-      await tryPage(browser, { url, envFile, rendersValues });
+      await tryPage(browser, {
+        url,
+        envFile,
+        rendersValues: rendersValues ?? framework.rendersValues ?? false,
+      });
       results.set(mode, "");
     } catch (error) {
       const { message } = error as Error;

@@ -36,7 +36,8 @@ async function untilServed(url: string): Promise<void> {
 
 /** @throws {Error} If the HTML of a server does not contain the value. */
 async function checkHeading(url: string): Promise<void> {
-  const html = await (await fetch(url)).text();
+  const headers = { accept: "text/html" };
+  const html = await (await fetch(url, { headers })).text();
   const [, heading] = /<h1[^>]*>(.*?)<\/h1>/s.exec(html) ?? [];
   if (heading?.includes(TITLE)) return;
   throw new Error(`the server has rendered <h1>${heading}</h1>`);

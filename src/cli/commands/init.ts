@@ -151,11 +151,8 @@ async function findInEnvFile(
   }
 }
 
-function secretReason(
-  name: string,
-  value: string | undefined,
-): string | undefined {
-  const detection = value === undefined ? undefined : detectSecret(value);
+function secretReason(name: string, value = ""): string | undefined {
+  const detection = detectSecret(value);
   if (detection !== undefined) return detection.detail;
   return SECRET_NAME.test(name) ? "its name is that of a secret" : undefined;
 }

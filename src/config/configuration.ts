@@ -15,7 +15,6 @@ import {
 } from "./variables/snapshot.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables.ts";
 
-/** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
   /** Reads all sources except the store. */
   read: () => Promise<SnapshotInput>;
@@ -257,7 +256,7 @@ export class Configuration {
     this.#snapshot = snapshot;
   }
 
-  /** Does not look at the variables in the store, which are removed one by one, and on purpose. */
+  /** Ignores the variables in the store, which are removed one by one and on purpose. */
   #rejectIfEmptied({ environment }: SnapshotInput): void {
     const before = this.#sources?.environment ?? {};
     const issues = emptiedTierIssues(before, environment);

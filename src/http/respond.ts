@@ -28,7 +28,6 @@ export interface ConnectionInfo {
   readonly remoteAddr: PeerAddress;
 }
 
-/** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
   readonly isTrusted: TrustRule;
   /** The hosts for which requests are served; `undefined` for any. Routes with `isForAnyHost` ignore it. */

@@ -62,7 +62,6 @@ export interface Route extends Endpoint {
   readonly pattern: string;
 }
 
-/** Options of {@linkcode Router}. */
 interface RouterOptions {
   /** The gateway's own endpoints. */
   readonly table: RouteTable;

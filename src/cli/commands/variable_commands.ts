@@ -178,7 +178,7 @@ async function write(
   });
 }
 
-/** Waits until the gateways have taken the writes, and prints how many have. It does not throw if that is unknown. */
+/** Waits until the gateways have taken the writes, and prints how many have. It does not fail if the store does. */
 async function receiptOf(
   writes: readonly StoredWrite[],
   store: Store,

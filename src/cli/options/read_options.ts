@@ -47,7 +47,7 @@ export function parseCommandLine(args: readonly string[]) {
   return { flags, help: flags.has("help"), version: flags.has("version") };
 }
 
-/** The first word may be a misspelled command. */
+/** Rejects the first word of a command line, which may be a misspelled command. */
 function rejectFirstWord(word: string): never {
   if (word === "dev") {
     throw new UsageError(

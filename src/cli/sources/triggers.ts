@@ -43,7 +43,6 @@ function allWatchedPaths(options: FileOptions): string[] {
   return [...watchedPaths(options), ...tlsPaths(options)];
 }
 
-/** Options of {@linkcode startTriggers}. */
 interface TriggerOptions {
   readonly options: FileOptions & Pick<StartOptions, "poll-interval">;
   /** Called whenever the sources may have changed. */

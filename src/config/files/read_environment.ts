@@ -113,7 +113,7 @@ export async function loadEnvFile(
   };
 }
 
-/** How often a directory is read that Kubernetes keeps replacing. */
+/** How many times a directory that keeps changing is read. */
 const MAX_READS = 10;
 
 /**

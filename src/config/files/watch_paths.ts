@@ -8,7 +8,6 @@ const LOOK_MS = 500;
 /** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
 
-/** Options of {@linkcode watchPaths}. */
 interface WatchPathsOptions {
   files: FileSystem;
   clock: Clock;

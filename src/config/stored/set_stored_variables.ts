@@ -78,7 +78,6 @@ async function parseText(
   return parseManifest(text, { path });
 }
 
-/** Options of {@linkcode validateAssignments}. */
 interface Validation {
   readonly manifest: Manifest | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. */

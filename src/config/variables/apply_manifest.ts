@@ -228,7 +228,7 @@ function isJson(value: string): boolean {
     JSON.parse(value);
     return true;
   } catch {
-    return false; // a SyntaxError is the answer to the question
+    return false; // a SyntaxError
   }
 }
 

@@ -32,7 +32,7 @@ export interface Snapshot {
   readonly deployment: string;
   /** The names of those PUBLIC values. */
   readonly deployedNames: ReadonlySet<string>;
-  /** The hash of the PUBLIC values with which variables in the store are combined. */
+  /** The hash of all PUBLIC values, including variables in the store. */
   readonly state: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;

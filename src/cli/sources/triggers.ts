@@ -61,18 +61,15 @@ interface TriggerOptions {
 export async function startTriggers(
   { options, reload, clock, log }: TriggerOptions,
 ): Promise<() => void> {
+  const files = denoFileSystem;
   const stopWatching = options["hot-reload-mode"] === "file_watch"
-    ? await watchPaths(allWatchedPaths(options), reload, {
-      files: denoFileSystem,
-      clock,
-    })
-    : undefined;
-  const stopPolling = every(options["poll-interval"], reload, {
-    clock,
-    onError: logTaskError(log, "reload"),
-  });
+    ? await watchPaths(allWatchedPaths(options), reload, { files, clock })
+    : () => {};
+  const onError = logTaskError(log, "reload");
+  const interval = options["poll-interval"];
+  const stopPolling = every(interval, reload, { clock, onError });
   return () => {
     stopPolling();
-    stopWatching?.();
+    stopWatching();
   };
 }

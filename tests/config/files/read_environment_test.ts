@@ -78,9 +78,9 @@ Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async
 function filesWith(beforeRead: () => unknown): FileSystem {
   return {
     ...denoFileSystem,
-    async readInto(buffer, path) {
+    async readFile(path) {
       await beforeRead();
-      return await denoFileSystem.readInto(buffer, path);
+      return await denoFileSystem.readFile(path);
     },
   };
 }

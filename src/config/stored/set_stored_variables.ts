@@ -100,7 +100,6 @@ export async function validateAssignments(
     manifest,
     strict: false,
     requiredTiers: [],
-    loadPatternLibrary: undefined,
   });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);

@@ -206,7 +206,7 @@ Deno.test("loadEnvFile() names file and line of every issue, and no value", asyn
   );
   assertEquals(issues, [
     `"${path}:2": expected NAME=value, a comment or a blank line`,
-    `"${path}:3": expected each name once, but REP_A is already in line 1`,
+    `"${path}:3": expected each name once, but REP_A is already on line 1`,
   ]);
 });
 

@@ -239,7 +239,7 @@ export function readValues<Table extends OptionTable>(
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(table)) {
     try {
-      values[name] = readOption(name, option, sources);
+      values[name] = readIfSet(name, option, sources) ?? option.default;
     } catch (error) {
       issues.push((error as UsageError).message);
     }
@@ -248,7 +248,8 @@ export function readValues<Table extends OptionTable>(
   return values as OptionValues<Table>;
 }
 
-function readOption(
+/** Returns the value of an option; `undefined` if it is not set. */
+function readIfSet(
   name: string,
   option: Option<unknown>,
   { flags, environment, manifest }: OptionSources,
@@ -259,23 +260,12 @@ function readOption(
   if (variable !== undefined) {
     return parse(environmentVariable(name), variable, option);
   }
-  return settingOf(option, manifest) ?? option.default;
+  return option.manifest && manifest[option.manifest];
 }
 
 /** Returns whether an option is set, even if to its default. */
-export function isSet(
-  name: OptionName,
-  { flags, environment, manifest }: OptionSources,
-): boolean {
-  return flags.has(name) || variableOf(name, environment) !== undefined ||
-    settingOf(OPTIONS[name], manifest) !== undefined;
-}
-
-function settingOf(
-  option: Option<unknown>,
-  manifest: OptionSources["manifest"],
-): unknown {
-  return option.manifest && manifest[option.manifest];
+export function isSet(name: OptionName, sources: OptionSources): boolean {
+  return readIfSet(name, OPTIONS[name], sources) !== undefined;
 }
 
 function parse(

@@ -233,11 +233,10 @@ export function classify(environment: Environment): Classified {
       issues.push(`Cannot use ${key}: expected a string, got ${got}`);
       continue;
     }
+    if (name === "") {
+      issues.push(`Cannot use ${key}: expected a name after the prefix`);
+    }
     variables.push({ name, tier: prefix.toLowerCase() as Tier, value });
-  }
-  for (const variable of variables.filter(({ name }) => name === "")) {
-    const key = environmentName(variable);
-    issues.push(`Cannot use ${key}: expected a name after the prefix`);
   }
   return { variables, issues: [...issues, ...collisionIssues(variables)] };
 }

@@ -15,7 +15,6 @@ import {
 } from "./variables/snapshot.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables.ts";
 
-/** Options of {@linkcode Configuration}. */
 interface ConfigurationOptions {
   /** Reads all sources except the store. */
   read: () => Promise<SnapshotInput>;
@@ -252,16 +251,12 @@ export class Configuration {
   async #build(sources: SnapshotInput): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
-    this.#rejectIfEmptied(sources);
+    // Without the variables in the store, which are removed one by one and on purpose.
+    const before = this.#sources?.environment ?? {};
+    const issues = emptiedTierIssues(before, sources.environment);
+    if (issues.length > 0) throw new ConfigurationError(issues);
     this.#sources = sources;
     this.#snapshot = snapshot;
-  }
-
-  /** Does not look at the variables in the store, which are removed one by one, and on purpose. */
-  #rejectIfEmptied({ environment }: SnapshotInput): void {
-    const before = this.#sources?.environment ?? {};
-    const issues = emptiedTierIssues(before, environment);
-    if (issues.length > 0) throw new ConfigurationError(issues);
   }
 
   /** @param errors What {@linkcode #rebuild} returned. */

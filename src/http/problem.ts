@@ -1,6 +1,5 @@
 import { STATUS_TEXT, type StatusCode } from "@std/http/status";
 
-/** Options of {@linkcode Problem}. */
 interface ProblemOptions {
   /** One sentence for developers of clients. It must not contain internal errors. */
   detail: string;

@@ -28,7 +28,6 @@ export interface ConnectionInfo {
   readonly remoteAddr: PeerAddress;
 }
 
-/** Options of {@linkcode createResponder}. */
 interface ResponderOptions {
   readonly isTrusted: TrustRule;
   /** The hosts for which requests are served; `undefined` for any. Routes with `isForAnyHost` ignore it. */
@@ -59,15 +58,6 @@ interface Routed {
   readonly route: Route;
 }
 
-/** What is known about a request so far, for the access log. */
-interface Progress {
-  readonly peer: string;
-  /** The address of the client; that of the peer if the URL is invalid. */
-  address: string;
-  /** `undefined` if the URL is invalid. */
-  path: string | undefined;
-}
-
 /** Creates a responder. It is the only place that turns errors into responses. */
 export function createResponder(options: ResponderOptions): Responder {
   const { isTrusted, isAllowedHost, warnOfProxy } = options;
@@ -79,25 +69,35 @@ export function createResponder(options: ResponderOptions): Responder {
     summaryFields: () => ({}),
   });
 
-  async function handle(
-    { request, url, route }: Routed,
-    progress: Progress,
-  ): Promise<Response> {
-    if (url === undefined) throw invalidHost();
-    telemetry.nameSpan(request.method, route.pattern);
-    if (!hasValidHost(request)) throw invalidHost();
-    progress.path = url.path;
-    const { peer } = progress;
+  /** Returns `undefined` if the URL or the host is invalid. */
+  function contextOf(
+    { request, url }: Routed,
+    peer: string,
+  ): RouteContext | undefined {
+    if (url === undefined || !hasValidHost(request)) return undefined;
     const { origin } = url;
     const client = resolveClient(request, { origin, peer, isTrusted });
-    progress.address = client.address;
-    const context = { url, client };
+    return { url, client };
+  }
+
+  async function handle(
+    { request, route }: Routed,
+    context: RouteContext | undefined,
+    peer: string,
+  ): Promise<Response> {
+    telemetry.nameSpan(request.method, route.pattern);
+    if (context === undefined) throw invalidHost();
     if (!route.isForAnyHost) {
       warnOfProxy?.(request, peer);
-      if (isAllowedHost) requireAllowedHost(client.origin, isAllowedHost);
+      const { origin } = context.client;
+      if (isAllowedHost) requireAllowedHost(origin, isAllowedHost);
     }
     requireMethod(request, route, context);
     return await route.handler(request, context);
+  }
+
+  function respondToError(error: unknown): Response {
+    return problemResponse(toProblem(error, log, exhaustion));
   }
 
   async function respondTo(
@@ -108,19 +108,20 @@ export function createResponder(options: ResponderOptions): Responder {
     const { request } = routed;
     const { method } = request;
     const peer = info ? peerAddress(info.remoteAddr) : "unknown";
-    const progress: Progress = { peer, address: peer, path: undefined };
+    let context: RouteContext | undefined;
     let response: Response;
     try {
-      response = await handle(routed, progress);
+      context = contextOf(routed, peer);
+      response = await handle(routed, context, peer);
     } catch (error) {
-      response = problemResponse(toProblem(error, log, exhaustion));
+      response = respondToError(error);
     }
     if (method === "HEAD") response = headResponse(response);
     if (hasIgnoredContent(request)) response = await endConnection(response);
     recordDuration(startedAt, routed, response);
     if (accessLog) {
-      const { address, path } = progress;
-      const entry = { method, path, address, startedAt };
+      const address = context?.client.address ?? peer;
+      const entry = { method, path: context?.url.path, address, startedAt };
       logAccess(entry, response, { log, clock });
     }
     return response;
@@ -137,7 +138,7 @@ export function createResponder(options: ResponderOptions): Responder {
       telemetry.nameSpan(request.method, route.pattern);
       response = handler(request);
     } catch (error) {
-      response = problemResponse(toProblem(error, log, exhaustion));
+      response = respondToError(error);
     }
     recordDuration(startedAt, routed, response);
     return response;
@@ -193,7 +194,7 @@ function invalidHost(): Problem {
 
 /**
  * Returns whether `Deno.serve` would read the content of a request as the next request. A proxy in front of the gateway
- * takes it for content and does not check it (request smuggling, RFC 9112 §11.2).
+ * takes it for content, so that its rules do not apply to it (request smuggling, RFC 9112 §11.2).
  */
 function hasIgnoredContent({ method, headers }: Request): boolean {
   return method === "CONNECT" && headers.has("content-length");

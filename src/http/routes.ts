@@ -62,7 +62,6 @@ export interface Route extends Endpoint {
   readonly pattern: string;
 }
 
-/** Options of {@linkcode Router}. */
 interface RouterOptions {
   /** The gateway's own endpoints. */
   readonly table: RouteTable;
@@ -110,7 +109,7 @@ export class Router {
     return this.#routeAbove(path) !== undefined;
   }
 
-  /** Returns the first route that stands for all paths below one that contains this path. */
+  /** Returns the first route with `/*` that stands for a path. */
   #routeAbove(path: string): Route | undefined {
     return this.#below.find(({ pattern }) =>
       path.startsWith(pattern.slice(0, -1))

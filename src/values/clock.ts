@@ -36,7 +36,6 @@ export const systemClock: Clock = {
   },
 };
 
-/** Options of {@linkcode every}. */
 interface RecurringTaskOptions {
   clock: Clock;
   /** Called with the error of a run that fails. */
@@ -62,7 +61,6 @@ export function every(
   return () => cancel();
 }
 
-/** Options of {@linkcode sleep}. */
 interface SleepOptions {
   /** Resolves the promise at once when it is aborted. */
   signal?: AbortSignal;

@@ -30,7 +30,7 @@ export function isGlob(text: string): boolean {
 }
 
 /**
- * Returns a function that returns whether a relative path matches one of the globs: `*` matches within a name, `**` any
+ * Returns a function that checks whether a relative path matches one of the globs: `*` matches within a name, `**` any
  * directories. It loads the code for that only if there are globs.
  */
 export async function globMatcher(

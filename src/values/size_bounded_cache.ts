@@ -19,7 +19,6 @@ export class SizeBoundedCache<V> {
     return this.#size;
   }
 
-  /** Returns the value of a key. */
   get(key: string): V | undefined {
     return this.#entries.get(key)?.value;
   }
@@ -37,13 +36,11 @@ export class SizeBoundedCache<V> {
     }
   }
 
-  /** Removes a key. */
   delete(key: string): void {
     this.#size -= this.#entries.get(key)?.size ?? 0;
     this.#entries.delete(key);
   }
 
-  /** Removes all keys. */
   clear(): void {
     this.#entries.clear();
     this.#size = 0;

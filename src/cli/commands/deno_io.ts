@@ -5,6 +5,7 @@ import type { Store } from "../../store/store.ts";
 import { systemClock } from "../../values/clock.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
 import { STOP_SIGNALS } from "../start/signals.ts";
+import { writeLine } from "../start/write_line.ts";
 import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 
 /** Returns what commands use on Deno. */
@@ -13,7 +14,7 @@ export function denoIo(): CommandIo {
     environment: readEnvironment(),
     openStore: openPersistentStore,
     columns: terminalColumns(),
-    print,
+    print: writeLine, // `console.log` ignores a broken pipe, so that `watch` would never end
     printError,
     confirm: confirmAtTerminal,
     stopped,
@@ -53,14 +54,6 @@ export async function openPersistentStore(
 function terminalColumns(): number {
   const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
   return columns > 0 ? columns : FILE_COLUMNS; // some terminals report 0
-}
-
-const encoder = new TextEncoder();
-
-/** Does not use `console.log`, which ignores a broken pipe, so that `watch` would never end. */
-function print(text: string): void {
-  let rest = encoder.encode(`${text}\n`);
-  while (rest.length > 0) rest = rest.subarray(Deno.stdout.writeSync(rest));
 }
 
 function printError(text: string): void {

@@ -143,7 +143,7 @@ async function findInEnvFile(
     if (name === undefined) continue;
     const place = `${path}:${lines.get(origin)}`;
     if (!origins.has(name)) origins.set(name, `${origin}, ${place}`);
-    values.set(name, value.replaceAll("\\$", "$")); // the build tools do the same
+    values.set(name, value.replaceAll("\\$", "$")); // as the build tools do
     if (!/(?<!\\)\$\{?[A-Za-z_]/.test(value)) continue;
     io.printError(
       `Warning: ${place} refers to another variable, which is not replaced`,
@@ -151,11 +151,8 @@ async function findInEnvFile(
   }
 }
 
-function secretReason(
-  name: string,
-  value: string | undefined,
-): string | undefined {
-  const detection = value === undefined ? undefined : detectSecret(value);
+function secretReason(name: string, value = ""): string | undefined {
+  const detection = detectSecret(value);
   if (detection !== undefined) return detection.detail;
   return SECRET_NAME.test(name) ? "its name is that of a secret" : undefined;
 }

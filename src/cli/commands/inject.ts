@@ -74,7 +74,6 @@ async function readSnapshot(
     manifest: sources.manifest,
     strict: sources.strict,
     requiredTiers: ["public"],
-    loadPatternLibrary: undefined,
   });
   const secrets = snapshot.warnings.map(({ name, detail }) =>
     `${environmentName({ name, tier: "public" })}: ${detail}`

@@ -73,7 +73,6 @@ async function check(sources: CommandSources): Promise<Report> {
     manifest,
     strict,
     requiredTiers: isManifestAlone ? [] : TIERS,
-    loadPatternLibrary: undefined,
   });
   const secrets = new Set(found.warnings.map(({ name }) => name));
   const warnings = [...sources.warnings];

@@ -178,7 +178,7 @@ async function write(
   });
 }
 
-/** Waits until the gateways have taken the writes, and prints how many have. It does not throw if that is unknown. */
+/** Waits until the gateways have taken the writes, and prints how many have. It does not fail if the store does. */
 async function receiptOf(
   writes: readonly StoredWrite[],
   store: Store,
@@ -204,12 +204,12 @@ function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
   const count = takenBy.length;
   const gateways = count === 1 ? "1 gateway" : `${count} gateways`;
   if (notTakenBy.length > 0) {
-    const time = `within ${MAX_WAIT_MS / 1_000} s`;
     const result = count > 0
-      ? `Taken by ${gateways}, but ${time} not`
-      : `Written, but ${time} not taken`;
+      ? `Taken by ${gateways}, but not`
+      : "Written, but not taken";
     const places = notTakenBy.join(", ");
-    return `${result} by ${places}: look for rep.config.rejected in the log there`;
+    const time = `within ${MAX_WAIT_MS / 1_000} s`;
+    return `${result} by ${places} ${time}: look for rep.config.rejected in the log there`;
   }
   return count > 0 ? `Taken by ${gateways}` : NO_GATEWAY;
 }

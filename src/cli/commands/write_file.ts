@@ -2,6 +2,7 @@ import { dirname } from "@std/path/dirname";
 import { join } from "@std/path/join";
 import type { Stats } from "node:fs";
 import fs from "node:fs/promises";
+import { isMissing } from "../../config/files/read_environment.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
 import { messageOf } from "../../observe/log.ts";
 import { isGranted } from "../../values/runtime.ts";
@@ -22,9 +23,8 @@ export async function writeFile(
 ): Promise<boolean> {
   const bytes = typeof data === "string" ? encoder.encode(data) : data;
   const existing = await findRegularFile(path);
-  if (existing !== undefined && await hasBytes(path, bytes, existing.info)) {
-    return false;
-  }
+  const before = existing && await fs.readFile(path);
+  if (before?.equals(bytes)) return false;
   if (!isGranted({ name: "write", path })) {
     throw new ConfigurationError([
       `Cannot write ${flag} "${path}": expected --allow-write=${path}`,
@@ -36,8 +36,7 @@ export async function writeFile(
     } else await fs.writeFile(path, bytes);
     return true;
   } catch (cause) {
-    const isMissing = (cause as { code?: string }).code === "ENOENT";
-    const reason = isMissing
+    const reason = isMissing(cause)
       ? `the directory "${dirname(path)}" does not exist`
       : messageOf(cause);
     throw new ConfigurationError(
@@ -67,17 +66,7 @@ export async function findRegularFile(
   }
 }
 
-async function hasBytes(
-  path: string,
-  bytes: Uint8Array,
-  { size }: Stats,
-): Promise<boolean> {
-  if (size !== bytes.length) return false;
-  const existing = await fs.readFile(path);
-  return existing.equals(bytes);
-}
-
-/** Whether a file may be written beside it, which has its path without links. */
+/** Returns whether a temporary file may be written beside a file. */
 function canReplace({ path }: RegularFile): boolean {
   return isGranted({ name: "write", path: dirname(path) });
 }

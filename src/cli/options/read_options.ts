@@ -47,7 +47,7 @@ export function parseCommandLine(args: readonly string[]) {
   return { flags, help: flags.has("help"), version: flags.has("version") };
 }
 
-/** The first word may be a misspelled command. */
+/** Rejects the first word of a command line, which may be a misspelled command. */
 function rejectFirstWord(word: string): never {
   if (word === "dev") {
     throw new UsageError(
@@ -239,7 +239,7 @@ export function readValues<Table extends OptionTable>(
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(table)) {
     try {
-      values[name] = readOption(name, option, sources);
+      values[name] = readIfSet(name, option, sources) ?? option.default;
     } catch (error) {
       issues.push((error as UsageError).message);
     }
@@ -248,7 +248,8 @@ export function readValues<Table extends OptionTable>(
   return values as OptionValues<Table>;
 }
 
-function readOption(
+/** Returns the value of an option; `undefined` if it is not set. */
+function readIfSet(
   name: string,
   option: Option<unknown>,
   { flags, environment, manifest }: OptionSources,
@@ -259,23 +260,12 @@ function readOption(
   if (variable !== undefined) {
     return parse(environmentVariable(name), variable, option);
   }
-  return settingOf(option, manifest) ?? option.default;
+  return option.manifest && manifest[option.manifest];
 }
 
 /** Returns whether an option is set, even if to its default. */
-export function isSet(
-  name: OptionName,
-  { flags, environment, manifest }: OptionSources,
-): boolean {
-  return flags.has(name) || variableOf(name, environment) !== undefined ||
-    settingOf(OPTIONS[name], manifest) !== undefined;
-}
-
-function settingOf(
-  option: Option<unknown>,
-  manifest: OptionSources["manifest"],
-): unknown {
-  return option.manifest && manifest[option.manifest];
+export function isSet(name: OptionName, sources: OptionSources): boolean {
+  return readIfSet(name, OPTIONS[name], sources) !== undefined;
 }
 
 function parse(

@@ -43,7 +43,6 @@ function allWatchedPaths(options: FileOptions): string[] {
   return [...watchedPaths(options), ...tlsPaths(options)];
 }
 
-/** Options of {@linkcode startTriggers}. */
 interface TriggerOptions {
   readonly options: FileOptions & Pick<StartOptions, "poll-interval">;
   /** Called whenever the sources may have changed. */
@@ -62,18 +61,15 @@ interface TriggerOptions {
 export async function startTriggers(
   { options, reload, clock, log }: TriggerOptions,
 ): Promise<() => void> {
+  const files = denoFileSystem;
   const stopWatching = options["hot-reload-mode"] === "file_watch"
-    ? await watchPaths(allWatchedPaths(options), reload, {
-      files: denoFileSystem,
-      clock,
-    })
-    : undefined;
-  const stopPolling = every(options["poll-interval"], reload, {
-    clock,
-    onError: logTaskError(log, "reload"),
-  });
+    ? await watchPaths(allWatchedPaths(options), reload, { files, clock })
+    : () => {};
+  const onError = logTaskError(log, "reload");
+  const interval = options["poll-interval"];
+  const stopPolling = every(interval, reload, { clock, onError });
   return () => {
     stopPolling();
-    stopWatching?.();
+    stopWatching();
   };
 }

@@ -25,8 +25,8 @@ export async function loadTriggers(mode: StartOptions["hot-reload-mode"]) {
 }
 
 /**
- * Checks the permissions for files, directories, the store and the upstream. Otherwise, Deno would prompt for them on a
- * terminal.
+ * Checks the permissions for files, directories, the store and the upstream. Without this check, Deno would prompt for
+ * them on a terminal.
  *
  * @returns A message for each missing permission.
  */

@@ -118,7 +118,7 @@ export class Service {
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
-    // Not before the port is bound: the uncaught error of a `deno serve` that cannot bind its port must end the process.
+    // Not earlier: if `deno serve` cannot bind its port, its uncaught error has to end the process.
     const failure = logUncaughtErrors(this.#log);
     try {
       await this.#startTriggers();

@@ -1,6 +1,5 @@
 import { describeError, type Log } from "../../observe/log.ts";
 
-/** Options of {@linkcode onSignals}. */
 interface SignalActions {
   /** Called for SIGHUP. */
   reload: () => void;

@@ -15,6 +15,7 @@ import type { Telemetry } from "../../observe/telemetry.ts";
 import { openTelemetry } from "../../observe/open_telemetry.ts";
 import { isGranted } from "../../values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
+import { writeLine } from "./write_line.ts";
 
 /** Creates the log of a command, and writes the command's warnings to it. */
 export function openLog({ options, warnings }: Start): Log {
@@ -42,16 +43,8 @@ function lineWriter(): (line: string, level: LogLevel) => void {
   const exporters = { debug, info, warn, error };
   return (line, level) => {
     exporters[level](line);
-    writeToStdout(`${line}\n`);
+    writeLine(line);
   };
-}
-
-function writeToStdout(text: string): void {
-  const bytes = new TextEncoder().encode(text);
-  let written = 0;
-  while (written < bytes.length) {
-    written += Deno.stdout.writeSync(bytes.subarray(written));
-  }
 }
 
 /** Opens OpenTelemetry if it is enabled. If its package is missing, the gateway runs without it. */

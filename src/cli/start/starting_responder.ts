@@ -19,7 +19,6 @@ import { noTelemetry } from "../../observe/telemetry.ts";
 import type { Clock } from "../../values/clock.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
-/** Options of {@linkcode createStartingResponder}. */
 interface StartingOptions {
   readonly options: StartOptions;
   /** The gateway that requests wait for. */

@@ -13,7 +13,7 @@ import {
 
 /** How long the files have to stay the same before a missing variable counts as removed. */
 const CONFIRM_MS = 500;
-/** How often files are read that keep changing. */
+/** How many times files that keep changing are read. */
 const MAX_READS = 10;
 
 /** Where a variable is set. */

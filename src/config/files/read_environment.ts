@@ -113,7 +113,7 @@ export async function loadEnvFile(
   };
 }
 
-/** How often a directory is read that Kubernetes keeps replacing. */
+/** How many times a directory that keeps changing is read. */
 const MAX_READS = 10;
 
 /**
@@ -288,7 +288,7 @@ export function parseEnvFile(text: string): ParsedEnvFile {
     moveTo(end + 1);
     if (take(AFTER_QUOTE) === undefined) {
       return void skipLine(
-        `expected nothing but a comment after the value that begins in line ${firstLine}`,
+        `expected nothing but a comment after the value that begins on line ${firstLine}`,
       );
     }
     return quote === '"' ? unescape(value) : value;
@@ -311,7 +311,7 @@ export function parseEnvFile(text: string): ParsedEnvFile {
       const shown = name.startsWith("REP_") ? name : "the name";
       return report(
         firstLine,
-        `expected each name once, but ${shown} is already in line ${first}`,
+        `expected each name once, but ${shown} is already on line ${first}`,
       );
     }
     lines.set(name, firstLine);

@@ -13,7 +13,6 @@ const RESOLUTION_MS = 2_000;
 /** How much of a file is compared: far more than any configuration. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Options of {@linkcode watchPaths}. */
 interface WatchPathsOptions {
   files: FileSystem;
   clock: Clock;

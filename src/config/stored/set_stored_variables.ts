@@ -49,13 +49,10 @@ export async function setStoredVariables(
   options: SetStoredVariablesOptions = {},
 ): Promise<readonly StoredWrite[]> {
   const writes = new Map<string, string | undefined>();
-  const assigned = new Map<string, string>();
   for (const [key, value] of Object.entries(values)) {
-    const name = publicName(key);
-    writes.set(name, value);
-    if (value !== undefined) assigned.set(name, value);
+    writes.set(publicName(key), value);
   }
-  await validateAssignments(assigned, {
+  await validateAssignments(writes, {
     manifest: await parseText(options.manifest, options.manifestPath),
     environment: options.environment ?? readEnvironment(),
     force: options.force ?? false,
@@ -78,7 +75,6 @@ async function parseText(
   return parseManifest(text, { path });
 }
 
-/** Options of {@linkcode validateAssignments}. */
 interface Validation {
   readonly manifest: Manifest | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. */
@@ -91,11 +87,12 @@ interface Validation {
  * Validates PUBLIC variables before they are written to the store, by building a snapshot as the gateway would. Other
  * variables that the manifest requires may be missing, since they may be set in the environment of the gateway.
  *
+ * @param values Values by name; `undefined` for a variable to be removed, which is always valid.
  * @returns Warnings.
  * @throws {ConfigurationError} If a variable is rejected. Its issues do not include values that look like secrets.
  */
 export async function validateAssignments(
-  values: ReadonlyMap<string, string>,
+  values: ReadonlyMap<string, string | undefined>,
   { manifest, environment, force }: Validation,
 ): Promise<string[]> {
   const snapshot = await buildSnapshot({
@@ -103,7 +100,6 @@ export async function validateAssignments(
     manifest,
     strict: false,
     requiredTiers: [],
-    loadPatternLibrary: undefined,
   });
   const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
@@ -125,11 +121,12 @@ export async function validateAssignments(
 
 /** Returns the variables in the form of an environment, with those of other tiers that have the same names. */
 function environmentOf(
-  values: ReadonlyMap<string, string>,
+  values: ReadonlyMap<string, string | undefined>,
   own: Environment,
 ): Environment {
   const environment: Record<string, string> = {};
   for (const [name, value] of values) {
+    if (value === undefined) continue;
     for (const tier of ["sensitive", "server"] as const) {
       const other = environmentName({ name, tier });
       if (own[other] !== undefined) environment[other] = ""; // so that no message can show the value

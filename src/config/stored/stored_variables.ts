@@ -300,7 +300,6 @@ function describeState(variable: StoredVariable | undefined): string {
   return `its id is ${variable.id}, with the value ${value}, written at ${time}`;
 }
 
-/** Options of {@linkcode StoredVariablesSource}. */
 interface StoredVariablesOptions {
   store: Store;
   clock: Clock;

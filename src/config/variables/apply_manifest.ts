@@ -34,8 +34,8 @@ export interface Deprecation {
 export interface ApplyOptions {
   /** The tiers whose required variables have to be set. */
   readonly requiredTiers: readonly Tier[];
-  /** Loads the library that evaluates patterns, instead of {@linkcode loadPatternLibrary}. */
-  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
+  /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
+  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
   /** Names in the environment that the manifest does not declare, and that may be misspelled. @default {[]} */
   readonly otherNames?: readonly string[];
 }
@@ -228,7 +228,7 @@ function isJson(value: string): boolean {
     JSON.parse(value);
     return true;
   } catch {
-    return false; // a SyntaxError is the answer to the question
+    return false; // a SyntaxError
   }
 }
 

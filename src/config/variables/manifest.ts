@@ -76,7 +76,6 @@ export type SettingsReader = (
   report: Report,
 ) => ManifestSettings;
 
-/** Options of {@linkcode parseManifest}. */
 interface ManifestOptions {
   /** The path of its file, for messages. */
   readonly path?: string | undefined;
@@ -263,7 +262,7 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   const required = reader.boolean("required");
   const defaultValue = reader.text("default");
   const description = reader.comment("description");
-  reader.comment("example"); // is for readers of the manifest: it is only validated
+  reader.comment("example"); // for readers of the manifest: validated, but not kept
   const pattern = reader.text("pattern");
   const values = reader.texts("values");
   const deprecated = reader.boolean("deprecated");

@@ -39,7 +39,7 @@ export function isShortWord(value: unknown): value is string {
   return typeof value === "string" && /^[a-z_]{1,20}$/i.test(value);
 }
 
-/** Returns whether a regular expression contains a secret. Its entropy would not tell, as with any code. */
+/** Returns whether a regular expression contains a secret of a known format. In any code, the entropy is high. */
 export function hasSecret(pattern: string): boolean {
   return detectInCode(pattern) !== undefined;
 }

@@ -32,7 +32,7 @@ export interface Snapshot {
   readonly deployment: string;
   /** The names of those PUBLIC values. */
   readonly deployedNames: ReadonlySet<string>;
-  /** The hash of the PUBLIC values with which variables in the store are combined. */
+  /** The hash of all PUBLIC values, including variables in the store. */
   readonly state: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
@@ -233,11 +233,10 @@ export function classify(environment: Environment): Classified {
       issues.push(`Cannot use ${key}: expected a string, got ${got}`);
       continue;
     }
+    if (name === "") {
+      issues.push(`Cannot use ${key}: expected a name after the prefix`);
+    }
     variables.push({ name, tier: prefix.toLowerCase() as Tier, value });
-  }
-  for (const variable of variables.filter(({ name }) => name === "")) {
-    const key = environmentName(variable);
-    issues.push(`Cannot use ${key}: expected a name after the prefix`);
   }
   return { variables, issues: [...issues, ...collisionIssues(variables)] };
 }

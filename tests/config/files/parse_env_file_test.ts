@@ -100,7 +100,7 @@ for (const [what, [text, parsed]] of Object.entries(TEXTS)) {
 
 const EXPECTED = "expected NAME=value, a comment or a blank line";
 const AFTER = (line: number) =>
-  `expected nothing but a comment after the value that begins in line ${line}`;
+  `expected nothing but a comment after the value that begins on line ${line}`;
 const CR = "expected LF or CRLF at the end of the line, got CR";
 
 /** Every text contains a canary that no message may contain. */
@@ -161,18 +161,18 @@ const INVALID: Record<
   }],
   "a name that is assigned twice": ["REP_A=1\n\nREP_A=CANARY", {
     line: 3,
-    detail: "expected each name once, but REP_A is already in line 1",
+    detail: "expected each name once, but REP_A is already on line 1",
   }],
   "a name that is assigned twice, even with the same value": [
     "REP_A=CANARY\nexport REP_A='CANARY'",
     {
       line: 2,
-      detail: "expected each name once, but REP_A is already in line 1",
+      detail: "expected each name once, but REP_A is already on line 1",
     },
   ],
   "a name that may be part of a secret": ["CANARY==\nCANARY==", {
     line: 2,
-    detail: "expected each name once, but the name is already in line 1",
+    detail: "expected each name once, but the name is already on line 1",
   }],
   "a line after a value with blank lines": ["A='\n\n\n'\nCANARY", {
     line: 5,

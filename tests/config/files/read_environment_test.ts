@@ -78,9 +78,9 @@ Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async
 function filesWith(beforeRead: () => unknown): FileSystem {
   return {
     ...denoFileSystem,
-    async readInto(buffer, path) {
+    async readFile(path) {
       await beforeRead();
-      return await denoFileSystem.readInto(buffer, path);
+      return await denoFileSystem.readFile(path);
     },
   };
 }
@@ -206,7 +206,7 @@ Deno.test("loadEnvFile() names file and line of every issue, and no value", asyn
   );
   assertEquals(issues, [
     `"${path}:2": expected NAME=value, a comment or a blank line`,
-    `"${path}:3": expected each name once, but REP_A is already in line 1`,
+    `"${path}:3": expected each name once, but REP_A is already on line 1`,
   ]);
 });
 

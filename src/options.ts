@@ -318,6 +318,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  */
 export function resolveSettings(options: GatewayOptions): Settings {
   const trustedProxies = options.trustedProxies ?? [];
+  checkList("trustedProxies", trustedProxies);
   trustRule(trustedProxies); // throws if one is invalid
   return {
     ...resolveNumbers(options),
@@ -473,10 +474,12 @@ function invalid(option: string, expected: string, got: unknown): OptionError {
 function checkMasterKey(
   masterKey: Uint8Array<ArrayBuffer> | undefined,
 ): Uint8Array<ArrayBuffer> | undefined {
-  if (masterKey === undefined || masterKey.length === MASTER_KEY_BYTES) {
-    return masterKey;
-  }
-  throw invalid("masterKey", `${MASTER_KEY_BYTES} bytes`, masterKey.length);
+  if (masterKey === undefined) return undefined;
+  const isArray = ArrayBuffer.isView(masterKey);
+  if (isArray && masterKey.length === MASTER_KEY_BYTES) return masterKey;
+  const expected = `a Uint8Array of ${MASTER_KEY_BYTES} bytes`;
+  const got = isArray ? masterKey.length : typeof masterKey;
+  throw new OptionError("masterKey", expected, String(got));
 }
 
 /** A valid revision, for error messages. */
@@ -493,7 +496,13 @@ function checkRevision(revision: string | undefined): string | undefined {
   throw invalid("revision", EXPECTED_REVISION, revision);
 }
 
+/** What JavaScript passes has not been checked by its types. */
+function checkList(option: string, list: readonly string[]): void {
+  if (!Array.isArray(list)) throw invalid(option, "an array", list);
+}
+
 function checkOrigins(origins: readonly string[]): readonly string[] {
+  checkList("allowedOrigins", origins);
   return origins.map((origin) => {
     const normalized = normalizeOrigin(origin);
     if (normalized !== undefined) return normalized;
@@ -502,12 +511,14 @@ function checkOrigins(origins: readonly string[]): readonly string[] {
 }
 
 function checkHosts(hosts: readonly string[]): readonly string[] {
+  checkList("allowedHosts", hosts);
   const wrong = hosts.find((host) => !isHostPattern(host));
   if (wrong === undefined) return hosts;
   throw invalid("allowedHosts", EXPECTED_HOSTS, wrong);
 }
 
 function checkGlobs(globs: readonly string[]): readonly string[] {
+  checkList("immutable", globs);
   const wrong = globs.find((glob) => !isGlob(glob));
   if (wrong === undefined) return globs;
   throw invalid("immutable", EXPECTED_GLOBS, wrong);

@@ -383,7 +383,29 @@ Deno.test("resolveSettings() rejects an invalid upstream, without its secrets", 
 
 Deno.test("resolveSettings() rejects a master key that does not have 32 bytes", () => {
   for (const length of [0, 31, 33]) {
-    const message = `Cannot use masterKey: expected 32 bytes, got ${length}`;
+    const message =
+      `Cannot use masterKey: expected a Uint8Array of 32 bytes, got ${length}`;
     assertEquals(messageOf({ masterKey: new Uint8Array(length) }), message);
   }
+});
+
+Deno.test("resolveSettings() rejects what JavaScript passes without types: a text for a list or for the master key", () => {
+  for (
+    const name of [
+      "allowedHosts",
+      "allowedOrigins",
+      "immutable",
+      "trustedProxies",
+    ]
+  ) {
+    assertEquals(
+      messageOf({ [name]: "10.0.0.0/8" }),
+      `Cannot use ${name}: expected an array, got "10.0.0.0/8"`,
+    );
+  }
+  const masterKey = "m".repeat(32) as unknown as Uint8Array<ArrayBuffer>;
+  assertEquals(
+    messageOf({ masterKey }),
+    "Cannot use masterKey: expected a Uint8Array of 32 bytes, got string",
+  );
 });

@@ -11,6 +11,8 @@ import { replicatedStore } from "./_store.ts";
 
 const COLLISION =
   "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only";
+const STORED_COLLISION =
+  `${COLLISION}; REP_PUBLIC_S is in the store: set or unset it`;
 
 Deno.test("a stored variable takes precedence over the environment, and becomes active by itself", async () => {
   const store = memoryStore();
@@ -55,7 +57,7 @@ Deno.test("a stored variable that conflicts with the environment changes nothing
     server: 0,
   }]);
   const [rejected] = gate.logged("rep.config.rejected");
-  assertEquals(rejected?.issues, [COLLISION]);
+  assertEquals(rejected?.issues, [STORED_COLLISION]);
 });
 
 const SOURCES: Environment = { REP_PUBLIC_A: "file", REP_SENSITIVE_S: "x" };
@@ -173,7 +175,7 @@ Deno.test("a stored variable that is invalid changes nothing while the sources a
   };
   await world.write({ S: "public", B: "1" }, 1);
   assertEquals(gate.gateway.get("B"), undefined);
-  assertEquals(reloadsOf(gate), [["no such file", COLLISION]]);
+  assertEquals(reloadsOf(gate), [["no such file", STORED_COLLISION]]);
   await world.write({ S: undefined }, 2);
   assertEquals(gate.gateway.get("B"), "1");
   assertEquals(reloadsOf(gate).slice(1), [
@@ -189,7 +191,7 @@ Deno.test("a stored variable that was rejected applies with the next reload afte
   await world.write({ S: "public" }, 1);
   await world.clock.tick(10_000);
   assertEquals([gate.gateway.get("S"), stream.arrived()], [undefined, []]);
-  assertEquals(reloadsOf(gate), [[COLLISION]]);
+  assertEquals(reloadsOf(gate), [[STORED_COLLISION]]);
   world.variables = () => ({ REP_PUBLIC_A: "file", REP_SENSITIVE_T: "x" });
   await gate.gateway.reload();
   assertEquals(await stream.takeValues(1), ["public"]);

@@ -9,20 +9,26 @@ import config from "../deno.json" with { type: "json" };
 
 const IMPORT_MAP = "tools/std_without_jsr.json";
 
+/** A URL, so that the flags are right in every folder, and contain no space. */
+const IMPORT_MAP_FLAG = `--import-map=${new URL(
+  `../${IMPORT_MAP}`,
+  import.meta.url,
+)}`;
+
 /** JSR responds in well under a second; a network that drops packets must not delay every task for longer. */
 const TIMEOUT_MS = 3_000;
 
 /** Returns the flags, one argument each. */
 export async function stdFlags(): Promise<string[]> {
-  return await isJsrReachable() ? [] : [`--import-map=${IMPORT_MAP}`];
+  return await isJsrReachable() ? [] : [IMPORT_MAP_FLAG];
 }
 
 /** Returns the flags with which neither the unstable features nor the compiler options of `deno.json` apply. */
 export async function registryFlags(): Promise<string[]> {
   const map = await isJsrReachable()
-    ? `data:application/json,${encodeURIComponent(jsrImportMap())}`
-    : IMPORT_MAP;
-  return ["--no-config", "--no-lock", `--import-map=${map}`];
+    ? `--import-map=data:application/json,${encodeURIComponent(jsrImportMap())}`
+    : IMPORT_MAP_FLAG;
+  return ["--no-config", "--no-lock", map];
 }
 
 /** Import maps have no subpaths of packages, unlike `imports` of `deno.json`. */

@@ -138,7 +138,8 @@ export class SessionKeys {
     }
     const mismatch = originRejection(requester.origin);
     if (mismatch !== undefined) {
-      throw this.#reject("origin_mismatch", requester, mismatch);
+      // It may name the gateway's own origin, which is the Host header of the request.
+      throw this.#reject("origin_mismatch", requester, mismatch.slice(0, 400));
     }
     if (request.method === "OPTIONS") return preflight(requester.origin);
     const kid = new URLSearchParams(url.search).get("kid");

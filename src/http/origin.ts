@@ -58,7 +58,7 @@ function sameOriginRejection(
 ): string | undefined {
   if (origin === own) return undefined;
   if (origin !== null) {
-    return "the origin is not the gateway's own, and no other origin is allowed";
+    return `the origin is not the gateway's own, ${own}, and no other origin is allowed`;
   }
   if (secFetchSite === "cross-site" || secFetchSite === "same-site") {
     return `the request is ${secFetchSite}, not same-origin`;

@@ -33,7 +33,9 @@ const LOCKED =
 export const MAX_CHECKS = 100;
 
 /** The reason for having no database in a runtime without Deno KV. */
-export const NO_KV = "Deno KV is not available; enable it with --unstable-kv";
+export const NO_KV = globalThis.Deno
+  ? "Deno KV is not available; enable it with --unstable-kv"
+  : "Deno KV is not available; without Deno, use kvStore() with npm's @deno/kv";
 
 /** Options of {@linkcode kvStore}. */
 export interface KvStoreOptions {

@@ -204,7 +204,7 @@ Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 
     problem(
       403,
       "Forbidden",
-      "Cannot issue a session key: the origin is not the gateway's own, and no other origin is allowed",
+      `Cannot issue a session key: the origin is not the gateway's own, ${OWN}, and no other origin is allowed`,
     ),
     problem(
       400,
@@ -637,7 +637,7 @@ Deno.test("GET /rep/session-key logs the first rejection of each client with its
   const mismatch = {
     reason: "origin_mismatch",
     detail:
-      "the origin is not the gateway's own, and no other origin is allowed",
+      `the origin is not the gateway's own, ${OWN}, and no other origin is allowed`,
   };
   assertEquals(gate.audit().filter(({ level }) => level !== "INFO"), [
     { ...rejected, client_ip: "198.51.100.7", origin: evil, ...mismatch },
@@ -688,6 +688,17 @@ Deno.test("GET /rep/session-key logs at most 200 characters of an origin", async
   assertEquals(gate.audit().map(({ origin }) => origin), [
     `https://${"x".repeat(192)}`,
   ]);
+});
+
+Deno.test("GET /rep/session-key logs at most 400 characters about the gateway's own origin", async () => {
+  await using gate = await setUp();
+  const host = `${"x".repeat(60_000)}.example`;
+  const request = new Request(`https://${host}/rep/session-key`, {
+    headers: { origin: "https://evil.example" },
+  });
+  await answerOf(await gate.gateway.fetch(request));
+  const [line] = gate.audit();
+  assertEquals(String(line?.detail).length, 400);
 });
 
 Deno.test("GET /rep/session-key logs neither keys nor values nor the master key", async () => {

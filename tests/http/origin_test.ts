@@ -48,7 +48,7 @@ Deno.test("originRejection() returns the reason", () => {
     { secFetchSite: "same-origin", allowed: [LISTED] },
   ].map((fields) => originRejection(context(fields)));
   assertEquals(reasons, [
-    "the origin is not the gateway's own, and no other origin is allowed",
+    `the origin is not the gateway's own, ${OWN}, and no other origin is allowed`,
     "the request is cross-site, not same-origin",
     "the request is same-site, not same-origin",
     "the origin is not an allowed origin",

@@ -375,3 +375,15 @@ Deno.test("examples/kubernetes: the Ingress and the HTTPRoute lead to the Servic
     { matches: [{ path: { type: "PathPrefix", value: "/" } }], backendRefs },
   ]);
 });
+
+Deno.test("the flags for a network without JSR name a file that every folder finds, such as an app's", async () => {
+  await using folder = await TempDirectory.make();
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", await Deno.realPath("tools/std.ts")],
+    cwd: folder.path,
+    env: { JSR_URL: "http://127.0.0.1:1/" },
+  }).output();
+  const [name, url = ""] = new TextDecoder().decode(stdout).split("=");
+  const { isFile } = await Deno.stat(new URL(url, `file://${folder.path}/`));
+  assertEquals([name, isFile], ["--import-map", true]);
+});

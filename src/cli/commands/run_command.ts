@@ -122,7 +122,7 @@ function checkArgs(line: CommandArguments): void {
   if (expected === "" && args.length > 0) {
     const got = formatValue(args[0]);
     throw new UsageError(
-      `Cannot ${command} ${got}: expected options only; see --help`,
+      `Cannot use ${got} with ${command}: expected options only; see --help`,
     );
   }
   const needsArgs = expected !== "" && !expected.startsWith("[");

@@ -188,7 +188,10 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
 export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const { stored, manifest = NO_MANIFEST } = input;
   const { variables, issues, blocked, ...findings } = await evaluate(input);
-  if (issues.length > 0) throw new ConfigurationError(issues, { blocked });
+  if (issues.length > 0) {
+    const described = issues.map((issue) => nameStored(issue, stored));
+    throw new ConfigurationError(described, { blocked });
+  }
   const publicValues = valuesOf("public", variables);
   const serverValues = valuesOf("server", variables);
   const deployed = deployedValues(input.environment, manifest);
@@ -207,6 +210,18 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     sources: countSources(descriptions.values()),
     ...findings,
   };
+}
+
+/** Says where a variable comes from that is in no file. */
+function nameStored(
+  issue: string,
+  stored: StoredEnvironment | undefined,
+): string {
+  const words = issue.split(/[\s:]+/);
+  const keys = Object.keys(stored?.environment ?? {});
+  const key = keys.find((key) => words.includes(key));
+  if (key === undefined) return issue;
+  return `${issue}; ${key} is in the store: set or unset it`;
 }
 
 /** The result of {@linkcode classify}. */

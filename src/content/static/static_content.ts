@@ -72,6 +72,8 @@ export interface FilePath {
   readonly names: readonly string[];
   /** Whether the path ends with a slash, so that only a directory matches. */
   readonly isDirectory: boolean;
+  /** Whether the path is too long for any file system. It can still be a route of the app, such as a link with a token. */
+  readonly isTooLong: boolean;
 }
 
 /** The longest path that Linux can open (PATH_MAX). */
@@ -97,15 +99,17 @@ const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
  * It decodes each segment once, separately (RFC 3986 §2.4), so an encoded slash never becomes a separator.
  *
  * @returns `undefined` if the gateway must not serve a file for the path: it contains a name that begins with a dot, path
- * traversal in any encoding, or an empty name, or it is too long for any file system.
+ * traversal in any encoding, or an empty name.
  * @throws {Problem} 400 if a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8.
  */
 export function parseFilePath(pathname: string): FilePath | undefined {
-  if (pathname.length > MAX_PATH_BYTES) return undefined;
   const names = pathname.replace(/^\//, "").split("/").map(decodeName);
   const isDirectory = names.at(-1) === "";
   if (isDirectory) names.pop();
-  return names.every(isAllowed) ? { names, isDirectory } : undefined;
+  if (!names.every(isAllowed)) return undefined;
+  const isTooLong = pathname.length > MAX_PATH_BYTES ||
+    names.some((name) => encoder.encode(name).length > MAX_NAME_BYTES);
+  return { names, isDirectory, isTooLong };
 }
 
 function decodeName(name: string): string {
@@ -122,8 +126,7 @@ function isAllowed(name: string): boolean {
   if (name === "" || FORBIDDEN.test(name) || STILL_ENCODED.test(name)) {
     return false;
   }
-  if (name.startsWith(".") && name !== WELL_KNOWN) return false;
-  return encoder.encode(name).length <= MAX_NAME_BYTES;
+  return !name.startsWith(".") || name === WELL_KNOWN;
 }
 
 /** Paths of the health port. A probe that is sent to this port by mistake should fail, and not get a page. */
@@ -687,8 +690,8 @@ export class StaticContent {
     path: FilePath,
     headers: Headers,
   ): Promise<SeenFile | "redirect"> {
-    const isRoot = path.names.length === 0;
-    const named = isRoot ? undefined : await this.#findNamed(path);
+    const mayExist = path.names.length > 0 && !path.isTooLong;
+    const named = mayExist ? await this.#findNamed(path) : undefined;
     if (named !== undefined) return named;
     const page = await this.#lookAtPage();
     if (!mayBeRoute(path, headers)) return notFound();

@@ -28,7 +28,7 @@ const INVALID: Readonly<Record<string, string>> = {
   "unset": "Cannot unset: expected KEY ...; see --help",
   "set A": 'Cannot set "A": expected KEY=VALUE',
   "set A=1 REP_PUBLIC_A=2": "Cannot set A twice: expected one value",
-  "list A": 'Cannot list "A": expected options only; see --help',
+  "list A": 'Cannot use "A" with list: expected options only; see --help',
   "list --jsno":
     "Cannot use --jsno: there is no such option; did you mean --json?",
   "set A=1 -f": "Cannot use -f: there is no such option; did you mean --force?",

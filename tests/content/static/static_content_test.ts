@@ -166,6 +166,8 @@ const FOUND = [
   ["/users/", PAGE],
   ["/users/42?tab=1", PAGE],
   ["/v1.2/users", PAGE],
+  [`/invitation/${"a".repeat(300)}`, PAGE], // longer than the name of any file
+  [`/${"b/".repeat(2100)}c`, PAGE],
   ["/docs/missing", PAGE],
   ["/app.js/users", PAGE],
   ["/assets", PAGE], // a directory without an index is not listed, and may be a route of the app

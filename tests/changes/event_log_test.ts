@@ -158,59 +158,6 @@ testLog(
   },
 );
 
-testLog(
-  "EventLog.after() leads from any cursor to the current state",
-  15,
-  async ({ put, all, log }) => {
-    const random = seeded(42);
-    const names = ["A", "B", "C", "D", "E", "F"];
-    const histories = new Map<number, Record<string, string>>([[0, {}]]);
-    let state: Record<string, string> = {};
-    for (let step = 0; step < 150; step++) {
-      const name = names[Math.floor(random() * names.length)] ?? "A";
-      const { [name]: _, ...others } = state;
-      state = random() < 0.3 ? others : { ...others, [name]: `v${step}` };
-      for (
-        const { id } of await put(target(state)) as { id: number }[]
-      ) histories.set(id, state);
-    }
-    for (const [cursor, stateThen] of histories) {
-      const replayed = { ...stateThen };
-      for (const { name, value } of await log.after(cursor, 100_000)) {
-        if (value === undefined) delete replayed[name];
-        else replayed[name] = value;
-      }
-      assertEquals(replayed, state, `from ${cursor}`);
-    }
-    assert((await all()).length < 30);
-  },
-);
-
-testLog(
-  "Publisher deletes old values of a variable that leaves the PUBLIC tier",
-  100,
-  async ({ put, all, store }) => {
-    await put(target({ TOKEN: "leaked-1", OTHER: "1" }));
-    await put(target({ TOKEN: "leaked-2", OTHER: "1" }));
-    await put(
-      target({ OTHER: "2" }, { sensitive: new Map([["TOKEN", "leaked-2"]]) }),
-    );
-    assertEquals(await all(), [
-      { id: 1_000_000, name: "OTHER", value: "1" },
-      { id: 1_003_000, name: "OTHER", value: "2" },
-      { id: 1_004_000, name: "TOKEN", leavesPublic: true },
-    ]);
-    const entries = await Promise.all(
-      [["event"], ["state"]].map((prefix) => store.list(prefix)),
-    );
-    const decoder = new TextDecoder();
-    const values = entries.flat().map(({ value }) =>
-      decoder.decode((value as { value?: Uint8Array }).value)
-    );
-    assertEquals(values.filter((value) => value.includes("leaked")), []);
-  },
-);
-
 testLog("Publisher preserves values", 100, async ({ put, all }) => {
   const values = {
     BOM: "\uFEFFx",
@@ -226,24 +173,3 @@ testLog("Publisher preserves values", 100, async ({ put, all }) => {
     values,
   );
 });
-
-testLog(
-  "Publisher treats a deleted variable that is set again as an update",
-  100,
-  async ({ put }) => {
-    await put(target({ A: "1" }));
-    await put(target({}));
-    assertEquals(await put(target({})), []);
-    assertEquals(await put(target({ A: "" })), [
-      { id: 1_002_000, name: "A", value: "" },
-    ]);
-  },
-);
-
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32;
-    return state / 2 ** 32;
-  };
-}

@@ -368,157 +368,94 @@ for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
       const chunks = await injected(chunksOf(document, () => size));
       assertEquals(text(...chunks), expected, `in chunks of ${size}`);
     }
-    assertEquals(
-      text(insertScript(document, bytes(SCRIPT))),
-      expected,
-      "in memory",
-    );
+    assertEquals(text(insertScript(document, bytes(SCRIPT))), expected);
   });
 }
 
+/** Bytes, and what becomes of them with the script `*`, which is 2a. */
 const NOT_UTF8 = [
-  ["returns a document in UTF-16, big-endian, unchanged", [
-    0xfe,
-    0xff,
-    0,
-    0x3c,
-  ], [0xfe, 0xff, 0, 0x3c]],
-  ["returns a document in UTF-16, little-endian, unchanged", [
-    0xff,
-    0xfe,
-    0x3c,
-    0,
-  ], [0xff, 0xfe, 0x3c, 0]],
-  ["reads 0xFF without 0xFE as text", [0xff, 0x20, 0xfe], [
-    0x2a,
-    0xff,
-    0x20,
-    0xfe,
-  ]],
-  ["reads 0xFE without 0xFF as text", [0xfe, 0xfe, 0xff], [
-    0x2a,
-    0xfe,
-    0xfe,
-    0xff,
-  ]],
-  ["reads a part of a byte order mark as text", [0xef, 0xbb, 0x20], [
-    0x2a,
-    0xef,
-    0xbb,
-    0x20,
-  ]],
-  ["reads the first byte of a byte order mark as text", [0xef], [0x2a, 0xef]],
-  ["reads a byte order mark after white space as text", [
-    0x20,
-    0xef,
-    0xbb,
-    0xbf,
-  ], [0x20, 0x2a, 0xef, 0xbb, 0xbf]],
-  ["keeps bytes that are not UTF-8", [0x3c, 0x21, 0xff, 0x3e, 0x80], [
-    0x3c,
-    0x21,
-    0xff,
-    0x3e,
-    0x2a,
-    0x80,
-  ]],
+  [
+    "returns a document in UTF-16, big-endian, unchanged",
+    "feff003c",
+    "feff003c",
+  ],
+  [
+    "returns a document in UTF-16, little-endian, unchanged",
+    "fffe3c00",
+    "fffe3c00",
+  ],
+  ["reads 0xFF without 0xFE as text", "ff20fe", "2aff20fe"],
+  ["reads 0xFE without 0xFF as text", "fefeff", "2afefeff"],
+  ["reads a part of a byte order mark as text", "efbb20", "2aefbb20"],
+  ["reads the first byte of a byte order mark as text", "ef", "2aef"],
+  [
+    "reads a byte order mark after white space as text",
+    "20efbbbf",
+    "202aefbbbf",
+  ],
+  ["keeps bytes that are not UTF-8", "3c21ff3e80", "3c21ff3e2a80"],
 ] as const;
 
 for (const [behavior, document, expected] of NOT_UTF8) {
   Deno.test(`injectScript() ${behavior}`, async () => {
     for (const size of CHUNK_SIZES) {
-      const chunks = await injected(
-        chunksOf(Uint8Array.from(document), () => size),
-        Uint8Array.of(0x2a),
-      );
-      assertEquals(
-        chunks.flatMap((chunk) => [...chunk]),
-        expected,
-        `in chunks of ${size}`,
-      );
+      const chunks = chunksOf(Uint8Array.fromHex(document), () => size);
+      const result = await injected(chunks, bytes("*"));
+      const hex = result.map((chunk) => chunk.toHex()).join("");
+      assertEquals(hex, expected, `in chunks of ${size}`);
     }
   });
 }
 
 Deno.test("injectScript() accepts white space, empty chunks and an empty script", async () => {
-  const chunks = [
-    bytes(""),
-    bytes(" <head>"),
-    bytes(""),
-    bytes(" </head>"),
-    bytes(""),
-    bytes("a"),
-  ];
+  const chunks = ["", " <head>", "", " </head>", "", "a"].map(bytes);
   assertEquals(text(...await injected(chunks, bytes(""))), " <head> </head>a");
 });
 
-interface LongCase {
-  before: string;
-  /** The length of the comment after `before`, in bytes. */
-  length: number;
-  after: string;
-}
-
-/** Returns a document with a long comment. */
-function long({ before, length, after }: LongCase) {
-  return `${before}<!--${"-".repeat(length - 7)}-->${after}`;
-}
-
 const END_OF_HEAD = "</head>";
+/** What is before a long comment, the length of that in bytes, and what is after it. */
 const LIMITS = [
   [
     "finds a </head> that ends 64 KiB after <head>",
-    {
-      before: "<head>",
-      length: MAX_HEAD_BYTES - END_OF_HEAD.length,
-      after: "^</head>",
-    },
+    "<head>",
+    MAX_HEAD_BYTES - END_OF_HEAD.length,
+    "^</head>",
   ],
   [
     "inserts the script after <head> if </head> ends one byte later",
-    {
-      before: "<head>^",
-      length: MAX_HEAD_BYTES - END_OF_HEAD.length + 1,
-      after: "</head>",
-    },
+    "<head>^",
+    MAX_HEAD_BYTES - END_OF_HEAD.length + 1,
+    "</head>",
   ],
   [
     "finds a <head> within 64 KiB of the first tag",
-    {
-      before: "<html>",
-      length: MAX_HEAD_BYTES - "<html><head>".length,
-      after: "<head>^<body>",
-    },
+    "<html>",
+    MAX_HEAD_BYTES - "<html><head>".length,
+    "<head>^<body>",
   ],
   [
     "inserts the script at the beginning if <head> ends one byte later",
-    {
-      before: "^<html>",
-      length: MAX_HEAD_BYTES - "<html><head>".length + 1,
-      after: "<head><body>",
-    },
+    "^<html>",
+    MAX_HEAD_BYTES - "<html><head>".length + 1,
+    "<head><body>",
   ],
   [
     "skips comments of 64 KiB",
-    {
-      before: "<!doctype html>",
-      length: MAX_HEAD_BYTES,
-      after: "<head>^<body>",
-    },
+    "<!doctype html>",
+    MAX_HEAD_BYTES,
+    "<head>^<body>",
   ],
   [
     "inserts the script before a comment that is one byte longer",
-    {
-      before: "<!doctype html>^",
-      length: MAX_HEAD_BYTES + 1,
-      after: "<head></head>",
-    },
+    "<!doctype html>^",
+    MAX_HEAD_BYTES + 1,
+    "<head></head>",
   ],
 ] as const;
 
-for (const [behavior, parts] of LIMITS) {
+for (const [behavior, before, length, after] of LIMITS) {
   Deno.test(`injectScript() ${behavior}`, async () => {
-    const marked = long(parts);
+    const marked = `${before}<!--${"-".repeat(length - 7)}-->${after}`;
     const document = bytes(marked.replace("^", ""));
     for (const size of [7, 4096, 65_536, Infinity]) {
       const chunks = await injected(chunksOf(document, () => size));
@@ -667,12 +604,9 @@ function hanging(
   });
 }
 
-for (
-  const [where, chunk] of [["before", "<head>"], [
-    "after",
-    "<head></head>",
-  ]] as const
-) {
+const PLACES = { before: "<head>", after: "<head></head>" };
+
+for (const [where, chunk] of Object.entries(PLACES)) {
   Deno.test(`injectScript() cancels the body if the result is cancelled ${where} the insertion point`, async () => {
     const reasons: unknown[] = [];
     const reader = injectScript(

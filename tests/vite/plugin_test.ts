@@ -410,8 +410,8 @@ Deno.test("changed settings of the manifest apply at once, or the gateway stays 
   const settings = "settings: { session_key_ttl: 10s, hot_reload: false }\n";
   await project.write(".rep.yaml", MANIFEST + settings);
   await project.write("app.env", envWith({ title: "Hello", key: "k" }));
-  await until(() => project.sent.length > 0);
-  assertEquals([await vite.title(), await hasShortKeys()], ["Hello", true]);
+  await until(async () => await vite.title() === "Hello"); // pages may have been shown one file without the other
+  assertEquals(await hasShortKeys(), true);
   assertEquals(project.sent.at(-1), RELOAD);
 });
 

@@ -10,7 +10,7 @@ const LOOK_MS = 500;
 const SETTLE_MS = 100;
 /** Changes that are further apart have different times: some file systems count in seconds, FAT in two of them. */
 const RESOLUTION_MS = 2_000;
-/** How much of a file is compared: far more than any configuration. */
+/** Of larger files, only the metadata is compared; configurations are far smaller. */
 const MAX_BYTES = 1024 * 1024;
 
 interface WatchPathsOptions {
@@ -115,10 +115,8 @@ class Look {
   }
 
   async #hash(path: string, { isFile, size }: FileInfo): Promise<string> {
-    if (!isFile) return ""; // opening a FIFO would wait
-    const buffer = new Uint8Array(Math.min(size, MAX_BYTES));
-    const length = await this.#files.readInto(buffer, path);
-    return await sriHash(decoder.decode(buffer.subarray(0, length)));
+    if (!isFile || size > MAX_BYTES) return ""; // opening a FIFO would wait
+    return await sriHash(decoder.decode(await this.#files.readFile(path)));
   }
 }
 

@@ -50,9 +50,9 @@ Deno.test("watchPaths() reports a change that leaves time and size of a new file
   let reads = 0;
   const files = {
     ...denoFileSystem,
-    readInto(buffer: Uint8Array, path: string) {
+    readFile(path: string) {
       reads++;
-      return denoFileSystem.readInto(buffer, path);
+      return denoFileSystem.readFile(path);
     },
   };
   const clock = new WatchedClock();

@@ -40,90 +40,38 @@ for (
   });
 }
 
+/** Paths, with spaces between them. */
 const REJECTED = {
-  "path traversal": [
-    "/..",
-    "/../",
-    "/../etc/passwd",
-    "/a/../../b",
-    "..",
-    "../a",
-    "/a/..",
-    "/.",
-    "/./a",
-    "/...",
-  ],
-  "encoded path traversal": [
-    "/%2e%2e/a",
-    "/%2E%2e/a",
-    "/.%2e/a",
-    "/a/%2e%2e%2fb",
-    "/..%2fa",
-    "/..%5ca",
-    "/%2e",
-  ],
-  "encoded separators": [
-    "/a%2fb",
-    "/a%2Fb",
-    "/a%5cb",
-    "/%2fetc/passwd",
-    "/%5c%5chost%5cshare",
-  ],
-  "backslashes": ["/a\\b", "/..\\..\\a", "\\a", "/a\\"],
-  "double encoding": [
-    "/%252e%252e/a",
-    "/%252e",
-    "/a%252fb",
-    "/a%255cb",
-    "/a%2500",
-    "/a%25252fb",
-    "/%25%32%65",
-  ],
-  "NUL and other control characters": [
-    "/a%00.js",
-    "/%00",
-    "/a\0b",
-    "/a%0d%0ab",
-    "/a%7f",
-    "/a%C2%85",
-  ],
-  "names that begin with a dot": [
-    "/.env",
-    "/.git/config",
-    "/a/.git/HEAD",
-    "/%2egit/config",
-    "/.htaccess",
-    "/a/.DS_Store",
-  ],
-  "names that only begin with .well-known": [
-    "/.well-known.bak",
-    "/.well-knownx/a",
-    "/.WELL-KNOWN/a",
-  ],
-  "empty names": ["//", "//a", "//evil.example/", "/a//b", "/a//", "///"],
+  "path traversal":
+    "/.. /../ /../etc/passwd /a/../../b .. ../a /a/.. /. /./a /...",
+  "encoded path traversal":
+    "/%2e%2e/a /%2E%2e/a /.%2e/a /a/%2e%2e%2fb /..%2fa /..%5ca /%2e",
+  "encoded separators":
+    "/a%2fb /a%2Fb /a%5cb /%2fetc/passwd /%5c%5chost%5cshare",
+  "backslashes": "/a\\b /..\\..\\a \\a /a\\",
+  "double encoding":
+    "/%252e%252e/a /%252e /a%252fb /a%255cb /a%2500 /a%25252fb /%25%32%65",
+  "NUL and other control characters":
+    "/a%00.js /%00 /a\0b /a%0d%0ab /a%7f /a%C2%85",
+  "names that begin with a dot":
+    "/.env /.git/config /a/.git/HEAD /%2egit/config /.htaccess /a/.DS_Store",
+  "names that only begin with .well-known":
+    "/.well-known.bak /.well-knownx/a /.WELL-KNOWN/a",
+  "empty names": "// //a //evil.example/ /a//b /a// ///",
 };
 
 for (const [kind, pathnames] of Object.entries(REJECTED)) {
   Deno.test(`parseFilePath() returns undefined for ${kind}`, () => {
-    assertEquals(
-      pathnames.filter((pathname) => parseFilePath(pathname) !== undefined),
-      [],
-    );
+    for (const pathname of pathnames.split(" ")) {
+      assertEquals(parseFilePath(pathname), undefined, pathname);
+    }
   });
 }
 
-for (
-  const pathname of [
-    "/%",
-    "/%zz",
-    "/a%2",
-    "/%u002e",
-    "/%c0%ae%c0%ae/a",
-    "/%ff",
-    "/%ed%a0%80",
-    "/%e2%82",
-  ]
-) {
+const UNDECODABLE =
+  "/% /%zz /a%2 /%u002e /%c0%ae%c0%ae/a /%ff /%ed%a0%80 /%e2%82";
+
+for (const pathname of UNDECODABLE.split(" ")) {
   Deno.test(`parseFilePath() throws a problem for ${pathname}`, () => {
     const problem = assertThrows(() => parseFilePath(pathname), Problem);
     assertEquals(problem.status, 400);

@@ -111,33 +111,16 @@ Deno.test("a restart does not reset the rate limit", async () => {
   assertEquals(statuses, [...Array<number>(10).fill(200), 429, 429]);
 });
 
-Deno.test("SIGTERM and SIGINT end the streams spread over the drain, and the process with code 0", async () => {
+Deno.test("SIGTERM and SIGINT end every stream, and the process with code 0", async () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    await using command = await startCommand([
-      "--hot-reload",
-      "--kv",
-      ":memory:",
-      "--drain=2s",
-    ]);
-    const streams = [];
-    for (let i = 0; i < 4; i++) streams.push(await openStream(command));
-    const start = performance.now();
+    const flags = ["--hot-reload", "--kv", ":memory:", "--drain=200ms"];
+    await using command = await startCommand(flags);
+    const streams = [await openStream(command), await openStream(command)];
     command.signal(signal);
-    const times = await Promise.all(streams.map(async (stream) => {
-      assertEquals(await stream.next(), undefined);
-      return performance.now() - start;
-    }));
-    for (const [index, ms] of times.sort((a, b) => a - b).entries()) { // at 0, 0.5, 1 and 1.5 s; the process may be late, but not early
-      assert(
-        ms > 500 * index - 50 && ms < 500 * index + 1_500,
-        `stream ${index + 1} ended after ${ms} ms`,
-      );
-    }
+    for (const stream of streams) assertEquals(await stream.next(), undefined);
     assertEquals(await command.ended(), 0);
-    assertEquals(
-      (await command.logged(({ msg }) => msg === "rep.stopped")).level,
-      "INFO",
-    );
+    const stopped = await command.logged(({ msg }) => msg === "rep.stopped");
+    assertEquals(stopped.level, "INFO");
   }
 });
 

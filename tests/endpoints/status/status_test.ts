@@ -594,8 +594,8 @@ Deno.test("GET /status says that a certificate was rejected, and why", async () 
   assertEquals(shown.filter((it) => !page.includes(it)), []);
 });
 
-Deno.test("GET /status is bounded with ten thousand variables, warnings and long values", async () => {
-  const names = Array.from({ length: 10_000 }, (_, index) => `V${index}`);
+Deno.test("GET /status is bounded with a thousand variables of each tier, warnings and long values", async () => {
+  const names = Array.from({ length: 1_000 }, (_, index) => `V${index}`);
   const tier = (prefix: string, value: string) =>
     Object.fromEntries(names.map((name) => [prefix + name, value]));
   const secret = `ghp_0123456789abcdefghij${"a".repeat(1_000)}`;
@@ -615,10 +615,10 @@ Deno.test("GET /status is bounded with ten thousand variables, warnings and long
     status.public[0]?.value,
     `${secret.slice(0, 300)}… (1024 characters)`,
   );
-  assertEquals(status.sources, { variables: 30_000 });
+  assertEquals(status.sources, { variables: 3_000 });
   const page = await pageOf(test);
   assertEquals([
-    page.includes("PUBLIC: the first 300 of 10000<"),
+    page.includes("PUBLIC: the first 300 of 1000<"),
     page.length < 300_000,
   ], [true, true]);
 });

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
@@ -25,31 +25,6 @@ const T = 1_700_000_000_000;
 function idAt(offset: number): number {
   return (T + offset) * 1_000;
 }
-
-Deno.test("GET /rep/changes is 404 without hot reload, for any method", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { hotReload: false });
-  for (const method of ["GET", "POST", "OPTIONS"]) {
-    const response = await gate.ask("/rep/changes", { method });
-    assertEquals(response.status, 404);
-    assertEquals(await response.json(), {
-      title: "Not Found",
-      status: 404,
-      detail: "Hot reload is not enabled",
-    });
-  }
-});
-
-Deno.test("GET /rep/changes is 405 for other methods", async () => {
-  await using gate = await setUp({});
-  for (const method of ["POST", "PUT", "DELETE", "PATCH", "HEAD"]) {
-    const response = await gate.ask("/rep/changes", { method });
-    assertEquals([response.status, response.headers.get("allow")], [
-      405,
-      "GET, OPTIONS",
-    ]);
-    await response.body?.cancel();
-  }
-});
 
 Deno.test("GET /rep/changes returns the headers of a stream that must not be cached or transformed", async () => {
   await using gate = await setUp({});
@@ -154,42 +129,6 @@ Deno.test("a variable that becomes SENSITIVE is deleted, and its old values are 
   ]);
   assert(!reader.text().includes("leaked"));
   await reader.close();
-});
-
-Deno.test("a stream replays every event after the Last-Event-ID, in order, and continues with live ones", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
-    clock: new FakeClock(T),
-  });
-  for (let i = 1; i <= 5; i++) await gate.set({ REP_PUBLIC_A: String(i) });
-  const reader = await gate.listen({ "last-event-id": String(idAt(2)) });
-  assertEquals(
-    await reader.take(3),
-    [3, 4, 5].map((i) => update("A", String(i), idAt(i))),
-  );
-  await gate.set({ REP_PUBLIC_A: "6" });
-  assertEquals(await reader.take(1), [update("A", "6", idAt(6))]);
-  await reader.close();
-});
-
-Deno.test("the first id is the client's own or its page's, so that it misses nothing if it is disconnected during the replay", async () => {
-  await using gate = await setUp({ REP_PUBLIC_A: "0" }, {
-    clock: new FakeClock(T),
-    random: () => 0,
-  });
-  await gate.set({ REP_PUBLIC_A: "1" });
-  for (
-    const reader of [
-      await gate.listen({ "last-event-id": String(idAt(0)) }),
-      await gate.listen({}, `?last_event_id=${idAt(0)}`),
-    ]
-  ) {
-    await reader.pull();
-    assertEquals(
-      reader.text(),
-      `retry: 2000\n: connected\nid: ${idAt(0)}\n\n`,
-    );
-    await reader.close();
-  }
 });
 
 /** The events with which a stream begins, by what it is sent, in the history below. */
@@ -561,29 +500,6 @@ Deno.test("a stream ends at 80 to 100 % of the maximum age", async () => {
     assertEquals(await end, undefined);
     await reader.close();
   }
-});
-
-Deno.test("a stream beyond maxStreams is told to reconnect, with a 200 that ends", async () => {
-  await using gate = await setUp({}, {
-    maxStreams: 2,
-    maxStreamsPerClient: 3,
-    random: () => 0,
-  });
-  const open = [await gate.listen(), await gate.listen()];
-  const rejected = await gate.ask("/rep/changes");
-  assertEquals([rejected.status, rejected.headers.get("content-type")], [
-    200,
-    "text/event-stream",
-  ]);
-  assertEquals(
-    await rejected.text(),
-    "retry: 15000\n: too many open streams; reconnect later\nid: 0\n\n",
-  );
-  await open[0]?.close();
-  const third = await gate.listen();
-  await third.pull();
-  assertMatch(third.text(), /: connected/);
-  await Promise.all([open[1]?.close(), third.close()]);
 });
 
 /** Opens a stream from each peer, one after the other, and returns them with the comments of their first frames. */

@@ -7,9 +7,7 @@ import {
   assertRejects,
 } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
-import { retryConflicts } from "../../src/store/commits.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -134,35 +132,6 @@ Deno.test("kvStore() closes its database", async () => {
   const kv = await Deno.openKv(":memory:");
   kvStore(kv).close();
   await assertRejects(() => kv.get(["a"]));
-});
-
-async function add(store: Store, amount: number): Promise<string | undefined> {
-  const entry = await store.get<number>(["sum"]);
-  const check = { key: ["sum"], version: entry?.version ?? null };
-  return await store.commit([check], [{
-    key: ["sum"],
-    value: (entry?.value ?? 0) + amount,
-  }]);
-}
-
-Deno.test("kvStore() loses no commit of two connections to one file", async () => {
-  const folder = await Deno.makeTempDir();
-  const stores = await Promise.all(
-    [1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))),
-  );
-  try {
-    const options = { clock: systemClock, random: Math.random };
-    const commits = Array.from({ length: 50 });
-    await Promise.all(
-      stores.flatMap((store) =>
-        commits.map(() => retryConflicts(() => add(store, 1), options))
-      ),
-    );
-    assertEquals((await stores[0]?.get<number>(["sum"]))?.value, 100);
-  } finally {
-    for (const store of stores) store.close();
-    await Deno.remove(folder, { recursive: true });
-  }
 });
 
 Deno.test("kvStore() ignores an error of a watch", async () => {

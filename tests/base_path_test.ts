@@ -25,7 +25,7 @@ const FILES = { "index.html": "<head></head>", "app.js": "js" };
 async function bodyOf(
   test: TestGateway,
   path: string,
-): Promise<[number, string]> {
+) {
   const response = await test.ask(path);
   return [response.status, await response.text()];
 }

@@ -54,7 +54,7 @@ interface Served extends TestGateway {
 async function serve(
   variables: Record<string, string>,
   options: GatewayOptions = {},
-): Promise<Served> {
+) {
   const directory = await directoryWithPage();
   const gate = await setUp(variables, {
     staticDir: directory.at("site"),
@@ -84,7 +84,7 @@ async function serve(
   };
 }
 
-async function ready(page: Page): Promise<Page> {
+async function ready(page: Page) {
   await page.waitForFunction(() => globalThis.isReady);
   return page;
 }
@@ -99,7 +99,7 @@ async function seenBy(page: Page, count: number): Promise<unknown[]> {
   return await page.evaluate(() => globalThis.seen);
 }
 
-async function listenOn(page: Page): Promise<void> {
+async function listenOn(page: Page) {
   await page.evaluate(() => globalThis.listen());
   await page.waitForFunction(() => globalThis.rep.status().state === "open");
 }
@@ -281,7 +281,7 @@ testBrowser(
  * Makes a page believe that its tab is shown or hidden. Browsers that Playwright controls show every tab, and npm's
  * Chromium, a headless shell, does so in any case.
  */
-async function setHidden(page: Page, isHidden: boolean): Promise<void> {
+async function setHidden(page: Page, isHidden: boolean) {
   const state = isHidden ? "hidden" : "visible";
   await page.evaluate(`{
     Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });

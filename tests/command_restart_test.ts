@@ -12,7 +12,7 @@ interface App extends AsyncDisposable {
   start(...flags: string[]): Promise<RunningCommand>;
 }
 
-async function makeApp(text: string): Promise<App> {
+async function makeApp(text: string) {
   const directory = await TempDirectory.make({ "app.env": text });
   const env = ["--env-file", directory.at("app.env")];
   const kv = ["--kv", directory.at("kv.sqlite3")];
@@ -29,7 +29,7 @@ async function makeApp(text: string): Promise<App> {
 }
 
 /** Ends the process without giving it time for anything. */
-async function kill(command: RunningCommand): Promise<void> {
+async function kill(command: RunningCommand) {
   command.signal("SIGKILL");
   await command.ended();
 }
@@ -38,7 +38,7 @@ function valuesOf(messages: readonly Message[]): unknown[] {
   return messages.map(({ data }) => data.value ?? `no ${data.key}`);
 }
 
-function areRising(messages: readonly Message[]): boolean {
+function areRising(messages: readonly Message[]) {
   return messages.every(({ id }, index) =>
     index === 0 || id > (messages[index - 1]?.id ?? 0)
   );

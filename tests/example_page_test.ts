@@ -6,7 +6,7 @@ import { type RunningCommand, startCommand } from "./_command.ts";
 
 const ENV = await Deno.readTextFile("examples/example.env");
 
-function startExample(): Promise<RunningCommand> {
+function startExample() {
   return startCommand([
     "--static-dir=examples/page",
     "--manifest=examples/rep.yaml",
@@ -16,7 +16,7 @@ function startExample(): Promise<RunningCommand> {
   ]);
 }
 
-async function isLive(page: Page): Promise<void> {
+async function isLive(page: Page) {
   await page.locator('#state[data-state="open"]').waitFor();
 }
 

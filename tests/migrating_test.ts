@@ -236,7 +236,7 @@ const REJECTED_VALUES: Readonly<
 };
 
 /** Returns whether the gateway would reject a start with this manifest and a variable `A`. */
-async function isRejected(manifest: string, value = "a"): Promise<boolean> {
+async function isRejected(manifest: string, value = "a") {
   const { issues } = parseCommandManifest(manifest, undefined);
   const start = () =>
     buildSnapshot(

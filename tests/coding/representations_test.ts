@@ -152,7 +152,7 @@ Deno.test("Compressor ends when it is closed", async () => {
 });
 
 /** Lets a compressor have as much to do as it may. */
-function makeBusy(compressor: Compressor): void {
+function makeBusy(compressor: Compressor) {
   for (let i = 0; i < 32; i++) {
     assertEquals(compressor.isBusy, false);
     void compressor.compress(TEXT.subarray(0, 100), "gzip");
@@ -194,7 +194,7 @@ async function select(
   representations: Representations,
   accepted: string,
   compressor?: Compressor,
-): Promise<string> {
+) {
   const headers = new Headers({ "accept-encoding": accepted });
   const selected = representations.select(headers);
   await compressor?.idle();

@@ -6,7 +6,7 @@ import { setUp, type TestGateway } from "../_gateway.ts";
 import { fallibleStore, remoteStore } from "../_store.ts";
 import { type Message, readSse, type SseReader } from "../_sse.ts";
 
-function update(key: string, value: string, id: number): Message {
+function update(key: string, value: string, id: number) {
   return {
     event: "rep:config:update",
     data: { key, tier: "public", value },
@@ -14,7 +14,7 @@ function update(key: string, value: string, id: number): Message {
   };
 }
 
-function deletion(key: string, id: number): Message {
+function deletion(key: string, id: number) {
   return { event: "rep:config:delete", data: { key, tier: "public" }, id };
 }
 
@@ -22,7 +22,7 @@ function deletion(key: string, id: number): Message {
 const T = 1_700_000_000_000;
 
 /** Returns the id of an event at a time after {@linkcode T}, in milliseconds; events at the same time count on from it. */
-function idAt(offset: number): number {
+function idAt(offset: number) {
   return (T + offset) * 1_000;
 }
 
@@ -227,7 +227,7 @@ Deno.test("a cursor that another process has just issued is valid", async () => 
 /** Returns the query and the cursor of a page of a gateway. */
 async function streamOfPage(
   { gateway }: TestGateway,
-): Promise<{ query: string; cursor: string }> {
+) {
   const page = new Response("<head></head>", {
     headers: { "content-type": "text/html" },
   });

@@ -5,12 +5,12 @@ import { handleClientScript } from "../../src/endpoints/client_script.ts";
 function request(
   headers: Record<string, string> = {},
   method = "GET",
-): Request {
+) {
   return new Request("http://gateway.test/rep/client.js", { method, headers });
 }
 
 /** The current entity tag of the script. */
-async function currentTag(): Promise<string> {
+async function currentTag() {
   const response = await handleClientScript(request({}, "HEAD"));
   return response.headers.get("etag") ?? "";
 }

@@ -15,7 +15,7 @@ const HEADERS = {
 /** Returns the text of the metrics. */
 async function textOf(
   { gateway }: Pick<TestGateway, "gateway">,
-): Promise<string> {
+) {
   const request = new Request("http://health.test/metrics");
   return await (await gateway.fetchHealth(request)).text();
 }
@@ -248,7 +248,7 @@ Deno.test("GET /metrics has the end of the certificate, if there is one", async 
 });
 
 /** The count of the responses to requests. */
-function responses(route: string, status: number, method = "GET"): string {
+function responses(route: string, status: number, method = "GET") {
   return `http_server_request_duration_seconds_count{http_route="${route}",` +
     `http_request_method="${method}",http_response_status_code="${status}"}`;
 }

@@ -9,12 +9,12 @@ import { remoteStore } from "../_store.ts";
 const T = 1_700_000_000_000;
 
 /** Returns the id of the event that was published so many events after the first one. */
-function id(count: number): number {
+function id(count: number) {
   return (T + count) * 1_000;
 }
 
 /** Returns the value of a metric. */
-async function metric({ gateway }: TestGateway, name: string): Promise<number> {
+async function metric({ gateway }: TestGateway, name: string) {
   const request = new Request("http://health.test/metrics");
   const text = await (await gateway.fetchHealth(request)).text();
   const line = text.split("\n").find((line) => line.startsWith(`${name} `));

@@ -39,7 +39,7 @@ interface TestGateway extends AsyncDisposable {
 }
 
 /** Starts a gateway with one SENSITIVE variable and a fake clock. */
-async function setUp(options: GatewayOptions = {}): Promise<TestGateway> {
+async function setUp(options: GatewayOptions = {}) {
   const clock = options.clock instanceof FakeClock
     ? options.clock
     : new FakeClock(START);
@@ -103,7 +103,7 @@ function problem(
   title: string,
   detail: string,
   headers: Record<string, string> = {},
-): Answer {
+) {
   return {
     status,
     headers: { ...PROBLEM, ...headers },
@@ -115,7 +115,7 @@ function problem(
 async function deriveSessionKey(
   epoch: string,
   master = MASTER,
-): Promise<string> {
+) {
   return encodeBase64(
     await deriveKey(master, epoch, SESSION_KEY_INFO),
   );
@@ -125,7 +125,7 @@ async function granted(
   epoch: string,
   expiresAt: string,
   headers: Record<string, string> = {},
-): Promise<Answer> {
+) {
   return {
     status: 200,
     headers: { ...COMMON, "content-type": "application/json", ...headers },

@@ -25,7 +25,7 @@ function client(
     headers = {},
     proxies = PROXIES,
   }: RequestFields,
-): Client {
+) {
   const { protocol, host } = new URL(url);
   const connection = {
     origin: `${protocol}//${host}`,

@@ -20,7 +20,7 @@ const VARIABLES: Record<string, string> = {
 async function serve(
   handler: NodeHandler,
   test: (url: string) => Promise<void>,
-): Promise<void> {
+) {
   const server = http.createServer((request, response) =>
     handler(request, response)
   );
@@ -193,7 +193,7 @@ Deno.test("toNodeHandler() ends the stream of a client that has disconnected bef
 async function statusOf(
   handler: NodeHandler,
   request: Partial<NodeRequest>,
-): Promise<number> {
+) {
   const { promise, resolve } = Promise.withResolvers<number>();
   const response: NodeResponse = { ...SINK, writeHead: resolve };
   handler({ headers: {}, socket: {}, ...request }, response);

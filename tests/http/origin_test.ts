@@ -7,7 +7,7 @@ import {
 } from "../../src/http/origin.ts";
 import { LISTED, ORIGIN_CASES, OWN } from "../_origin_table.ts";
 
-function context(fields: Partial<OriginContext>): OriginContext {
+function context(fields: Partial<OriginContext>) {
   return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...fields };
 }
 

@@ -17,7 +17,7 @@ function responder(
     metrics?: Metrics;
     accessLog?: boolean;
   } = {},
-): Responder {
+) {
   const {
     log = silentLog,
     clock = systemClock,

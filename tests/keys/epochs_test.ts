@@ -20,7 +20,7 @@ const KID = `${EPOCH}-a723587df2f5`;
 function epochsAt(
   now: number,
   options: Partial<EpochOptions> = {},
-): Epochs & { clock: FakeClock } {
+) {
   const clock = new FakeClock(now);
   const masterKey = () => Promise.resolve(MASTER);
   const epochs = new Epochs({

@@ -79,7 +79,7 @@ function clientNames(count: number): string[] {
 async function tickUntilSettled<T>(
   clock: FakeClock,
   work: Promise<T>,
-): Promise<T> {
+) {
   let isSettled = false;
   const end = () => void (isSettled = true);
   work.then(end, end);

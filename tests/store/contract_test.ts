@@ -46,7 +46,7 @@ async function startPostgres(): Promise<{ open?: () => Promise<Store> }> {
   };
 }
 
-function contract(rule: string, test: (store: Store) => Promise<void>): void {
+function contract(rule: string, test: (store: Store) => Promise<void>) {
   for (const { name, open } of CONTRACT_STORES) {
     if (open === undefined) {
       Deno.test({
@@ -71,7 +71,7 @@ function contract(rule: string, test: (store: Store) => Promise<void>): void {
 async function put(
   store: Store,
   entries: readonly (readonly [Key, unknown])[],
-): Promise<string> {
+) {
   const version = await store.commit(
     [],
     entries.map(([key, value]) => ({ key, value })),

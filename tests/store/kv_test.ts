@@ -16,7 +16,7 @@ function withMethod<T extends object>(
   target: T,
   replaced: string,
   method: (...args: never[]) => unknown,
-): T {
+) {
   return new Proxy(target, {
     get(_, name) {
       if (name === replaced) return method;

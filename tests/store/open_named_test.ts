@@ -119,7 +119,7 @@ Deno.test("restrictToOwner() fails in a directory that does not exist", async ()
 });
 
 /** Runs a function as on a file system that has no modes, or as a user that does not own the file. */
-async function withoutChmod<T>(run: () => Promise<T>): Promise<T> {
+async function withoutChmod<T>(run: () => Promise<T>) {
   const { chmod } = Deno;
   Deno.chmod = () =>
     Promise.reject(new Deno.errors.PermissionDenied("chmod is not permitted"));

@@ -66,7 +66,7 @@ function openOn(server: Server, random = 1): Promise<Store> {
 }
 
 /** Lets an operation time out. */
-async function timeOut(server: Server, store: Store): Promise<void> {
+async function timeOut(server: Server, store: Store) {
   const operation = assertRejects(
     () => store.get(["a"]),
     StoreUnavailableError,

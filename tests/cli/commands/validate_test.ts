@@ -18,7 +18,7 @@ async function validate(
   files: Record<string, string>,
   environment: Environment = {},
   ...flags: string[]
-): Promise<Outcome> {
+) {
   await using project = await TempDirectory.make(files);
   const args = ["validate", ...flags];
   for (const name of Object.keys(files)) {

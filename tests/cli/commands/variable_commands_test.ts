@@ -34,7 +34,7 @@ function persistentMemory(): Store {
 function setUp(
   overrides: Partial<CommandIo> = {},
   store = persistentMemory(),
-): Setup {
+) {
   const clock = new FakeClock(START);
   const run = (...args: string[]) =>
     runWith(args, {

@@ -16,7 +16,7 @@ function issuesOf(text: string): string[] {
 }
 
 /** Returns a manifest with these settings; JSON is YAML. */
-function withSettings(settings: unknown): string {
+function withSettings(settings: unknown) {
   return JSON.stringify({ version: "0.1.0", variables: {}, settings });
 }
 

@@ -18,7 +18,7 @@ function flagsOf(...args: string[]): Record<string, string> {
   return Object.fromEntries(parseCommandLine(args).flags);
 }
 
-function messageOf(run: () => unknown): string {
+function messageOf(run: () => unknown) {
   return assertThrows(run, UsageError).message;
 }
 
@@ -33,11 +33,11 @@ function rule(
   expected: string,
   valid: Rule["valid"],
   invalid: Rule["invalid"],
-): Rule {
+) {
   return { expected, valid, invalid };
 }
 
-function oneOf(words: string, ...invalid: string[]): Rule {
+function oneOf(words: string, ...invalid: string[]) {
   const valid = words.split(", ").map((word) => [word, word]);
   return rule(`one of ${words}`, Object.fromEntries(valid), ["", ...invalid]);
 }
@@ -287,7 +287,7 @@ const PARTNERS: Partial<Record<OptionName, string>> = {
 };
 
 /** Returns the environment variable of an option, independently of the code under test. */
-function variableOf(name: string): string {
+function variableOf(name: string) {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 

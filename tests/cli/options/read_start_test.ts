@@ -16,7 +16,7 @@ import { TempDirectory } from "../../_temp.ts";
 async function serve(
   args: string[],
   environment: Environment = {},
-): Promise<Start> {
+) {
   return await readStart(args, environment) as Start;
 }
 

@@ -13,7 +13,7 @@ import { captureLog, setUp } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_time.ts";
 
-function options(some: Partial<SourceOptions>): SourceOptions {
+function options(some: Partial<SourceOptions>) {
   return {
     "env-file": [],
     "watch-path": undefined,
@@ -30,7 +30,7 @@ async function withVariable(
   name: string,
   value: string,
   run: () => Promise<void>,
-): Promise<void> {
+) {
   Deno.env.set(name, value);
   try {
     await run();
@@ -39,7 +39,7 @@ async function withVariable(
   }
 }
 
-async function messageOf(promise: Promise<unknown>): Promise<string> {
+async function messageOf(promise: Promise<unknown>) {
   return (await assertRejects(() => promise, ConfigurationError)).message;
 }
 
@@ -96,7 +96,7 @@ Deno.test("createSources() rejects a manifest with invalid settings at a reload"
 });
 
 /** Runs a program of the system. */
-async function run(program: string, ...args: string[]): Promise<void> {
+async function run(program: string, ...args: string[]) {
   assertEquals(
     (await new Deno.Command(program, { args }).output()).success,
     true,

@@ -13,7 +13,7 @@ import { silentLog } from "../../../src/observe/log.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_time.ts";
 
-function optionsOf(args: readonly string[]): StartOptions {
+function optionsOf(args: readonly string[]) {
   return readOptions({
     flags: parseCommandLine(args).flags,
     environment: {},
@@ -42,7 +42,7 @@ async function start(...args: string[]) {
 }
 
 /** Returns the error message for a command line. */
-function messageOf(...args: string[]): string {
+function messageOf(...args: string[]) {
   const check = () => checkTriggers(optionsOf(args));
   return assertThrows(check, UsageError).message;
 }

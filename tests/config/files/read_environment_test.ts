@@ -43,7 +43,7 @@ Deno.test(
   () => assertEquals(readEnvironment(), {}),
 );
 
-async function variablesAt(path: string): Promise<Environment> {
+async function variablesAt(path: string) {
   return (await loadEnvFile(path)).variables;
 }
 
@@ -75,7 +75,7 @@ Deno.test("loadEnvFile() reads a mounted ConfigMap, and its next version", async
 });
 
 /** Calls back before each file is read. */
-function filesWith(beforeRead: () => unknown): FileSystem {
+function filesWith(beforeRead: () => unknown) {
   return {
     ...denoFileSystem,
     async readFile(path) {
@@ -236,7 +236,7 @@ const INVALID_UTF8: Record<
   "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
 };
 
-function ascii(text: string): Uint8Array {
+function ascii(text: string) {
   return new TextEncoder().encode(text);
 }
 

@@ -38,7 +38,7 @@ interface Fixture {
   ) => ReturnType<typeof writeVariables>;
 }
 
-function setUp(store: Store): Fixture {
+function setUp(store: Store) {
   const clock = new FakeClock(START);
   const common = { clock, random: () => 0, ifId: undefined };
   return {
@@ -61,7 +61,7 @@ function setUp(store: Store): Fixture {
 function testStored(
   name: string,
   run: (fixture: Fixture) => Promise<void>,
-): void {
+) {
   testWithStores(name, (store) => run(setUp(store)));
 }
 
@@ -363,7 +363,7 @@ testStored(
 );
 
 /** Increments a number with optimistic concurrency control. */
-async function increment(store: Store): Promise<void> {
+async function increment(store: Store) {
   for (;;) {
     const [counter] = await listVariables(store);
     const next = new Map([["COUNT", String(Number(counter?.value ?? 0) + 1)]]);
@@ -397,7 +397,7 @@ testStored(
 /** Opens two connections to one file, like two processes. */
 async function onOneFile(
   run: (stores: Store[]) => Promise<void>,
-): Promise<void> {
+) {
   const folder = await Deno.makeTempDir();
   const stores = await Promise.all(
     [1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))),

@@ -15,7 +15,7 @@ import {
 
 const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
 
-function manifestOf(declarations: Record<string, unknown>): Manifest {
+function manifestOf(declarations: Record<string, unknown>) {
   const text = JSON.stringify({ version: "0.1.0", variables: declarations });
   const manifest = parseManifest(text);
   assertEquals(manifest.issues, []);
@@ -25,7 +25,7 @@ function manifestOf(declarations: Record<string, unknown>): Manifest {
 async function apply(
   declarations: Record<string, unknown>,
   environment: Environment = {},
-): Promise<AppliedManifest> {
+) {
   const { variables } = classify(environment);
   return await applyManifest(variables, manifestOf(declarations), OPTIONS);
 }

@@ -7,7 +7,7 @@ import {
 } from "../../../src/config/variables/manifest.ts";
 
 /** Parses a manifest that has no issues. */
-function parseValid(text: string): Manifest {
+function parseValid(text: string) {
   const manifest = parseManifest(text);
   assertEquals(manifest.issues, []);
   return manifest;
@@ -28,7 +28,7 @@ function issuesOf(text: string): string[] {
 }
 
 /** Returns a manifest as JSON, which is YAML. */
-function withVariables(variables: unknown): string {
+function withVariables(variables: unknown) {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 

@@ -18,7 +18,7 @@ import { setUp } from "../../_gateway.ts";
 function build(
   environment: SnapshotInput["environment"],
   more: Partial<TestSnapshotInput> = {},
-): Promise<Snapshot> {
+) {
   return buildSnapshot(snapshotInput({ environment, ...more }));
 }
 
@@ -26,7 +26,7 @@ function build(
 async function rejection(
   environment: SnapshotInput["environment"],
   more: Partial<TestSnapshotInput> = {},
-): Promise<ConfigurationError> {
+) {
   return await assertRejects(
     () => build(environment, more),
     ConfigurationError,
@@ -34,7 +34,7 @@ async function rejection(
 }
 
 /** Returns a manifest as JSON, which is YAML. */
-function withVariables(variables: unknown): string {
+function withVariables(variables: unknown) {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 

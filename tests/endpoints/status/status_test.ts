@@ -19,7 +19,7 @@ import { fallibleStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Returns the status as a page. */
-async function pageOf(gate: TestGateway): Promise<string> {
+async function pageOf(gate: TestGateway) {
   return await (await askStatus(gate)).text();
 }
 

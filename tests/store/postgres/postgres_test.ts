@@ -32,7 +32,7 @@ if (bin !== undefined) {
 function testPostgres(
   name: string,
   test: (url: string, schema: string) => Promise<void>,
-): void {
+) {
   Deno.test({
     name: bin === undefined ? `without ${MISSING}: ${name}` : name,
     ignore: bin === undefined,
@@ -47,7 +47,7 @@ function testPostgres(
 async function withStores(
   urls: readonly string[],
   run: (first: Store, second: Store) => Promise<void>,
-): Promise<void> {
+) {
   const stores = await Promise.all(
     urls.map((url) => openStore(url, silentLog)),
   );
@@ -59,7 +59,7 @@ async function withStores(
   }
 }
 
-async function assertCannotOpen(url: string, reason = ""): Promise<Error> {
+async function assertCannotOpen(url: string, reason = "") {
   const open = () => openStore(url, silentLog);
   return await assertRejects(open, TypeError, reason);
 }
@@ -230,7 +230,7 @@ testPostgres(
 );
 
 /** The read that is in progress when its connection ends fails with another error, which depends on the moment. */
-async function getUnlessTerminated(store: Store): Promise<void> {
+async function getUnlessTerminated(store: Store) {
   try {
     await store.get(["a"]);
   } catch (error) {
@@ -319,7 +319,7 @@ testPostgres(
 );
 
 /** Waits until the server has no other connection; one that was not closed would stay. */
-async function noConnectionIsLeft(): Promise<void> {
+async function noConnectionIsLeft() {
   const others =
     "SELECT count(*)::text FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
   const deadline = Date.now() + 5_000;
@@ -403,12 +403,8 @@ async function openConnection() {
 }
 
 /** Makes every write of a store fail with a code (PostgreSQL, Appendix A). */
-async function failWrites(
-  schema: string,
-  code: string,
-  query = runSql,
-): Promise<void> {
-  await query(
+async function failWrites(schema: string, code: string) {
+  await runSql(
     `CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = '${code}'; END $$;
     CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`,

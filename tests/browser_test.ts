@@ -166,9 +166,7 @@ testBrowser("a page of another origin gets no session key", async (browser) => {
     );
   }, `${gate.url}rep/session-key`);
   assertEquals(results, ["rejected", ""]); // the opaque response of a 403 has no text
-  const rejected = gate.lines.filter(({ msg }) =>
-    msg === "rep.session_key.rejected"
-  );
+  const rejected = gate.logged("rep.session_key.rejected");
   assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch"]); // the other one is only counted
 });
 
@@ -336,7 +334,7 @@ testBrowser(
     });
     assertEquals(await seenBy(page, 2), ["open", "open"]);
     const first = Number(
-      gate.lines.find(({ msg }) => msg === "rep.config.changed")?.id,
+      gate.logged("rep.config.changed")[0]?.id,
     );
     assertEquals(gate.cursors, ["none", String(first)]);
   },

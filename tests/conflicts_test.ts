@@ -35,7 +35,7 @@ Deno.test("two apps without names on one store: each serves its own values, neit
       `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: nothing is published ` +
       "until either leaves; give each app a name (--app; in the module, app), or a store of its own";
     assertEquals((await readStatus(gate)).conflicts, [detail]);
-    const line = gate.lines.find(({ msg }) => msg === "rep.rollout.other_app");
+    const line = gate.logged("rep.rollout.other_app")[0];
     assertEquals(line?.detail, detail);
   }
   await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
@@ -85,9 +85,7 @@ Deno.test("replicas of both apps agree, and when one app has left, the other goe
   await shared.clock.tick(6_000);
   for (const gate of [shop1, shop2]) {
     assertEquals(await problemsOf(gate), "healthy");
-    const { msg, type } = gate.lines.find(({ msg }) =>
-      msg === "rep.rollout.conflict_ended"
-    ) ?? {};
+    const { msg, type } = gate.logged("rep.rollout.conflict_ended")[0] ?? {};
     assertEquals([msg, type], ["rep.rollout.conflict_ended", "other_app"]);
   }
   const stream = await shop2.listen();
@@ -277,7 +275,7 @@ Deno.test("different master keys are no problem without SENSITIVE variables, and
 // ---- clocks
 
 /** A clock that is off by this many milliseconds. */
-function offBy(ms: number, clock: Clock) {
+function offBy(ms: number, clock: Clock): Clock {
   return {
     now: () => clock.now() + ms,
     monotonic: () => clock.monotonic(),

@@ -43,9 +43,7 @@ Deno.test("a change that a failover has lost is published again, with an id that
     "new",
   ], ["B", undefined]]);
   assertEquals(again.every(({ id }) => id > Number(lost.at(-1)?.id)), true);
-  const [event] = gate.lines.filter(({ msg }) =>
-    msg === "rep.store.lost_events"
-  );
+  const [event] = gate.logged("rep.store.lost_events");
   assertEquals(event?.delivered, lost.at(-1)?.id);
   await clock.tick(5_000);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "new" });
@@ -96,11 +94,10 @@ Deno.test("deletions that the store has lost are published again, once, although
   await failOver();
   await clock.tick(10_000);
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events").length,
+    gate.logged("rep.store.lost_events").length,
     1,
   );
-  const reloads = () =>
-    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded").length;
+  const reloads = () => gate.logged("rep.config.reloaded").length;
   const before = reloads();
   await clock.tick(10_000);
   assertEquals(reloads(), before);
@@ -148,7 +145,7 @@ Deno.test("an outage without loss publishes nothing again", async () => {
   await gate.set({ REP_PUBLIC_A: "2" });
   assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"),
+    gate.logged("rep.store.lost_events"),
     [],
   );
   await reader.close();

@@ -94,7 +94,7 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
   }
   state.isDown = false;
   await clock.tick(1_000);
-  const saved = gate.lines.filter(({ msg }) => msg === "rep.rate_limit.saved");
+  const saved = gate.logged("rep.rate_limit.saved");
   assertEquals(saved.map(({ clients }) => clients), [1]);
   await using other = await setUp(variables, { store: inner, clock });
   assertEquals(await request(other), 429);
@@ -174,7 +174,7 @@ Deno.test("a shutdown does not wait for a reload whose sources never answer", as
   late.resolve({ REP_PUBLIC_A: "2" });
   await reload;
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"),
+    gate.logged("rep.config.reloaded"),
     [],
   );
 });
@@ -223,7 +223,7 @@ Deno.test("onChange() logs the error of a listener, and calls the others", async
   gate.gateway.onChange("A", (value) => heard.push(value));
   await gate.set({ REP_PUBLIC_A: "2" });
   assertEquals(heard, ["2"]);
-  const failure = gate.lines.find(({ msg }) => msg === "rep.task.failed");
+  const failure = gate.logged("rep.task.failed")[0];
   assertEquals(failure?.task, "onChange");
   assertEquals(String(failure?.detail).startsWith("Error: mine\n"), true);
 });

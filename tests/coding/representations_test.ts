@@ -30,26 +30,26 @@ for (
   });
 }
 
-const TYPES: [type: string, expected: boolean][] = [
-  ["text/html; charset=UTF-8", true],
-  ["text/css", true],
-  ["TEXT/JavaScript; charset=UTF-8", true],
-  ["application/json; charset=UTF-8", true],
-  ["application/manifest+json", true],
-  ["application/wasm", true],
-  ["image/svg+xml", true],
-  ["image/x-icon", true],
-  ["font/ttf", true],
-  ["font/woff2", false],
-  ["image/png", false],
-  ["video/mp4", false],
-  ["application/pdf", false],
-  ["application/zip", false],
-  ["application/octet-stream", false],
-  ["", false],
-];
+const TYPES: Record<string, boolean> = {
+  "text/html; charset=UTF-8": true,
+  "text/css": true,
+  "TEXT/JavaScript; charset=UTF-8": true,
+  "application/json; charset=UTF-8": true,
+  "application/manifest+json": true,
+  "application/wasm": true,
+  "image/svg+xml": true,
+  "image/x-icon": true,
+  "font/ttf": true,
+  "font/woff2": false,
+  "image/png": false,
+  "video/mp4": false,
+  "application/pdf": false,
+  "application/zip": false,
+  "application/octet-stream": false,
+  "": false,
+};
 
-for (const [type, expected] of TYPES) {
+for (const [type, expected] of Object.entries(TYPES)) {
   Deno.test(`isCompressible() returns ${expected} for "${type}"`, () =>
     assertEquals(isCompressible(type, 1_024), expected));
 }

@@ -578,7 +578,7 @@ Deno.test("rejected streams are logged at once, and then counted in one line per
   const clients = [...Array(4).fill(1), 2, 3].map((last) => `192.0.2.${last}`);
   const { close } = await openFrom(gate, clients);
   await clock.tick(60_000);
-  const logged = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
+  const logged = gate.logged("rep.streams.rejected");
   const ofClient = {
     level: "WARN",
     limit: "max_streams_per_client",

@@ -470,7 +470,7 @@ Deno.test("the stream has one message for all changes since the flags, then one 
   const [removed] = await stream.take(1);
   assertEquals(stream.arrived(), []);
   await stream.close();
-  const ids = gate.lines.filter(({ msg }) => msg === "rep.config.changed")
+  const ids = gate.logged("rep.config.changed")
     .map(({ id }) => Number(id));
   assertEquals(
     [missed, changed, removed].map((message) => ({ ...message })),

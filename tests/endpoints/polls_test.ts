@@ -265,7 +265,7 @@ Deno.test("beyond 3,000 polls of one client in a second, a poll is told to come 
   assertMatch(await ask("192.0.2.1", 0), /"key":"A"/);
   const stream = await askFrom(gate, "192.0.2.1", ""); // there is room for it
   await stream.body?.cancel();
-  const logged = gate.lines.filter(({ msg }) => msg === "rep.streams.rejected");
+  const logged = gate.logged("rep.streams.rejected");
   const limits = logged.map(({ limit, client_ip }) => [limit, client_ip]);
   assertEquals(limits, [["max_polls_per_client", "192.0.2.1"]]);
 });

@@ -250,9 +250,7 @@ const WARNINGS: [
 for (const [kind, variables, options, isWarned] of WARNINGS) {
   Deno.test(`createGateway() ${isWarned ? "warns" : "does not warn"} about DNS rebinding ${kind}`, async () => {
     await using gate = await setUp(variables, options);
-    const warnings = gate.lines.filter(({ msg }) =>
-      msg === "rep.start.warning"
-    );
+    const warnings = gate.logged("rep.start.warning");
     const detail =
       "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
       "set the allowed hosts or the allowed origins";

@@ -1,5 +1,4 @@
 import {
-  type Client,
   createProxyWarning,
   peerAddress,
   resolveClient,
@@ -173,27 +172,27 @@ Deno.test("resolveClient() joins several X-Forwarded-For headers in order", () =
 });
 
 /** Addresses of peers and their client keys. */
-const RATE_KEYS: readonly [address: string, clientKey: string][] = [
-  ["203.0.113.9", "203.0.113.9"],
-  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
-  ["2001:db8:1:2::", "2001:db8:1:2::/64"],
-  ["2001:0DB8:0001:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
-  ["2001:db8:1:3::", "2001:db8:1:3::/64"],
-  ["2001:db8::1", "2001:db8:0:0::/64"],
-  ["2001:db8::1:0:0:1", "2001:db8:0:0::/64"],
-  ["2001:db8:0:1::", "2001:db8:0:1::/64"],
-  ["::1", "0:0:0:0::/64"],
-  ["::", "0:0:0:0::/64"],
-  ["1::", "1:0:0:0::/64"],
-  ["fe80::1%eth0", "fe80:0:0:0::/64"],
-  ["::ffff:203.0.113.9", "203.0.113.9"],
-  ["::ffff:cb00:7109", "203.0.113.9"],
-  ["64:ff9b::203.0.113.9", "64:ff9b:0:0::/64"],
-  ["unix", "unix"],
-  ["unknown", "unknown"],
-];
+const RATE_KEYS: Record<string, string> = {
+  "203.0.113.9": "203.0.113.9",
+  "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+  "2001:db8:1:2::": "2001:db8:1:2::/64",
+  "2001:0DB8:0001:0002:ffff:ffff:ffff:ffff": "2001:db8:1:2::/64",
+  "2001:db8:1:3::": "2001:db8:1:3::/64",
+  "2001:db8::1": "2001:db8:0:0::/64",
+  "2001:db8::1:0:0:1": "2001:db8:0:0::/64",
+  "2001:db8:0:1::": "2001:db8:0:1::/64",
+  "::1": "0:0:0:0::/64",
+  "::": "0:0:0:0::/64",
+  "1::": "1:0:0:0::/64",
+  "fe80::1%eth0": "fe80:0:0:0::/64",
+  "::ffff:203.0.113.9": "203.0.113.9",
+  "::ffff:cb00:7109": "203.0.113.9",
+  "64:ff9b::203.0.113.9": "64:ff9b:0:0::/64",
+  "unix": "unix",
+  "unknown": "unknown",
+};
 
-for (const [address, clientKey] of RATE_KEYS) {
+for (const [address, clientKey] of Object.entries(RATE_KEYS)) {
   Deno.test(`resolveClient() returns the client key ${clientKey} for ${address}`, () => {
     assertEquals(client({ peer: address, proxies: [] }).clientKey, clientKey);
   });

@@ -71,23 +71,22 @@ const NOT_FOUND = {
 
 /** URLs that the URL standard normalizes to `/rep/health`. */
 const ALIASES = [
-  ...[
-    "/rep/health",
-    "/rep/health?",
-    "/rep/health?a=b",
-    "/rep/health#top",
-    "/rep/health ",
-    "/rep/he\tal\nth",
-  ],
-  ...[
-    "/rep/../rep/health",
-    "/rep/./health",
-    "/a/../rep/health",
-    "/../../rep/health",
-    "/rep/x/%2e%2e/health",
-    "/rep/%2E/health",
-  ],
-  ...["\\rep\\health", "/rep\\health", "/rep/health\0"],
+  "/rep/health",
+  "/rep/health?",
+  "/rep/health?a=b",
+  "/rep/health#top",
+  "/rep/health ",
+  "/rep/he\tal\nth",
+
+  "/rep/../rep/health",
+  "/rep/./health",
+  "/a/../rep/health",
+  "/../../rep/health",
+  "/rep/x/%2e%2e/health",
+  "/rep/%2E/health",
+  "\\rep\\health",
+  "/rep\\health",
+  "/rep/health\0",
 ];
 
 Deno.test("fetch() responds to every spelling of /rep/health that the URL standard normalizes", async () => {
@@ -207,27 +206,27 @@ Deno.test("fetch() responds to /rep/changes with 404 without hot reload, for any
   }
 });
 
-const URLS: [text: string, url: RequestUrl | undefined][] = [
-  ["http://a/b?c", { origin: "http://a", path: "/b", search: "?c" }],
-  ["http://A:80/x/../b", { origin: "http://a", path: "/b", search: "" }],
-  ["https://[::1]:8080", {
+const URLS: Record<string, RequestUrl | undefined> = {
+  "http://a/b?c": { origin: "http://a", path: "/b", search: "?c" },
+  "http://A:80/x/../b": { origin: "http://a", path: "/b", search: "" },
+  "https://[::1]:8080": {
     origin: "https://[::1]:8080",
     path: "/",
     search: "",
-  }],
-  ["http+unix://%2Ftmp%2Fs/b#c", {
+  },
+  "http+unix://%2Ftmp%2Fs/b#c": {
     origin: "http+unix://%2Ftmp%2Fs",
     path: "/b",
     search: "",
-  }],
-  ["http://a:99999/b", undefined],
-  ["http://a b/c", undefined],
-  ["http://%zz/", undefined],
-  ["http://", undefined],
-  ["*", undefined],
-];
+  },
+  "http://a:99999/b": undefined,
+  "http://a b/c": undefined,
+  "http://%zz/": undefined,
+  "http://": undefined,
+  "*": undefined,
+};
 
-for (const [text, url] of URLS) {
+for (const [text, url] of Object.entries(URLS)) {
   Deno.test(`readUrl() returns ${url ? "the parts" : "undefined"} of ${text}`, () => {
     assertEquals(readUrl(text), url);
   });

@@ -154,19 +154,19 @@ Deno.test("ifRangeHolds() returns false for any condition without validators", (
 
 const SIZE = 100;
 
-const RANGES: [header: string, range: ByteRange][] = [
-  ["bytes=0-0", { start: 0, end: 1 }],
-  ["bytes=0-99", { start: 0, end: 100 }],
-  ["bytes=10-19", { start: 10, end: 20 }],
-  ["bytes=90-", { start: 90, end: 100 }],
-  ["bytes=90-1000", { start: 90, end: 100 }],
-  ["bytes=90-99999999999999999999999999", { start: 90, end: 100 }],
-  ["bytes=-10", { start: 90, end: 100 }],
-  ["bytes=-1000", { start: 0, end: 100 }],
-  ["BYTES=007-8", { start: 7, end: 9 }],
-];
+const RANGES: Record<string, ByteRange> = {
+  "bytes=0-0": { start: 0, end: 1 },
+  "bytes=0-99": { start: 0, end: 100 },
+  "bytes=10-19": { start: 10, end: 20 },
+  "bytes=90-": { start: 90, end: 100 },
+  "bytes=90-1000": { start: 90, end: 100 },
+  "bytes=90-99999999999999999999999999": { start: 90, end: 100 },
+  "bytes=-10": { start: 90, end: 100 },
+  "bytes=-1000": { start: 0, end: 100 },
+  "BYTES=007-8": { start: 7, end: 9 },
+};
 
-for (const [header, range] of RANGES) {
+for (const [header, range] of Object.entries(RANGES)) {
   Deno.test(`parseByteRange() parses ${header}`, () => {
     assertEquals(parseByteRange(header, SIZE), range);
   });

@@ -75,7 +75,7 @@ const UP_TO_A_MILLION = rule(
   ["", "0", "1000001", "x"],
 );
 
-const RULES: Readonly<Record<OptionName, Rule>> = {
+const RULES: Record<OptionName, Rule> = {
   "port": PORT,
   "hostname": TEXT,
   "health-port": PORT,
@@ -560,7 +560,7 @@ Deno.test("parseCommandLine() recognizes --help and --version", () => {
 });
 
 /** Command lines that are rejected, and the flag or word that is probably meant. */
-const MISSPELLED: Readonly<Record<string, string>> = {
+const MISSPELLED: Record<string, string> = {
   "--prot=8080": "--prot: there is no such option; did you mean --port?",
   // so called in the documents of REP
   "--hot-reload-poll-interval=5s":

@@ -9,7 +9,6 @@ import {
   listen,
   type Listener,
   type ListenOptions,
-  type Tls,
 } from "../../../src/cli/start/listen.ts";
 import { BrokenBodyError } from "../../../src/content/broken_body.ts";
 import { createGateway } from "../../../src/gateway.ts";
@@ -17,12 +16,7 @@ import { type Clock, systemClock } from "../../../src/values/clock.ts";
 import { bareProcess } from "../../_bare_process.ts";
 import { captureLog } from "../../_gateway.ts";
 
-interface ListenStage extends AsyncDisposable {
-  listener: Listener;
-  lines: Record<string, unknown>[];
-  /** Sends bytes, one a character, and reads whatever comes until the other side closes. */
-  send(text: string): Promise<string>;
-}
+type ListenStage = Awaited<ReturnType<typeof stage>>;
 
 const NO_UPLOADS = () => Promise.resolve();
 const COMMON = {
@@ -46,7 +40,8 @@ async function stage(
   return {
     listener,
     lines,
-    send: (text) => send(listener.port, text),
+    /** Sends bytes, one a character, and reads whatever comes until the other side closes. */
+    send: (text: string) => send(listener.port, text),
     async [Symbol.asyncDispose]() {
       await gateway.close();
       await listener.shutdown();
@@ -188,7 +183,7 @@ Deno.test({
 const LARGE = "a".repeat(10_240);
 
 /** What a client may send, by the status of the answer. */
-const REQUESTS: Readonly<Record<string, readonly string[]>> = {
+const REQUESTS: Record<string, readonly string[]> = {
   "200": [
     health("Host: x"),
     health(), // Deno requires no Host

@@ -6,7 +6,6 @@ import {
   findSuspiciousNames,
   hasSameVariables,
   MAX_NAME_BYTES,
-  type Snapshot,
   type SnapshotInput,
 } from "../../../src/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../../src/config/variables/tiers.ts";
@@ -277,9 +276,7 @@ Deno.test("a suspicious name is logged once, without its value", async () => {
   const names = { REP_PUBLIC_B: "1", REP_PUBLC_A: "s3cret" };
   await using test = await setUp(names, { manifest: MANIFEST });
   await test.set({ ...names, REP_PUBLIC_A: "2" });
-  const lines = test.lines.filter(({ msg }) =>
-    msg === "rep.config.suspicious_name"
-  );
+  const lines = test.logged("rep.config.suspicious_name");
   const ignored =
     "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
   assertEquals(

@@ -52,7 +52,7 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     ...status
   } = await readStatus(test);
   assertEquals(
-    test.lines.find(({ msg }) => msg === "rep.config.loaded")?.configuration,
+    test.logged("rep.config.loaded")[0]?.configuration,
     hash,
   );
   assertEquals<unknown>(configuration, {
@@ -243,7 +243,7 @@ variables:
   await assertRejects(() => test.set(variables), ConfigurationError);
   const { status, problems, issues } = await readStatus(test);
   assertEquals([status, problems], ["degraded", ["config_rejected"]]);
-  const logged = test.lines.find(({ msg }) => msg === "rep.config.rejected");
+  const logged = test.logged("rep.config.rejected")[0];
   assertEquals(issues as unknown, logged?.issues);
   const page = await pageOf(test);
   for (const name of Object.keys(variables)) {

@@ -4,25 +4,17 @@ import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 
-/** A directory with an env file and a store, in which the command can be started again and again. */
-interface App extends AsyncDisposable {
-  readonly directory: TempDirectory;
-  /** Replaces the env file. */
-  write(text: string): Promise<unknown>;
-  start(...flags: string[]): Promise<RunningCommand>;
-}
-
 async function makeApp(text: string) {
   const directory = await TempDirectory.make({ "app.env": text });
   const env = ["--env-file", directory.at("app.env")];
   const kv = ["--kv", directory.at("kv.sqlite3")];
   return {
     directory,
-    async write(text) {
+    async write(text: string) {
       await directory.write("new", text);
       await Deno.rename(directory.at("new"), directory.at("app.env"));
     },
-    start: (...flags) =>
+    start: (...flags: string[]) =>
       startCommand(["--hot-reload", ...env, ...kv, ...flags]),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
@@ -94,21 +86,6 @@ Deno.test("a variable that was removed while the gateway was down is deleted for
   const stream = await openStream(command, 0);
   assertEquals(valuesOf(await stream.take(3)), ["1", "1", "no B"]);
   await stream.close();
-});
-
-Deno.test("a restart does not reset the rate limit", async () => {
-  await using app = await makeApp("REP_SENSITIVE_S=x\n");
-  const statuses = [];
-  for (let round = 0; round < 2; round++) {
-    await using command = await app.start();
-    for (let i = 0; i < 6; i++) {
-      const response = await fetch(`${command.url}/rep/session-key`);
-      await response.body?.cancel();
-      statuses.push(response.status);
-    }
-    await kill(command);
-  }
-  assertEquals(statuses, [...Array<number>(10).fill(200), 429, 429]);
 });
 
 Deno.test("SIGTERM and SIGINT end every stream, and the process with code 0", async () => {

@@ -3,11 +3,9 @@ import { RateLimit } from "../../src/keys/rate_limit.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 import { countedStore, interceptedStore } from "../_store.ts";
-import { TempDirectory } from "../_temp.ts";
 
 const START = 1_700_000_000_000;
 
@@ -150,31 +148,6 @@ Deno.test("RateLimit.take() counts exactly if another process is the first to co
   assertEquals(await other.take("a", 5), 2);
   assertEquals(await other.take("b", 5), 0);
   assertEquals(await other.take("c", 5), 2);
-});
-
-Deno.test("RateLimit.take() allows exactly the limit of each of 60 clients in two processes on one file", async () => {
-  await using directory = await TempDirectory.make();
-  const open = async () =>
-    kvStore(await Deno.openKv(directory.at("kv.sqlite3")), { maxChecks: 100 });
-  const stores = [await open(), await open()];
-  const limits = stores.map((store) =>
-    new RateLimit({
-      store,
-      clock: systemClock,
-      random: seededRandom(7),
-      limit: 3,
-    })
-  );
-  const clients = clientNames(60);
-  const requests = clients.flatMap((client) =>
-    limits.flatMap((limit) => [1, 2, 3, 4].map(() => limit.take(client)))
-  );
-  const decisions = await Promise.all(requests);
-  const allowed = clients.map((_, index) =>
-    decisions.slice(8 * index, 8 * index + 8).filter((it) => it.isAllowed)
-  );
-  assertEquals(allowed.map(({ length }) => length), Array(60).fill(3));
-  for (const store of stores) store.close();
 });
 
 Deno.test("RateLimit.take() counts requests recorded by a process whose clock is ahead", async () => {

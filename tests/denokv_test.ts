@@ -11,7 +11,7 @@ const MAX_DENO_LINES = 350;
 
 const program = await findDenokv();
 
-function denokv(program: string) {
+function denokv(program: string): Engine {
   return {
     name: "a denokv server",
     createCounter: () => new Http2RequestCounter(),

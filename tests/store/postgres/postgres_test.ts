@@ -92,18 +92,15 @@ testPostgres(
 testPostgres(
   "concurrent commits of several processes lose no update",
   async (url) => {
-    await withStores(
-      [url, url],
-      async (first, second) => {
-        const options = { clock: systemClock, random: Math.random };
-        const commits = Array.from({ length: 20 }, (_, index) => {
-          const store = index % 2 === 0 ? first : second;
-          return retryConflicts(() => increment(store), options);
-        });
-        await Promise.all(commits);
-        assertEquals((await first.get<number>(["sum"]))?.value, 20);
-      },
-    );
+    await withStores([url, url], async (first, second) => {
+      const options = { clock: systemClock, random: Math.random };
+      const commits = Array.from({ length: 20 }, (_, index) => {
+        const store = index % 2 === 0 ? first : second;
+        return retryConflicts(() => increment(store), options);
+      });
+      await Promise.all(commits);
+      assertEquals((await first.get<number>(["sum"]))?.value, 20);
+    });
   },
 );
 
@@ -132,13 +129,11 @@ testPostgres(
 testPostgres(
   "gateways with different schemas share nothing",
   async (url, schema) => {
-    await withStores(
-      [url, server.url(`schema=${schema}_b`)],
-      async (first, second) => {
-        await first.commit([], [{ key: ["a"], value: 1 }]);
-        assertEquals(await second.get(["a"]), undefined);
-      },
-    );
+    const urls = [url, server.url(`schema=${schema}_b`)];
+    await withStores(urls, async (first, second) => {
+      await first.commit([], [{ key: ["a"], value: 1 }]);
+      assertEquals(await second.get(["a"]), undefined);
+    });
   },
 );
 

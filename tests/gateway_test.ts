@@ -68,14 +68,13 @@ Deno.test("a page with values that were undone before they could be published is
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": String(cursor) });
-  const messages = await stream.take(2);
-  assertEquals(messages.map(({ data }) => [data.key, data.value]), [
+  assertEquals(await stream.takeValues(2), [
     ["A", "1"],
     ["C", undefined],
   ]);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
   assertEquals(
-    (await stream.take(1)).map(({ data }) => [data.key, data.value]),
+    await stream.takeValues(1),
     [["A", "3"]],
   );
   assertEquals(stream.arrived(), []); // each variable was corrected once
@@ -115,7 +114,7 @@ Deno.test("variables in the store that could not be read at the start are served
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
   assertEquals(
-    (await stream.take(2)).map(({ data }) => [data.key, data.value]),
+    await stream.takeValues(2),
     [["A", "stored"], ["B", "1"]],
   );
   assertEquals(stream.arrived(), []); // the value of the environment was never published

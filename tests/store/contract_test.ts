@@ -105,11 +105,6 @@ function watchValues(
   };
 }
 
-contract("returns nothing for a key that was never written", async (store) => {
-  assertEquals(await store.get(["nowhere"]), undefined);
-  assertEquals(await store.list(["nowhere"]), []);
-});
-
 contract("returns what was stored, with its key and version", async (store) => {
   const version = await put(store, [[["folder", "name"], {
     text: "ä\u{1f600}\0",
@@ -216,17 +211,6 @@ contract(
     assertEquals(entries.map((entry) => entry?.value), [...keys.keys()]);
     assertEquals(await lastParts(store, ["a,b"]), ["c"]);
     assertEquals(await lastParts(store, ["a", "b"]), ["c"]);
-  },
-);
-
-contract(
-  "commit() assigns the version that it returns to every write",
-  async (store) => {
-    const version = await put(store, [[["a"], 1], [["b"], 2]]);
-    assertEquals([
-      (await store.get(["a"]))?.version,
-      (await store.get(["b"]))?.version,
-    ], [version, version]);
   },
 );
 

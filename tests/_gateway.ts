@@ -23,8 +23,10 @@ export interface TestGateway extends AsyncDisposable {
   gateway: Gateway;
   /** The log, one object per line. */
   lines: Record<string, unknown>[];
-  /** Returns the lines about an event. */
+  /** The lines of the log with this event. */
   logged(event: string): Record<string, unknown>[];
+  /** The line of a metric on the health port, which begins with its name. */
+  metric(name: string): Promise<string | undefined>;
   /** Replaces the variables, and reloads. */
   set(variables: Record<string, string>): Promise<void>;
   /** Sends a request from 127.0.0.1. */
@@ -58,6 +60,11 @@ export async function setUp(
     gateway,
     lines,
     logged: (event) => lines.filter(({ msg }) => msg === event),
+    async metric(name) {
+      const request = new Request("http://health.test/metrics");
+      const text = await (await gateway.fetchHealth(request)).text();
+      return new RegExp(`^${name}[ {].*$`, "m").exec(text)?.[0];
+    },
     ask,
     set(next) {
       current = next;

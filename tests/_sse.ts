@@ -64,9 +64,14 @@ export class SseReader {
   }
 
   /** Returns the name and the value of this many messages. */
-  async takeValues(count: number): Promise<[string, string | undefined][]> {
+  async takeChanges(count: number): Promise<[string, string | undefined][]> {
     const messages = await this.take(count);
     return messages.map(({ data: { key, value } }) => [key, value]);
+  }
+
+  /** Returns the values of this many messages. */
+  async takeValues(count: number): Promise<(string | undefined)[]> {
+    return (await this.take(count)).map(({ data }) => data.value);
   }
 
   /** Returns the messages that have arrived and were not returned yet. */

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
-import { type CommandOutcome, runDeno } from "./_command.ts";
+import { runDeno } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const FLAGS = await stdFlags();

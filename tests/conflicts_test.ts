@@ -64,7 +64,7 @@ Deno.test("streams are told to reconnect later while another app has the same st
   }
   await blog.gateway.close();
   await shared.clock.tick(10_000);
-  assertEquals(await open.takeValues(1), [["CART", "2"]]);
+  assertEquals(await open.takeChanges(1), [["CART", "2"]]);
   await open.close();
 });
 
@@ -92,7 +92,7 @@ Deno.test("replicas of both apps agree, and when one app has left, the other goe
   const reloads = [shop1.set(NEXT), shop2.set(NEXT)]; // their commits may conflict, and are repeated after a pause
   await shared.clock.tick(10_000);
   await Promise.all(reloads);
-  assertEquals(await stream.takeValues(1), [["CART", "2"]]);
+  assertEquals(await stream.takeChanges(1), [["CART", "2"]]);
   await stream.close();
 });
 

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { findViolations, testBrowser } from "./_browser.ts";
-import { type RunningCommand, startCommand } from "./_command.ts";
+import { startCommand } from "./_command.ts";
 
 const ENV = await Deno.readTextFile("examples/example.env");
 

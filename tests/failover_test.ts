@@ -47,7 +47,7 @@ Deno.test("a change that a failover has lost is published again, with an id that
   assertEquals(event?.delivered, lost.at(-1)?.id);
   await clock.tick(5_000);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "new" });
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["3"]); // nothing in between
+  assertEquals(await reader.takeValues(1), ["3"]); // nothing in between
   await reader.close();
 });
 
@@ -64,13 +64,13 @@ Deno.test("clients return to the previous value of a stored variable whose last 
     ifId: undefined,
   });
   await clock.tick(1_000);
-  assertEquals((await reader.take(2)).map(({ data }) => data.value), [
+  assertEquals(await reader.takeValues(2), [
     "lost",
     "lost",
   ]);
   await failOver();
   await clock.tick(5_000);
-  assertEquals(await reader.takeValues(2), [
+  assertEquals(await reader.takeChanges(2), [
     ["A", "environment"],
     ["B", undefined],
   ]);
@@ -129,7 +129,7 @@ Deno.test("a change that was undone is published again if the store has lost bot
     clock,
   });
   const late = await other.listen({ "last-event-id": String(undone?.id) });
-  assertEquals(await late.takeValues(2), [
+  assertEquals(await late.takeChanges(2), [
     ["A", "1"],
     ["B", "1"],
   ]);
@@ -142,7 +142,7 @@ Deno.test("an outage without loss publishes nothing again", async () => {
   const reader = await gate.listen();
   await failOver();
   await gate.set({ REP_PUBLIC_A: "2" });
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
+  assertEquals(await reader.takeValues(1), ["2"]); // nothing in between
   assertEquals(
     gate.logged("rep.store.lost_events"),
     [],
@@ -160,7 +160,7 @@ Deno.test("values that a failover has lost are not replayed if their variable be
   await failOver(() => gate.set(sensitive));
   const reader = await gate.listen({ "last-event-id": "0" });
   await gate.set({ ...sensitive, REP_PUBLIC_END: "1" });
-  assertEquals(await reader.takeValues(3), [
+  assertEquals(await reader.takeChanges(3), [
     ["B", "1"],
     ["A", undefined],
     ["END", "1"],

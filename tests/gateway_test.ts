@@ -68,13 +68,13 @@ Deno.test("a page with values that were undone before they could be published is
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": String(cursor) });
-  assertEquals(await stream.takeValues(2), [
+  assertEquals(await stream.takeChanges(2), [
     ["A", "1"],
     ["C", undefined],
   ]);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
   assertEquals(
-    await stream.takeValues(1),
+    await stream.takeChanges(1),
     [["A", "3"]],
   );
   assertEquals(stream.arrived(), []); // each variable was corrected once
@@ -114,7 +114,7 @@ Deno.test("variables in the store that could not be read at the start are served
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
   assertEquals(
-    await stream.takeValues(2),
+    await stream.takeChanges(2),
     [["A", "stored"], ["B", "1"]],
   );
   assertEquals(stream.arrived(), []); // the value of the environment was never published
@@ -141,7 +141,7 @@ Deno.test("a stream that is opened before the store has ever answered is told to
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
-  assertEquals((await stream.take(1)).map(({ data }) => data.value), ["1"]);
+  assertEquals(await stream.takeValues(1), ["1"]);
   await stream.close();
 });
 

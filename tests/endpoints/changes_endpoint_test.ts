@@ -290,7 +290,7 @@ Deno.test("REP's SDK, which opens its page's URL each time, sees the current val
   await gate.set({ ...STATE, REP_PUBLIC_B: "changed" });
   await gate.set(STATE);
   const again = await gate.listen({}, query);
-  assertEquals((await again.take(1)).map(({ data }) => data.value), ["2"]);
+  assertEquals(await again.takeValues(1), ["2"]);
   await again.close();
 });
 

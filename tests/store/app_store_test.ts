@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { EventLog } from "../../src/changes/event_log.ts";
 import {
   checkApp,

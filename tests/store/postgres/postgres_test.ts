@@ -398,8 +398,8 @@ async function openConnection() {
 }
 
 /** Makes every write of a store fail with a code (PostgreSQL, Appendix A). */
-async function failWrites(schema: string, code: string) {
-  await runSql(
+async function failWrites(schema: string, code: string, query = runSql) {
+  await query(
     `CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = '${code}'; END $$;
     CREATE TRIGGER fail BEFORE INSERT ON ${schema}.entry FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`,

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { main } from "../../src/cli/node_main.ts";
 import { VERSION } from "../../src/values/version.ts";
-import { ioOf, type Outcome } from "./commands/_run.ts";
+import { ioOf } from "./commands/_run.ts";
 
 async function run(line: string) {
   const [out, err]: [string[], string[]] = [[], []];

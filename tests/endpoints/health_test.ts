@@ -8,7 +8,7 @@ import {
   UNKNOWN_PROCESS,
 } from "../../src/options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Answer, answerOf } from "../_answer.ts";
+import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { fallibleStore } from "../_store.ts";

@@ -1,17 +1,11 @@
 import { assertEquals } from "@std/assert";
-import {
-  type AppliedManifest,
-  applyManifest,
-} from "../../../src/config/variables/apply_manifest.ts";
+import { applyManifest } from "../../../src/config/variables/apply_manifest.ts";
 import { classify } from "../../../src/config/variables/snapshot.ts";
 import {
   type Environment,
   TIERS,
 } from "../../../src/config/variables/tiers.ts";
-import {
-  type Manifest,
-  parseManifest,
-} from "../../../src/config/variables/manifest.ts";
+import { parseManifest } from "../../../src/config/variables/manifest.ts";
 
 const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
 

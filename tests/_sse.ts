@@ -63,6 +63,12 @@ export class SseReader {
     return taken;
   }
 
+  /** Returns the name and the value of this many messages. */
+  async takeChanges(count: number): Promise<[string, string | undefined][]> {
+    const messages = await this.take(count);
+    return messages.map(({ data: { key, value } }) => [key, value]);
+  }
+
   /** Returns the values of this many messages. */
   async takeValues(count: number): Promise<(string | undefined)[]> {
     return (await this.take(count)).map(({ data }) => data.value);

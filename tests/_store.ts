@@ -54,6 +54,15 @@ export function countedStore(store: Store): CountedStore {
   };
 }
 
+/** Every operation of a store, on keys that do not exist. */
+export const OPERATIONS: Record<Operation, (store: Store) => Promise<unknown>> =
+  {
+    get: (store) => store.get(["a"]),
+    getMany: (store) => store.getMany([["a"]]),
+    list: (store) => store.list(["a"]),
+    commit: (store) => store.commit([], []),
+  };
+
 /** How a store fails. */
 interface Failure {
   /** @default {all} */

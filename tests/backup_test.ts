@@ -10,7 +10,7 @@ import { TempDirectory } from "./_temp.ts";
 
 const SQLITE = await findProgram("sqlite3");
 
-async function setTheme(value: string, kv: string): Promise<void> {
+async function setTheme(value: string, kv: string) {
   const { code, stderr } = await runCommand([
     "set",
     `THEME=${value}`,
@@ -37,7 +37,7 @@ function changesOf(messages: readonly Message[]): string[] {
 }
 
 /** Requests the key that opens the SENSITIVE values of a page. */
-async function keyFor({ url }: RunningCommand, kid: string): Promise<string> {
+async function keyFor({ url }: RunningCommand, kid: string) {
   return (await (await fetch(`${url}/rep/session-key?kid=${kid}`)).json()).key;
 }
 

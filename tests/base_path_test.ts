@@ -22,12 +22,9 @@ async function setUpApp(files: Record<string, string>) {
 
 const FILES = { "index.html": "<head></head>", "app.js": "js" };
 
-async function bodyOf(
-  test: TestGateway,
-  path: string,
-): Promise<[number, string]> {
+async function bodyOf(test: TestGateway, path: string) {
   const response = await test.ask(path);
-  return [response.status, await response.text()];
+  return [response.status, await response.text()] as const;
 }
 
 Deno.test("with a base path, pages, files and endpoints are served under it, and the page names its endpoints", async () => {

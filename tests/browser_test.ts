@@ -54,7 +54,7 @@ interface Served extends TestGateway {
 async function serve(
   variables: Record<string, string>,
   options: GatewayOptions = {},
-): Promise<Served> {
+) {
   const directory = await directoryWithPage();
   const gate = await setUp(variables, {
     staticDir: directory.at("site"),
@@ -84,7 +84,7 @@ async function serve(
   };
 }
 
-async function ready(page: Page): Promise<Page> {
+async function ready(page: Page) {
   await page.waitForFunction(() => globalThis.isReady);
   return page;
 }
@@ -99,7 +99,7 @@ async function seenBy(page: Page, count: number): Promise<unknown[]> {
   return await page.evaluate(() => globalThis.seen);
 }
 
-async function listenOn(page: Page): Promise<void> {
+async function listenOn(page: Page) {
   await page.evaluate(() => globalThis.listen());
   await page.waitForFunction(() => globalThis.rep.status().state === "open");
 }
@@ -166,9 +166,7 @@ testBrowser("a page of another origin gets no session key", async (browser) => {
     );
   }, `${gate.url}rep/session-key`);
   assertEquals(results, ["rejected", ""]); // the opaque response of a 403 has no text
-  const rejected = gate.lines.filter(({ msg }) =>
-    msg === "rep.session_key.rejected"
-  );
+  const rejected = gate.logged("rep.session_key.rejected");
   assertEquals(rejected.map(({ reason }) => reason), ["origin_mismatch"]); // the other one is only counted
 });
 
@@ -281,7 +279,7 @@ testBrowser(
  * Makes a page believe that its tab is shown or hidden. Browsers that Playwright controls show every tab, and npm's
  * Chromium, a headless shell, does so in any case.
  */
-async function setHidden(page: Page, isHidden: boolean): Promise<void> {
+async function setHidden(page: Page, isHidden: boolean) {
   const state = isHidden ? "hidden" : "visible";
   await page.evaluate(`{
     Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
@@ -336,7 +334,7 @@ testBrowser(
     });
     assertEquals(await seenBy(page, 2), ["open", "open"]);
     const first = Number(
-      gate.lines.find(({ msg }) => msg === "rep.config.changed")?.id,
+      gate.logged("rep.config.changed")[0]?.id,
     );
     assertEquals(gate.cursors, ["none", String(first)]);
   },

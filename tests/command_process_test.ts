@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
 import { helpText } from "../src/cli/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
-import { type CommandOutcome, runDeno } from "./_command.ts";
+import { runDeno } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const FLAGS = await stdFlags();
@@ -12,7 +12,7 @@ function run(
   args: string[],
   permissions: string[] = [],
   env: Record<string, string> = {},
-): Promise<CommandOutcome> {
+) {
   const flags = ["--quiet", ...FLAGS, ...permissions];
   return runDeno(["run", ...flags, "main.ts", ...args], env);
 }
@@ -36,7 +36,7 @@ Deno.test("the command prints its help, without any permission", async () => {
 /** Runs a command that cannot start. The last line of its log has the same message as standard error; of several, a list. */
 async function fail(
   ...args: Parameters<typeof run>
-): Promise<{ code: number; stderr: string }> {
+) {
   const { code, stdout, stderr } = await run(...args);
   const last = stdout.trim().split("\n").at(-1) ?? "";
   const { level, msg, detail, issues } = JSON.parse(last);

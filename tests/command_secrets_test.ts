@@ -43,7 +43,7 @@ const BROKEN: readonly [env: string, manifest: string][] = [
   [ENV, `${MANIFEST}\n  V: { tier: server, default: "${CANARIES.broken}" }`],
 ];
 
-async function wholeAnswer(url: string, init?: RequestInit): Promise<string> {
+async function wholeAnswer(url: string, init?: RequestInit) {
   const response = await fetch(url, init);
   const head = [response.status, ...[...response.headers].flat()].join("\n");
   if (!url.includes("/rep/changes")) return `${head}\n${await response.text()}`;

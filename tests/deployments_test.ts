@@ -54,7 +54,7 @@ async function start(
   program: ProxyProgram,
   path: string,
   { ports }: Deployment,
-): Promise<RunningProxy> {
+) {
   return await RunningProxy.start(
     program,
     path,
@@ -62,13 +62,13 @@ async function start(
   );
 }
 
-async function statusOf(response: Promise<Response>): Promise<number> {
+async function statusOf(response: Promise<Response>) {
   const { status, body } = await response;
   await body?.cancel();
   return status;
 }
 
-async function testPage(app: AppClient, theme: string): Promise<void> {
+async function testPage(app: AppClient, theme: string) {
   const response = await app.fetch("/");
   assertEquals(response.status, 200);
   const page = await response.text();
@@ -87,21 +87,18 @@ async function testPage(app: AppClient, theme: string): Promise<void> {
   );
 }
 
-/** Changes a variable in the way of a deployment, and expects an open stream to have it before a heartbeat. */
+/** Changes a variable in the way of a deployment, and expects an open stream to have it before the next heartbeat. */
 async function testStream(
   app: AppClient,
   setTheme: (value: string) => Promise<void>,
-): Promise<void> {
+) {
   const stream = readSse(await app.fetch("/rep/changes"));
   await stream.pull();
-  const times: number[] = [];
   for (const theme of ["light", "sepia"]) {
-    const start = performance.now();
     await setTheme(theme);
     assertEquals((await stream.next())?.data.value, theme);
-    times.push(performance.now() - start);
   }
-  assertEquals(Math.min(...times) < 5_000, true, `the events took ${times} ms`); // a proxy that buffers waits for more bytes: 12 s
+  assertEquals(stream.text().includes(": heartbeat"), false); // a proxy that buffers would pass both on at once
   await stream.close();
 }
 
@@ -109,7 +106,7 @@ async function testStream(
 async function testRateLimit(
   proxy: RunningProxy,
   processes: readonly RunningCommand[],
-): Promise<void> {
+) {
   const [greedy, modest] = [
     await proxy.client({ from: "127.0.0.3" }),
     await proxy.client({ from: "127.0.0.4" }),
@@ -137,7 +134,7 @@ async function testRateLimit(
 }
 
 /** Serves the ports of a gateway that has stopped, as the next one will. */
-function startStandIn({ ports }: Deployment): AsyncDisposable {
+function startStandIn({ ports }: Deployment) {
   const servers = [...ports.values()].map((port) =>
     Deno.serve(
       { hostname: "127.0.0.1", port, onListen() {} },
@@ -175,7 +172,7 @@ async function testRestart(
 }
 
 /** Whether the gateway is ready, for a deployment without a health check of its own. */
-async function isReady({ ports }: Deployment): Promise<boolean> {
+async function isReady({ ports }: Deployment) {
   return await statusOf(fetch(`http://127.0.0.1:${ports.get(8081)}/readyz`)) ===
     200;
 }

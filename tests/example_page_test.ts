@@ -2,11 +2,11 @@
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { findViolations, testBrowser } from "./_browser.ts";
-import { type RunningCommand, startCommand } from "./_command.ts";
+import { startCommand } from "./_command.ts";
 
 const ENV = await Deno.readTextFile("examples/example.env");
 
-function startExample(): Promise<RunningCommand> {
+function startExample() {
   return startCommand([
     "--static-dir=examples/page",
     "--manifest=examples/rep.yaml",
@@ -16,7 +16,7 @@ function startExample(): Promise<RunningCommand> {
   ]);
 }
 
-async function isLive(page: Page): Promise<void> {
+async function isLive(page: Page) {
   await page.locator('#state[data-state="open"]').waitFor();
 }
 

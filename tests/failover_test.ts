@@ -43,13 +43,11 @@ Deno.test("a change that a failover has lost is published again, with an id that
     "new",
   ], ["B", undefined]]);
   assertEquals(again.every(({ id }) => id > Number(lost.at(-1)?.id)), true);
-  const [event] = gate.lines.filter(({ msg }) =>
-    msg === "rep.store.lost_events"
-  );
+  const [event] = gate.logged("rep.store.lost_events");
   assertEquals(event?.delivered, lost.at(-1)?.id);
   await clock.tick(5_000);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_C: "new" });
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["3"]); // nothing in between
+  assertEquals(await reader.takeValues(1), ["3"]); // nothing in between
   await reader.close();
 });
 
@@ -66,17 +64,16 @@ Deno.test("clients return to the previous value of a stored variable whose last 
     ifId: undefined,
   });
   await clock.tick(1_000);
-  assertEquals((await reader.take(2)).map(({ data }) => data.value), [
+  assertEquals(await reader.takeValues(2), [
     "lost",
     "lost",
   ]);
   await failOver();
   await clock.tick(5_000);
-  const next = await reader.take(2);
-  assertEquals(next.map(({ data }) => [data.key, data.value]), [[
-    "A",
-    "environment",
-  ], ["B", undefined]]);
+  assertEquals(await reader.takeChanges(2), [
+    ["A", "environment"],
+    ["B", undefined],
+  ]);
   await reader.close();
 });
 
@@ -96,11 +93,10 @@ Deno.test("deletions that the store has lost are published again, once, although
   await failOver();
   await clock.tick(10_000);
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events").length,
+    gate.logged("rep.store.lost_events").length,
     1,
   );
-  const reloads = () =>
-    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded").length;
+  const reloads = () => gate.logged("rep.config.reloaded").length;
   const before = reloads();
   await clock.tick(10_000);
   assertEquals(reloads(), before);
@@ -133,7 +129,7 @@ Deno.test("a change that was undone is published again if the store has lost bot
     clock,
   });
   const late = await other.listen({ "last-event-id": String(undone?.id) });
-  assertEquals((await late.take(2)).map(({ data }) => [data.key, data.value]), [
+  assertEquals(await late.takeChanges(2), [
     ["A", "1"],
     ["B", "1"],
   ]);
@@ -146,9 +142,9 @@ Deno.test("an outage without loss publishes nothing again", async () => {
   const reader = await gate.listen();
   await failOver();
   await gate.set({ REP_PUBLIC_A: "2" });
-  assertEquals((await reader.take(1)).map(({ data }) => data.value), ["2"]); // nothing in between
+  assertEquals(await reader.takeValues(1), ["2"]); // nothing in between
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.store.lost_events"),
+    gate.logged("rep.store.lost_events"),
     [],
   );
   await reader.close();
@@ -164,10 +160,10 @@ Deno.test("values that a failover has lost are not replayed if their variable be
   await failOver(() => gate.set(sensitive));
   const reader = await gate.listen({ "last-event-id": "0" });
   await gate.set({ ...sensitive, REP_PUBLIC_END: "1" });
-  const events = await reader.take(3);
-  assertEquals(
-    events.map(({ data: { key, value } }) => [key, value]),
-    [["B", "1"], ["A", undefined], ["END", "1"]],
-  );
+  assertEquals(await reader.takeChanges(3), [
+    ["B", "1"],
+    ["A", undefined],
+    ["END", "1"],
+  ]);
   await reader.close();
 });

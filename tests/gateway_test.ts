@@ -68,14 +68,13 @@ Deno.test("a page with values that were undone before they could be published is
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": String(cursor) });
-  const messages = await stream.take(2);
-  assertEquals(messages.map(({ data }) => [data.key, data.value]), [
+  assertEquals(await stream.takeChanges(2), [
     ["A", "1"],
     ["C", undefined],
   ]);
   await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
   assertEquals(
-    (await stream.take(1)).map(({ data }) => [data.key, data.value]),
+    await stream.takeChanges(1),
     [["A", "3"]],
   );
   assertEquals(stream.arrived(), []); // each variable was corrected once
@@ -94,7 +93,7 @@ Deno.test("when the store returns, the session keys that were issued meanwhile a
   }
   state.isDown = false;
   await clock.tick(1_000);
-  const saved = gate.lines.filter(({ msg }) => msg === "rep.rate_limit.saved");
+  const saved = gate.logged("rep.rate_limit.saved");
   assertEquals(saved.map(({ clients }) => clients), [1]);
   await using other = await setUp(variables, { store: inner, clock });
   assertEquals(await request(other), 429);
@@ -115,7 +114,7 @@ Deno.test("variables in the store that could not be read at the start are served
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
   assertEquals(
-    (await stream.take(2)).map(({ data }) => [data.key, data.value]),
+    await stream.takeChanges(2),
     [["A", "stored"], ["B", "1"]],
   );
   assertEquals(stream.arrived(), []); // the value of the environment was never published
@@ -142,7 +141,7 @@ Deno.test("a stream that is opened before the store has ever answered is told to
   state.isDown = false;
   await clock.tick(2_000);
   const stream = await gate.listen({ "last-event-id": "0" });
-  assertEquals((await stream.take(1)).map(({ data }) => data.value), ["1"]);
+  assertEquals(await stream.takeValues(1), ["1"]);
   await stream.close();
 });
 
@@ -174,7 +173,7 @@ Deno.test("a shutdown does not wait for a reload whose sources never answer", as
   late.resolve({ REP_PUBLIC_A: "2" });
   await reload;
   assertEquals(
-    gate.lines.filter(({ msg }) => msg === "rep.config.reloaded"),
+    gate.logged("rep.config.reloaded"),
     [],
   );
 });
@@ -223,7 +222,7 @@ Deno.test("onChange() logs the error of a listener, and calls the others", async
   gate.gateway.onChange("A", (value) => heard.push(value));
   await gate.set({ REP_PUBLIC_A: "2" });
   assertEquals(heard, ["2"]);
-  const failure = gate.lines.find(({ msg }) => msg === "rep.task.failed");
+  const failure = gate.logged("rep.task.failed")[0];
   assertEquals(failure?.task, "onChange");
   assertEquals(String(failure?.detail).startsWith("Error: mine\n"), true);
 });

@@ -11,7 +11,7 @@ import { snapshotInput } from "./_snapshot.ts";
 const GUIDE = await Deno.readTextFile("docs/migrating.md");
 
 /** Every flag of REP's Go gateway, with a value as its users write it. */
-const GO_FLAGS: Readonly<Record<string, string>> = {
+const GO_FLAGS: Record<string, string> = {
   "mode": "proxy",
   "upstream": "nginx",
   "port": "8080",
@@ -146,7 +146,7 @@ const indent = (lines: string[]) =>
   lines.map((line) => `    ${line}\n`).join("");
 
 /** Manifests with which the Go gateway starts, by the rows of the guide that say that this one does not. */
-const REJECTED_MANIFESTS: Readonly<Record<string, readonly string[]>> = {
+const REJECTED_MANIFESTS: Record<string, readonly string[]> = {
   "text without quotes": [
     "@scope",
     "*.example.com",
@@ -236,7 +236,7 @@ const REJECTED_VALUES: Readonly<
 };
 
 /** Returns whether the gateway would reject a start with this manifest and a variable `A`. */
-async function isRejected(manifest: string, value = "a"): Promise<boolean> {
+async function isRejected(manifest: string, value = "a") {
   const { issues } = parseCommandManifest(manifest, undefined);
   const start = () =>
     buildSnapshot(

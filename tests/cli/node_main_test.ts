@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { main } from "../../src/cli/node_main.ts";
 import { VERSION } from "../../src/values/version.ts";
-import { ioOf, type Outcome } from "./commands/_run.ts";
+import { ioOf } from "./commands/_run.ts";
 
-async function run(line: string): Promise<Outcome> {
+async function run(line: string) {
   const [out, err]: [string[], string[]] = [[], []];
   const args = line.split(" ").filter((word) => word !== "");
   return { code: await main(args, ioOf(out, err)), out, err };

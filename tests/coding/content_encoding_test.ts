@@ -15,7 +15,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const TEXT = "<p>Grüße</p>".repeat(500);
 const PLAIN = new TextEncoder().encode(TEXT);
 
-async function encode(bytes: Bytes, format: CompressionFormat): Promise<Bytes> {
+async function encode(bytes: Bytes, format: CompressionFormat) {
   return await new Response(
     new Response(bytes).body!.pipeThrough(new CompressionStream(format)),
   ).bytes();
@@ -181,17 +181,6 @@ Deno.test("decodeContent() reports invalid content once, and not a body that bro
   assertEquals(reported.length, 2);
 });
 
-Deno.test("decodeContent() forwards an error of the body", async () => {
-  const broken = new ReadableStream({
-    start: (controller) => controller.error(new Error("gone")),
-  });
-  await assertRejects(
-    () => decodeContent(response(broken, "gzip")).text(),
-    Error,
-    "gone",
-  );
-});
-
 Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () => {
   const { readable, writable } = new TransformStream<Bytes, Bytes>();
   const reader = decodeContent(response(readable, "gzip")).body!.getReader();
@@ -238,7 +227,7 @@ Deno.test("decodeContent() decodes an empty body as empty content, whether or no
 });
 
 /** Returns gzip whose header has all optional fields (RFC 1952 §2.3). */
-async function gzipWithFields(): Promise<Bytes> {
+async function gzipWithFields() {
   const [, , , , ...rest] = await encode(PLAIN, "gzip");
   const [fixed, data] = [rest.slice(0, 6), rest.slice(6)];
   const fields = [
@@ -263,7 +252,7 @@ async function gzipWithFields(): Promise<Bytes> {
 }
 
 /** A body that arrives in chunks of a few bytes. */
-function divided(bytes: Bytes, size: number): ReadableStream<Bytes> {
+function divided(bytes: Bytes, size: number) {
   const chunks = Array.from(
     { length: Math.ceil(bytes.length / size) },
     (_, index) => bytes.subarray(index * size),

@@ -30,26 +30,26 @@ for (
   });
 }
 
-const TYPES: [type: string, expected: boolean][] = [
-  ["text/html; charset=UTF-8", true],
-  ["text/css", true],
-  ["TEXT/JavaScript; charset=UTF-8", true],
-  ["application/json; charset=UTF-8", true],
-  ["application/manifest+json", true],
-  ["application/wasm", true],
-  ["image/svg+xml", true],
-  ["image/x-icon", true],
-  ["font/ttf", true],
-  ["font/woff2", false],
-  ["image/png", false],
-  ["video/mp4", false],
-  ["application/pdf", false],
-  ["application/zip", false],
-  ["application/octet-stream", false],
-  ["", false],
-];
+const TYPES: Record<string, boolean> = {
+  "text/html; charset=UTF-8": true,
+  "text/css": true,
+  "TEXT/JavaScript; charset=UTF-8": true,
+  "application/json; charset=UTF-8": true,
+  "application/manifest+json": true,
+  "application/wasm": true,
+  "image/svg+xml": true,
+  "image/x-icon": true,
+  "font/ttf": true,
+  "font/woff2": false,
+  "image/png": false,
+  "video/mp4": false,
+  "application/pdf": false,
+  "application/zip": false,
+  "application/octet-stream": false,
+  "": false,
+};
 
-for (const [type, expected] of TYPES) {
+for (const [type, expected] of Object.entries(TYPES)) {
   Deno.test(`isCompressible() returns ${expected} for "${type}"`, () =>
     assertEquals(isCompressible(type, 1_024), expected));
 }
@@ -152,7 +152,7 @@ Deno.test("Compressor ends when it is closed", async () => {
 });
 
 /** Lets a compressor have as much to do as it may. */
-function makeBusy(compressor: Compressor): void {
+function makeBusy(compressor: Compressor) {
   for (let i = 0; i < 32; i++) {
     assertEquals(compressor.isBusy, false);
     void compressor.compress(TEXT.subarray(0, 100), "gzip");
@@ -194,7 +194,7 @@ async function select(
   representations: Representations,
   accepted: string,
   compressor?: Compressor,
-): Promise<string> {
+) {
   const headers = new Headers({ "accept-encoding": accepted });
   const selected = representations.select(headers);
   await compressor?.idle();

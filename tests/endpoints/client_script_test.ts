@@ -5,12 +5,12 @@ import { handleClientScript } from "../../src/endpoints/client_script.ts";
 function request(
   headers: Record<string, string> = {},
   method = "GET",
-): Request {
+) {
   return new Request("http://gateway.test/rep/client.js", { method, headers });
 }
 
 /** The current entity tag of the script. */
-async function currentTag(): Promise<string> {
+async function currentTag() {
   const response = await handleClientScript(request({}, "HEAD"));
   return response.headers.get("etag") ?? "";
 }
@@ -48,15 +48,14 @@ for (const [coding, format] of [["br", "brotli"], ["gzip", "gzip"]] as const) {
 }
 
 /** `If-None-Match` values, in which TAG stands for the current entity tag. */
-const CONDITIONS: readonly (readonly [condition: string, status: 200 | 304])[] =
-  [
-    ["TAG", 304],
-    ['"old", TAG', 304],
-    ["*", 304],
-    ['"old"', 200],
-  ];
+const CONDITIONS: Record<string, 200 | 304> = {
+  "TAG": 304,
+  '"old", TAG': 304,
+  "*": 304,
+  '"old"': 200,
+};
 
-for (const [condition, status] of CONDITIONS) {
+for (const [condition, status] of Object.entries(CONDITIONS)) {
   Deno.test(`GET /rep/client.js with If-None-Match ${condition} is ${status}`, async () => {
     const header = condition.replace("TAG", await currentTag());
     const response = await handleClientScript(

@@ -8,7 +8,7 @@ import {
   UNKNOWN_PROCESS,
 } from "../../src/options.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Answer, answerOf } from "../_answer.ts";
+import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { fallibleStore } from "../_store.ts";
@@ -19,7 +19,7 @@ const HEADERS = {
 };
 
 /** Returns the report of a gateway that has just started, with changed fields. */
-function report(changes: Record<string, unknown> = {}, status = 200): Answer {
+function report(changes: Record<string, unknown> = {}, status = 200) {
   const body = {
     status: "healthy",
     version: config.version,
@@ -42,7 +42,7 @@ async function ask(
   gateway: Gateway,
   path = "/rep/health",
   respond: Gateway["fetchHealth"] = gateway.fetch,
-): Promise<Answer> {
+) {
   return await answerOf(
     await respond(new Request(`http://gateway.test${path}`)),
   );
@@ -51,7 +51,7 @@ async function ask(
 function start(
   options: GatewayOptions = {},
   process: Partial<ProcessInfo> = {},
-): Promise<Gateway> {
+) {
   const defaults = { variables: {}, clock: new FakeClock() };
   return createGatewayIn(
     { ...UNKNOWN_PROCESS, ...process },

@@ -15,7 +15,7 @@ const HEADERS = {
 /** Returns the text of the metrics. */
 async function textOf(
   { gateway }: Pick<TestGateway, "gateway">,
-): Promise<string> {
+) {
   const request = new Request("http://health.test/metrics");
   return await (await gateway.fetchHealth(request)).text();
 }
@@ -248,7 +248,7 @@ Deno.test("GET /metrics has the end of the certificate, if there is one", async 
 });
 
 /** The count of the responses to requests. */
-function responses(route: string, status: number, method = "GET"): string {
+function responses(route: string, status: number, method = "GET") {
   return `http_server_request_duration_seconds_count{http_route="${route}",` +
     `http_request_method="${method}",http_response_status_code="${status}"}`;
 }
@@ -319,7 +319,7 @@ Deno.test("GET /metrics has the time until the headers of a response: not that o
   await using test = await setUp({ REP_PUBLIC_A: "1" }, { upstream, clock });
   await (await test.ask("/")).text();
   const stream = await test.listen();
-  await clock.tick(3_600_000);
+  await clock.tick(60_000);
   await stream.close();
   const sums = (await textOf(test)).split("\n").filter((line) =>
     line.startsWith("http_server_request_duration_seconds_sum")

@@ -53,7 +53,7 @@ const VALUES = {
 function serve(
   variables: Record<string, string>,
   options: GatewayOptions = {},
-): Promise<TestGateway> {
+) {
   return setUp(variables, { ofrep: true, ...options });
 }
 
@@ -76,7 +76,7 @@ async function valuesOf(response: Response): Promise<Record<string, unknown>> {
   return Object.fromEntries(flags.map(({ key, value }) => [key, value]));
 }
 
-async function etagOf(response: Promise<Response>): Promise<string> {
+async function etagOf(response: Promise<Response>) {
   const { headers, body } = await response;
   await body?.cancel();
   return headers.get("etag") ?? "none";
@@ -133,7 +133,7 @@ const CLIENT = {
   },
 };
 
-function requestFor(path: string, headers: HeadersInit = {}): Request {
+function requestFor(path: string, headers: HeadersInit = {}) {
   const init = { method: "POST", body: CONTEXT, headers };
   return new Request(`http://gateway.test${path}`, init);
 }
@@ -435,7 +435,7 @@ Deno.test("/ofrep/ is the gateway's own with the option, and the app's without i
 /** The stream that the flags name. */
 async function streamOf(
   response: Response,
-): Promise<{ path: string; inactivityDelaySec: number }> {
+) {
   const { eventStreams: [stream, ...others] } = await response.json();
   const { type, endpoint: { requestUri, ...rest }, inactivityDelaySec } =
     stream;
@@ -470,7 +470,7 @@ Deno.test("the stream has one message for all changes since the flags, then one 
   const [removed] = await stream.take(1);
   assertEquals(stream.arrived(), []);
   await stream.close();
-  const ids = gate.lines.filter(({ msg }) => msg === "rep.config.changed")
+  const ids = gate.logged("rep.config.changed")
     .map(({ id }) => Number(id));
   assertEquals(
     [missed, changed, removed].map((message) => ({ ...message })),

@@ -39,7 +39,7 @@ interface TestGateway extends AsyncDisposable {
 }
 
 /** Starts a gateway with one SENSITIVE variable and a fake clock. */
-async function setUp(options: GatewayOptions = {}): Promise<TestGateway> {
+async function setUp(options: GatewayOptions = {}) {
   const clock = options.clock instanceof FakeClock
     ? options.clock
     : new FakeClock(START);
@@ -103,7 +103,7 @@ function problem(
   title: string,
   detail: string,
   headers: Record<string, string> = {},
-): Answer {
+) {
   return {
     status,
     headers: { ...PROBLEM, ...headers },
@@ -115,7 +115,7 @@ function problem(
 async function deriveSessionKey(
   epoch: string,
   master = MASTER,
-): Promise<string> {
+) {
   return encodeBase64(
     await deriveKey(master, epoch, SESSION_KEY_INFO),
   );
@@ -125,7 +125,7 @@ async function granted(
   epoch: string,
   expiresAt: string,
   headers: Record<string, string> = {},
-): Promise<Answer> {
+) {
   return {
     status: 200,
     headers: { ...COMMON, "content-type": "application/json", ...headers },
@@ -310,22 +310,6 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
   }
 });
 
-Deno.test("GET /rep/session-key returns no CORS header to other origins", async () => {
-  const headers = { origin: "https://evil.example" };
-  await using gate = await setUp({ allowedOrigins: [LISTED] });
-  await using none = await setUp({ variables: {} });
-  for (
-    const answer of [
-      await gate.ask({ headers }),
-      await gate.ask({ method: "PUT", headers }),
-      await none.ask({ headers }),
-    ]
-  ) {
-    assertEquals(answer.headers["access-control-allow-origin"], undefined);
-    assertEquals(answer.headers["vary"], "Origin");
-  }
-});
-
 Deno.test("GET /rep/session-key accepts X-Forwarded-Host from trusted proxies only", async () => {
   await using gate = await setUp({ trustedProxies: ["10.0.0.0/8"] });
   const headers = {
@@ -490,18 +474,6 @@ Deno.test("GET /rep/session-key counts the clients of a trusted proxy separately
     forwarded("198.51.100.4", "203.0.113.9"),
   ]);
   assertEquals(statuses, [200, 200, 429, 200, 429]);
-});
-
-Deno.test("GET /rep/session-key counts IPv6 clients per /64, and IPv4-mapped addresses as IPv4", async () => {
-  await using gate = await setUp({ sessionKeyMaxRate: 1 });
-  const statuses = await statusesOf(gate, [
-    { peer: "2001:db8:1:2::1" },
-    { peer: "2001:db8:1:2:ffff::9" },
-    { peer: "2001:db8:1:3::1" },
-    { peer: "198.51.100.1" },
-    { peer: "::ffff:198.51.100.1" },
-  ]);
-  assertEquals(statuses, [200, 429, 200, 200, 429]);
 });
 
 Deno.test("GET /rep/session-key counts requests without connection info as one client", async () => {

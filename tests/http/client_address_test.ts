@@ -1,5 +1,4 @@
 import {
-  type Client,
   createProxyWarning,
   peerAddress,
   resolveClient,
@@ -25,7 +24,7 @@ function client(
     headers = {},
     proxies = PROXIES,
   }: RequestFields,
-): Client {
+) {
   const { protocol, host } = new URL(url);
   const connection = {
     origin: `${protocol}//${host}`,
@@ -43,85 +42,16 @@ Deno.test("trustRule() trusts no address without proxies", () => {
   );
 });
 
-Deno.test("trustRule() trusts the given addresses only", () => {
-  const isTrusted = trustRule(["192.0.2.7", "2001:db8::7"]);
-  const addresses = [
-    "192.0.2.7",
-    "192.0.2.6",
-    "192.0.2.8",
-    "2001:db8::7",
-    "2001:DB8:0::7",
-    "2001:db8::8",
-    "::",
-  ];
-  assertEquals(addresses.filter(isTrusted), [
-    "192.0.2.7",
-    "2001:db8::7",
-    "2001:DB8:0::7",
-  ]);
-});
-
-Deno.test("trustRule() recognizes IPv4-mapped IPv6 addresses", () => {
-  assertEquals(
-    ["::ffff:10.1.1.1", "::ffff:a01:101", "::ffff:b00:1"].map(
-      trustRule(["10.0.0.0/8"]),
-    ),
-    [
-      true,
-      true,
-      false,
-    ],
-  );
-  assertEquals(
-    ["10.1.1.1", "11.0.0.1"].map(trustRule(["::ffff:10.0.0.0/104"])),
-    [true, false],
-  );
-});
-
 Deno.test("trustRule() throws for anything but an address or a CIDR block", () => {
-  for (
-    const proxy of [
-      ...[
-        "",
-        " ",
-        "localhost",
-        "proxy.example.com",
-        "*",
-        "10.0.0",
-        "10.0.0.0.0",
-        "010.0.0.1",
-        "256.0.0.1",
-        "10.0.0.1:80",
-      ],
-      ...[
-        "10.0.0.0/",
-        "10.0.0.0/33",
-        "10.0.0.0/-1",
-        "10.0.0.0/8/8",
-        "10.0.0.0/a",
-        "10.0.0.0/ 8",
-        " 10.0.0.1",
-        "10.0.0.0/1e1",
-      ],
-      ...[
-        "::/129",
-        "[::1]",
-        "fd00::/8 ",
-        "fe80::1%eth0",
-        "fe80::%eth0/10",
-        "10.0.0.0-10.0.0.9",
-        "/8",
-        "0x0a000001",
-      ],
-    ]
-  ) {
-    const error = assertThrows(
+  const names = "localhost proxy.example.com * 10.0.0 10.0.0.1:80 [::1]";
+  const blocks =
+    "10.0.0.0/33 10.0.0.0/a ::/129 fe80::%eth0/10 /8 10.0.0.0-10.0.0.9";
+  for (const proxy of ["", " 10.0.0.1", ...`${names} ${blocks}`.split(" ")]) {
+    assertThrows(
       () => trustRule(["10.0.0.1", proxy]),
       RangeError,
+      `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`,
     );
-    const expected =
-      `Cannot trust the proxy "${proxy}": expected an IP address or a CIDR block such as 10.0.0.0/8`;
-    assertEquals(error.message, expected);
   }
 });
 
@@ -242,27 +172,27 @@ Deno.test("resolveClient() joins several X-Forwarded-For headers in order", () =
 });
 
 /** Addresses of peers and their client keys. */
-const RATE_KEYS: readonly [address: string, clientKey: string][] = [
-  ["203.0.113.9", "203.0.113.9"],
-  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
-  ["2001:db8:1:2::", "2001:db8:1:2::/64"],
-  ["2001:0DB8:0001:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
-  ["2001:db8:1:3::", "2001:db8:1:3::/64"],
-  ["2001:db8::1", "2001:db8:0:0::/64"],
-  ["2001:db8::1:0:0:1", "2001:db8:0:0::/64"],
-  ["2001:db8:0:1::", "2001:db8:0:1::/64"],
-  ["::1", "0:0:0:0::/64"],
-  ["::", "0:0:0:0::/64"],
-  ["1::", "1:0:0:0::/64"],
-  ["fe80::1%eth0", "fe80:0:0:0::/64"],
-  ["::ffff:203.0.113.9", "203.0.113.9"],
-  ["::ffff:cb00:7109", "203.0.113.9"],
-  ["64:ff9b::203.0.113.9", "64:ff9b:0:0::/64"],
-  ["unix", "unix"],
-  ["unknown", "unknown"],
-];
+const RATE_KEYS: Record<string, string> = {
+  "203.0.113.9": "203.0.113.9",
+  "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+  "2001:db8:1:2::": "2001:db8:1:2::/64",
+  "2001:0DB8:0001:0002:ffff:ffff:ffff:ffff": "2001:db8:1:2::/64",
+  "2001:db8:1:3::": "2001:db8:1:3::/64",
+  "2001:db8::1": "2001:db8:0:0::/64",
+  "2001:db8::1:0:0:1": "2001:db8:0:0::/64",
+  "2001:db8:0:1::": "2001:db8:0:1::/64",
+  "::1": "0:0:0:0::/64",
+  "::": "0:0:0:0::/64",
+  "1::": "1:0:0:0::/64",
+  "fe80::1%eth0": "fe80:0:0:0::/64",
+  "::ffff:203.0.113.9": "203.0.113.9",
+  "::ffff:cb00:7109": "203.0.113.9",
+  "64:ff9b::203.0.113.9": "64:ff9b:0:0::/64",
+  "unix": "unix",
+  "unknown": "unknown",
+};
 
-for (const [address, clientKey] of RATE_KEYS) {
+for (const [address, clientKey] of Object.entries(RATE_KEYS)) {
   Deno.test(`resolveClient() returns the client key ${clientKey} for ${address}`, () => {
     assertEquals(client({ peer: address, proxies: [] }).clientKey, clientKey);
   });

@@ -1,13 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { createRoute, notFound, type Route } from "../../src/http/routes.ts";
-import { createResponder, type Responder } from "../../src/http/respond.ts";
+import { createResponder } from "../../src/http/respond.ts";
 import { type Log, silentLog } from "../../src/observe/log.ts";
 import { type Metrics, noMetrics } from "../../src/observe/metrics.ts";
 import { noTelemetry } from "../../src/observe/telemetry.ts";
 import { type Clock, systemClock } from "../../src/values/clock.ts";
-import { answerOf } from "../_answer.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { captureLog, setUp } from "../_gateway.ts";
+import { captureLog } from "../_gateway.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
 
 function responder(
@@ -17,7 +16,7 @@ function responder(
     metrics?: Metrics;
     accessLog?: boolean;
   } = {},
-): Responder {
+) {
   const {
     log = silentLog,
     clock = systemClock,
@@ -133,20 +132,6 @@ Deno.test("createResponder() tells a handler the client and the URL", async () =
     "http://gateway.test:8080",
     "?b=c",
   ]);
-});
-
-Deno.test("a request with an invalid Host header is 400, and the answer says what was expected", async () => {
-  await using test = await setUp({});
-  const { status, body } = await answerOf(
-    await test.ask("/", { headers: { host: "a/b" } }),
-  );
-  const detail =
-    "Cannot read the URL of the request: expected a valid Host header";
-  assertEquals([status, body], [400, {
-    title: "Bad Request",
-    status: 400,
-    detail,
-  }]);
 });
 
 Deno.test("createResponder() responds at once to a GET that an endpoint for any host has an answer for, unless requests are logged", async () => {

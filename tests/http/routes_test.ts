@@ -11,19 +11,6 @@ import { assertEquals, assertStrictEquals } from "@std/assert";
 
 const handler = () => new Response();
 
-function patternsOf(
-  paths: readonly string[],
-  basePath = "",
-): (readonly [path: string, pattern: string])[] {
-  const fallback = { handler: () => new Response() };
-  const router = new Router({
-    table: { "/rep/health": { handler } },
-    fallback,
-    basePath,
-  });
-  return paths.map((path) => [path, router.find(path).pattern] as const);
-}
-
 Deno.test("find() returns the handler of exactly this path", () => {
   const table = {
     "/rep/health": { handler, isForAnyHost: true },
@@ -41,18 +28,6 @@ Deno.test("find() returns the handler of exactly this path", () => {
   });
   assertEquals(router.find("/rep/changes").isForAnyHost, undefined);
   assertStrictEquals(router.find("/rep/health/").handler, notFound);
-});
-
-Deno.test("find() returns notFound for every other path under /rep/", () => {
-  const paths = [
-    "/rep/",
-    "/rep/healthy",
-    "/rep/HEALTH",
-    "/rep/a/b",
-    "/rep/__proto__",
-    "/rep/constructor",
-  ];
-  assertEquals(patternsOf(paths), paths.map((path) => [path, "/rep/*"]));
 });
 
 Deno.test("find() returns the first route that ends with /* and that a path is below, which is the gateway's own", () => {
@@ -77,63 +52,6 @@ Deno.test("find() returns the first route that ends with /* and that a path is b
   assertEquals(router.owns("/a/b"), false);
 });
 
-Deno.test("find() returns the fallback for all other paths", () => {
-  const paths = [
-    "/",
-    "/rep",
-    "/REP/health",
-    "//rep/health",
-    "/report",
-    "/a/rep/health",
-    "__proto__",
-    "toString",
-    "",
-  ];
-  assertEquals(patternsOf(paths), paths.map((path) => [path, "/*"]));
-});
-
-Deno.test("find() finds nothing outside of the base path, and redirects the base path itself", () => {
-  assertEquals(
-    patternsOf([
-      "/app",
-      "/app/",
-      "/app/rep/health",
-      "/app/rep/x",
-      "/",
-      "/rep/health",
-      "/apps/",
-    ], "/app"),
-    [
-      ["/app", "/app"],
-      ["/app/", "/app/*"],
-      ["/app/rep/health", "/app/rep/health"],
-      ["/app/rep/x", "/app/rep/*"],
-      ["/", "/*"],
-      ["/rep/health", "/*"],
-      ["/apps/", "/*"],
-    ],
-  );
-});
-
-Deno.test("owns() is true below the base path only", () => {
-  const router = new Router({
-    table: {},
-    fallback: { handler: notFound },
-    basePath: "/app",
-  });
-  const paths = [
-    "/app/rep/health",
-    "/app/rep/",
-    "/app/rep",
-    "/rep/health",
-    "/app",
-  ];
-  assertEquals(paths.filter((path) => router.owns(path)), [
-    "/app/rep/health",
-    "/app/rep/",
-  ]);
-});
-
 const OPTIONS: GatewayOptions = {
   variables: { REP_PUBLIC_A: "1", REP_SENSITIVE_B: "1" },
   hotReload: true,
@@ -153,23 +71,22 @@ const NOT_FOUND = {
 
 /** URLs that the URL standard normalizes to `/rep/health`. */
 const ALIASES = [
-  ...[
-    "/rep/health",
-    "/rep/health?",
-    "/rep/health?a=b",
-    "/rep/health#top",
-    "/rep/health ",
-    "/rep/he\tal\nth",
-  ],
-  ...[
-    "/rep/../rep/health",
-    "/rep/./health",
-    "/a/../rep/health",
-    "/../../rep/health",
-    "/rep/x/%2e%2e/health",
-    "/rep/%2E/health",
-  ],
-  ...["\\rep\\health", "/rep\\health", "/rep/health\0"],
+  "/rep/health",
+  "/rep/health?",
+  "/rep/health?a=b",
+  "/rep/health#top",
+  "/rep/health ",
+  "/rep/he\tal\nth",
+
+  "/rep/../rep/health",
+  "/rep/./health",
+  "/a/../rep/health",
+  "/../../rep/health",
+  "/rep/x/%2e%2e/health",
+  "/rep/%2E/health",
+  "\\rep\\health",
+  "/rep\\health",
+  "/rep/health\0",
 ];
 
 Deno.test("fetch() responds to every spelling of /rep/health that the URL standard normalizes", async () => {
@@ -289,27 +206,27 @@ Deno.test("fetch() responds to /rep/changes with 404 without hot reload, for any
   }
 });
 
-const URLS: [text: string, url: RequestUrl | undefined][] = [
-  ["http://a/b?c", { origin: "http://a", path: "/b", search: "?c" }],
-  ["http://A:80/x/../b", { origin: "http://a", path: "/b", search: "" }],
-  ["https://[::1]:8080", {
+const URLS: Record<string, RequestUrl | undefined> = {
+  "http://a/b?c": { origin: "http://a", path: "/b", search: "?c" },
+  "http://A:80/x/../b": { origin: "http://a", path: "/b", search: "" },
+  "https://[::1]:8080": {
     origin: "https://[::1]:8080",
     path: "/",
     search: "",
-  }],
-  ["http+unix://%2Ftmp%2Fs/b#c", {
+  },
+  "http+unix://%2Ftmp%2Fs/b#c": {
     origin: "http+unix://%2Ftmp%2Fs",
     path: "/b",
     search: "",
-  }],
-  ["http://a:99999/b", undefined],
-  ["http://a b/c", undefined],
-  ["http://%zz/", undefined],
-  ["http://", undefined],
-  ["*", undefined],
-];
+  },
+  "http://a:99999/b": undefined,
+  "http://a b/c": undefined,
+  "http://%zz/": undefined,
+  "http://": undefined,
+  "*": undefined,
+};
 
-for (const [text, url] of URLS) {
+for (const [text, url] of Object.entries(URLS)) {
   Deno.test(`readUrl() returns ${url ? "the parts" : "undefined"} of ${text}`, () => {
     assertEquals(readUrl(text), url);
   });

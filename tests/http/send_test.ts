@@ -140,82 +140,50 @@ for (const [value, holds] of IF_RANGE) {
   });
 }
 
-Deno.test("ifRangeHolds() returns true without a condition", () => {
-  assertEquals(ifRangeHolds(new Headers(), VALIDATORS), true);
-  assertEquals(ifRangeHolds(new Headers(), NOTHING), true);
+Deno.test("ifRangeHolds() holds without a condition, and no condition holds without validators", () => {
+  const condition = new Headers({ "if-range": '"now"' });
+  assertEquals([
+    ifRangeHolds(new Headers(), VALIDATORS),
+    ifRangeHolds(new Headers(), NOTHING),
+    ifRangeHolds(condition, NOTHING),
+  ], [true, true, false]);
 });
 
-Deno.test("ifRangeHolds() returns false for any condition without validators", () => {
-  assertEquals(
-    ifRangeHolds(new Headers({ "if-range": '"now"' }), NOTHING),
-    false,
-  );
-});
+/** Ranges of 100 bytes. */
+const RANGES: Record<string, ByteRange | "unsatisfiable"> = {
+  "bytes=0-0": { start: 0, end: 1 },
+  "bytes=0-99": { start: 0, end: 100 },
+  "bytes=10-19": { start: 10, end: 20 },
+  "bytes=90-": { start: 90, end: 100 },
+  "bytes=90-1000": { start: 90, end: 100 },
+  "bytes=90-99999999999999999999999999": { start: 90, end: 100 },
+  "bytes=-10": { start: 90, end: 100 },
+  "bytes=-1000": { start: 0, end: 100 },
+  "BYTES=007-8": { start: 7, end: 9 },
+  "bytes=100-": "unsatisfiable",
+  "bytes=100-200": "unsatisfiable",
+  "bytes=-0": "unsatisfiable",
+  "bytes=99999999999999999999999999-": "unsatisfiable",
+};
 
-const SIZE = 100;
-
-const RANGES: [header: string, range: ByteRange][] = [
-  ["bytes=0-0", { start: 0, end: 1 }],
-  ["bytes=0-99", { start: 0, end: 100 }],
-  ["bytes=10-19", { start: 10, end: 20 }],
-  ["bytes=90-", { start: 90, end: 100 }],
-  ["bytes=90-1000", { start: 90, end: 100 }],
-  ["bytes=90-99999999999999999999999999", { start: 90, end: 100 }],
-  ["bytes=-10", { start: 90, end: 100 }],
-  ["bytes=-1000", { start: 0, end: 100 }],
-  ["BYTES=007-8", { start: 7, end: 9 }],
-];
-
-for (const [header, range] of RANGES) {
+for (const [header, range] of Object.entries(RANGES)) {
   Deno.test(`parseByteRange() parses ${header}`, () => {
-    assertEquals(parseByteRange(header, SIZE), range);
+    assertEquals(parseByteRange(header, 100), range);
   });
 }
 
-for (
-  const header of [
-    "bytes=100-",
-    "bytes=100-200",
-    "bytes=-0",
-    "bytes=99999999999999999999999999-",
-  ]
-) {
-  Deno.test(`parseByteRange() returns "unsatisfiable" for ${header} of 100 bytes`, () => {
-    assertEquals(parseByteRange(header, SIZE), "unsatisfiable");
-  });
-}
-
-for (const header of ["bytes=0-", "bytes=-1"]) {
-  Deno.test(`parseByteRange() returns "unsatisfiable" for ${header} of an empty file`, () => {
+Deno.test("parseByteRange() finds no range of an empty file that can be satisfied", () => {
+  for (const header of ["bytes=0-", "bytes=-1"]) {
     assertEquals(parseByteRange(header, 0), "unsatisfiable");
-  });
-}
+  }
+});
 
-const IGNORED = [
-  "",
-  "bytes",
-  "bytes=",
-  "bytes=-",
-  "bytes=a-b",
-  "bytes=5-4",
-  "bytes=0-1,3-4",
-  "bytes=0-1,",
-  "bytes=--1",
-]
-  .concat([
-    "bytes=1.5-2",
-    "bytes=0x1-2",
-    "bytes= 0-1",
-    "bytes=+1-2",
-    "items=0-1",
-    "0-1",
-    "bytes=0-1-2",
-    "bytes=٣-٤",
-  ]);
+const IGNORED =
+  "bytes bytes= bytes=- bytes=a-b bytes=5-4 bytes=0-1,3-4 bytes=0-1, bytes=--1 bytes=1.5-2 bytes=0x1-2 bytes=+1-2 items=0-1 0-1 bytes=0-1-2 bytes=٣-٤";
 
-for (const header of IGNORED) {
+for (const header of ["", "bytes= 0-1", ...IGNORED.split(" ")]) {
   Deno.test(`parseByteRange() ignores "${header}"`, () => {
-    assertEquals(parseByteRange(header, SIZE), undefined);
+    assertEquals(parseByteRange(header, 100), undefined);
   });
 }
 

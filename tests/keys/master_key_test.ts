@@ -25,13 +25,6 @@ Deno.test("parseMasterKey() decodes base64 of 32 bytes, with whitespace around i
   assertEquals(parseMasterKey(` ${encodeBase64(BYTES)}\r\n`), BYTES);
 });
 
-Deno.test("EXPECTED_MASTER_KEY says how to make one", () => {
-  assertEquals(
-    EXPECTED_MASTER_KEY,
-    "base64 of 32 bytes, as openssl rand -base64 32 prints",
-  );
-});
-
 Deno.test("parseMasterKey() throws for another number of bytes, which it names", () => {
   for (const length of [0, 16, 31, 33, 64]) {
     const error = assertThrows(

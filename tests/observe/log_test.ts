@@ -74,24 +74,24 @@ Deno.test("createLog() writes the current time", () => {
 });
 
 /** Values that could forge lines or fields, or control a terminal, and their JSON. */
-const HOSTILE: readonly (readonly [value: string, written: string])[] = [
-  ["a\nINFO rep.session_key.issued", '"a\\nINFO rep.session_key.issued"'],
-  ["a\r\nb", '"a\\r\\nb"'],
-  ['a" level="ERROR', '"a\\" level=\\"ERROR"'],
-  ['a","level":"ERROR', '"a\\",\\"level\\":\\"ERROR"'],
-  ["a\\", '"a\\\\"'],
-  ["a key=b", '"a key=b"'],
-  ["key=b", '"key=b"'],
-  ["\x1b[31mred\x1b]0;title\x07", '"\\u001b[31mred\\u001b]0;title\\u0007"'],
-  ["\x9b31mred", '"\\u009b31mred"'],
-  ["a\x7f\x85b", '"a\\u007f\\u0085b"'],
-  ["a\u2028b\u2029c", '"a\\u2028b\\u2029c"'],
-  ["a\u202eb\u2066c", '"a\\u202eb\\u2066c"'],
-  ["a\0b", '"a\\u0000b"'],
-  ["\ud800", '"\\ud800"'],
-];
+const HOSTILE: Record<string, string> = {
+  "a\nINFO rep.session_key.issued": '"a\\nINFO rep.session_key.issued"',
+  "a\r\nb": '"a\\r\\nb"',
+  'a" level="ERROR': '"a\\" level=\\"ERROR"',
+  'a","level":"ERROR': '"a\\",\\"level\\":\\"ERROR"',
+  "a\\": '"a\\\\"',
+  "a key=b": '"a key=b"',
+  "key=b": '"key=b"',
+  "\x1b[31mred\x1b]0;title\x07": '"\\u001b[31mred\\u001b]0;title\\u0007"',
+  "\x9b31mred": '"\\u009b31mred"',
+  "a\x7f\x85b": '"a\\u007f\\u0085b"',
+  "a\u2028b\u2029c": '"a\\u2028b\\u2029c"',
+  "a\u202eb\u2066c": '"a\\u202eb\\u2066c"',
+  "a\0b": '"a\\u0000b"',
+  "\ud800": '"\\ud800"',
+};
 
-for (const [value, written] of HOSTILE) {
+for (const [value, written] of Object.entries(HOSTILE)) {
   Deno.test(`createLog() writes ${written} as a value and nothing else`, () => {
     assertEquals(
       writtenLine("json", { value }),

@@ -19,7 +19,7 @@ const MALFORMED = {
 };
 
 /** The log of a service that describes a key as `client_ip`. */
-function createRejectionLog(options: { log: Log; clock: Clock }): RejectionLog {
+function createRejectionLog(options: { log: Log; clock: Clock }) {
   return new RejectionLog({
     ...options,
     summaryEvent: "rejections",

@@ -1,6 +1,5 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { EventLog } from "../../src/changes/event_log.ts";
-import { silentLog } from "../../src/observe/log.ts";
 import {
   checkApp,
   storeOfApp,
@@ -8,11 +7,9 @@ import {
 } from "../../src/store/app_store.ts";
 import { kvStore } from "../../src/store/kv.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { openStore } from "../../src/store/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { findPostgres, PostgresServer } from "../../tools/postgres.ts";
-import { FAST, MISSING } from "../_postgres.ts";
+import { delegate } from "../_store.ts";
 
 /** Every part that a store can have, the one of an app without a name first. */
 function partsOf(store: Store): Store[] {
@@ -27,9 +24,8 @@ function partsOf(store: Store): Store[] {
   ];
 }
 
-/** Writes the same keys in each part, and expects each to have its own values, checks and hints. */
-async function checkParts(store: Store): Promise<void> {
-  const parts = partsOf(store);
+Deno.test("each app and port has a part of a store, with values and checks of its own", async () => {
+  const parts = partsOf(memoryStore());
   for (const [index, part] of parts.entries()) {
     const check = { key: ["head"], version: null };
     const writes = ["head", "x", "y"].map((name) => ({
@@ -49,55 +45,19 @@ async function checkParts(store: Store): Promise<void> {
     const many = await part.getMany(listed.map(({ key }) => key));
     assertEquals<unknown>(many, listed);
   }
-}
-
-/** Expects hints of a part for writes to it, and none of another. */
-async function checkHints(store: Store): Promise<void> {
-  const [own, other] = [storeOfApp(store, "a"), storeOfApp(store, "b")];
-  const hints = { own: 0, other: 0 };
-  const stops = [
-    own.watch(["head"], () => hints.own++),
-    other.watch(["head"], () => hints.other++),
-  ];
-  for (let round = 1; round <= 10; round++) {
-    while (hints.own < round) { // it may not listen yet
-      await own.commit([], [{ key: ["head"], value: round }]);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  }
-  assert(hints.other < 5, `${hints.other} hints`); // none but when it begins to listen
-  for (const stop of stops) stop();
-}
-
-async function check(store: Store): Promise<void> {
-  try {
-    await checkParts(store);
-    await checkHints(store);
-  } finally {
-    store.close();
-  }
-}
-
-const RULE = "has a part for each app and port, and none sees another's";
-
-Deno.test(`memoryStore() ${RULE}`, () => check(memoryStore()));
-
-Deno.test(`kvStore() ${RULE}`, async () => {
-  await check(kvStore(await Deno.openKv(":memory:")));
 });
 
-const bin = await findPostgres();
-
-Deno.test({
-  name: bin === undefined
-    ? `without ${MISSING}: openPostgresStore() ${RULE}`
-    : `openPostgresStore() ${RULE}`,
-  ignore: bin === undefined,
-  async fn() {
-    if (bin === undefined) return;
-    await using server = await PostgresServer.create(bin, FAST);
-    await check(await openStore(server.url(), silentLog));
-  },
+Deno.test("storeOfApp() and storeOfPort() watch the keys of their own part only", () => {
+  const watched: string[] = [];
+  const store: Store = {
+    ...delegate(memoryStore()),
+    watch(key) {
+      watched.push(String(key));
+      return () => {};
+    },
+  };
+  for (const part of partsOf(store)) part.watch(["head"], () => {});
+  assertEquals(new Set(watched).size, partsOf(store).length);
 });
 
 Deno.test("storeOfApp() leaves the keys of an app without a name as they are", async () => {

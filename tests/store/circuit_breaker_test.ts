@@ -9,7 +9,7 @@ import {
   type Write,
 } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
-import { delegate, interceptedStore } from "../_store.ts";
+import { delegate, interceptedStore, OPERATIONS } from "../_store.ts";
 
 const BROKEN = "Cannot use the store: broken";
 const PAUSED = "Cannot use the store: it has just failed: broken";
@@ -54,7 +54,7 @@ function setUp(inner: Store = memoryStore()) {
     async fail(kind: Kind, error: unknown = new TypeError("broken")) {
       setup.failures.set(kind, error);
       return await assertRejects(
-        () => OPERATIONS[kind](setup.store),
+        () => OF_KIND[kind](setup.store),
         StoreUnavailableError,
       );
     },
@@ -65,21 +65,14 @@ function setUp(inner: Store = memoryStore()) {
   return setup;
 }
 
-const OPERATIONS: Record<Kind, (store: Store) => Promise<unknown>> = {
+const OF_KIND: Record<Kind, (store: Store) => Promise<unknown>> = {
   read: (store) => store.get(["a"]),
   write: (store) => store.commit([], [{ key: ["a"], value: 1 }]),
 };
 
-const METHODS: Record<string, (store: Store) => Promise<unknown>> = {
-  get: (store) => store.get(["a"]),
-  getMany: (store) => store.getMany([["a"]]),
-  list: (store) => store.list(["a"]),
-  commit: (store) => store.commit([], []),
-};
-
 async function rejectsAtOnce(setup: ReturnType<typeof setUp>, kind: Kind) {
   const before = setup.operations.length;
-  const operation = () => OPERATIONS[kind](setup.store);
+  const operation = () => OF_KIND[kind](setup.store);
   await assertRejects(operation, StoreUnavailableError, PAUSED);
   assertEquals(setup.operations.length, before);
 }
@@ -111,7 +104,7 @@ Deno.test("CircuitBreaker forwards operations, hints, maxChecks and close() to t
 
 // ---- failures
 
-for (const [name, run] of Object.entries(METHODS)) {
+for (const [name, run] of Object.entries(OPERATIONS)) {
   Deno.test(`CircuitBreaker times out ${name}() after 5 s, and ignores a later result`, async () => {
     const setup = setUp();
     const { clock, store, changes } = setup;
@@ -177,7 +170,7 @@ Deno.test("CircuitBreaker keeps reading from a store that cannot write, and writ
     const setup = setUp();
     await setup.fail(kind);
     await rejectsAtOnce(setup, kind);
-    await OPERATIONS[other](setup.store);
+    await OF_KIND[other](setup.store);
     assertEquals(setup.store.isAvailable, false);
   }
 });

@@ -1,16 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { fileStore } from "../../src/store/file_store.ts";
 import { memoryStore } from "../../src/store/memory.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import { StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
+import { OPERATIONS } from "../_store.ts";
 import { TempDirectory } from "../_temp.ts";
-
-const OPERATIONS: Record<string, (store: Store) => Promise<unknown>> = {
-  get: (store) => store.get(["a"]),
-  getMany: (store) => store.getMany([["a"]]),
-  list: (store) => store.list([]),
-  commit: (store) => store.commit([], []),
-};
 
 /** A store in a file that a test may delete or replace. */
 async function setUp() {

@@ -7,9 +7,7 @@ import {
   assertRejects,
 } from "@std/assert";
 import { kvStore } from "../../src/store/kv.ts";
-import { retryConflicts } from "../../src/store/commits.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
-import { systemClock } from "../../src/values/clock.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
@@ -18,7 +16,7 @@ function withMethod<T extends object>(
   target: T,
   replaced: string,
   method: (...args: never[]) => unknown,
-): T {
+) {
   return new Proxy(target, {
     get(_, name) {
       if (name === replaced) return method;
@@ -54,7 +52,7 @@ Deno.test("kvStore() commits as soon as a locked database is free", async () => 
     attempts++ < 50 ? new TypeError("database is locked") : undefined;
   const store = failingStore(kv, locked, clock);
   const committed = store.commit([{ key: ["a"], version: null }], WRITES);
-  assertMatch(String(await clock.tickUntil(committed, 10)), /^\w+$/);
+  assertMatch(String(await clock.tickUntil(committed, 100)), /^\w+$/);
   assertEquals((await store.get(["a"]))?.value, 1);
 });
 
@@ -71,7 +69,7 @@ Deno.test("kvStore() fails while a database is locked for over 2 s, at once if t
     StoreUnavailableError,
     LOCKED,
   );
-  await clock.tickUntil(first, 10);
+  await clock.tickUntil(first, 50);
   assertAlmostEquals(clock.now() - startedAt, 2_000, 100);
   await assertRejects(() => store.commit([], WRITES), StoreUnavailableError);
   isLocked = false;
@@ -134,35 +132,6 @@ Deno.test("kvStore() closes its database", async () => {
   const kv = await Deno.openKv(":memory:");
   kvStore(kv).close();
   await assertRejects(() => kv.get(["a"]));
-});
-
-async function add(store: Store, amount: number): Promise<string | undefined> {
-  const entry = await store.get<number>(["sum"]);
-  const check = { key: ["sum"], version: entry?.version ?? null };
-  return await store.commit([check], [{
-    key: ["sum"],
-    value: (entry?.value ?? 0) + amount,
-  }]);
-}
-
-Deno.test("kvStore() loses no commit of two connections to one file", async () => {
-  const folder = await Deno.makeTempDir();
-  const stores = await Promise.all(
-    [1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))),
-  );
-  try {
-    const options = { clock: systemClock, random: Math.random };
-    const commits = Array.from({ length: 50 });
-    await Promise.all(
-      stores.flatMap((store) =>
-        commits.map(() => retryConflicts(() => add(store, 1), options))
-      ),
-    );
-    assertEquals((await stores[0]?.get<number>(["sum"]))?.value, 100);
-  } finally {
-    for (const store of stores) store.close();
-    await Deno.remove(folder, { recursive: true });
-  }
 });
 
 Deno.test("kvStore() ignores an error of a watch", async () => {

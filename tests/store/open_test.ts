@@ -216,18 +216,6 @@ Deno.test("openStore() names no credentials and no query of a URL", async () => 
   }
 });
 
-Deno.test("openStore() names no credentials if a permission is missing", {
-  permissions: {},
-}, async () => {
-  const error = await assertRejects(() =>
-    openStore("https://user:CANARY@kv.example.com/?t=CANARY", captureLog().log)
-  );
-  assertEquals(
-    (error as Error).message,
-    'Cannot open the store "https://…@kv.example.com/?…": expected --allow-env=DENO_KV_ACCESS_TOKEN',
-  );
-});
-
 Deno.test("openStore() creates the program's default database for its owner only", async () => {
   await using directory = await TempDirectory.make();
   const env = { DENO_KV_DEFAULT_PATH: directory.at("default.sqlite3") };
@@ -236,10 +224,6 @@ Deno.test("openStore() creates the program's default database for its owner only
     1,
   ]]);
   assertEquals(await modesIn(directory.path), { "default.sqlite3": "600" });
-});
-
-Deno.test("openStore() opens the program's default database if none is named", async () => {
-  assertEquals(await openInProcess(undefined, ["--unstable-kv"]), [[true, 1]]);
 });
 
 Deno.test("openStore() falls back to memory without Deno KV and names the flag that enables it", async () => {

@@ -4,7 +4,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
 import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
-import { interceptedStore } from "../_store.ts";
+import { interceptedStore, OPERATIONS } from "../_store.ts";
 
 const DOWN = "Cannot use the store: down";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
@@ -66,7 +66,7 @@ function openOn(server: Server, random = 1): Promise<Store> {
 }
 
 /** Lets an operation time out. */
-async function timeOut(server: Server, store: Store): Promise<void> {
+async function timeOut(server: Server, store: Store) {
   const operation = assertRejects(
     () => store.get(["a"]),
     StoreUnavailableError,
@@ -104,15 +104,8 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
   const server = new Server();
   server.state = "down";
   const store = await openOn(server);
-  for (
-    const run of [
-      () => store.get(["a"]),
-      () => store.getMany([["a"]]),
-      () => store.list([]),
-      () => store.commit([], []),
-    ]
-  ) {
-    await assertRejects(run, StoreUnavailableError, DOWN);
+  for (const run of Object.values(OPERATIONS)) {
+    await assertRejects(() => run(store), StoreUnavailableError, DOWN);
   }
   server.state = "up";
   await server.clock.tick(250);

@@ -11,7 +11,7 @@ import { FakeClock } from "../../tools/fake_clock.ts";
 async function isFulfilled(
   clock: FakeClock,
   promise: Promise<unknown>,
-): Promise<boolean> {
+) {
   let fulfilled = false;
   promise.then(() => fulfilled = true);
   await clock.tick(0);
@@ -33,7 +33,7 @@ Deno.test("systemClock.after() does not call back after it is cancelled", async 
 }); // the leak check of the test runner finds a timer that is left over
 
 /** Runs a program in a process of its own, until that exits, and returns its output. */
-async function run(code: string): Promise<string> {
+async function run(code: string) {
   const clock = JSON.stringify(
     new URL("../../src/values/clock.ts", import.meta.url).href,
   );

@@ -4,7 +4,7 @@ import { SizeBoundedCache } from "../../src/values/size_bounded_cache.ts";
 function cacheOf(
   maxBytes: number,
   ...keys: string[]
-): SizeBoundedCache<string> {
+) {
   const cache = new SizeBoundedCache<string>(maxBytes);
   for (const key of keys) cache.set(key, key.toUpperCase(), 10);
   return cache;
@@ -46,7 +46,7 @@ Deno.test("SizeBoundedCache keeps no value that is larger than the cache, and re
   ]);
 });
 
-function mapOf(maxSize: number, keys: string): SizeBoundedCache<number> {
+function mapOf(maxSize: number, keys: string) {
   const map = new SizeBoundedCache<number>(maxSize);
   for (const [index, key] of [...keys].entries()) map.set(key, index);
   return map;

@@ -21,19 +21,11 @@ Deno.test("parseByteSize() parses bytes, KiB, MiB and GiB", () => {
 for (
   const text of [
     "",
-    "MiB",
-    "1.5MiB",
-    "-1",
-    "+1",
-    "64 MiB",
     " 1",
     "1 ",
     "1\n",
-    "64MB",
-    "64mib",
-    "64M",
-    "64B",
-    "1e3",
+    "64 MiB",
+    ..."MiB 1.5MiB -1 +1 64MB 64mib 64M 64B 1e3".split(" "),
   ]
 ) {
   Deno.test(`parseByteSize() returns undefined for ${JSON.stringify(text)}`, () => {
@@ -82,20 +74,12 @@ Deno.test("parseDuration() parses hours, minutes, seconds and milliseconds, alon
 for (
   const text of [
     "",
-    "30",
-    "s",
-    "1.5h",
-    "-1s",
-    "+1s",
     "1 s",
     " 1s",
     "1s ",
     "1s\n",
-    "1d",
-    "1S",
     "1h 30m",
-    "1e3s",
-    "٣s",
+    ..."30 s 1.5h -1s +1s 1d 1S 1e3s ٣s".split(" "),
   ]
 ) {
   Deno.test(`parseDuration() returns undefined for ${JSON.stringify(text)}`, () => {
@@ -108,10 +92,4 @@ Deno.test("formatDuration() uses the largest units that fit", () => {
     [0, 1, 1_500, 30_000, 600_000, 5_400_000, 86_400_000].map(formatDuration),
     ["0s", "1ms", "1s500ms", "30s", "10m", "1h30m", "24h"],
   );
-});
-
-Deno.test("formatDuration() is the inverse of parseDuration()", () => {
-  for (const ms of [0, 1, 999, 61_001, 3_600_001, 90_061_001]) {
-    assertEquals(parseDuration(formatDuration(ms)), ms);
-  }
 });

@@ -26,12 +26,12 @@ async function init(
   return JSON.parse(text.replaceAll(`${app.path}/`, ""));
 }
 
-function envFile(app: TempDirectory): string {
+function envFile(app: TempDirectory) {
   return app.at("app.env");
 }
 
 /** Checks the manifest and the env file of an app. */
-async function validate(app: TempDirectory): Promise<Outcome> {
+async function validate(app: TempDirectory) {
   const files = ["--manifest", app.at(".rep.yaml"), "--env-file", envFile(app)];
   return await run(["validate", ...files]);
 }

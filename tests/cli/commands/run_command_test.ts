@@ -23,7 +23,7 @@ Deno.test("commandIn() recognizes commands only", () => {
 });
 
 /** Invalid command lines and their error messages. */
-const INVALID: Readonly<Record<string, string>> = {
+const INVALID: Record<string, string> = {
   "set": "Cannot set: expected KEY=VALUE ...; see --help",
   "unset": "Cannot unset: expected KEY ...; see --help",
   "set A": 'Cannot set "A": expected KEY=VALUE',

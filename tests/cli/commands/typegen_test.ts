@@ -15,7 +15,7 @@ variables:
 `;
 
 /** What compiles with the types of {@linkcode MANIFEST}, and what does not. */
-function program(module: string, deleted: string): string {
+function program(module: string, deleted: string) {
   return `
 import rep, { get, getAll, getSecure, onAnyChange, onChange } from "${module}";
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { done, type Outcome, run } from "./_run.ts";
+import { done, run } from "./_run.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -18,7 +18,7 @@ async function validate(
   files: Record<string, string>,
   environment: Environment = {},
   ...flags: string[]
-): Promise<Outcome> {
+) {
   await using project = await TempDirectory.make(files);
   const args = ["validate", ...flags];
   for (const name of Object.keys(files)) {

@@ -18,7 +18,7 @@ function flagsOf(...args: string[]): Record<string, string> {
   return Object.fromEntries(parseCommandLine(args).flags);
 }
 
-function messageOf(run: () => unknown): string {
+function messageOf(run: () => unknown) {
   return assertThrows(run, UsageError).message;
 }
 
@@ -33,11 +33,11 @@ function rule(
   expected: string,
   valid: Rule["valid"],
   invalid: Rule["invalid"],
-): Rule {
+) {
   return { expected, valid, invalid };
 }
 
-function oneOf(words: string, ...invalid: string[]): Rule {
+function oneOf(words: string, ...invalid: string[]) {
   const valid = words.split(", ").map((word) => [word, word]);
   return rule(`one of ${words}`, Object.fromEntries(valid), ["", ...invalid]);
 }
@@ -75,7 +75,7 @@ const UP_TO_A_MILLION = rule(
   ["", "0", "1000001", "x"],
 );
 
-const RULES: Readonly<Record<OptionName, Rule>> = {
+const RULES: Record<OptionName, Rule> = {
   "port": PORT,
   "hostname": TEXT,
   "health-port": PORT,
@@ -192,20 +192,13 @@ const RULES: Readonly<Record<OptionName, Rule>> = {
     },
     [
       "null",
-      "*",
       "https://*.example.com",
       "a.example",
       "https://a.example/path",
-      "https://a.example?x",
-      "https://a.example#x",
       "https://user@a.example",
       "https://",
-      "capacitor://",
       "capacitor:localhost",
-      "mailto:a@b.example",
       "https://a.example https://b.example",
-      "https://a.example//",
-      "https:\\\\a.example",
       "https://a.example,b.example",
     ],
   ),
@@ -244,16 +237,7 @@ const RULES: Readonly<Record<OptionName, Rule>> = {
       "127.0.0.1, fd00::/8": ["127.0.0.1", "fd00::/8"],
       "": [],
     },
-    [
-      "10.0.0.0/33",
-      "10.0.0",
-      "010.0.0.1",
-      "proxy.example",
-      "fd00::/129",
-      "10.0.0.0/8/8",
-      "10.0.0.0/",
-      "10.0.0.1,x",
-    ],
+    ["10.0.0.0/33", "010.0.0.1", "proxy.example", "10.0.0.1,x"],
   ),
   "tls-cert": TEXT,
   "tls-key": TEXT,
@@ -287,7 +271,7 @@ const PARTNERS: Partial<Record<OptionName, string>> = {
 };
 
 /** Returns the environment variable of an option, independently of the code under test. */
-function variableOf(name: string): string {
+function variableOf(name: string) {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
@@ -399,39 +383,46 @@ Deno.test("readOptions() truncates long values in messages", () => {
   );
 });
 
-const SWITCHES: readonly (readonly [args: string[], strict: string])[] = [
-  [["--strict"], "true"],
-  [["--strict=true"], "true"],
-  [["--strict=false"], "false"],
-  [["--no-strict"], "false"],
-  [["--strict", "--no-strict"], "false"],
-  [["--no-strict", "--strict"], "true"],
+/** Command lines, word by word, and their flags. */
+const LINES: [line: string, flags: Record<string, string>][] = [
+  ["--strict", { strict: "true" }],
+  ["--strict=true", { strict: "true" }],
+  ["--strict=false", { strict: "false" }],
+  ["--no-strict", { strict: "false" }],
+  ["--strict --no-strict", { strict: "false" }],
+  ["--no-strict --strict", { strict: "true" }],
+  ["--port=9000 --hostname ::", { port: "9000", hostname: "::" }],
+  ["--env-file=a=b", { "env-file": "a=b" }],
+  ["--port -1 --kv -", { port: "-1", kv: "-" }], // a value may begin with one dash
+  ["--env-file=--x", { "env-file": "--x" }],
+  ["--allowed-origins=a,b --allowed-origins c", { "allowed-origins": "a,b,c" }],
+  ["-port 9000 -hot-reload", { port: "9000", "hot-reload": "true" }], // as in Go
+  ["-strict=1 -env-file -", { strict: "1", "env-file": "-" }],
+  ["-- --port=1", { port: "1" }], // deno serve passes -- on
+  ["--", {}],
 ];
 
-Deno.test("parseCommandLine() turns a switch on and off; the last one counts", () => {
-  for (const [args, strict] of SWITCHES) {
-    assertEquals([args, flagsOf(...args)], [args, { strict }]);
+Deno.test("parseCommandLine() reads flags with one or two dashes, and values after an equals sign or a space", () => {
+  for (const [line, flags] of LINES) {
+    assertEquals([line, flagsOf(...line.split(" "))], [line, flags]);
   }
 });
 
-Deno.test("parseCommandLine() accepts a value after an equals sign or in the next argument", () => {
-  assertEquals(
-    flagsOf("--port=9000", "--kv", "a b", "--hostname", "::", "--env-file=a=b"),
-    {
-      "port": "9000",
-      "kv": "a b",
-      "hostname": "::",
-      "env-file": "a=b",
-    },
-  );
-});
-
-Deno.test("parseCommandLine() accepts a value that begins with one dash", () => {
-  assertEquals(flagsOf("--port", "-1", "--kv", "-", "--env-file=--x"), {
-    "port": "-1",
-    "kv": "-",
-    "env-file": "--x",
+Deno.test("parseCommandLine() recognizes --help and --version", () => {
+  const lines = [
+    "",
+    "--help",
+    "-h",
+    "-help",
+    "--port=x --help",
+    "-version",
+    "--version -h",
+  ];
+  const parsed = lines.map((line) => {
+    const { help, version } = parseCommandLine(line.split(" ").filter(Boolean));
+    return [help, version].map(Number).join("");
   });
+  assertEquals(parsed, ["00", "10", "10", "10", "10", "01", "11"]);
 });
 
 Deno.test("readOptions() rejects a flag without its value", () => {
@@ -456,21 +447,6 @@ Deno.test("parseCommandLine() rejects a repeated flag that takes one value", () 
       assertEquals(messageOf(() => parseCommandLine(args)), message);
     }
   }
-});
-
-Deno.test("parseCommandLine() combines the values of a repeated list flag", () => {
-  assertEquals(
-    flagsOf(
-      "--allowed-origins=a,b",
-      "--trusted-proxies=1",
-      "--allowed-origins",
-      "c",
-    ),
-    {
-      "allowed-origins": "a,b,c",
-      "trusted-proxies": "1",
-    },
-  );
 });
 
 Deno.test("parseCommandLine() rejects a list without a value", () => {
@@ -510,57 +486,8 @@ Deno.test("readOptions() selects the directory or the upstream by --mode", () =>
   );
 });
 
-Deno.test("parseCommandLine() accepts flags with one dash, like Go", () => {
-  const args = [
-    "-port",
-    "9000",
-    "-hot-reload",
-    "-strict=1",
-    "-kv=a",
-    "-env-file",
-    "-",
-    "-hostname",
-    "::",
-  ];
-  assertEquals(flagsOf(...args), {
-    "port": "9000",
-    "hot-reload": "true",
-    "strict": "1",
-    "kv": "a",
-    "env-file": "-",
-    "hostname": "::",
-  });
-  assertEquals(parseCommandLine(["-version"]).version, true);
-  assertEquals(parseCommandLine(["-help"]).help, true);
-});
-
-Deno.test("parseCommandLine() recognizes --help and --version", () => {
-  const parsed = (...args: string[]) => {
-    const { help, version } = parseCommandLine(args);
-    return [help, version];
-  };
-  assertEquals(
-    [
-      parsed(),
-      parsed("--help"),
-      parsed("-h"),
-      parsed("--port=x", "--help"),
-      parsed("--version"),
-      parsed("--version", "-h"),
-    ],
-    [
-      [false, false],
-      [true, false],
-      [true, false],
-      [true, false],
-      [false, true],
-      [true, true],
-    ],
-  );
-});
-
 /** Command lines that are rejected, and the flag or word that is probably meant. */
-const MISSPELLED: Readonly<Record<string, string>> = {
+const MISSPELLED: Record<string, string> = {
   "--prot=8080": "--prot: there is no such option; did you mean --port?",
   // so called in the documents of REP
   "--hot-reload-poll-interval=5s":
@@ -650,9 +577,4 @@ Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", ()
   const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
   assertEquals(optionsOf([], { environment }).port, 8080);
   assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);
-});
-
-Deno.test("parseCommandLine() skips a leading --, which deno serve passes on", () => {
-  assertEquals(flagsOf("--", "--port=1"), { port: "1" });
-  assertEquals(flagsOf("--"), {});
 });

@@ -16,41 +16,9 @@ import { TempDirectory } from "../../_temp.ts";
 async function serve(
   args: string[],
   environment: Environment = {},
-): Promise<Start> {
+) {
   return await readStart(args, environment) as Start;
 }
-
-const MANIFEST = JSON.stringify({
-  version: "0.1.0",
-  variables: {},
-  settings: {
-    hot_reload: true,
-    session_key_ttl: "20s",
-    session_key_max_rate: 5,
-    allowed_origins: ["https://m.example"],
-  },
-});
-
-Deno.test("readStart() prefers flags to the environment, and the environment to the manifest", async () => {
-  await using directory = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const { options } = await serve([
-    "--manifest",
-    directory.at(".rep.yaml"),
-    "--session-key-max-rate=7",
-  ], {
-    REP_GATEWAY_SESSION_KEY_MAX_RATE: "6",
-    REP_GATEWAY_SESSION_KEY_TTL: "10s",
-  });
-  assertEquals(
-    [
-      options["session-key-max-rate"],
-      options["session-key-ttl"],
-      options["hot-reload"],
-      options["allowed-origins"],
-    ],
-    [7, 10_000, true, ["https://m.example"]],
-  );
-});
 
 Deno.test("readStart() reports all issues of a manifest", async () => {
   const text = JSON.stringify({

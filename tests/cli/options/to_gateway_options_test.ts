@@ -16,7 +16,7 @@ type Converted = ReturnType<typeof toGatewayOptions>;
 const CONTEXT = { clock: systemClock, log: silentLog };
 
 /** Parses a command line and converts its options. */
-function convert(...args: string[]): Converted {
+function convert(...args: string[]) {
   const options = optionsOf(args);
   return toGatewayOptions(options, othersOf(options));
 }

@@ -1,25 +1,13 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import type { StartOptions } from "../../../src/cli/options/option_table.ts";
-import {
-  parseCommandLine,
-  readOptions,
-  UsageError,
-} from "../../../src/cli/options/read_options.ts";
+import { UsageError } from "../../../src/cli/options/read_options.ts";
 import {
   checkTriggers,
   startTriggers,
 } from "../../../src/cli/sources/triggers.ts";
+import { optionsOf } from "../_options.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_time.ts";
-
-function optionsOf(args: readonly string[]): StartOptions {
-  return readOptions({
-    flags: parseCommandLine(args).flags,
-    environment: {},
-    manifest: {},
-  });
-}
 
 /** Starts the triggers of a command line and counts the reloads. */
 async function start(...args: string[]) {
@@ -42,7 +30,7 @@ async function start(...args: string[]) {
 }
 
 /** Returns the error message for a command line. */
-function messageOf(...args: string[]): string {
+function messageOf(...args: string[]) {
   const check = () => checkTriggers(optionsOf(args));
   return assertThrows(check, UsageError).message;
 }

@@ -17,56 +17,32 @@ function issuesOf(...args: string[]): Promise<string[]> {
 }
 
 /** Options that require a permission, and the message if it is missing. */
-const NEEDED: readonly (readonly [line: string, issue: string])[] = [
-  [
-    "--static-dir=dist",
+const NEEDED: Record<string, string> = {
+  "--static-dir=dist":
     'Cannot read --static-dir "dist": expected --allow-read=dist',
-  ],
-  [
-    "--mode=embedded",
+  "--mode=embedded":
     'Cannot read --static-dir "/usr/share/nginx/html": expected --allow-read=/usr/share/nginx/html',
-  ],
-  [
-    "--manifest=rep.yaml",
+  "--manifest=rep.yaml":
     'Cannot read --manifest "rep.yaml": expected --allow-read=rep.yaml',
-  ],
-  [
-    "--env-file=app.env",
+  "--env-file=app.env":
     'Cannot read --env-file "app.env": expected --allow-read=app.env',
-  ],
-  [
-    "--watch-path=/config --hot-reload-mode=file_watch",
+  "--watch-path=/config --hot-reload-mode=file_watch":
     'Cannot read --watch-path "/config": expected --allow-read=/config',
-  ],
-  [
-    "--kv=kv.sqlite3",
+  "--kv=kv.sqlite3":
     'Cannot open --kv "kv.sqlite3": expected --allow-read=kv.sqlite3',
-  ],
-  [
-    "--kv=https://kv.example",
+  "--kv=https://kv.example":
     'Cannot open --kv "https://kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
-  ],
-  [
-    "--kv=https://me:s3cret@kv.example",
+  "--kv=https://me:s3cret@kv.example":
     'Cannot open --kv "https://…@kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
-  ],
-  [
-    "--kv=postgres://me:s3cret@db.example/db",
+  "--kv=postgres://me:s3cret@db.example/db":
     'Cannot open --kv "postgres://…@db.example/db": expected --allow-env',
-  ],
-  [
-    "--upstream=up.example",
+  "--upstream=up.example":
     'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
-  ],
-  [
-    "--upstream=https://up.example/base",
+  "--upstream=https://up.example/base":
     'Cannot proxy to --upstream "https://up.example/base": expected --allow-net=up.example:443',
-  ],
-  [
-    "--upstream=[::1]:3000",
+  "--upstream=[::1]:3000":
     'Cannot proxy to --upstream "http://[::1]:3000/": expected --allow-net=[::1]:3000',
-  ],
-];
+};
 
 Deno.test(
   "checkPermissions() reports the missing permission for what options name",
@@ -74,14 +50,14 @@ Deno.test(
     permissions: {},
   },
   async () => {
-    for (const [line, issue] of NEEDED) {
+    for (const [line, issue] of Object.entries(NEEDED)) {
       assertEquals([line, await issuesOf(...line.split(" "))], [line, [issue]]);
     }
   },
 );
 
 Deno.test("checkPermissions() reports nothing with all permissions", async () => {
-  for (const [line] of NEEDED) {
+  for (const [line] of Object.entries(NEEDED)) {
     assertEquals([line, await issuesOf(...line.split(" "))], [line, []]);
   }
 });

@@ -9,14 +9,14 @@ import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Reads a command that serves on a loopback address. */
-async function readServedStart(...args: string[]): Promise<Start> {
+async function readServedStart(...args: string[]) {
   return await readStart(
     ["--hostname=127.0.0.1", "--port=0", ...args],
     {},
   ) as Start;
 }
 
-function serviceOf(command: Start): Service {
+function serviceOf(command: Start) {
   return new Service(command, {
     log: captureLog().log,
     telemetry: undefined,

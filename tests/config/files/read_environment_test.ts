@@ -3,7 +3,6 @@ import {
   loadEnvFile,
   readEnvironment,
 } from "../../../src/config/files/read_environment.ts";
-import type { Environment } from "../../../src/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import {
   denoFileSystem,
@@ -43,7 +42,7 @@ Deno.test(
   () => assertEquals(readEnvironment(), {}),
 );
 
-async function variablesAt(path: string): Promise<Environment> {
+async function variablesAt(path: string) {
   return (await loadEnvFile(path)).variables;
 }
 
@@ -147,40 +146,21 @@ Deno.test("loadEnvFile() reads a file or a directory that is empty, or has no va
     "none.env": "#",
   });
   await Deno.mkdir(directory.at("empty"));
-  const read = (name: string) => loadEnvFile(directory.at(name));
-  assertEquals([
-    await read("empty.env"),
-    await read("blank.env"),
-    await read("none.env"),
-  ], [
-    {
-      variables: {},
-      lines: new Map(),
-      isTerminated: false,
-    },
-    {
-      variables: {},
-      lines: new Map(),
-      isTerminated: true,
-    },
-    {
-      variables: {},
-      lines: new Map(),
-      isTerminated: false,
-    },
-  ]);
-  assertEquals([await read("empty"), await read(".")], [
-    {
-      variables: {},
-      lines: new Map(),
-      isTerminated: true,
-    },
-    {
-      variables: {},
-      lines: new Map(),
-      isTerminated: true,
-    },
-  ]);
+  const isTerminated = {
+    "empty.env": false,
+    "blank.env": true,
+    "none.env": false,
+    "empty": true,
+    ".": true,
+  };
+  for (const [name, expected] of Object.entries(isTerminated)) {
+    const { variables, lines, isTerminated } = await loadEnvFile(
+      directory.at(name),
+    );
+    assertEquals([name, variables, lines.size, isTerminated], [
+      ...[name, {}, 0, expected],
+    ]);
+  }
 });
 
 Deno.test("loadEnvFile() reads a file with a byte order mark", async () => {
@@ -210,71 +190,36 @@ Deno.test("loadEnvFile() names file and line of every issue, and no value", asyn
   ]);
 });
 
-/** Bytes that are not UTF-8, and the line that is reported. */
-const INVALID_UTF8: Record<
-  string,
-  readonly [bytes: readonly number[], line: number]
-> = {
-  "a byte of Latin-1": [[
-    ...ascii("REP_A=1\nREP_B="),
-    0xe4,
-    ...ascii("\nREP_C=3\n"),
-  ], 2],
-  "a byte in the line after a blank one": [[...ascii("\n"), 0xff], 2],
-  "a character that is cut off": [[
-    ...ascii("REP_A=1\n\nREP_B="),
-    0xf0,
-    0x9f,
-    0x98,
-  ], 3],
-  "a surrogate": [[...ascii("REP_A="), 0xed, 0xa0, 0x80], 1],
-  "a byte after U+FFFD": [[...ascii("REP_A=\uFFFD\nREP_B="), 0xff, 0x0a], 2],
-  "a U+FFFD that is cut off after a blank line": [
-    [...ascii("\n"), 0xef, 0xbf],
-    2,
-  ],
-  "UTF-16": [[0xff, 0xfe, 0x52, 0, 0x45, 0], 1],
-};
+const UTF8 = "expected UTF-8";
+const NUL = "expected text, got a NUL byte";
 
-function ascii(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
-}
+/** Bytes of Latin-1, and the issue with its line. */
+const INVALID: [what: string, bytes: string, line: number, issue: string][] = [
+  ["a byte of Latin-1", "REP_A=1\nREP_B=\xe4\nREP_C=3\n", 2, UTF8],
+  ["a byte in the line after a blank one", "\n\xff", 2, UTF8],
+  ["a character that is cut off", "REP_A=1\n\nREP_B=\xf0\x9f\x98", 3, UTF8],
+  ["a surrogate", "REP_A=\xed\xa0\x80", 1, UTF8],
+  ["a byte after U+FFFD", "REP_A=\xef\xbf\xbd\nREP_B=\xff\n", 2, UTF8],
+  ["a U+FFFD that is cut off after a blank line", "\n\xef\xbf", 2, UTF8],
+  ["UTF-16", "\xff\xfeR\0E\0", 1, UTF8],
+  ["NUL in a value", "REP_A=1\nREP_B=CANARY\0\nREP_C=3", 2, NUL],
+  ["NUL in a name", "\n\n\n\0CANARY=1", 4, NUL],
+  ["NUL in a comment", "# \0CANARY", 1, NUL],
+  ["NUL alone", "\0", 1, NUL],
+];
 
-for (const [what, [bytes, line]] of Object.entries(INVALID_UTF8)) {
+for (const [what, text, line, issue] of INVALID) {
   Deno.test(`loadEnvFile() rejects ${what}, in a file and in a directory`, async () => {
     await using directory = await TempDirectory.make();
     const path = directory.at("REP_A");
-    await Deno.writeFile(path, new Uint8Array(bytes));
+    const bytes = Uint8Array.from(text, (char) => char.charCodeAt(0));
+    await Deno.writeFile(path, bytes);
     for (const read of [path, directory.path]) {
       const { issues } = await assertRejects(
         () => loadEnvFile(read),
         ConfigurationError,
       );
-      assertEquals(issues, [`"${path}:${line}": expected UTF-8`]);
-    }
-  });
-}
-
-for (
-  const [text, line] of [
-    ["REP_A=1\nREP_B=CANARY\0\nREP_C=3", 2],
-    ["\0CANARY=1", 1],
-    ["\n\n\n\0CANARY=1", 4],
-    ["# \0CANARY", 1],
-    ["\0", 1],
-  ] as const
-) {
-  Deno.test(`loadEnvFile() rejects the NUL byte in ${JSON.stringify(text)}, in a file and in a directory`, async () => {
-    await using directory = await TempDirectory.make({ REP_A: text });
-    const path = directory.at("REP_A");
-    for (const read of [path, directory.path]) {
-      const { issues } = await assertRejects(
-        () => loadEnvFile(read),
-        ConfigurationError,
-      );
-      assertEquals(issues, [
-        `"${path}:${line}": expected text, got a NUL byte`,
-      ]);
+      assertEquals(issues, [`"${path}:${line}": ${issue}`]);
     }
   });
 }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { MAX_NAME_BYTES } from "../../../src/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../../src/config/variables/tiers.ts";
 import {
@@ -22,46 +22,35 @@ import { memoryStore } from "../../../src/store/memory.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { delegate, fallibleStore, testWithStores } from "../../_store.ts";
+import { TempDirectory } from "../../_temp.ts";
 
 const START = 1_700_000_000_000;
 
-interface Fixture {
-  store: Store;
-  clock: FakeClock;
-  set: (
-    values: Record<string, string>,
-    options?: Partial<WriteOptions>,
-  ) => ReturnType<typeof writeVariables>;
-  unset: (
-    names: string[],
-    options?: Partial<WriteOptions>,
-  ) => ReturnType<typeof writeVariables>;
-}
-
-function setUp(store: Store): Fixture {
+/** Writes of variables to a store, with a clock of its own. */
+function setUp(store: Store) {
   const clock = new FakeClock(START);
-  const common = { clock, random: () => 0, ifId: undefined };
+  const write = (
+    values: readonly [string, string | undefined][],
+    options: Partial<WriteOptions> = {},
+  ) => {
+    const defaults = { clock, random: () => 0, ifId: undefined };
+    return writeVariables(store, new Map(values), { ...defaults, ...options });
+  };
   return {
     store,
     clock,
-    set: (values, options) =>
-      writeVariables(store, new Map(Object.entries(values)), {
-        ...common,
-        ...options,
-      }),
-    unset: (names, options) =>
-      writeVariables(store, new Map(names.map((name) => [name, undefined])), {
-        ...common,
-        ...options,
-      }),
+    set: (values: Record<string, string>, options?: Partial<WriteOptions>) =>
+      write(Object.entries(values), options),
+    unset: (names: string[], options?: Partial<WriteOptions>) =>
+      write(names.map((name) => [name, undefined]), options),
   };
 }
 
 /** Runs one test with each store. */
 function testStored(
   name: string,
-  run: (fixture: Fixture) => Promise<void>,
-): void {
+  run: (fixture: ReturnType<typeof setUp>) => Promise<void>,
+) {
   testWithStores(name, (store) => run(setUp(store)));
 }
 
@@ -105,19 +94,12 @@ testStored(
 
 testStored(
   "writeVariables() returns ascending ids for a writer whose clock is behind",
-  async ({ set, store }) => {
+  async ({ set }) => {
     await set({ A: "1" });
-    const behind = {
-      clock: new FakeClock(5),
-      random: () => 0,
-      ifId: undefined,
-    };
-    assertEquals(await writeVariables(store, new Map([["A", "2"]]), behind), [{
-      name: "A",
-      value: "2",
-      id: START + 1,
-      at: 5,
-    }]);
+    const clock = new FakeClock(5);
+    assertEquals(await set({ A: "2" }, { clock }), [
+      { name: "A", value: "2", id: START + 1, at: 5 },
+    ]);
   },
 );
 
@@ -203,102 +185,73 @@ testStored(
 testStored(
   "writeVariables() splits writes that exceed the limits of a commit",
   async ({ set, store }) => {
-    const long = Array.from(
-      { length: 150 },
-      (_, index) => [String(index).padStart(MAX_NAME_BYTES, "_"), "long"],
-    );
-    const large = Array.from(
-      { length: 12 },
-      (_, index) => [`L${index}`, "y".repeat(MAX_PUBLIC_BYTES)],
-    );
-    const values = {
-      ...namesUpTo(450),
-      ...Object.fromEntries([...long, ...large]),
-    };
+    const values = namesUpTo(450);
+    for (let index = 0; index < 150; index++) {
+      values[String(index).padStart(MAX_NAME_BYTES, "_")] = "long";
+    }
+    for (let index = 0; index < 12; index++) {
+      values[`L${index}`] = "y".repeat(MAX_PUBLIC_BYTES);
+    }
+    const names = Object.keys(values);
     const writes = await set(values);
     assertEquals(
       writes.map(({ id }) => id),
-      Object.keys(values).map((_, index) => START + index),
+      names.map((_, index) => START + index),
     );
-    const { environment } = await storedEnvironment(store);
-    assertEquals(environment, environmentOf(values));
+    const stored = await listVariables(store);
+    const found = stored.map(({ name, value }) => [name, value]);
+    assertEquals(Object.fromEntries(found), values);
     assertEquals((await readHistory(store, 1_000)).length, 612);
   },
 );
 
-function environmentOf(values: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(values).map((
-      [name, value],
-    ) => [`REP_PUBLIC_${name}`, value]),
-  );
-}
-
 testStored(
-  "writeVariables() without variables writes nothing",
+  "writeVariables() with ifId writes if the variable has that id, and throws the current state if not",
   async ({ set, unset, store }) => {
-    assertEquals(await set({}), []);
-    assertEquals(await unset([]), []);
-    assertEquals(await newestWrite(store), 0);
-    assertEquals(await listVariables(store), []);
-    assertEquals(await readHistory(store, 10), []);
-  },
-);
-
-testStored(
-  "writeVariables() with ifId writes if the variable has that id",
-  async ({ set, unset, store }) => {
-    assertEquals((await set({ A: "1" }, { ifId: 0 }))[0]?.id, START);
-    assertEquals((await set({ A: "2" }, { ifId: START }))[0]?.id, START + 1);
-    assertEquals((await unset(["A"], { ifId: START + 1 }))[0]?.id, START + 2);
-    assertEquals((await set({ A: "3" }, { ifId: 0 }))[0]?.id, START + 3);
-    assertEquals((await listVariables(store)).map(({ value }) => value), ["3"]);
-  },
-);
-
-testStored(
-  "writeVariables() with ifId throws the current state if the variable has another id",
-  async ({ set, unset, store }) => {
-    await set({ A: "1" });
-    await set({ A: "2" });
+    await set({ A: "1" }, { ifId: 0 });
+    await set({ A: "2" }, { ifId: START });
     const current = { name: "A", value: "2", id: START + 1, at: START };
     const now = `but its id is ${
       START + 1
     }, with the value "2", written at 2023-11-14T22:13:20.000Z`;
-    const stale = await assertRejects(
-      () => set({ A: "3" }, { ifId: START }),
-      ConflictError,
-    );
-    assertEquals(
-      stale.message,
-      `Cannot write REP_PUBLIC_A: expected its id to be ${START}, ${now}`,
-    );
-    assertEquals(stale.current, current);
-    const existing = await assertRejects(
-      () => set({ A: "3" }, { ifId: 0 }),
-      ConflictError,
-    );
-    assertEquals(
-      existing.message,
-      `Cannot write REP_PUBLIC_A: expected it not to exist, ${now}`,
-    );
-    const missing = await assertRejects(
-      () => unset(["B"], { ifId: 7 }),
-      ConflictError,
-    );
-    assertEquals(
-      missing.message,
-      "Cannot write REP_PUBLIC_B: expected its id to be 7, but it does not exist",
-    );
-    assertEquals(missing.current, undefined);
-    assertEquals(await listVariables(store), [current]);
+    const conflicts = [
+      [
+        () => set({ A: "3" }, { ifId: START }),
+        "A",
+        `its id to be ${START}, ${now}`,
+        current,
+      ],
+      [
+        () => set({ A: "3" }, { ifId: 0 }),
+        "A",
+        `it not to exist, ${now}`,
+        current,
+      ],
+      [
+        () => unset(["B"], { ifId: 7 }),
+        "B",
+        "its id to be 7, but it does not exist",
+        undefined,
+      ],
+    ] as const;
+    for (const [write, name, expected, found] of conflicts) {
+      const error = await assertRejects(write, ConflictError);
+      assertEquals([error.message, error.current], [
+        `Cannot write REP_PUBLIC_${name}: expected ${expected}`,
+        found,
+      ]);
+    }
     assertEquals((await readHistory(store, 10)).length, 2);
+    await unset(["A"], { ifId: START + 1 });
+    await set({ A: "3" }, { ifId: 0 });
+    assertEquals((await listVariables(store)).map(({ value }) => value), ["3"]);
   },
 );
 
 testStored(
   "writeVariables() with ifId requires exactly one variable",
   async ({ set, store }) => {
+    assertEquals(await set({}), []);
     for (const values of [{ A: "1", B: "2" }, {}]) {
       await assertRejects(
         async () => await set(values, { ifId: 0 }),
@@ -363,7 +316,7 @@ testStored(
 );
 
 /** Increments a number with optimistic concurrency control. */
-async function increment(store: Store): Promise<void> {
+async function increment(store: Store) {
   for (;;) {
     const [counter] = await listVariables(store);
     const next = new Map([["COUNT", String(Number(counter?.value ?? 0) + 1)]]);
@@ -394,65 +347,31 @@ testStored(
   },
 );
 
-/** Opens two connections to one file, like two processes. */
-async function onOneFile(
-  run: (stores: Store[]) => Promise<void>,
-): Promise<void> {
-  const folder = await Deno.makeTempDir();
-  const stores = await Promise.all(
-    [1, 2].map(async () => kvStore(await Deno.openKv(`${folder}/kv.sqlite3`))),
-  );
-  try {
-    await run(stores);
-  } finally {
-    for (const store of stores) store.close();
-    await Deno.remove(folder, { recursive: true });
-  }
-}
-
 Deno.test("writeVariables() loses no write of two connections to one file", async () => {
-  await onOneFile(async (stores) => {
-    const options = {
-      clock: systemClock,
-      random: Math.random,
-      ifId: undefined,
-    };
-    const written = await Promise.all(stores.map(async (store, writer) => {
-      const writes = [];
-      for (let index = 0; index < 20; index++) {
-        const names = [`W${writer}_${index}`, `W${writer}_GONE`];
-        writes.push(
-          ...await writeVariables(
-            store,
-            new Map(names.map((name) => [name, `${index}`])),
-            options,
-          ),
-        );
-        writes.push(
-          ...await writeVariables(
-            store,
-            new Map(names.slice(1).map((name) => [name, undefined])),
-            options,
-          ),
-        );
-      }
-      return writes;
-    }));
-    const all = written.flat().sort((a, b) => a.id - b.id);
-    assertEquals([all.length, new Set(all.map(({ id }) => id)).size], [
-      120,
-      120,
-    ]);
-    for (const store of stores) {
-      assertEquals(await readWrites(store, 0), all);
-      const names = (await listVariables(store)).map(({ name }) => name);
-      const expected = [0, 1].flatMap((writer) =>
-        Array.from({ length: 20 }, (_, index) => `W${writer}_${index}`)
-      );
-      assertEquals(names, expected.sort());
-      assert(await newestWrite(store) === all.at(-1)?.id);
+  await using directory = await TempDirectory.make();
+  const open = async () =>
+    kvStore(await Deno.openKv(directory.at("kv.sqlite3")));
+  const stores = [await open(), await open()];
+  const options = { clock: systemClock, random: Math.random };
+  const written = await Promise.all(stores.map(async (store, writer) => {
+    const { set, unset } = setUp(store);
+    const writes = [];
+    for (let index = 0; index < 20; index++) {
+      const gone = `GONE${writer}`;
+      const both = { [`W${writer}_${index}`]: "", [gone]: "" };
+      writes.push(...await set(both, options));
+      writes.push(...await unset([gone], options));
     }
-  });
+    return writes;
+  }));
+  const all = written.flat().sort((a, b) => a.id - b.id);
+  assertEquals(all.length, 120);
+  for (const store of stores) {
+    assertEquals(await readWrites(store, 0), all);
+    assertEquals((await listVariables(store)).length, 40);
+    assertEquals(await newestWrite(store), all.at(-1)?.id);
+    store.close();
+  }
 });
 
 const DOWN = new StoreUnavailableError("down");

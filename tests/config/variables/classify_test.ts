@@ -2,130 +2,79 @@ import { assertEquals } from "@std/assert";
 import { classify } from "../../../src/config/variables/snapshot.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
 
-Deno.test("classify() sorts variables by prefix and strips the prefix", () => {
-  assertEquals(
-    classify({
+/** Environments, and what they contain: each variable as its tier, its name and its value. */
+const SORTED: Record<string, [environment: Environment, ...found: string[]]> = {
+  "by prefix, without the prefix": [
+    {
       REP_PUBLIC_API_URL: "https://api.example.com",
       REP_SENSITIVE_KEY: "s3cret",
       REP_SERVER_TOKEN: "t0ken",
-    }),
-    {
-      variables: [
-        { name: "API_URL", tier: "public", value: "https://api.example.com" },
-        { name: "KEY", tier: "sensitive", value: "s3cret" },
-        { name: "TOKEN", tier: "server", value: "t0ken" },
-      ],
-      issues: [],
     },
-  );
-});
+    "public API_URL=https://api.example.com",
+    "sensitive KEY=s3cret",
+    "server TOKEN=t0ken",
+  ],
+  "with only one prefix removed": [
+    { REP_PUBLIC_REP_PUBLIC_A: "x", REP_PUBLIC_SERVER_B: "y" },
+    "public REP_PUBLIC_A=x",
+    "public SERVER_B=y",
+  ],
+  "with names in two tiers that differ in case": [
+    { REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" },
+    "public KEY=1",
+    "sensitive key=2",
+  ],
+  "with names of properties that all objects have": [
+    { REP_PUBLIC___proto__: "a", REP_PUBLIC_constructor: "b" },
+    "public __proto__=a",
+    "public constructor=b",
+  ],
+  "with values as they are, the empty one included": [
+    { REP_PUBLIC_A: "", REP_PUBLIC_B: " a=b\n$HOME ünïcödé" },
+    "public A=",
+    "public B= a=b\n$HOME ünïcödé",
+  ],
+};
 
-Deno.test("classify() keeps values unchanged, the empty one included", () => {
-  const values = ["", " ", "a=b", "line\nline", "ünïcödé", "$HOME"];
-  const environment = Object.fromEntries(
-    values.map((value, index) => [`REP_PUBLIC_V${index}`, value]),
-  );
-  assertEquals(
-    classify(environment).variables.map(({ value }) => value),
-    values,
-  );
-});
+for (const [how, [environment, ...expected]] of Object.entries(SORTED)) {
+  Deno.test(`classify() returns variables ${how}`, () => {
+    const { variables, issues } = classify(environment);
+    const found = variables.map(({ tier, name, value }) =>
+      `${tier} ${name}=${value}`
+    );
+    assertEquals([found, issues], [expected, []]);
+  });
+}
 
 Deno.test("classify() ignores variables without one of the three prefixes", () => {
-  const names = [
-    "PATH",
-    "HOME",
-    "API_URL",
-    "REP_API_URL",
-    "REP_GATEWAY_PORT",
-    "REP_PUBLIC",
-    "REP_public_A",
-    "rep_public_a",
-    "XREP_PUBLIC_A",
-    " REP_PUBLIC_A",
-    "REP__PUBLIC_A",
-    "REP_PRIVATE_A",
-    "REP_PUBLICA",
-  ];
-  assertEquals(classify(Object.fromEntries(names.map((name) => [name, "x"]))), {
-    variables: [],
-    issues: [],
-  });
+  const names =
+    "PATH API_URL REP_API_URL REP_GATEWAY_PORT REP_PUBLIC REP_public_A rep_public_a XREP_PUBLIC_A REP__PUBLIC_A REP_PRIVATE_A REP_PUBLICA";
+  const ignored = [" REP_PUBLIC_A", ...names.split(" ")];
+  const environment = Object.fromEntries(ignored.map((name) => [name, "x"]));
+  assertEquals(classify(environment), { variables: [], issues: [] });
 });
 
-Deno.test("classify() reports values that are no strings by name, and without the value", () => {
-  const values = {
+Deno.test("classify() reports values that are no strings, every collision with all its names, and a prefix without a name, without values", () => {
+  const environment: Record<string, unknown> = {
     REP_PUBLIC_MAX: 5,
-    REP_SENSITIVE_A: null,
-    REP_SERVER_B: undefined,
-    REP_PUBLIC_C: ["s3cret"],
+    REP_SENSITIVE_X: null,
+    REP_SERVER_Y: undefined,
+    REP_PUBLIC_Z: ["s3cret"],
     D: 1,
-  };
-  const environment = {
-    ...values,
-    REP_PUBLIC_E: "e",
-  } as unknown as Environment;
-  assertEquals(classify(environment), {
-    variables: [{ name: "E", tier: "public", value: "e" }],
-    issues: [
-      "Cannot use REP_PUBLIC_MAX: expected a string, got a number",
-      "Cannot use REP_SENSITIVE_A: expected a string, got nothing",
-      "Cannot use REP_SERVER_B: expected a string, got nothing",
-      "Cannot use REP_PUBLIC_C: expected a string, got a list",
-    ],
-  });
-});
-
-Deno.test("classify() strips one prefix only", () => {
-  assertEquals(
-    classify({ REP_PUBLIC_REP_PUBLIC_A: "x", REP_PUBLIC_SERVER_B: "y" })
-      .variables,
-    [
-      { name: "REP_PUBLIC_A", tier: "public", value: "x" },
-      { name: "SERVER_B", tier: "public", value: "y" },
-    ],
-  );
-});
-
-Deno.test("classify() reports all names of a collision, and all collisions", () => {
-  const environment = {
     REP_SERVER_A: "1",
     REP_PUBLIC_A: "2",
     REP_SENSITIVE_A: "3",
     REP_SERVER_B: "4",
     REP_PUBLIC_B: "5",
+    REP_PUBLIC_: "x",
   };
-  assertEquals(classify(environment).issues, [
+  assertEquals(classify(environment as Environment).issues, [
+    "Cannot use REP_PUBLIC_MAX: expected a string, got a number",
+    "Cannot use REP_SENSITIVE_X: expected a string, got nothing",
+    "Cannot use REP_SERVER_Y: expected a string, got nothing",
+    "Cannot use REP_PUBLIC_Z: expected a string, got a list",
+    "Cannot use REP_PUBLIC_: expected a name after the prefix",
     "Cannot use REP_PUBLIC_A and REP_SENSITIVE_A and REP_SERVER_A: expected a name in one tier only",
     "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
   ]);
-});
-
-Deno.test("classify() accepts names in two tiers that differ in case", () => {
-  assertEquals(
-    classify({ REP_PUBLIC_KEY: "1", REP_SENSITIVE_key: "2" }).issues,
-    [],
-  );
-});
-
-Deno.test("classify() reports a prefix without a name", () => {
-  assertEquals(classify({ REP_PUBLIC_: "x" }).issues, [
-    "Cannot use REP_PUBLIC_: expected a name after the prefix",
-  ]);
-});
-
-Deno.test("classify() accepts names of properties that all objects have", () => {
-  const environment = {
-    REP_PUBLIC___proto__: "a",
-    REP_PUBLIC_constructor: "b",
-    REP_PUBLIC_toString: "c",
-  };
-  assertEquals(classify(environment), {
-    variables: [
-      { name: "__proto__", tier: "public", value: "a" },
-      { name: "constructor", tier: "public", value: "b" },
-      { name: "toString", tier: "public", value: "c" },
-    ],
-    issues: [],
-  });
 });

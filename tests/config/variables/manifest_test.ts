@@ -1,13 +1,12 @@
 import { assertEquals } from "@std/assert";
 import {
   type Declaration,
-  type Manifest,
   nameAt,
   parseManifest,
 } from "../../../src/config/variables/manifest.ts";
 
 /** Parses a manifest that has no issues. */
-function parseValid(text: string): Manifest {
+function parseValid(text: string) {
   const manifest = parseManifest(text);
   assertEquals(manifest.issues, []);
   return manifest;
@@ -28,7 +27,7 @@ function issuesOf(text: string): string[] {
 }
 
 /** Returns a manifest as JSON, which is YAML. */
-function withVariables(variables: unknown): string {
+function withVariables(variables: unknown) {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
@@ -157,130 +156,123 @@ for (const [what, [text, ...issues]] of Object.entries(WRONG_TEXTS)) {
     assertEquals(issuesOf(text), issues));
 }
 
-const WRONG_FIELDS:
-  readonly (readonly [fields: unknown, ...issues: string[]])[] = [
-    [null, "variables.A: expected a mapping with a tier, got nothing"],
-    ["public", "variables.A: expected a mapping with a tier, got a string"],
-    [[], "variables.A: expected a mapping with a tier, got an empty list"],
-    [{}, `variables.A.tier: ${TIER}, got nothing`],
-    [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
-    [
-      { tier: "Public" },
-      `variables.A.tier: ${TIER}, got "Public"; did you mean public?`,
-    ],
-    [
-      { tier: "pubic" },
-      `variables.A.tier: ${TIER}, got "pubic"; did you mean public?`,
-    ],
-    [{ tier: "frontend" }, `variables.A.tier: ${TIER}, got "frontend"`],
-    [{ tier: "s3cret" }, `variables.A.tier: ${TIER}, got a string`],
-    [
-      { teir: "server" },
-      `variables.A.teir: ${KEYS}; did you mean tier?`,
-      `variables.A.tier: ${TIER}, got nothing`,
-    ],
-    [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
-    [{ tier: "public", type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
-    [{ tier: "public", type: null }, `variables.A.type: ${TYPE}, got nothing`],
-    [
-      { tier: "public", required: "yes" },
-      'variables.A.required: expected true or false, got "yes"',
-    ],
-    [
-      { tier: "public", required: 1 },
-      "variables.A.required: expected true or false, got 1",
-    ],
-    [
-      { tier: "public", required: null },
-      "variables.A.required: expected true or false, got nothing",
-    ],
-    [
-      { tier: "public", default: null },
-      `variables.A.default: expected text, got nothing`,
-    ],
-    [
-      { tier: "public", default: {} },
-      `variables.A.default: expected text, got a mapping`,
-    ],
-    [
-      { tier: "public", example: [5] },
-      `variables.A.example: expected text, got a list`,
-    ],
-    [
-      { tier: "public", values: "a" },
-      `variables.A.values: expected a list of at least one text, got "a"`,
-    ],
-    [
-      { tier: "public", values: [] },
-      `variables.A.values: expected a list of at least one text, got an empty list`,
-    ],
-    [
-      { tier: "public", values: [[]] },
-      "variables.A.values: expected a list of at least one text, got a list",
-    ],
-    [
-      { tier: "public", values: ["a", null] },
-      "variables.A.values: expected a list of at least one text, got a list",
-    ],
-    [
-      { tier: "public", type: "enum" },
-      "variables.A.values: expected the allowed values of the enum, got nothing",
-    ],
-    [
-      { tier: "public", deprecated: "no" },
-      'variables.A.deprecated: expected true or false, got "no"',
-    ],
-    [
-      { tier: "public", required: true, default: "x" },
-      "variables.A.default: expected no default for a required variable",
-    ],
-    [
-      { tier: "public", requird: true },
-      `variables.A.requird: ${KEYS}; did you mean required?`,
-    ],
-    [{ tier: "public", comment: "" }, `variables.A.comment: ${KEYS}`],
-    [
-      { tier: "sensitive", requird: true },
-      `variables.A.requird: ${KEYS}; did you mean required?`,
-    ],
-    [
-      { tier: "sensitive", "s3cret": true },
-      `variables.A: ${KEYS}, got a key that is not shown`,
-    ],
-    [
-      { tier: "sensitive", ["a".repeat(21)]: true },
-      `variables.A: ${KEYS}, got a key that is not shown`,
-    ],
-    [
-      { tier: "sensitive", type: "int" },
-      `variables.A.type: ${TYPE}, got "int"`,
-    ],
-    [
-      { tier: "server", type: "nubmer" },
-      `variables.A.type: ${TYPE}, got "nubmer"; did you mean number?`,
-    ],
-    [
-      { tier: "server", type: "int4" },
-      `variables.A.type: ${TYPE}, got a string`,
-    ],
-    [
-      { tier: "server", required: "yes" },
-      "variables.A.required: expected true or false, got a string",
-    ],
-    [
-      { tier: "sensitive", "default:x": null },
-      "variables.A.default: expected a colon and a space between key and value",
-    ],
-    [
-      { tier: "public", "default=x": null },
-      "variables.A.default: expected a colon and a space between key and value",
-    ],
-    [{ tier: "public", "defaults:x": null }, `variables.A.defaults…: ${KEYS}`],
-  ];
+/** Declarations, and what is wrong with them. */
+const WRONG_DECLARATIONS: [declaration: unknown, ...issues: string[]][] = [
+  [null, "variables.A: expected a mapping with a tier, got nothing"],
+  ["public", "variables.A: expected a mapping with a tier, got a string"],
+  [[], "variables.A: expected a mapping with a tier, got an empty list"],
+  [{}, `variables.A.tier: ${TIER}, got nothing`],
+  [{ tier: null }, `variables.A.tier: ${TIER}, got nothing`],
+  [
+    { tier: "Public" },
+    `variables.A.tier: ${TIER}, got "Public"; did you mean public?`,
+  ],
+  [
+    { tier: "pubic" },
+    `variables.A.tier: ${TIER}, got "pubic"; did you mean public?`,
+  ],
+  [{ tier: "frontend" }, `variables.A.tier: ${TIER}, got "frontend"`],
+  [{ tier: "s3cret" }, `variables.A.tier: ${TIER}, got a string`],
+  [
+    { teir: "server" },
+    `variables.A.teir: ${KEYS}; did you mean tier?`,
+    `variables.A.tier: ${TIER}, got nothing`,
+  ],
+  [{ tier: ["public"] }, `variables.A.tier: ${TIER}, got a list`],
+  [
+    { tier: "sensitive", requird: true },
+    `variables.A.requird: ${KEYS}; did you mean required?`,
+  ],
+  [
+    { tier: "sensitive", "s3cret": true },
+    `variables.A: ${KEYS}, got a key that is not shown`,
+  ],
+  [
+    { tier: "sensitive", ["a".repeat(21)]: true },
+    `variables.A: ${KEYS}, got a key that is not shown`,
+  ],
+  [
+    { tier: "sensitive", type: "int" },
+    `variables.A.type: ${TYPE}, got "int"`,
+  ],
+  [
+    { tier: "server", type: "nubmer" },
+    `variables.A.type: ${TYPE}, got "nubmer"; did you mean number?`,
+  ],
+  [
+    { tier: "server", type: "int4" },
+    `variables.A.type: ${TYPE}, got a string`,
+  ],
+  [
+    { tier: "server", required: "yes" },
+    "variables.A.required: expected true or false, got a string",
+  ],
+  [
+    { tier: "sensitive", "default:x": null },
+    "variables.A.default: expected a colon and a space between key and value",
+  ],
+];
+
+/** Fields of a PUBLIC variable, and what is wrong with them. */
+const WRONG_FIELDS: typeof WRONG_DECLARATIONS = [
+  [{ type: "int" }, `variables.A.type: ${TYPE}, got "int"`],
+  [{ type: null }, `variables.A.type: ${TYPE}, got nothing`],
+  [
+    { required: "yes" },
+    'variables.A.required: expected true or false, got "yes"',
+  ],
+  [{ required: 1 }, "variables.A.required: expected true or false, got 1"],
+  [
+    { required: null },
+    "variables.A.required: expected true or false, got nothing",
+  ],
+  [{ default: null }, `variables.A.default: expected text, got nothing`],
+  [{ default: {} }, `variables.A.default: expected text, got a mapping`],
+  [{ example: [5] }, `variables.A.example: expected text, got a list`],
+  [
+    { values: "a" },
+    `variables.A.values: expected a list of at least one text, got "a"`,
+  ],
+  [
+    { values: [] },
+    `variables.A.values: expected a list of at least one text, got an empty list`,
+  ],
+  [
+    { values: [[]] },
+    "variables.A.values: expected a list of at least one text, got a list",
+  ],
+  [
+    { values: ["a", null] },
+    "variables.A.values: expected a list of at least one text, got a list",
+  ],
+  [
+    { type: "enum" },
+    "variables.A.values: expected the allowed values of the enum, got nothing",
+  ],
+  [
+    { deprecated: "no" },
+    'variables.A.deprecated: expected true or false, got "no"',
+  ],
+  [
+    { required: true, default: "x" },
+    "variables.A.default: expected no default for a required variable",
+  ],
+  [{ requird: true }, `variables.A.requird: ${KEYS}; did you mean required?`],
+  [{ comment: "" }, `variables.A.comment: ${KEYS}`],
+  [
+    { "default=x": null },
+    "variables.A.default: expected a colon and a space between key and value",
+  ],
+  [{ "defaults:x": null }, `variables.A.defaults…: ${KEYS}`],
+];
 
 for (const [fields, ...issues] of WRONG_FIELDS) {
-  Deno.test(`parseManifest() rejects the declaration ${JSON.stringify(fields)}`, () => {
-    assertEquals(issuesOf(withVariables({ A: fields })), issues);
+  WRONG_DECLARATIONS.push([{ tier: "public", ...fields as object }, ...issues]);
+}
+
+for (const [declaration, ...issues] of WRONG_DECLARATIONS) {
+  Deno.test(`parseManifest() rejects the declaration ${JSON.stringify(declaration)}`, () => {
+    assertEquals(issuesOf(withVariables({ A: declaration })), issues);
   });
 }
 
@@ -353,36 +345,35 @@ Deno.test("parseManifest() rejects a variable without a name", () => {
 
 const SECRET = "s3cret";
 
+/** Declarations that contain a secret. */
+const LEAKED_DECLARATIONS: Record<string, unknown> = {
+  "a value as the declaration": SECRET,
+  "a value in a list as the declaration": [SECRET],
+  "a default of another type": { tier: "sensitive", default: [SECRET] },
+  "a default with an unknown tier": { tier: "x", default: [SECRET] },
+  "a default without a tier": { default: { [SECRET]: SECRET } },
+  "a value in values": { tier: "server", values: SECRET },
+  "a value in required": { tier: "sensitive", required: SECRET },
+  "a value in pattern": { tier: "sensitive", pattern: [SECRET] },
+  "a value in example": { tier: "sensitive", example: [SECRET] },
+  "a value as the type": { tier: "sensitive", type: SECRET },
+  "a value as the tier": { tier: SECRET },
+  "a value as a key of a mapping": {
+    tier: "sensitive",
+    [SECRET]: { [SECRET]: SECRET },
+  },
+  "a default of a required variable": {
+    tier: "sensitive",
+    required: true,
+    default: SECRET,
+  },
+};
+
 const LEAKS: Record<string, string> = {
-  "a value as the declaration": withVariables({ A: SECRET }),
-  "a value in a list as the declaration": withVariables({ A: [SECRET] }),
   "a whole env file": `REP_SENSITIVE_A=${SECRET}\nREP_SENSITIVE_B=${SECRET}`,
   "a value as the variables": `version: "0.1.0"\nvariables: ${SECRET}`,
-  "a default of another type": withVariables({
-    A: { tier: "sensitive", default: [SECRET] },
-  }),
-  "a default with an unknown tier": withVariables({
-    A: { tier: "x", default: [SECRET] },
-  }),
-  "a default without a tier": withVariables({
-    A: { default: { [SECRET]: SECRET } },
-  }),
-  "a value in values": withVariables({ A: { tier: "server", values: SECRET } }),
-  "a value in required": withVariables({
-    A: { tier: "sensitive", required: SECRET },
-  }),
-  "a value in pattern": withVariables({
-    A: { tier: "sensitive", pattern: [SECRET] },
-  }),
-  "a value in example": withVariables({
-    A: { tier: "sensitive", example: [SECRET] },
-  }),
   "a value in __proto__":
     `version: "0.1.0"\nvariables: {A: {tier: sensitive, __proto__: ${SECRET}}}`,
-  "a value as the type": withVariables({
-    A: { tier: "sensitive", type: SECRET },
-  }),
-  "a value as the tier": withVariables({ A: { tier: SECRET } }),
   "a default without a space":
     `version: "0.1.0"\nvariables: {A: {tier: sensitive, default:${SECRET}}}`,
   "a default without a space and without a tier":
@@ -393,17 +384,11 @@ const LEAKS: Record<string, string> = {
     `version: "0.1.0"\nvariables: {A: {tier: server, default=${SECRET}}}`,
   "a value as a key":
     `version: "0.1.0"\nvariables: {A: {tier: sensitive, ${SECRET}}}`,
-  "a value as a key of a mapping": withVariables({
-    A: { tier: "sensitive", [SECRET]: { [SECRET]: SECRET } },
-  }),
   "a variable without a space": `version: "0.1.0"\nvariables: {A:${SECRET}}`,
   "a variable without a space, but with a tier":
     `version: "0.1.0"\nvariables: {"A:${SECRET}": {tier: x}}`,
   "a key at the top without a space":
     `{version: "0.1.0", variables: {}, A:${SECRET}}`,
-  "a default of a required variable": withVariables({
-    A: { tier: "sensitive", required: true, default: SECRET },
-  }),
   "an open quote":
     `version: "0.1.0"\nvariables:\n  A:\n    tier: sensitive\n    default: "${SECRET}`,
   "a broken line":
@@ -417,6 +402,10 @@ const LEAKS: Record<string, string> = {
   "an alias of itself":
     `version: "0.1.0"\nvariables:\n  A: &a\n    tier: sensitive\n    default: [*a, ${SECRET}]`,
 };
+
+for (const [what, declaration] of Object.entries(LEAKED_DECLARATIONS)) {
+  LEAKS[what] = withVariables({ A: declaration });
+}
 
 for (const [what, text] of Object.entries(LEAKS)) {
   Deno.test(`parseManifest() rejects ${what} without repeating it`, () => {

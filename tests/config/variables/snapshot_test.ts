@@ -6,7 +6,6 @@ import {
   findSuspiciousNames,
   hasSameVariables,
   MAX_NAME_BYTES,
-  type Snapshot,
   type SnapshotInput,
 } from "../../../src/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../../src/config/variables/tiers.ts";
@@ -18,7 +17,7 @@ import { setUp } from "../../_gateway.ts";
 function build(
   environment: SnapshotInput["environment"],
   more: Partial<TestSnapshotInput> = {},
-): Promise<Snapshot> {
+) {
   return buildSnapshot(snapshotInput({ environment, ...more }));
 }
 
@@ -26,7 +25,7 @@ function build(
 async function rejection(
   environment: SnapshotInput["environment"],
   more: Partial<TestSnapshotInput> = {},
-): Promise<ConfigurationError> {
+) {
   return await assertRejects(
     () => build(environment, more),
     ConfigurationError,
@@ -34,7 +33,7 @@ async function rejection(
 }
 
 /** Returns a manifest as JSON, which is YAML. */
-function withVariables(variables: unknown): string {
+function withVariables(variables: unknown) {
   return JSON.stringify({ version: "0.1.0", variables });
 }
 
@@ -109,32 +108,6 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
   }
 });
 
-Deno.test("buildSnapshot() returns an empty snapshot for an empty environment", async () => {
-  assertEquals(countVariables(await build({})), {
-    public: 0,
-    sensitive: 0,
-    server: 0,
-  });
-});
-
-Deno.test("countVariables() includes the defaults of the manifest", async () => {
-  const manifest = withVariables({
-    A: { tier: "public", default: "x" },
-    B: { tier: "public", default: "" },
-    C: { tier: "sensitive", default: "x" },
-    D: { tier: "server", default: "x" },
-    E: { tier: "public" },
-  });
-  assertEquals(
-    countVariables(await build({ REP_PUBLIC_A: "1" }, { manifest })),
-    {
-      public: 2,
-      sensitive: 1,
-      server: 1,
-    },
-  );
-});
-
 Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => {
   const environment = {
     REP_PUBLIC_: "x",
@@ -165,18 +138,6 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
   assertEquals([error.blocked, error.message], [1, error.issues.join("\n")]);
 });
 
-Deno.test("buildSnapshot() rejects what looks like a secret in strict mode, without the value", async () => {
-  const error = await rejection({
-    REP_PUBLIC_A: AWS_KEY,
-    REP_PUBLIC_B: AWS_KEY,
-    REP_PUBLIC_C: "x",
-  }, { strict: true });
-  assertEquals([error.issues, error.blocked], [[
-    "Cannot publish REP_PUBLIC_A in strict mode: the value looks like an AWS access key",
-    "Cannot publish REP_PUBLIC_B in strict mode: the value looks like an AWS access key",
-  ], 2]);
-});
-
 Deno.test("buildSnapshot() scans the defaults of the manifest for secrets", async () => {
   const manifest = withVariables({ KEY: { tier: "public", default: AWS_KEY } });
   assertEquals(
@@ -197,18 +158,12 @@ Deno.test("buildSnapshot() accepts a PUBLIC value of 60,000 characters or 64,000
   );
 });
 
-Deno.test("buildSnapshot() rejects a PUBLIC value of more than 64,000 bytes of UTF-8, with its size", async () => {
-  assertEquals((await rejection({ REP_PUBLIC_A: "ä".repeat(32_001) })).issues, [
-    "Cannot publish the value of REP_PUBLIC_A: expected at most 64000 bytes, got 64002",
-  ]);
-});
-
 Deno.test("buildSnapshot() rejects a PUBLIC value of megabytes by its name, whatever is in it", async () => {
-  const text = "aB1 ".repeat(1_000_000); // a million words that are not
+  const text = "äB1 ".repeat(1_000_000); // a million words that are not
   const words = "Ab".repeat(16_000_000);
   const values = { REP_PUBLIC_TEXT: text, REP_PUBLIC_WORDS: words };
   assertEquals((await rejection(values)).issues, [
-    "Cannot publish the value of REP_PUBLIC_TEXT: expected at most 64000 bytes, got 4000000",
+    "Cannot publish the value of REP_PUBLIC_TEXT: expected at most 64000 bytes, got 5000000",
     "Cannot publish the value of REP_PUBLIC_WORDS: expected at most 64000 bytes, got 32000000",
   ]);
 });
@@ -321,9 +276,7 @@ Deno.test("a suspicious name is logged once, without its value", async () => {
   const names = { REP_PUBLIC_B: "1", REP_PUBLC_A: "s3cret" };
   await using test = await setUp(names, { manifest: MANIFEST });
   await test.set({ ...names, REP_PUBLIC_A: "2" });
-  const lines = test.lines.filter(({ msg }) =>
-    msg === "rep.config.suspicious_name"
-  );
+  const lines = test.logged("rep.config.suspicious_name");
   const ignored =
     "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
   assertEquals(

@@ -38,7 +38,7 @@ const NUMBERS = [
 ];
 
 /** PostgreSQL orders text with the collation "C" by its bytes. */
-function compareBytes(a: string, b: string): number {
+function compareBytes(a: string, b: string) {
   const [left, right] = [a, b].map((text) =>
     new TextEncoder().encode(text).toHex()
   );

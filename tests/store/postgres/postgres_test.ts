@@ -32,7 +32,7 @@ if (bin !== undefined) {
 function testPostgres(
   name: string,
   test: (url: string, schema: string) => Promise<void>,
-): void {
+) {
   Deno.test({
     name: bin === undefined ? `without ${MISSING}: ${name}` : name,
     ignore: bin === undefined,
@@ -47,7 +47,7 @@ function testPostgres(
 async function withStores(
   urls: readonly string[],
   run: (first: Store, second: Store) => Promise<void>,
-): Promise<void> {
+) {
   const stores = await Promise.all(
     urls.map((url) => openStore(url, silentLog)),
   );
@@ -59,7 +59,7 @@ async function withStores(
   }
 }
 
-async function assertCannotOpen(url: string, reason = ""): Promise<Error> {
+async function assertCannotOpen(url: string, reason = "") {
   const open = () => openStore(url, silentLog);
   return await assertRejects(open, TypeError, reason);
 }
@@ -92,18 +92,15 @@ testPostgres(
 testPostgres(
   "concurrent commits of several processes lose no update",
   async (url) => {
-    await withStores(
-      [url, url],
-      async (first, second) => {
-        const options = { clock: systemClock, random: Math.random };
-        const commits = Array.from({ length: 20 }, (_, index) => {
-          const store = index % 2 === 0 ? first : second;
-          return retryConflicts(() => increment(store), options);
-        });
-        await Promise.all(commits);
-        assertEquals((await first.get<number>(["sum"]))?.value, 20);
-      },
-    );
+    await withStores([url, url], async (first, second) => {
+      const options = { clock: systemClock, random: Math.random };
+      const commits = Array.from({ length: 20 }, (_, index) => {
+        const store = index % 2 === 0 ? first : second;
+        return retryConflicts(() => increment(store), options);
+      });
+      await Promise.all(commits);
+      assertEquals((await first.get<number>(["sum"]))?.value, 20);
+    });
   },
 );
 
@@ -132,13 +129,11 @@ testPostgres(
 testPostgres(
   "gateways with different schemas share nothing",
   async (url, schema) => {
-    await withStores(
-      [url, server.url(`schema=${schema}_b`)],
-      async (first, second) => {
-        await first.commit([], [{ key: ["a"], value: 1 }]);
-        assertEquals(await second.get(["a"]), undefined);
-      },
-    );
+    const urls = [url, server.url(`schema=${schema}_b`)];
+    await withStores(urls, async (first, second) => {
+      await first.commit([], [{ key: ["a"], value: 1 }]);
+      assertEquals(await second.get(["a"]), undefined);
+    });
   },
 );
 
@@ -230,7 +225,7 @@ testPostgres(
 );
 
 /** The read that is in progress when its connection ends fails with another error, which depends on the moment. */
-async function getUnlessTerminated(store: Store): Promise<void> {
+async function getUnlessTerminated(store: Store) {
   try {
     await store.get(["a"]);
   } catch (error) {
@@ -319,7 +314,7 @@ testPostgres(
 );
 
 /** Waits until the server has no other connection; one that was not closed would stay. */
-async function noConnectionIsLeft(): Promise<void> {
+async function noConnectionIsLeft() {
   const others =
     "SELECT count(*)::text FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
   const deadline = Date.now() + 5_000;
@@ -403,11 +398,7 @@ async function openConnection() {
 }
 
 /** Makes every write of a store fail with a code (PostgreSQL, Appendix A). */
-async function failWrites(
-  schema: string,
-  code: string,
-  query = runSql,
-): Promise<void> {
+async function failWrites(schema: string, code: string, query = runSql) {
   await query(
     `CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql
     AS $$ BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = '${code}'; END $$;

@@ -57,52 +57,32 @@ Deno.test("parsePostgresUrl() encrypts unless every host is a loopback address o
   assertEquals(results, cases.map(([, , isEncrypted]) => isEncrypted));
 });
 
-const INVALID: readonly (readonly [url: string, message: string])[] = [
-  [
-    "postgres://db.example/db",
+const INVALID: Record<string, string> = {
+  "postgres://db.example/db":
     '"postgres://db.example/db": expected postgres://USER[:PASSWORD]@HOST',
-  ],
-  [
-    "postgres://me:s3cret@db.example",
+  "postgres://me:s3cret@db.example":
     '"postgres://…@db.example": expected postgres://USER',
-  ],
-  [
-    "postgres://me:s3/cret@db.example/db",
+  "postgres://me:s3/cret@db.example/db":
     '"postgres://…@db.example/db": expected postgres://USER',
-  ],
-  [
-    "postgres://me:s3@cret@db.example/db",
+  "postgres://me:s3@cret@db.example/db":
     '"postgres://…@db.example/db": expected postgres://USER',
-  ],
-  [
-    "postgres://me:s3%zzcret@db.example/db",
+  "postgres://me:s3%zzcret@db.example/db":
     "expected special characters to be percent-encoded",
-  ],
-  [
-    "postgres://me:s3cret@db.example:99999/db",
+  "postgres://me:s3cret@db.example:99999/db":
     'expected HOST or HOST:PORT, got "db.example:99999"',
-  ],
-  ["postgres://me:s3cret@a.example,/db", 'expected HOST or HOST:PORT, got ""'],
-  ["postgres://me:s3cret@db.example/db?schema=Shop", 'underscores, got "Shop"'],
-  [
-    "postgres://me:s3cret@db.example/db?schema=a;drop",
+  "postgres://me:s3cret@a.example,/db": 'expected HOST or HOST:PORT, got ""',
+  "postgres://me:s3cret@db.example/db?schema=Shop": 'underscores, got "Shop"',
+  "postgres://me:s3cret@db.example/db?schema=a;drop":
     'underscores, got "a;drop"',
-  ],
-  [
-    "postgres://me:s3cret@db.example/db?schema=pg_catalog",
+  "postgres://me:s3cret@db.example/db?schema=pg_catalog":
     'underscores, got "pg_catalog"',
-  ],
-  [
-    "postgres://me:s3cret@db.example/db?sslmode=require",
+  "postgres://me:s3cret@db.example/db?sslmode=require":
     'expected sslmode to be verify-full or disable, got "require"',
-  ],
-  [
-    "postgres://me@db.example/db?password=s3cret",
+  "postgres://me@db.example/db?password=s3cret":
     'sslmode, sslrootcert, got "password"',
-  ],
-];
+};
 
-for (const [url, message] of INVALID) {
+for (const [url, message] of Object.entries(INVALID)) {
   Deno.test(`parsePostgresUrl() rejects ${url} without its credentials`, () => {
     const error = assertThrows(() => parsePostgresUrl(url), TypeError, message);
     assertEquals(error.message.includes("cret"), false);

@@ -88,6 +88,21 @@ Deno.test("a variable that was removed while the gateway was down is deleted for
   await stream.close();
 });
 
+Deno.test("a restart does not reset the rate limit", async () => {
+  await using app = await makeApp("REP_SENSITIVE_S=x\n");
+  const statuses = [];
+  for (let round = 0; round < 2; round++) {
+    await using command = await app.start();
+    for (let i = 0; i < 6; i++) {
+      const response = await fetch(`${command.url}/rep/session-key`);
+      await response.body?.cancel();
+      statuses.push(response.status);
+    }
+    await kill(command);
+  }
+  assertEquals(statuses, [...Array<number>(10).fill(200), 429, 429]);
+});
+
 Deno.test("SIGTERM and SIGINT end every stream, and the process with code 0", async () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const flags = ["--hot-reload", "--kv", ":memory:", "--drain=200ms"];

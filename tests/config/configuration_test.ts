@@ -161,6 +161,15 @@ Deno.test("reload() keeps everything when the sources cannot be read, whatever t
   assertEquals((await healthOf(gate)).problems, ["config_rejected"]);
 });
 
+Deno.test("reload() in strict mode keeps the old value, and counts what it rejected", async () => {
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { strict: true });
+  const secrets = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
+  await assertRejects(() => gate.set(secrets), ConfigurationError);
+  assertEquals(gate.gateway.get("A"), "1");
+  assertEquals((await healthOf(gate)).guardrails.blocked, 2);
+  assertEquals(JSON.stringify(gate.lines).includes(AWS_KEY), false);
+});
+
 Deno.test("reload() logs the issues of a rejected change again only if they have changed, were gone, or somebody has asked", async () => {
   let variables: Record<string, string> = { REP_PUBLIC_A: "1" };
   await using gate = await setUp({}, { variables: () => variables });

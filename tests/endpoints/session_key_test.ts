@@ -482,6 +482,18 @@ Deno.test("GET /rep/session-key counts requests without connection info as one c
   assertEquals([(await ask()).status, (await ask()).status], [200, 429]);
 });
 
+Deno.test("GET /rep/session-key counts IPv6 clients per /64, and IPv4-mapped addresses as IPv4", async () => {
+  await using gate = await setUp({ sessionKeyMaxRate: 1 });
+  const statuses = await statusesOf(gate, [
+    { peer: "2001:db8:1:2::1" },
+    { peer: "2001:db8:1:2:ffff::9" },
+    { peer: "2001:db8:1:3::1" },
+    { peer: "198.51.100.1" },
+    { peer: "::ffff:198.51.100.1" },
+  ]);
+  assertEquals(statuses, [200, 429, 200, 200, 429]);
+});
+
 Deno.test("createGateway() sweeps the rate limit every minute", async () => {
   const store = memoryStore();
   await using gate = await setUp({ store });

@@ -147,6 +147,22 @@ Deno.test("Epochs.keys() derives both keys from the master key and the kid", asy
   );
 });
 
+Deno.test("Epochs.keys() returns different keys for each epoch, none of them the master key", async () => {
+  const epochs = epochsAt(START);
+  const [one, other] = [
+    await epochs.keys("1700000400"),
+    await epochs.keys("1700001000"),
+  ];
+  const all = [
+    one.sessionKey,
+    one.integrityKey,
+    other.sessionKey,
+    other.integrityKey,
+    MASTER,
+  ];
+  assertEquals(new Set(all.map((key) => key.toHex())).size, 5);
+});
+
 Deno.test("Epochs.keys() returns the same keys in processes with the same master key only", async () => {
   const mine = await epochsAt(START).keys(EPOCH);
   assertEquals(

@@ -2,23 +2,22 @@ import type { Snapshot } from "../config/variables/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
-import type { Metrics, ObservedValue } from "../observe/metrics.ts";
+import type { ObservedValue } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Store } from "../store/store.ts";
-import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY } from "./event_log.ts";
-import { Hub } from "./hub.ts";
+import { Hub, type HubOptions } from "./hub.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
 
 /** How many of the newest events the log keeps without compaction. */
 const KEPT_EVENTS = 10_000;
 
-/** Options of {@linkcode Changes}. */
-export interface ChangesOptions {
+/** Options of {@linkcode Changes}: those of the streams, and what the others need. */
+export interface ChangesOptions extends HubOptions {
   readonly store: Store;
   /** Knows the fingerprint of the master key. */
   readonly epochs: Pick<Epochs, "fingerprint">;
@@ -26,17 +25,6 @@ export interface ChangesOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
-  /** The maximum number of open streams. */
-  readonly maxStreams: number;
-  /** The maximum number of open streams of one client. */
-  readonly maxStreamsPerClient: number;
-  /** The age at which a stream ends, so that a peer that vanished silently does not hold it forever. */
-  readonly maxStreamAgeMs: number;
-  readonly clock: Clock;
-  /** Returns a number in [0, 1). */
-  readonly random: () => number;
-  readonly log: Log;
-  readonly metrics: Metrics;
 }
 
 /** What a poll has found. */
@@ -97,15 +85,7 @@ export class Changes {
       log,
       metrics,
     });
-    this.hub = new Hub(this.tail, {
-      maxStreams: options.maxStreams,
-      maxStreamsPerClient: options.maxStreamsPerClient,
-      maxStreamAgeMs: options.maxStreamAgeMs,
-      clock,
-      random,
-      log,
-      metrics,
-    });
+    this.hub = new Hub(this.tail, options);
     this.rollout.onActiveChange = () => this.publisher.followRollout();
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));

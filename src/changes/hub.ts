@@ -1,7 +1,7 @@
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { type Clock, every } from "../values/clock.ts";
+import { type Clock, every, sleep } from "../values/clock.ts";
 import { concat } from "../values/chunks.ts";
 import {
   onceForEachForm,
@@ -427,15 +427,11 @@ export class Hub {
 
   /** Resolves when the stream has ended, earlier if its client leaves. */
   async #endAfter(ms: number, subscriber: Subscriber): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    subscriber.onRemove = resolve;
-    if (ms === 0) return this.#end(subscriber);
-    const cancelTimer = this.#options.clock.after(
-      ms,
-      () => this.#end(subscriber),
-    );
-    await promise;
-    cancelTimer();
+    const { clock } = this.#options;
+    const removed = new AbortController();
+    subscriber.onRemove = () => removed.abort();
+    if (ms > 0) await sleep(ms, clock, { signal: removed.signal });
+    this.#end(subscriber);
   }
 }
 

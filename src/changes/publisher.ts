@@ -37,15 +37,13 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 type Obstacle = "failure" | "outdated";
 
 /**
- * How a publication without an obstacle ends: with the id of the event up to which the log matches the target, or
- * because another configuration is active.
+ * How a publication ends unless it fails: with the id of the event up to which the log matches the target; because
+ * another configuration is active; or because variables in the store were written after they had been read for it.
  */
-type Outcome = number | "superseded";
+type Outcome = number | "superseded" | "outdated";
 
-/** Variables in the store have been written after they were read for a snapshot, which is therefore not published. */
-class OutdatedSnapshotError extends Error {
-  override name = "OutdatedSnapshotError";
-}
+const OUTDATED =
+  "the variables in the store have been written since they were read; reading them again";
 
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
@@ -173,31 +171,33 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     try {
-      await this.#commitTarget();
-      this.#obstacle = undefined;
-      this.#isServed = false;
+      const outcome = await this.#commitTarget();
+      this.#obstacle = outcome === "outdated" ? outcome : undefined;
+      if (outcome === "outdated") this.#logFailure(OUTDATED, "debug");
+      else this.#isServed = false;
     } catch (error) {
-      const isOutdated = error instanceof OutdatedSnapshotError;
-      this.#obstacle = isOutdated ? "outdated" : "failure";
+      this.#obstacle = "failure";
       this.#isServed ||= this.isWaiting(this.#target);
       const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
-      this.#logFailure(error, isOutdated || isReported ? "debug" : level);
+      this.#logFailure(messageOf(error), isReported ? "debug" : level);
     }
   }
 
   /** Commits what differs from the target, if its configuration is active. */
-  async #commitTarget(): Promise<void> {
+  async #commitTarget(): Promise<Outcome> {
     const target = this.#target;
     const unpublished = this.#unpublished;
     const outcome = await retryConflicts(
       () => this.#tryToCommit(target, unpublished),
       this.#options,
     );
+    if (outcome === "outdated") return outcome;
     await this.#options.tail.readNew();
     this.#settled = target;
-    if (outcome === "superseded") return;
+    if (outcome === "superseded") return outcome;
     this.#unpublished = this.#unpublished.difference(unpublished);
     this.#cursor = outcome;
+    return outcome;
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
@@ -216,8 +216,11 @@ export class Publisher {
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
     const head = await this.#commitChanges(target, checks, unpublished);
-    if (head === undefined) await this.#rejectIfOutdated(storedVersion);
-    return head;
+    if (head !== undefined) return head;
+    // If the variables in the store have been written, further attempts cannot resolve the conflict.
+    const stored = await this.#options.store.get(VARIABLES_HEAD_KEY);
+    const isOutdated = (stored?.version ?? null) !== storedVersion;
+    return isOutdated ? "outdated" : undefined;
   }
 
   /** @returns The id up to which the log matches the target; otherwise as {@linkcode #tryToCommit}. */
@@ -259,22 +262,13 @@ export class Publisher {
     return hasChanges ? known : await eventLog.state();
   }
 
-  /** Called after a conflict. If the variables in the store have been written, further attempts cannot resolve it. */
-  async #rejectIfOutdated(storedVersion: string | null): Promise<void> {
-    const head = await this.#options.store.get(VARIABLES_HEAD_KEY);
-    if ((head?.version ?? null) === storedVersion) return;
-    throw new OutdatedSnapshotError(
-      "the variables in the store have been written since they were read; reading them again",
-    );
-  }
-
-  #logFailure(error: unknown, level: "error" | "debug"): void {
+  #logFailure(reason: string, level: "error" | "debug"): void {
     const { configurations } = this.#options.rollout;
     const isActive = configurations.configuration === configurations.active;
     const effect = isActive
       ? ""
       : "the previous configuration stays active until this succeeds; ";
-    const detail = `${effect}${messageOf(error)}; retrying`;
+    const detail = `${effect}${reason}; retrying`;
     this.#options.log[level]("rep.config.not_published", {
       ...configurations,
       detail,

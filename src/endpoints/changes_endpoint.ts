@@ -12,6 +12,13 @@ import {
 import { shortHash } from "../values/hash.ts";
 import { parseEventId, readNewEvents } from "./known_events.ts";
 
+/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
+const STREAM_HEADERS = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache, no-store, no-transform",
+  "x-accel-buffering": "no",
+};
+
 /**
  * Creates the endpoint `/rep/changes`.
  *
@@ -47,13 +54,6 @@ export function createChangesEndpoint(
     },
   };
 }
-
-/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
-const STREAM_HEADERS = {
-  "content-type": "text/event-stream",
-  "cache-control": "no-cache, no-store, no-transform",
-  "x-accel-buffering": "no",
-};
 
 /**
  * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML

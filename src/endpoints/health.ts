@@ -62,6 +62,20 @@ export interface HealthReport {
   readonly problems?: readonly HealthProblem[];
 }
 
+function createReport(
+  status: HealthStatus,
+  { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
+  uptimeMs: number,
+): HealthReport {
+  return {
+    status,
+    version: VERSION,
+    variables: countVariables(snapshot),
+    guardrails: { warnings: snapshot.warnings.length, blocked },
+    uptime_seconds: Math.floor(uptimeMs / 1_000),
+  };
+}
+
 /** What the health of a gateway depends on. */
 interface HealthOptions {
   readonly configuration: Pick<
@@ -139,20 +153,6 @@ export function startingHealth(clock: Pick<Clock, "monotonic">): HealthState {
       const uptimeMs = clock.monotonic() - startedAt;
       return createReport("starting", configuration, uptimeMs);
     },
-  };
-}
-
-function createReport(
-  status: HealthStatus,
-  { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
-  uptimeMs: number,
-): HealthReport {
-  return {
-    status,
-    version: VERSION,
-    variables: countVariables(snapshot),
-    guardrails: { warnings: snapshot.warnings.length, blocked },
-    uptime_seconds: Math.floor(uptimeMs / 1_000),
   };
 }
 

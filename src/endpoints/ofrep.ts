@@ -187,7 +187,7 @@ async function readText({ body }: Request, clock: Clock): Promise<string> {
   }
 }
 
-/** OFREP has no precondition but `If-None-Match`, and nothing to answer to `If-Match` or `Range`. */
+/** OFREP knows no precondition except `If-None-Match`, and no answer to `If-Match` or `Range`. */
 const NONE = new Headers();
 
 /** All flags, ready to be sent. */

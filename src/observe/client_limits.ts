@@ -29,22 +29,15 @@ const ANY_CLIENT = "";
 
 /** Counts what clients have open, in all and per client, and logs what is rejected. */
 export class ClientLimits<Name extends string> {
-  readonly #event: string;
-  readonly #name: Name;
-  readonly #max: number;
-  readonly #maxPerClient: number;
+  readonly #options: ClientLimitsOptions<Name>;
   readonly #rejections: RejectionLog;
   /** How many each client has open, for clients with at least one. */
   readonly #clients = new Map<string, number>();
   #total = 0;
 
-  constructor(
-    { clock, log, event, name, max, maxPerClient }: ClientLimitsOptions<Name>,
-  ) {
-    this.#event = event;
-    this.#name = name;
-    this.#max = max;
-    this.#maxPerClient = maxPerClient;
+  constructor(options: ClientLimitsOptions<Name>) {
+    this.#options = options;
+    const { clock, log, event } = options;
     this.#rejections = new RejectionLog({
       clock,
       log,
@@ -62,16 +55,15 @@ export class ClientLimits<Name extends string> {
   limitOf(
     { clientKey }: Pick<CountedClient, "clientKey">,
   ): Name | `${Name}_per_client` | undefined {
-    if (this.#countOf(clientKey) >= this.#maxPerClient) {
-      return `${this.#name}_per_client`;
-    }
-    return this.#total < this.#max ? undefined : this.#name;
+    const { name, max, maxPerClient } = this.#options;
+    if (this.#countOf(clientKey) >= maxPerClient) return `${name}_per_client`;
+    return this.#total < max ? undefined : name;
   }
 
   /** Returns the same for a client that asks for one more, and logs the rejection. */
   rejection(client: CountedClient): Name | `${Name}_per_client` | undefined {
     const limit = this.limitOf(client);
-    if (limit === this.#name) this.#report(ANY_CLIENT, ANY_CLIENT);
+    if (limit === this.#options.name) this.#report(ANY_CLIENT, ANY_CLIENT);
     else if (limit) this.#report(client.clientKey, client.address);
     return limit;
   }
@@ -90,7 +82,7 @@ export class ClientLimits<Name extends string> {
     else this.#clients.delete(clientKey);
   }
 
-  /** Counts from the beginning. */
+  /** Forgets what was counted. */
   clear(): void {
     this.#total = 0;
     this.#clients.clear();
@@ -103,7 +95,7 @@ export class ClientLimits<Name extends string> {
 
   #report(key: string, address: string): void {
     const fields = { ...this.#fieldsOf(address), rejected: 1 };
-    const event = this.#event;
+    const { event } = this.#options;
     this.#rejections.report({ key, reason: "rejected", event, fields });
   }
 
@@ -113,7 +105,8 @@ export class ClientLimits<Name extends string> {
 
   /** Returns the fields of a line of the log: which limit was reached, and by whom. */
   #fieldsOf(client: string): LogFields {
-    if (client === ANY_CLIENT) return { limit: this.#name };
-    return { limit: `${this.#name}_per_client`, client_ip: client };
+    const { name } = this.#options;
+    if (client === ANY_CLIENT) return { limit: name };
+    return { limit: `${name}_per_client`, client_ip: client };
   }
 }

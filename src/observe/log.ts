@@ -45,8 +45,49 @@ export const AUDIT_EVENT = "rep.session_key.issued";
 /** A log that discards everything. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** From the lowest to the highest. */
-const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+/** Returns the message of an error, or of any other value that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */
+export function describeError(error: unknown): string {
+  return error instanceof Error ? error.stack ?? error.message : String(error);
+}
+
+/** Returns a callback that logs an error of a recurring task as `rep.task.failed`. */
+export function logTaskError(log: Log, task: string): (error: unknown) => void {
+  return (error) =>
+    log.error("rep.task.failed", { task, detail: describeError(error) });
+}
+
+/** Prints a line on standard output. */
+export function printLine(line: string): void {
+  // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
+  console.log(line);
+}
+
+/** Returns the escape sequence of JSON for a unit of UTF-16. */
+export function escapeCodeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/**
+ * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
+ * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
+ */
+function toSafeJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+    escapeCodeUnit,
+  );
+}
+
+/** Quotes text that could be read as another field or another line. */
+function formatField(value: LogFields[string]): string {
+  const text = Array.isArray(value) ? value.join("; ") : String(value);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
+}
 
 /** A line before it is formatted. */
 interface LogLine {
@@ -55,6 +96,21 @@ interface LogLine {
   readonly event: string;
   readonly fields: LogFields;
 }
+
+function formatJson({ time, level, event, fields }: LogLine): string {
+  return toSafeJson({ time, level, msg: event, ...fields });
+}
+
+function formatText({ time, level, event, fields }: LogLine): string {
+  const words = [time, level.padEnd(5), event];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value !== undefined) words.push(`${name}=${formatField(value)}`);
+  }
+  return words.join(" ");
+}
+
+/** From the lowest to the highest. */
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 /**
  * Creates a log that writes one line per event. Credentials of URLs are replaced, since error messages of Deno contain
@@ -90,60 +146,4 @@ export function createLog(options: LogOptions = {}): Log {
     warn: writer("warn"),
     error: writer("error"),
   };
-}
-
-/** Returns the message of an error, or of any other value that was thrown. */
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** Describes an unexpected error for the `detail` of an event: with its stack, if it has one. */
-export function describeError(error: unknown): string {
-  return error instanceof Error ? error.stack ?? error.message : String(error);
-}
-
-/** Returns a callback that logs an error of a recurring task as `rep.task.failed`. */
-export function logTaskError(log: Log, task: string): (error: unknown) => void {
-  return (error) =>
-    log.error("rep.task.failed", { task, detail: describeError(error) });
-}
-
-/** Prints a line on standard output. */
-export function printLine(line: string): void {
-  // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
-  console.log(line);
-}
-
-function formatJson({ time, level, event, fields }: LogLine): string {
-  return toSafeJson({ time, level, msg: event, ...fields });
-}
-
-function formatText({ time, level, event, fields }: LogLine): string {
-  const words = [time, level.padEnd(5), event];
-  for (const [name, value] of Object.entries(fields)) {
-    if (value !== undefined) words.push(`${name}=${formatField(value)}`);
-  }
-  return words.join(" ");
-}
-
-/** Quotes text that could be read as another field or another line. */
-function formatField(value: LogFields[string]): string {
-  const text = Array.isArray(value) ? value.join("; ") : String(value);
-  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
-}
-
-/**
- * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
- * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
- */
-function toSafeJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-    escapeCodeUnit,
-  );
-}
-
-/** Returns the escape sequence of JSON for a unit of UTF-16. */
-export function escapeCodeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

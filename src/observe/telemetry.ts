@@ -46,7 +46,7 @@ export interface Telemetry {
   injectContext(headers: Headers): void;
 }
 
-/** A span that nothing is recorded of. */
+/** A span that records nothing. */
 export const noSpan: ClientSpan = { setHttpStatus() {} };
 
 /** Telemetry that exports nothing. */

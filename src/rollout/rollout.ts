@@ -198,17 +198,13 @@ export class Rollout {
 
   /** The members that this process knows, without a read of the store. */
   get members() {
-    return this.#observations.map((observation) => {
-      const {
-        id,
-        member: { hash, revision, rank, heartbeatAt },
-      } = observation;
-      const place = placeOf(observation);
-      const state = id === this.#options.processId
+    return this.#observations.map((observation) => ({
+      ...observation.member,
+      place: placeOf(observation),
+      state: observation.id === this.#options.processId
         ? "this process"
-        : stateOf(observation);
-      return { hash, revision, rank, place, state, heartbeatAt };
-    });
+        : stateOf(observation),
+    }));
   }
 
   /**

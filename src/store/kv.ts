@@ -97,117 +97,6 @@ export interface KvDatabase {
   close(): void;
 }
 
-/** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
-export function kvStore(
-  kv: KvDatabase,
-  { maxChecks = 10, clock = systemClock, random = Math.random }:
-    KvStoreOptions = {},
-): Store {
-  return new KvStore(kv, { maxChecks, clock, random });
-}
-
-class KvStore implements Store {
-  readonly engine = "Deno KV";
-  readonly maxChecks: number;
-  readonly #kv: KvDatabase;
-  readonly #clock: Clock;
-  readonly #random: () => number;
-  /** Since when each commit has found the file locked, on the monotonic clock. */
-  #lockedSince: number | undefined;
-
-  constructor(kv: KvDatabase, options: Required<KvStoreOptions>) {
-    this.#kv = kv;
-    this.maxChecks = options.maxChecks;
-    this.#clock = options.clock;
-    this.#random = options.random;
-  }
-
-  async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    return toEntry<T>(await this.#kv.get(toKvKey(key)));
-  }
-
-  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const reads = slices(keys.map(toKvKey), MAX_KEYS)
-      .map((slice) => this.#kv.getMany(slice));
-    const entries = (await Promise.all(reads)).flat();
-    return entries.map((entry) => toEntry<T>(entry));
-  }
-
-  async list<T>(
-    under: Key,
-    { from, limit = Infinity, reverse = false }: ListOptions = {},
-  ): Promise<Entry<T>[]> {
-    const prefix = toKvKey(under);
-    const start = from === undefined ? {} : { start: [...prefix, from] };
-    const batchSize = Math.min(limit, MAX_BATCH);
-    const entries: Entry<T>[] = [];
-    if (limit < 1) return entries;
-    const found = this.#kv.list({ prefix, ...start }, { reverse, batchSize });
-    for await (const kvEntry of found) {
-      if (kvEntry.key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
-      const entry = toEntry<T>(kvEntry);
-      if (entry !== undefined) entries.push(entry);
-      if (entries.length >= limit) break;
-    }
-    return entries;
-  }
-
-  async commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    while (true) {
-      try {
-        const result = await this.#operation(checks, writes).commit();
-        this.#lockedSince = undefined;
-        return result.ok ? result.versionstamp : undefined;
-      } catch (error) {
-        if (!isLocked(error)) throw error;
-        this.#countLock(error);
-      }
-      const pause = MAX_PAUSE_MS * (0.5 + 0.5 * this.#random());
-      await sleep(pause, this.#clock);
-    }
-  }
-
-  /**
-   * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
-   * begins with a write, and all operations of this process wait behind it; so a commit contains at least one check.
-   */
-  #operation(checks: readonly Check[], writes: readonly Write[]): KvOperation {
-    const operation = this.#kv.atomic();
-    if (checks.length === 0) {
-      operation.check({ key: NEVER_WRITTEN, versionstamp: null });
-    }
-    for (const { key, version } of checks) {
-      operation.check({ key: toKvKey(key), versionstamp: version });
-    }
-    for (const { key, value } of writes) {
-      if (value === undefined) operation.delete(toKvKey(key));
-      else operation.set(toKvKey(key), value);
-    }
-    return operation;
-  }
-
-  /** Once the file has been locked for too long, commits fail at once until one succeeds. */
-  #countLock(cause: unknown): void {
-    const now = this.#clock.monotonic();
-    this.#lockedSince ??= now;
-    if (now - this.#lockedSince < MAX_LOCKED_MS) return;
-    throw new StoreUnavailableError(LOCKED, { cause });
-  }
-
-  watch(key: Key, hint: () => void): () => void {
-    const reader = this.#kv.watch([toKvKey(key)]).getReader();
-    void callOnRead(reader, hint);
-    return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
-  }
-
-  close(): void {
-    this.#kv.close();
-  }
-}
-
 function toKvKey(key: Key): Key {
   return [PREFIX, ...key];
 }
@@ -235,4 +124,95 @@ async function callOnRead(
   } catch {
     // A watch fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
   }
+}
+
+/**
+ * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
+ * begins with a write, and all operations of this process wait behind it; so a commit contains at least one check.
+ */
+function createOperation(
+  kv: KvDatabase,
+  checks: readonly Check[],
+  writes: readonly Write[],
+): KvOperation {
+  const operation = kv.atomic();
+  if (checks.length === 0) {
+    operation.check({ key: NEVER_WRITTEN, versionstamp: null });
+  }
+  for (const { key, version } of checks) {
+    operation.check({ key: toKvKey(key), versionstamp: version });
+  }
+  for (const { key, value } of writes) {
+    if (value === undefined) operation.delete(toKvKey(key));
+    else operation.set(toKvKey(key), value);
+  }
+  return operation;
+}
+
+/** Returns a store over Deno KV: on Deno Deploy, in a SQLite file, or on a `denokv` server. Closing it closes `kv`. */
+export function kvStore(
+  kv: KvDatabase,
+  { maxChecks = 10, clock = systemClock, random = Math.random }:
+    KvStoreOptions = {},
+): Store {
+  /** Since when each commit has found the file locked, on the monotonic clock. */
+  let lockedSince: number | undefined;
+
+  /** Once the file has been locked for too long, commits fail at once until one succeeds. */
+  async function waitForLock(cause: unknown): Promise<void> {
+    const now = clock.monotonic();
+    lockedSince ??= now;
+    if (now - lockedSince >= MAX_LOCKED_MS) {
+      throw new StoreUnavailableError(LOCKED, { cause });
+    }
+    await sleep(MAX_PAUSE_MS * (0.5 + 0.5 * random()), clock);
+  }
+
+  return {
+    engine: "Deno KV",
+    maxChecks,
+    get: async (key) => toEntry(await kv.get(toKvKey(key))),
+    async getMany<T>(keys: readonly Key[]) {
+      const reads = slices(keys.map(toKvKey), MAX_KEYS)
+        .map((slice) => kv.getMany(slice));
+      const entries = (await Promise.all(reads)).flat();
+      return entries.map((entry) => toEntry<T>(entry));
+    },
+    async list<T>(
+      under: Key,
+      { from, limit = Infinity, reverse = false }: ListOptions = {},
+    ) {
+      const prefix = toKvKey(under);
+      const start = from === undefined ? {} : { start: [...prefix, from] };
+      const batchSize = Math.min(limit, MAX_BATCH);
+      const entries: Entry<T>[] = [];
+      if (limit < 1) return entries;
+      const found = kv.list({ prefix, ...start }, { reverse, batchSize });
+      for await (const kvEntry of found) {
+        if (kvEntry.key.length > prefix.length + 1) continue; // Deno KV also returns more deeply nested keys
+        const entry = toEntry<T>(kvEntry);
+        if (entry !== undefined) entries.push(entry);
+        if (entries.length >= limit) break;
+      }
+      return entries;
+    },
+    async commit(checks, writes) {
+      while (true) {
+        try {
+          const result = await createOperation(kv, checks, writes).commit();
+          lockedSince = undefined;
+          return result.ok ? result.versionstamp : undefined;
+        } catch (error) {
+          if (!isLocked(error)) throw error;
+          await waitForLock(error);
+        }
+      }
+    },
+    watch(key, hint) {
+      const reader = kv.watch([toKvKey(key)]).getReader();
+      void callOnRead(reader, hint);
+      return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
+    },
+    close: () => kv.close(),
+  };
 }

@@ -28,146 +28,10 @@ interface RemoteStoreOptions {
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 2_000;
 
-/**
- * Opens a store on a server that may be unreachable, now or later.
- *
- * An operation of KV Connect on an unreachable server never ends, not even when the database is closed: it is retried
- * three times a second, each time with a line on standard error, for as long as the process lives. An operation that
- * tests whether the server is reachable again would add another. So this store drops a connection that timed out, fails
- * operations immediately while disconnected, and retries only the connection itself, which fails without leaving
- * anything behind.
- */
-export async function openRemoteStore(
-  options: RemoteStoreOptions,
-): Promise<Store> {
-  const store = new RemoteStore(options);
-  await store.start();
-  return store;
-}
-
 interface Watch {
   readonly key: Key;
   readonly hint: () => void;
   stop: () => void;
-}
-
-class RemoteStore implements Store {
-  readonly engine: string;
-  readonly maxChecks: number;
-  readonly #options: RemoteStoreOptions;
-  readonly #closed = new AbortController();
-  readonly #watches = new Set<Watch>();
-  #connection: Store | undefined;
-  /** Why there is no connection. */
-  #failure = new StoreUnavailableError(
-    "Cannot use the store: it is not connected yet",
-  );
-
-  constructor(options: RemoteStoreOptions) {
-    this.#options = options;
-    this.maxChecks = options.maxChecks;
-    this.engine = options.engine;
-  }
-
-  /** Connects for the first time. After a transient error, it reconnects in the background. */
-  async start(): Promise<void> {
-    try {
-      this.#use(await this.#connect());
-    } catch (error) {
-      if (!isOutage(error)) throw error;
-      const detail = `retrying in the background: ${messageOf(error)}`;
-      this.#options.log.warn("rep.store.unreachable", { detail });
-      this.#reconnect(error);
-    }
-  }
-
-  readonly get: Store["get"] = (key) =>
-    this.#run((connection) => connection.get(key));
-
-  readonly getMany: Store["getMany"] = (keys) =>
-    this.#run((connection) => connection.getMany(keys));
-
-  readonly list: Store["list"] = (prefix, options) =>
-    this.#run((connection) => connection.list(prefix, options));
-
-  readonly commit: Store["commit"] = (checks, writes) =>
-    this.#run((connection) => connection.commit(checks, writes));
-
-  watch(key: Key, hint: () => void): () => void {
-    const stop = this.#connection?.watch(key, hint) ?? (() => {});
-    const watch: Watch = { key, hint, stop };
-    this.#watches.add(watch);
-    return () => {
-      this.#watches.delete(watch);
-      watch.stop();
-    };
-  }
-
-  close(): void {
-    this.#closed.abort();
-    this.#disconnect();
-  }
-
-  async #run<T>(operation: (connection: Store) => Promise<T>): Promise<T> {
-    const { clock } = this.#options;
-    const connection = this.#connection;
-    if (connection === undefined) throw this.#failure;
-    const running = operation(connection);
-    try {
-      return await withTimeout(running, OPERATION_TIMEOUT_MS, clock);
-    } catch (error) {
-      const isCurrent = connection === this.#connection;
-      if (isCurrent && !keepsConnection(error)) this.#reconnect(error);
-      throw error;
-    }
-  }
-
-  #reconnect(error: unknown): void {
-    this.#disconnect();
-    this.#failure = toUnavailableError(error);
-    void this.#retryConnecting();
-  }
-
-  #disconnect(): void {
-    for (const watch of this.#watches) watch.stop();
-    this.#connection?.close();
-    this.#connection = undefined;
-  }
-
-  async #retryConnecting(): Promise<void> {
-    const { clock, random } = this.#options;
-    const { signal } = this.#closed;
-    let pause = FIRST_PAUSE_MS;
-    while (!signal.aborted) {
-      await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
-      if (signal.aborted) return;
-      try {
-        return this.#use(await this.#connect());
-      } catch (error) {
-        this.#failure = toUnavailableError(error);
-      }
-      pause = Math.min(2 * pause, MAX_PAUSE_MS);
-    }
-  }
-
-  async #connect(): Promise<Store> {
-    const { connect, clock } = this.#options;
-    const connecting = connect();
-    try {
-      return await withTimeout(connecting, OPERATION_TIMEOUT_MS, clock);
-    } catch (error) {
-      connecting.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
-      throw error;
-    }
-  }
-
-  #use(connection: Store): void {
-    if (this.#closed.signal.aborted) return connection.close();
-    this.#connection = connection;
-    for (const watch of this.#watches) {
-      watch.stop = connection.watch(watch.key, watch.hint);
-    }
-  }
 }
 
 /**
@@ -186,4 +50,116 @@ function isOutage(error: unknown): boolean {
  */
 function keepsConnection(error: unknown): boolean {
   return error instanceof TypeError || error instanceof StoreFullError;
+}
+
+/**
+ * Opens a store on a server that may be unreachable, now or later.
+ *
+ * An operation of KV Connect on an unreachable server never ends, not even when the database is closed: it is retried
+ * three times a second, each time with a line on standard error, for as long as the process lives. An operation that
+ * tests whether the server is reachable again would add another. So this store drops a connection that timed out, fails
+ * operations immediately while disconnected, and retries only the connection itself, which fails without leaving
+ * anything behind.
+ */
+export async function openRemoteStore(
+  { connect, maxChecks, engine, log, clock, random }: RemoteStoreOptions,
+): Promise<Store> {
+  const closed = new AbortController();
+  const watches = new Set<Watch>();
+  let connection: Store | undefined;
+  /** Why there is no connection. */
+  let failure = new StoreUnavailableError(
+    "Cannot use the store: it is not connected yet",
+  );
+
+  async function connectInTime(): Promise<Store> {
+    const connecting = connect();
+    try {
+      return await withTimeout(connecting, OPERATION_TIMEOUT_MS, clock);
+    } catch (error) {
+      connecting.then((late) => late.close(), () => {}); // `error` has been reported; a late connection is not needed
+      throw error;
+    }
+  }
+
+  function use(opened: Store): void {
+    if (closed.signal.aborted) return opened.close();
+    connection = opened;
+    for (const watch of watches) {
+      watch.stop = opened.watch(watch.key, watch.hint);
+    }
+  }
+
+  function disconnect(): void {
+    for (const watch of watches) watch.stop();
+    connection?.close();
+    connection = undefined;
+  }
+
+  async function retryConnecting(): Promise<void> {
+    const { signal } = closed;
+    let pause = FIRST_PAUSE_MS;
+    while (!signal.aborted) {
+      await sleep(pause * (0.5 + 0.5 * random()), clock, { signal });
+      if (signal.aborted) return;
+      try {
+        return use(await connectInTime());
+      } catch (error) {
+        failure = toUnavailableError(error);
+      }
+      pause = Math.min(2 * pause, MAX_PAUSE_MS);
+    }
+  }
+
+  function reconnect(error: unknown): void {
+    disconnect();
+    failure = toUnavailableError(error);
+    void retryConnecting();
+  }
+
+  async function run<T>(
+    operation: (connection: Store) => Promise<T>,
+  ): Promise<T> {
+    const used = connection;
+    if (used === undefined) throw failure;
+    try {
+      return await withTimeout(operation(used), OPERATION_TIMEOUT_MS, clock);
+    } catch (error) {
+      const isCurrent = used === connection;
+      if (isCurrent && !keepsConnection(error)) reconnect(error);
+      throw error;
+    }
+  }
+
+  try {
+    use(await connectInTime());
+  } catch (error) {
+    if (!isOutage(error)) throw error;
+    const detail = `retrying in the background: ${messageOf(error)}`;
+    log.warn("rep.store.unreachable", { detail });
+    reconnect(error);
+  }
+  return {
+    engine,
+    maxChecks,
+    get: (key) => run((connection) => connection.get(key)),
+    getMany: (keys) => run((connection) => connection.getMany(keys)),
+    list: (prefix, options) =>
+      run((connection) => connection.list(prefix, options)),
+    commit: (checks, writes) =>
+      run((connection) => connection.commit(checks, writes)),
+    watch(key, hint) {
+      const stop = connection?.watch(key, hint) ?? (() => {});
+      const watch: Watch = { key, hint, stop };
+      watches.add(watch);
+      return () => {
+        watches.delete(watch);
+        watch.stop();
+      };
+    },
+    close() {
+      closed.abort();
+      disconnect();
+    },
+  };
 }

@@ -127,22 +127,20 @@ function renderFacts(status: Status): Markup {
     ago(status.rejected_since, time);
   const certificate = status.certificate_end &&
     `until ${status.certificate_end.slice(0, 10)}`;
+  const facts = {
+    "Place": status.place,
+    "Configuration": `${own}, ${state}${other}`,
+    "Loaded": ago(loaded, time),
+    "Reloads rejected since": rejectedSince,
+    "From": counts.join(", "),
+    "Store": `${store.engine}, ${availability} since ${ago(store.since, time)}`,
+    "Certificate": certificate,
+    "Version": status.version,
+    "Running for": duration(status.uptime_seconds),
+    "As of": markup`<time>${time}</time>`,
+  };
   return markup`<dl>
-${fact("Place", status.place)}
-${fact("Configuration", `${own}, ${state}${other}`)}
-${fact("Loaded", ago(loaded, time))}
-${fact("Reloads rejected since", rejectedSince)}
-${fact("From", counts.join(", "))}
-${
-    fact(
-      "Store",
-      `${store.engine}, ${availability} since ${ago(store.since, time)}`,
-    )
-  }
-${fact("Certificate", certificate)}
-${fact("Version", status.version)}
-${fact("Running for", duration(status.uptime_seconds))}
-${fact("As of", markup`<time>${time}</time>`)}</dl>`;
+${Object.entries(facts).map(([name, value]) => fact(name, value))}</dl>`;
 }
 
 function nameOf(hash: string, revision: string | undefined): string {
@@ -152,7 +150,7 @@ function nameOf(hash: string, revision: string | undefined): string {
 /** Returns nothing for what is not known. */
 function fact(name: string, value: Content): Content {
   if (value === undefined || value === "") return "";
-  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>\n`;
 }
 
 function renderHour({ hour }: Status): Markup {

@@ -48,32 +48,9 @@ const INSUFFICIENT_RESOURCES = /^53/;
 /** Serialization failure, deadlock, unique violation (PostgreSQL, Appendix A): another commit won. */
 const CONFLICT = /^(40001|40P01|23505)$/;
 
-/**
- * Connects to a PostgreSQL server, and creates the tables on first use.
- *
- * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, even if the
- * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all servers.
- *
- * @throws {PermanentError} If the server rejects the connection or the schema.
- * @throws {StoreUnavailableError} If no server is reachable.
- */
-export async function openPostgresStore(
-  target: PostgresTarget,
-  { clock, random }: RetryOptions,
-): Promise<Store> {
-  const { schema } = target;
-  const closing = new AbortController();
-  const connect = () => PostgresConnection.open(target, closing.signal);
-  const open = async () => await withSchema(await connect(), schema);
-  const pool = new PostgresPool(await open(), open, POOL_SIZE);
-  const notifications = new Notifications({
-    connect,
-    channel: schema,
-    clock,
-    random,
-    signal: closing.signal,
-  });
-  return new PostgresStore(schema, pool, notifications, closing);
+function toStoreError(error: unknown): StoreUnavailableError {
+  const isFull = INSUFFICIENT_RESOURCES.test(codeOf(error));
+  return isFull ? new StoreFullError(error) : toUnavailableError(error);
 }
 
 /** A new connection may lead to another server than the others, or to tables that a newer version has changed since. */
@@ -88,105 +65,6 @@ async function withSchema(
     connection.close();
     if (isPermanent(error)) throw new PermanentError(messageOf(error));
     throw toStoreError(error);
-  }
-}
-
-class PostgresStore implements Store {
-  readonly maxChecks = POSTGRES_MAX_CHECKS;
-  readonly #schema: string;
-  readonly #pool: PostgresPool;
-  readonly #notifications: Notifications;
-  readonly #closing: AbortController;
-
-  constructor(
-    schema: string,
-    pool: PostgresPool,
-    notifications: Notifications,
-    closing: AbortController,
-  ) {
-    this.#schema = schema;
-    this.#pool = pool;
-    this.#notifications = notifications;
-    this.#closing = closing;
-  }
-
-  async get<T>(key: Key): Promise<Entry<T> | undefined> {
-    const text = `SELECT value, version FROM ${this.#schema}.entry
-      WHERE prefix = $1 AND name = $2`;
-    const values = encodeKey(key);
-    const [row] = await this.#query({ name: "get", text, values });
-    return row && toEntry<T>(key, row);
-  }
-
-  async getMany<T>(keys: readonly Key[]): Promise<(Entry<T> | undefined)[]> {
-    const ids = keys.map((key) => JSON.stringify(encodeKey(key)));
-    const text = `SELECT entry.prefix, entry.name, value, version
-      FROM json_array_elements($1) AS wanted(key)
-      JOIN ${this.#schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
-    const values = [`[${ids.join()}]`];
-    const rows = await this.#query({ name: "get many", text, values });
-    const found = new Map<string, Row>();
-    for (const row of rows) {
-      found.set(JSON.stringify([row["prefix"], row["name"]]), row);
-    }
-    return keys.map((key, index) => {
-      const row = found.get(ids[index] ?? "");
-      return row && toEntry<T>(key, row);
-    });
-  }
-
-  async list<T>(
-    prefix: Key,
-    { from, limit = Infinity, reverse = false }: ListOptions = {},
-  ): Promise<Entry<T>[]> {
-    const order = reverse ? "DESC" : "ASC";
-    const text = `SELECT name, value, version FROM ${this.#schema}.entry
-      WHERE prefix = $1 AND name >= $2 ORDER BY name ${order} LIMIT $3`;
-    const first = from === undefined ? "" : encodeName(from);
-    const count = limit === Infinity ? null : limit;
-    const values = [encodePrefix(prefix), first, count];
-    const rows = await this.#query({ name: `list ${order}`, text, values });
-    return rows.map((row) => {
-      const name = decodeName(row["name"] ?? "");
-      return toEntry<T>([...prefix, name], row);
-    });
-  }
-
-  async commit(
-    checks: readonly Check[],
-    writes: readonly Write[],
-  ): Promise<string | undefined> {
-    const text = `SELECT ${this.#schema}.commit_entries($1, $2) AS version`;
-    const values = [
-      JSON.stringify(checks.map(encodeCheck)),
-      JSON.stringify(writes.map(encodeWrite)),
-    ];
-    try {
-      const [row] = await this.#pool.query({ name: "commit", text, values });
-      return row?.["version"] ?? undefined;
-    } catch (error) {
-      if (CONFLICT.test(codeOf(error))) return undefined;
-      throw toStoreError(error);
-    }
-  }
-
-  watch(key: Key, hint: () => void): () => void {
-    const [prefix, name] = encodeKey(key);
-    if (prefix !== "[]") return () => {}; // see commit_entries()
-    return this.#notifications.listen(name, hint);
-  }
-
-  close(): void {
-    this.#closing.abort();
-    this.#pool.close();
-  }
-
-  async #query(statement: Statement): Promise<Row[]> {
-    try {
-      return await this.#pool.query(statement);
-    } catch (error) {
-      throw toStoreError(error);
-    }
   }
 }
 
@@ -263,7 +141,102 @@ function encodeWrite({ key, value }: Write): unknown[] {
   return [...encodeKey(key), value === undefined ? null : encodeValue(value)];
 }
 
-function toStoreError(error: unknown): StoreUnavailableError {
-  const isFull = INSUFFICIENT_RESOURCES.test(codeOf(error));
-  return isFull ? new StoreFullError(error) : toUnavailableError(error);
+/**
+ * Connects to a PostgreSQL server, and creates the tables on first use.
+ *
+ * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, even if the
+ * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all servers.
+ *
+ * @throws {PermanentError} If the server rejects the connection or the schema.
+ * @throws {StoreUnavailableError} If no server is reachable.
+ */
+export async function openPostgresStore(
+  target: PostgresTarget,
+  { clock, random }: RetryOptions,
+): Promise<Store> {
+  const { schema } = target;
+  const closing = new AbortController();
+  const connect = () => PostgresConnection.open(target, closing.signal);
+  const open = async () => await withSchema(await connect(), schema);
+  const pool = new PostgresPool(await open(), open, POOL_SIZE);
+  const notifications = new Notifications({
+    connect,
+    channel: schema,
+    clock,
+    random,
+    signal: closing.signal,
+  });
+
+  async function query(statement: Statement): Promise<Row[]> {
+    try {
+      return await pool.query(statement);
+    } catch (error) {
+      throw toStoreError(error);
+    }
+  }
+
+  return {
+    maxChecks: POSTGRES_MAX_CHECKS,
+    async get<T>(key: Key) {
+      const text = `SELECT value, version FROM ${schema}.entry
+        WHERE prefix = $1 AND name = $2`;
+      const [row] = await query({ name: "get", text, values: encodeKey(key) });
+      return row && toEntry<T>(key, row);
+    },
+    async getMany<T>(keys: readonly Key[]) {
+      const ids = keys.map((key) => JSON.stringify(encodeKey(key)));
+      const text = `SELECT entry.prefix, entry.name, value, version
+        FROM json_array_elements($1) AS wanted(key)
+        JOIN ${schema}.entry ON entry.prefix = key->>0 AND entry.name = key->>1`;
+      const values = [`[${ids.join()}]`];
+      const rows = await query({ name: "get many", text, values });
+      const found = new Map<string, Row>();
+      for (const row of rows) {
+        found.set(JSON.stringify([row["prefix"], row["name"]]), row);
+      }
+      return keys.map((key, index) => {
+        const row = found.get(ids[index] ?? "");
+        return row && toEntry<T>(key, row);
+      });
+    },
+    async list<T>(
+      prefix: Key,
+      { from, limit = Infinity, reverse = false }: ListOptions = {},
+    ) {
+      const order = reverse ? "DESC" : "ASC";
+      const text = `SELECT name, value, version FROM ${schema}.entry
+        WHERE prefix = $1 AND name >= $2 ORDER BY name ${order} LIMIT $3`;
+      const first = from === undefined ? "" : encodeName(from);
+      const count = limit === Infinity ? null : limit;
+      const values = [encodePrefix(prefix), first, count];
+      const rows = await query({ name: `list ${order}`, text, values });
+      return rows.map((row) => {
+        const name = decodeName(row["name"] ?? "");
+        return toEntry<T>([...prefix, name], row);
+      });
+    },
+    async commit(checks, writes) {
+      const text = `SELECT ${schema}.commit_entries($1, $2) AS version`;
+      const values = [
+        JSON.stringify(checks.map(encodeCheck)),
+        JSON.stringify(writes.map(encodeWrite)),
+      ];
+      try {
+        const [row] = await pool.query({ name: "commit", text, values });
+        return row?.["version"] ?? undefined;
+      } catch (error) {
+        if (CONFLICT.test(codeOf(error))) return undefined;
+        throw toStoreError(error);
+      }
+    },
+    watch(key, hint) {
+      const [prefix, name] = encodeKey(key);
+      if (prefix !== "[]") return () => {}; // see commit_entries()
+      return notifications.listen(name, hint);
+    },
+    close() {
+      closing.abort();
+      pool.close();
+    },
+  };
 }

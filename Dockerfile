@@ -8,7 +8,7 @@ ENV DENO_DIR=/deno-dir \
 
 WORKDIR /app
 COPY deno.json main.ts serve.ts ./
-COPY tools/std.ts tools/std_without_jsr.json tools/
+COPY tools/std.ts tools/std_log.ts tools/std_without_jsr.json tools/
 COPY src src
 
 # On a network without JSR, the dependencies come from npm, as in every task of deno.json.

@@ -1,3 +1,5 @@
+import { BaseHandler, type LogRecord } from "@std/log/base-handler";
+import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/urls.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
@@ -89,61 +91,74 @@ function formatField(value: LogFields[string]): string {
   return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
 }
 
-/** A line before it is formatted. */
-interface LogLine {
-  readonly time: string;
-  readonly level: string;
-  readonly event: string;
-  readonly fields: LogFields;
+function getFields({ args }: LogRecord): LogFields {
+  return (args[0] ?? {}) as LogFields;
 }
 
-function formatJson({ time, level, event, fields }: LogLine): string {
-  return toSafeJson({ time, level, msg: event, ...fields });
+function formatJson(record: LogRecord): string {
+  const { datetime: time, levelName: level, msg } = record;
+  return toSafeJson({ time, level, msg, ...getFields(record) });
 }
 
-function formatText({ time, level, event, fields }: LogLine): string {
-  const words = [time, level.padEnd(5), event];
-  for (const [name, value] of Object.entries(fields)) {
+function formatText(record: LogRecord): string {
+  const { datetime, levelName, msg } = record;
+  const words = [datetime.toISOString(), levelName.padEnd(5), msg];
+  for (const [name, value] of Object.entries(getFields(record))) {
     if (value !== undefined) words.push(`${name}=${formatField(value)}`);
   }
   return words.join(" ");
 }
 
-/** From the lowest to the highest. */
-const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+class LineHandler extends BaseHandler {
+  readonly #write: (line: string, level: LogLevel) => void;
+  readonly #format: (record: LogRecord) => string;
 
-/**
- * Creates a log that writes one line per event. Credentials of URLs are replaced, since error messages of Deno contain
- * them. Errors of `write` are ignored.
- */
-export function createLog(options: LogOptions = {}): Log {
-  const { format = "json", level: lowest = "info", write = printLine } =
-    options;
-  const formatLine = format === "json" ? formatJson : formatText;
-
-  function writer(level: LogLevel): Log[LogLevel] {
-    const isWritten = LEVELS.indexOf(level) >= LEVELS.indexOf(lowest);
-    return (event, fields = {}) => {
-      if (!isWritten && event !== AUDIT_EVENT) return;
-      const time = new Date().toISOString();
-      const line = formatLine({
-        time,
-        level: level.toUpperCase(),
-        event,
-        fields,
-      });
-      try {
-        write(redactCredentials(line), level);
-      } catch {
-        // A full disk or a closed pipe must not take the gateway down.
-      }
-    };
+  constructor(
+    write: (line: string, level: LogLevel) => void,
+    format: (record: LogRecord) => string,
+  ) {
+    super("NOTSET", { formatter: format }); // the logger filters by level
+    this.#write = write;
+    this.#format = format;
   }
 
+  override handle(record: LogRecord): void {
+    const level = record.levelName.toLowerCase() as LogLevel;
+    const line = this.#format(record);
+    try {
+      this.#write(redactCredentials(line), level);
+    } catch {
+      // A full disk or a closed pipe must not take the gateway down.
+    }
+  }
+
+  override log(): void {} // what the base class calls instead, without the level
+}
+
+/**
+ * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
+ * messages of Deno contain them. Errors of `write` are ignored.
+ */
+export function createLog(options: LogOptions = {}): Log {
+  const { format = "json", level = "info", write = printLine } = options;
+  const formatter = format === "json" ? formatJson : formatText;
+  const handler = new LineHandler(write, formatter);
+  const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
+  const logger = new Logger("rep", levelName, { handlers: [handler] });
+  const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
   return {
-    debug: writer("debug"),
-    info: writer("info"),
-    warn: writer("warn"),
-    error: writer("error"),
+    debug(event, fields) {
+      logger.debug(event, fields);
+    },
+    info(event, fields) {
+      const chosen = event === AUDIT_EVENT ? auditLogger : logger;
+      chosen.info(event, fields);
+    },
+    warn(event, fields) {
+      logger.warn(event, fields);
+    },
+    error(event, fields) {
+      logger.error(event, fields);
+    },
   };
 }

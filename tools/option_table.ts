@@ -30,7 +30,7 @@ function optionTable(): string {
     } |`;
   });
   return [
-    "| flag | environment | manifest | default | |",
+    "| flag | environment | manifest | default | meaning |",
     "| --- | --- | --- | --- | --- |",
     ...rows,
   ].join("\n");

@@ -89,7 +89,7 @@ export const GROUPS = {
       "Upstream server to proxy; the configuration is injected into HTML",
     ),
     "preserve-host": toggle(
-      "Send the upstream the host that the client requested",
+      "Forward the host that the client requested to the upstream",
     ),
     "upstream-timeout": duration(
       NUMBER_OPTIONS.upstreamTimeoutMs,

@@ -265,7 +265,7 @@ Deno.test("every manifest that docs/migrating.md lists as rejected is rejected, 
 });
 
 Deno.test("every value that docs/migrating.md lists as rejected is rejected", async () => {
-  const rows = firstCellsAfter("So do these values of variables");
+  const rows = firstCellsAfter("The Go gateway also starts with these values");
   assertEquals(
     rows.map((row, index) =>
       row.startsWith(Object.keys(REJECTED_VALUES)[index] ?? "?")

@@ -125,7 +125,7 @@ const LIMITS = [
     POSTGRES_MAX_CHECKS,
   ],
   ["docs/variables.md", /may have up to ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
-  ["docs/variables.md", /values longer than ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
+  ["docs/variables.md", /Values longer than ([\d,]+) bytes/, MAX_PUBLIC_BYTES],
   ["docs/variables.md", /are longer than ([\d,]+) bytes/, MAX_NAME_BYTES],
   ["docs/variables.md", /([\d,]+) are kept/, MAX_HISTORY],
 ] as const;

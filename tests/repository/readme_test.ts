@@ -217,7 +217,7 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
     "@rep/gateway",
   );
   const [, change = ""] =
-    /after\s+`(variables\.[^`]+)`\s+it\s+publishes/.exec(README) ?? [];
+    /after\s+`(variables\.[^`]+)`,\s+it\s+publishes/.exec(README) ?? [];
   await using server = await startProgram(
     `${example}\n${change};\nawait gateway.reload();`,
   );

@@ -44,7 +44,10 @@ export async function readFigures(): Promise<Figure[]> {
     {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
-        ["docs/performance.md", /(?<=A\s+process\s+uses\s+about\s+)\d+\s+MiB/],
+        [
+          "docs/performance.md",
+          /(?<=idle\s+process\s+uses\s+about\s+)\d+\s+MiB/,
+        ],
       ],
     },
     {

@@ -15,7 +15,7 @@ import {
 } from "../bench/_report.ts";
 import { readResults, type Results } from "../bench/_results.ts";
 import type { Row, Subject } from "../bench/_row.ts";
-import { drawPerformance } from "./performance_picture.ts";
+import { drawPerformance, NGINX_NOTE } from "./performance_picture.ts";
 
 const SUBJECTS: readonly Subject[] = [
   "gateway",
@@ -84,14 +84,20 @@ function dateOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
 }
 
-/** The rows in which the gateway was compared with a floor. */
+/** The rows in which the gateway was compared with a floor, and what nginx does less, where it was measured. */
 function costBlock({ rows }: Results): string {
   const measured = rows.filter(({ rounds }) => rounds.gateway && rounds.floor);
   const named = measured.map(({ work, unit, rounds }) => ({
     name: `${work}, ${unit}`,
     rounds,
   }));
-  return subjectTable("work, unit", named, COMPARED);
+  const costs = subjectTable("work, unit", named, COMPARED);
+  const hasNginx = measured.some(({ rounds }) => rounds.nginx);
+  return hasNginx
+    ? `${costs}
+
+${NGINX_NOTE}`
+    : costs;
 }
 
 function goalBlock({ rows }: Results): string {

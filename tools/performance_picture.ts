@@ -18,7 +18,7 @@ const LABELS: Partial<Record<Subject, string>> = {
 };
 
 /** What nginx does less. */
-const NGINX_NOTE =
+export const NGINX_NOTE =
   "nginx inserts nothing: its file contains the values, and it passes the upstream's page on.";
 
 const LEFT = 24;

@@ -303,6 +303,7 @@ interface SyntaxNode {
   readonly end: number;
   readonly object?: SyntaxNode;
   readonly property?: { readonly name?: string };
+  readonly computed?: boolean;
   readonly id?: SyntaxNode;
 }
 
@@ -318,7 +319,13 @@ function keptObjects(node: unknown): SyntaxNode[] {
 }
 
 function isEnv(node: SyntaxNode | null): boolean {
-  return node?.object?.type === "MetaProperty" && node.property?.name === "env";
+  return isImportMeta(node?.object) && !node?.computed &&
+    node?.property?.name === "env";
+}
+
+/** Returns whether a node is `import.meta`, and not `new.target`. */
+function isImportMeta(node: SyntaxNode | undefined): boolean {
+  return node?.type === "MetaProperty" && node.property?.name === "meta";
 }
 
 /** Returns whether a node is `object.property`, or `const { property } = object`. */

@@ -121,12 +121,13 @@ function interceptPage(
   response.write = (...args: unknown[]) => {
     begin();
     if (page === undefined) return original.write(...args as [Uint8Array]);
+    if (page.writableEnded) return true; // PassThrough would lose the whole page
     return page.write(...args as [Uint8Array]) || page.destroyed;
   };
   response.end = (...args: unknown[]) => {
     begin();
     if (page === undefined) original.end(...args as []);
-    else page.end(...args as []);
+    else if (!page.writableEnded) page.end(...args as []);
     return response;
   };
 }

@@ -167,6 +167,27 @@ Deno.test("text such as import.meta.env.VITE_PLAN is no read", async () => {
   assertEquals(transform(plugin, "import.meta.url"), undefined);
 });
 
+Deno.test("a build of Vite 8 makes import.meta.env live where it is an object, and nothing that only looks like it", async () => {
+  await using project = await makeProject();
+  const plugin = envPlugin();
+  await plugin.config({ root: project.path }, BUILD);
+  const code = "import.meta.env; import.meta[env]; new.target.env";
+  const object = { type: "MetaProperty", property: { name: "meta" } };
+  const target = { type: "MetaProperty", property: { name: "target" } };
+  const property = { name: "env" };
+  const body = [
+    { start: 0, end: 15, object, property },
+    { start: 17, end: 33, object, property, computed: true },
+    { start: 35, end: 49, object: target, property },
+  ].map((node) => ({ type: "MemberExpression", computed: false, ...node }));
+  const context = { parse: () => ({ type: "Program", body }) };
+  const result = plugin.transform.call(context, code, "/src/main.js");
+  assertEquals(
+    result?.code.replace(/^import .*?;/, ""),
+    "__rep_add_to_import_meta_env__(import.meta.env); import.meta[env]; new.target.env",
+  );
+});
+
 Deno.test("the plugin's module has a getter for each variable, under the name in import.meta.env", async () => {
   await using project = await makeProject();
   const plugin = envPlugin();

@@ -292,6 +292,17 @@ Deno.test("a handler that waits until more may be written goes on if nobody need
   await written.promise;
 });
 
+Deno.test("what a handler writes or ends too late is dropped, and the page arrives", async () => {
+  await using server = await PageServer.start((response) => {
+    response.writeHead(200, HTML).end(PAGE);
+    response.write("late");
+    response.end("late");
+  });
+  const response = await server.get();
+  assertEquals(parsePage(await response.text()), [PAGE, true]);
+  assertEquals(server.errors, []);
+});
+
 Deno.test("a client that leaves ends the page, which is no error", async () => {
   const closed = Promise.withResolvers<void>();
   await using server = await PageServer.start((response) => {

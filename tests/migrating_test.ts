@@ -208,7 +208,7 @@ const REJECTED_MANIFESTS: Record<string, readonly string[]> = {
     withSettings("session_key_max_rate: 0"),
     withSettings("hot_reload_poll_interval: 500ms"),
   ],
-  "`allowed_origins` as a single text": [
+  "`allowed_origins` as a string": [
     withSettings("allowed_origins: https://a.example"),
     withSettings('allowed_origins: ["https://a.example/path"]'),
     withSettings('allowed_origins: ["*"]'),
@@ -219,19 +219,19 @@ const REJECTED_MANIFESTS: Record<string, readonly string[]> = {
 const REJECTED_VALUES: Readonly<
   Record<string, readonly (readonly [type: string, value: string])[]>
 > = {
-  "of `type: boolean`": [["boolean", "1"], ["boolean", "0"]],
-  "of `type: number`": [["number", "NaN"], ["number", "Inf"], [
+  "`type: boolean`": [["boolean", "1"], ["boolean", "0"]],
+  "`type: number`": [["number", "NaN"], ["number", "Inf"], [
     "number",
     "0x1p-2",
   ], ["number", "1_000"]],
-  "of `type: url`": [
+  "`type: url`": [
     ["url", "https://tile.example/{z}"],
     ["url", "https://münchen.example"],
     ["url", "javascript://example.com/"],
     ["url", "https://example.com/a b"],
     ["url", "https://example.com:99999/"],
   ],
-  "of `type: json`": [["json", "{"]],
+  "`type: json`": [["json", "{"]],
   "a PUBLIC value": [["string", "word ".repeat(13_000)]],
 };
 

@@ -151,12 +151,12 @@ export const GROUPS = {
       "hot_reload_poll_interval",
       duration(
         { default: 30_000, min: 1_000, max: 86_400_000 },
-        "Interval at which the modes poll and file_watch read all sources again",
+        "Interval for reading all sources again, in the modes `poll` and `file_watch`",
       ),
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 66 KiB. Clients without a stream poll",
+      "Maximum number of open streams; each takes 66 KiB. Clients that get no stream use polling",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,
@@ -201,7 +201,7 @@ export const GROUPS = {
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can request a key after it was replaced",
+      "How long pages can still request an old key after it has been replaced",
     ),
   },
   "Network": {

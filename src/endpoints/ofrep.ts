@@ -43,8 +43,8 @@ const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
 
 const UNCACHED = { "cache-control": "no-store" };
 
-/** The maximum length of a request's body. */
-const MAX_BODY_LENGTH = 64 << 10;
+/** The maximum size of a request's body. */
+const MAX_BODY_BYTES = 64 << 10;
 /** How long a body may take to arrive: as long as the SDKs wait for the whole response. */
 const MAX_BODY_MS = 10_000;
 /** A page that has been hidden for this time closes its stream until it is shown again. */
@@ -173,13 +173,14 @@ async function readText({ body }: Request, clock: Clock): Promise<string> {
   }, true);
   // Kept as text: a chunk of one byte holds the 64 KiB that it was read into.
   const chunks = body.pipeThrough(new TextDecoderStream(), reading);
+  const encoder = new TextEncoder();
   let text = "";
+  let size = 0;
   try {
     for await (const chunk of chunks) {
       text += chunk;
-      if (text.length > MAX_BODY_LENGTH) {
-        throw new BodyError("a body of up to 64 KiB");
-      }
+      size += encoder.encode(chunk).length;
+      if (size > MAX_BODY_BYTES) throw new BodyError("a body of up to 64 KiB");
     }
     return text;
   } finally {

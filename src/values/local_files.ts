@@ -60,8 +60,13 @@ export async function readBoundedFile(
   files ??= await localFiles();
   const { isFile, size } = await files.stat(path);
   if (!isFile) throw new TypeError(`expected a regular file, got '${path}'`);
-  if (size > MAX_BYTES) {
-    throw new RangeError(`expected at most ${MAX_BYTES} bytes in '${path}'`);
-  }
-  return await files.readFile(path);
+  requireSmall(size, path);
+  const bytes = await files.readFile(path);
+  requireSmall(bytes.length, path); // `stat()` says 0 under `/proc`, and a log may have grown
+  return bytes;
+}
+
+function requireSmall(size: number, path: string): void {
+  if (size <= MAX_BYTES) return;
+  throw new RangeError(`expected at most ${MAX_BYTES} bytes in '${path}'`);
 }

@@ -262,6 +262,11 @@ const BODIES: [name: string, body: string, error: string | undefined][] = [
     `{"context":{"a":"${TEXT_OF_64_KIB}x"}}`,
     "PARSE_ERROR: Cannot read the request: expected a body of up to 64 KiB",
   ],
+  [
+    "more than 64 KiB in fewer characters",
+    `{"context":{"a":"${"€".repeat(22_000)}"}}`,
+    "PARSE_ERROR: Cannot read the request: expected a body of up to 64 KiB",
+  ],
   ["nothing", "", "PARSE_ERROR: Cannot read the request: expected JSON"],
   [
     "text that is not JSON",

@@ -1,7 +1,7 @@
 /** Health, hosts and paths, and session keys. */
 import { check, checkGateway, equal } from "./check.ts";
 import { ORIGIN, withGateway } from "./fixtures.ts";
-import { memoryStore } from "@rep/gateway";
+import { type Clock, memoryStore } from "@rep/gateway";
 
 const OTHER = "https://other.example";
 const KEY_PATH = "/rep/session-key";
@@ -109,3 +109,32 @@ check("keys are counted in the store, for all gateways on it", async () => {
       equal((await other.requestKey()).status, 429);
     }));
 });
+
+/** Real time, but the ten seconds that a body may take pass at once. */
+const CLOCK: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms === 10_000 ? 10 : ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+checkGateway(
+  "a request of OpenFeature whose body does not arrive is not waited for",
+  { ofrep: true, clock: CLOCK },
+  async ({ ask }) => {
+    let isCancelled = false;
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(new TextEncoder().encode("{")),
+      cancel: () => void (isCancelled = true),
+    });
+    const init = { method: "POST", body, duplex: "half" };
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => resolve(undefined), 5_000);
+    const response = ask("/ofrep/v1/evaluate/flags", init);
+    const { status } = await Promise.race([response, late]) ?? {};
+    clearTimeout(timer);
+    equal([status, isCancelled], [400, true]);
+  },
+);

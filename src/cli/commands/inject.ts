@@ -47,9 +47,10 @@ async function listPages(
   build: string,
   { printError }: CommandIo,
 ): Promise<string[]> {
+  const files = await listBuildFiles(build);
   const root = await fs.realpath(build);
   const pages: string[] = [];
-  for (const path of await listBuildFiles(build)) {
+  for (const path of files) {
     if (!/\.html?$/i.test(path)) continue;
     const target = await fs.realpath(path);
     const isInside = target === root || target.startsWith(root + SEPARATOR);

@@ -23,8 +23,8 @@ export async function writeFile(
 ): Promise<boolean> {
   const bytes = typeof data === "string" ? encoder.encode(data) : data;
   const existing = await findRegularFile(path);
-  const before = existing && await fs.readFile(path);
-  if (before?.equals(bytes)) return false;
+  const mayBeSame = existing?.info.size === bytes.length; // a file of another size may be too large to read
+  if (mayBeSame && (await fs.readFile(path)).equals(bytes)) return false;
   if (!isGranted({ name: "write", path })) {
     throw new ConfigurationError([
       `Cannot write ${flag} "${path}": expected --allow-write=${path}`,

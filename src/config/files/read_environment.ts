@@ -151,7 +151,7 @@ async function readDirectory(
   directory: string,
   files: FileSystem,
 ): Promise<EnvFile> {
-  const names = (await files.names(directory)).filter(isRepName);
+  const names = (await files.names(directory)).filter(isRepName).sort();
   const values = await Promise.all(
     names.map((name) => readValue(`${directory}/${name}`, files)),
   );

@@ -101,7 +101,8 @@ export async function validateAssignments(
     strict: false,
     requiredTiers: [],
   });
-  const secrets = snapshot.warnings.filter(({ name }) => values.has(name))
+  const isSet = (name: string) => values.get(name) !== undefined;
+  const secrets = snapshot.warnings.filter(({ name }) => isSet(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
   if (!force && secrets.length > 0) {
     const advice = "anyone could read it; use force to set it anyway";

@@ -217,9 +217,9 @@ function nameStored(
   issue: string,
   stored: StoredEnvironment | undefined,
 ): string {
+  const environment = stored?.environment ?? {};
   const words = issue.split(/[\s:]+/);
-  const keys = Object.keys(stored?.environment ?? {});
-  const key = keys.find((key) => words.includes(key));
+  const key = words.find((word) => Object.hasOwn(environment, word));
   if (key === undefined) return issue;
   return `${issue}; ${key} is in the store: set or unset it`;
 }

@@ -192,6 +192,24 @@ Deno.test("inject exits with 1 without a page, and with 2 without a directory", 
   assertEquals((await run(["inject"])).code, 2);
 });
 
+Deno.test("inject says which directory does not exist", async () => {
+  assertEquals(
+    await run(["inject", "/missing"]),
+    failed(
+      `Cannot read DIR "/missing": ENOENT: no such file or directory, stat '/missing'`,
+    ),
+  );
+});
+
+Deno.test("inject does not ask for the permission to read a directory", {
+  permissions: { env: true, read: [Deno.cwd()] },
+}, async () => {
+  assertEquals(
+    await run(["inject", "/site"]),
+    failed('Cannot read DIR "/site": expected --allow-read=/site'),
+  );
+});
+
 /** Runs a script in a page, and returns the element that it adds. */
 function runInPage(script: string) {
   const appended: {

@@ -84,6 +84,18 @@ Deno.test({
 });
 
 Deno.test({
+  name: "writeFile() replaces a file that is too large to be read",
+  ignore: Deno.build.os === "windows", // where the file would take as much of the disk
+  async fn() {
+    await using directory = await TempDirectory.make({ "out.txt": "" });
+    const path = directory.at("out.txt");
+    await Deno.truncate(path, 2 ** 31);
+    assertEquals(await writeFile("--out", path, "text"), true);
+    assertEquals(await Deno.readTextFile(path), "text");
+  },
+});
+
+Deno.test({
   name: "writeFile() writes to devices and pipes without reading them",
   ignore: Deno.build.os === "windows",
   async fn() {

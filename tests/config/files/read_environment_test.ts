@@ -110,6 +110,30 @@ Deno.test("loadEnvFile() rejects a mounted ConfigMap that is replaced again and 
   );
 });
 
+Deno.test("loadEnvFile() sorts the variables of a directory, which some file systems list in another order each time", async () => {
+  await using directory = await TempDirectory.make({ REP_A: "1", REP_B: "2" });
+  const list = (names: string[]) =>
+    loadEnvFile(directory.path, {
+      ...denoFileSystem,
+      names: () => Promise.resolve(names),
+    });
+  for (const names of [["REP_A", "REP_B"], ["REP_B", "REP_A"]]) {
+    const { variables } = await list(names);
+    assertEquals(Object.keys(variables), ["REP_A", "REP_B"]);
+  }
+});
+
+Deno.test("loadEnvFile() rejects a file of more than 4 MiB, even if it was smaller a moment ago", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "REP_A=1\n" });
+  const path = directory.at("app.env");
+  const grow = () => Deno.truncate(path, 4 * 1024 * 1024 + 1);
+  await assertRejects(
+    () => loadEnvFile(path, filesWith(grow)),
+    RangeError,
+    `expected at most 4194304 bytes in '${path}'`,
+  );
+});
+
 Deno.test("loadEnvFile() removes exactly one newline from the end of each file in a directory", async () => {
   await using directory = await TempDirectory.make({
     REP_A: "1\n",

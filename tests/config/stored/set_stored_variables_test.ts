@@ -20,3 +20,13 @@ Deno.test("setStoredVariables() sets and removes variables, by names with and wi
   );
   assertEquals(await values(), [["B", "3"]]);
 });
+
+Deno.test("setStoredVariables() removes a variable whose default in the manifest looks like a secret", async () => {
+  const store = memoryStore();
+  const token = `ghp_${"a1B2".repeat(9)}`;
+  const manifest =
+    `version: "0.1.0"\nvariables:\n  KEY: { tier: public, default: ${token} }\n`;
+  await setStoredVariables(store, { KEY: "1" });
+  await setStoredVariables(store, { KEY: undefined }, { manifest });
+  assertEquals(await listVariables(store), []);
+});

@@ -45,8 +45,8 @@ interface HeartbeatInput {
 interface Heartbeat {
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** Fails once another rollout has begun; `undefined` for a scheduled heartbeat, which does not check. */
-  readonly fencing: Check | undefined;
+  /** Fails once another rollout has begun; empty for a scheduled heartbeat, after which nothing is committed. */
+  readonly fencing: readonly Check[];
   /** The configurations that were active. The last one still is, unless this process stands apart. */
   readonly activations: Activations;
   /** Whether this process has recorded that another one is active now. */
@@ -88,7 +88,7 @@ export async function tryHeartbeat(
   const own = observed.members.get(self.id);
   const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
   const { checks, writes } = commitOf(self, decision, own, clock.now());
-  let fencing = isScheduled ? undefined : rankCheck;
+  let fencing = isScheduled ? [] : [rankCheck];
   if (decision.isNew) {
     checks.push(rankCheck);
     writes.push({ key: HIGHEST_RANK, value: decision.rank });
@@ -100,7 +100,7 @@ export async function tryHeartbeat(
   if (writes.length > 0) {
     const version = await store.commit(checks, writes);
     if (version === undefined) return undefined;
-    if (decision.isNew) fencing = { key: HIGHEST_RANK, version };
+    if (decision.isNew) fencing = [{ key: HIGHEST_RANK, version }];
   }
   return {
     observed,

@@ -75,9 +75,10 @@ export class StandsApartError extends Error {
   override name = "StandsApartError";
 }
 
+const STRANGER =
+  "a gateway on the same store has no PUBLIC variable in common with this one";
 const APART =
-  "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each " +
-  "serves its own values, and neither publishes";
+  `${STRANGER}: until either leaves, each serves its own values, and neither publishes`;
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -102,16 +103,11 @@ export class Rollout {
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /** What the last heartbeat announced. */
-  #announced: Ranked | undefined;
+  /** What this process announces; `undefined` before {@linkcode announce}. */
+  #own: Announcement | undefined;
+  /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
+  #ranked: Ranked | undefined;
   #observed: Observed = NEVER_OBSERVED;
-  /** The hash of this process's configuration; `undefined` before {@linkcode announce}. */
-  #hash: string | undefined;
-  #names: readonly number[] = [];
-  #needsKey = false;
-  #newestWrite = 0;
-  /** The error of the last heartbeat that found the store unavailable. */
-  #outage = new StoreUnavailableError("Cannot announce the configuration");
   /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode announce}. */
   #elected: string | undefined;
   #standsApart = false;
@@ -128,6 +124,11 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+  }
+
+  /** The hash of this process's configuration. */
+  get #hash(): string | undefined {
+    return this.#own?.deployment;
   }
 
   /**
@@ -224,24 +225,20 @@ export class Rollout {
   async announce(own: Announcement): Promise<readonly Check[] | undefined> {
     return await this.#enqueue(async () => {
       if (this.#hasLeft) return undefined;
-      const isAlone = this.#isAlone();
-      this.#hash = own.deployment;
-      this.#names = sampleNames(own.deployedNames);
-      this.#needsKey = own.sensitive.size > 0;
-      this.#newestWrite = own.newestWrite;
+      const wasAlone = this.#isAlone();
+      this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
-      const fencing = await this.#heartbeat({ isScheduled: false });
-      if (this.#hasLeft) return undefined;
-      if (fencing === undefined) {
-        if (isAlone) this.#elected = this.#hash;
-        throw this.#outage;
+      try {
+        const fencing = await this.#heartbeat(own, { isScheduled: false });
+        if (this.#hasLeft) return undefined;
+        if (this.#standsApart) throw new StandsApartError(STRANGER);
+        return this.isActive ? fencing : undefined;
+      } catch (error) {
+        if (this.#hasLeft) return undefined;
+        const isOutage = error instanceof StoreUnavailableError;
+        if (isOutage && wasAlone) this.#elected = own.deployment;
+        throw error;
       }
-      if (this.#standsApart) {
-        throw new StandsApartError(
-          "a gateway on the same store has no PUBLIC variable in common with this one",
-        );
-      }
-      return this.isActive ? [fencing] : undefined;
     });
   }
 
@@ -249,10 +246,15 @@ export class Rollout {
   async leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancelHeartbeat?.();
-    if (this.#hash === undefined) return; // never joined
+    if (this.#own === undefined) return; // never joined
     const { store, processId } = this.#options;
     const markLeft = () => tryMarkLeft(store, processId);
-    await this.#enqueue(() => this.#unlessUnavailable(markLeft));
+    try {
+      await this.#enqueue(() => retryConflicts(markLeft, this.#options));
+    } catch (error) {
+      // In an outage, the others notice the missing heartbeats instead.
+      if (!(error instanceof StoreUnavailableError)) throw error;
+    }
   }
 
   /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
@@ -276,13 +278,14 @@ export class Rollout {
   async #scheduledHeartbeat(): Promise<void> {
     try {
       const hasChanged = await this.#enqueue(async () => {
-        if (this.#hasLeft) return false;
+        if (this.#hasLeft || this.#own === undefined) return false;
         const { active, standsApart } = this;
-        await this.#heartbeat({ isScheduled: true });
+        await this.#heartbeat(this.#own, { isScheduled: true });
         return this.active !== active || this.standsApart !== standsApart;
       });
       if (hasChanged) this.onActiveChange();
     } catch (error) {
+      if (error instanceof StoreUnavailableError) return; // the circuit breaker reports it
       logTaskError(this.#options.log, "rollout")(error);
     } finally {
       if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
@@ -296,29 +299,30 @@ export class Rollout {
     return done;
   }
 
-  /** @returns `undefined` if the store is unavailable, and for a scheduled heartbeat, after which nothing is committed. */
+  /** @returns The checks of a commit that only a process with the active configuration may make. */
   async #heartbeat(
+    own: Announcement,
     { isScheduled }: { isScheduled: boolean },
-  ): Promise<Check | undefined> {
+  ): Promise<readonly Check[]> {
     const { store, clock, maxRepresentatives } = this.#options;
-    const self = this.#self;
+    const self = this.#describe(own);
     const { hash } = self;
-    const isKnown = this.#announced?.hash === hash;
+    const isKnown = this.#ranked?.hash === hash;
     const input = {
       self,
-      rank: isKnown ? this.#announced?.rank : undefined,
-      isReload: this.#announced !== undefined && !isKnown,
+      rank: isKnown ? this.#ranked?.rank : undefined,
+      isReload: this.#ranked !== undefined && !isKnown,
       previous: this.#observed,
       activations: this.#activations,
       isScheduled,
       maxRepresentatives,
     };
-    const result = await this.#unlessUnavailable(() =>
-      tryHeartbeat(store, input, clock)
+    const result = await retryConflicts(
+      () => tryHeartbeat(store, input, clock),
+      this.#options,
     );
-    if (result === undefined) return undefined;
     this.#observed = result.observed;
-    this.#announced = { hash, rank: result.decision.rank };
+    this.#ranked = { hash, rank: result.decision.rank };
     this.#elected = result.decision.active;
     this.#activations = result.activations;
     this.#noteStrangers(self);
@@ -327,16 +331,17 @@ export class Rollout {
     return result.fencing;
   }
 
-  get #self(): Self {
+  #describe(own: Announcement): Self {
     const { processId: id, instanceId, revision, epochs } = this.#options;
+    const needsKey = own.sensitive.size > 0;
     return {
       id,
-      hash: this.#hash ?? "",
+      hash: own.deployment,
       revision,
       instanceId,
-      names: this.#names,
-      keyFingerprint: this.#needsKey ? epochs.fingerprint : undefined,
-      newestWrite: this.#newestWrite,
+      names: sampleNames(own.deployedNames),
+      keyFingerprint: needsKey ? epochs.fingerprint : undefined,
+      newestWrite: own.newestWrite,
     };
   }
 
@@ -425,18 +430,5 @@ export class Rollout {
         ? description
         : `${description}; no heartbeats any more: ${places}`,
     });
-  }
-
-  /** Retries conflicts. @returns `undefined` if the store is unavailable, which the circuit breaker reports. */
-  async #unlessUnavailable<T>(
-    work: () => Promise<T | undefined>,
-  ): Promise<T | undefined> {
-    try {
-      return await retryConflicts(work, this.#options);
-    } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error;
-      this.#outage = error;
-      return undefined;
-    }
   }
 }

@@ -167,37 +167,38 @@ export class Publisher {
     return this.#queue;
   }
 
-  /** @param level At which a failure is logged. It never rejects. */
+  /**
+   * Commits what differs from the target, if its configuration is active. It never rejects.
+   *
+   * @param level At which a failure is logged.
+   */
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
+    const target = this.#target;
+    const unpublished = this.#unpublished;
     try {
-      const outcome = await this.#commitTarget();
-      this.#obstacle = outcome === "outdated" ? outcome : undefined;
-      if (outcome === "outdated") this.#logFailure(OUTDATED, "debug");
-      else this.#isServed = false;
+      const outcome = await retryConflicts(
+        () => this.#tryToCommit(target, unpublished),
+        this.#options,
+      );
+      if (outcome === "outdated") {
+        this.#obstacle = outcome;
+        this.#logFailure(OUTDATED, "debug");
+        return;
+      }
+      await this.#options.tail.readNew();
+      this.#obstacle = undefined;
+      this.#settled = target;
+      this.#isServed = false;
+      if (outcome === "superseded") return;
+      this.#unpublished = this.#unpublished.difference(unpublished);
+      this.#cursor = outcome;
     } catch (error) {
       this.#obstacle = "failure";
       this.#isServed ||= this.isWaiting(this.#target);
       const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
       this.#logFailure(messageOf(error), isReported ? "debug" : level);
     }
-  }
-
-  /** Commits what differs from the target, if its configuration is active. */
-  async #commitTarget(): Promise<Outcome> {
-    const target = this.#target;
-    const unpublished = this.#unpublished;
-    const outcome = await retryConflicts(
-      () => this.#tryToCommit(target, unpublished),
-      this.#options,
-    );
-    if (outcome === "outdated") return outcome;
-    await this.#options.tail.readNew();
-    this.#settled = target;
-    if (outcome === "superseded") return outcome;
-    this.#unpublished = this.#unpublished.difference(unpublished);
-    this.#cursor = outcome;
-    return outcome;
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */

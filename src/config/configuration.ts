@@ -67,6 +67,17 @@ interface Rejection {
   readonly since: number;
 }
 
+/** What the log needs to know about a reload. */
+interface ReloadToLog extends Required<ReloadOptions> {
+  /** Whether it is the first valid one after rejected ones. */
+  readonly isRecovery: boolean;
+}
+
+const NOT_PUBLISHED =
+  "read, but not published yet: see rep.config.not_published";
+const STORE_ONLY = "variables in the store only: see rep.config.rejected";
+const NO_CHANGE = "no variable has changed";
+
 /** This process's configuration. A reload replaces it as a whole, or not at all. */
 export class Configuration {
   readonly #options: ConfigurationOptions;
@@ -176,51 +187,42 @@ export class Configuration {
 
   async #reload(): Promise<void> {
     const before = this.#snapshot;
+    const wasRejected = this.isReloadRejected;
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
     const errors = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    const isRejected = errors.length > 0;
-    const isRecovery = this.isReloadRejected && !isRejected;
-    if (isRejected) this.#reject(errors, logsUnchanged);
+    if (errors.length > 0) this.#reject(errors, logsUnchanged);
     else this.#rejection = undefined;
+    const isRecovery = wasRejected && !this.isReloadRejected;
     if (this.#snapshot !== before) {
-      this.#logFindings(this.#snapshot, before);
-      const { publisher } = this.#options;
-      const isSettled = await publisher?.publish(this.#snapshot) ?? true;
-      const isUnchanged = hasSameVariables(this.#snapshot, before);
-      if (!isUnchanged) this.#loadedAt = this.#options.clock.now();
-      this.#notify(before, this.#snapshot);
-      if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
-      this.#logReload({ isUnchanged, isSettled, isRecovery, logsUnchanged });
+      await this.#apply(before, { isRecovery, logsUnchanged });
     }
-    if (isRejected) throw errors[0];
+    if (errors.length > 0) throw errors[0];
   }
 
   /**
-   * Logs a reload that was not rejected as a whole: at level debug if a poll found no change, unless it is the first
-   * valid reload after rejected ones.
+   * Publishes the new snapshot, calls the listeners, and logs the reload: at level debug if a poll found no change,
+   * unless it is the first valid reload after rejected ones.
    */
-  #logReload(outcome: {
-    readonly isUnchanged: boolean;
-    readonly isSettled: boolean;
-    readonly isRecovery: boolean;
-    readonly logsUnchanged: boolean;
-  }): void {
-    const { isUnchanged, isSettled, isRecovery, logsUnchanged } = outcome;
-    if (isUnchanged && this.isReloadRejected) return;
-    const isNews = !isUnchanged || isRecovery || logsUnchanged;
+  async #apply(before: Snapshot, reload: ReloadToLog): Promise<void> {
+    const { publisher, clock, log, revision } = this.#options;
+    const snapshot = this.#snapshot;
+    this.#logFindings(snapshot, before);
+    const isSettled = await publisher?.publish(snapshot) ?? true;
+    const isUnchanged = hasSameVariables(snapshot, before);
+    if (!isUnchanged) this.#loadedAt = clock.now();
+    this.#notify(before, snapshot);
+    const isRejected = this.isReloadRejected;
+    if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
+    if (isRejected && isUnchanged) return;
+    const isNews = !isUnchanged || reload.isRecovery || reload.logsUnchanged;
     let detail: string | undefined;
-    if (isUnchanged && logsUnchanged) detail = "no variable has changed";
-    if (this.isReloadRejected) {
-      detail = "variables in the store only: see rep.config.rejected";
-    }
-    if (!isSettled) {
-      detail = "read, but not published yet: see rep.config.not_published";
-    }
-    const { log, revision } = this.#options;
+    if (!isSettled) detail = NOT_PUBLISHED;
+    else if (isRejected) detail = STORE_ONLY;
+    else if (isUnchanged && reload.logsUnchanged) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
-      ...describe(this.#snapshot, revision),
+      ...describe(snapshot, revision),
       detail,
     });
   }

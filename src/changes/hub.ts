@@ -225,7 +225,7 @@ export class Hub {
     { cursor = 0, skipsOutdated }: Position,
   ): readonly Frame[] | undefined {
     const tail = this.#tail;
-    if (!skipsOutdated && cursor < tail.oldestInMemory) return undefined;
+    if (!skipsOutdated && cursor < tail.cachedAfter) return undefined;
     const frames = skipsOutdated
       ? tail.newestOfEach(cursor, CHUNK_BYTES)
       : tail.cached(cursor, CHUNK_BYTES);
@@ -292,7 +292,7 @@ export class Hub {
    * The missed events come from the first of these sources that has any after its cursor:
    *
    * 1. the public state, while the stream skips outdated events, which it does until its cursor is the newest event;
-   * 2. the log in the store, if the cursor is before the oldest event in memory;
+   * 2. the log in the store, if memory lacks events after the cursor;
    * 3. the events in memory.
    */
   async #pull(subscriber: Subscriber): Promise<void> {
@@ -305,7 +305,7 @@ export class Hub {
       if (newest.length > 0) return this.#replay(subscriber, newest);
       subscriber.skipsOutdated = false;
     }
-    if (subscriber.cursor < tail.oldestInMemory) {
+    if (subscriber.cursor < tail.cachedAfter) {
       const isSent = await this.#replayFromStore(subscriber);
       if (isSent) return;
     }
@@ -326,7 +326,7 @@ export class Hub {
         return true;
       }
       // The store has no events between the cursor and the cache.
-      subscriber.cursor = this.#tail.oldestInMemory;
+      subscriber.cursor = this.#tail.cachedAfter;
       return false;
     } catch {
       // The circuit breaker reports a failure of the store; the client reconnects with its cursor.

@@ -3,6 +3,12 @@ import { publicHash } from "../values/hash.ts";
 import { SharedCalls } from "../values/shared_calls.ts";
 import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
 
+/** An event, encoded once for all streams. */
+export interface Frame {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+}
+
 /** An event in the cache. */
 interface CachedFrame extends Frame {
   readonly name: string;
@@ -37,7 +43,7 @@ export class Tail {
   #stateHash: Promise<string> | undefined;
   #frames: CachedFrame[] = [];
   #bytes = 0;
-  #oldestInMemory = 0;
+  #cachedAfter = 0;
   #head = 0;
   /** Settles with the last read of new events. */
   #lastRead: Promise<void> = Promise.resolve();
@@ -64,9 +70,9 @@ export class Tail {
       (cursor === 0 || tagOf(cursor) === tagOf(this.#head));
   }
 
-  /** All events after this id are cached. */
-  get oldestInMemory(): number {
-    return this.#oldestInMemory;
+  /** The id after which all events are in memory. */
+  get cachedAfter(): number {
+    return this.#cachedAfter;
   }
 
   /** The newest event of every variable, deletions included, in order. */
@@ -102,7 +108,10 @@ export class Tail {
    * share the next one, of new events only, and do not wait for any after that: clients can cause reads without end.
    */
   readNew(): Promise<void> {
-    this.#nextRead ??= this.#lastRead = this.#readAfter(this.#lastRead);
+    if (this.#nextRead === undefined) {
+      this.#nextRead = this.#readAfter(this.#lastRead);
+      this.#lastRead = this.#nextRead;
+    }
     return this.#nextRead;
   }
 
@@ -125,15 +134,12 @@ export class Tail {
   async #readAfter(lastRead: Promise<void>): Promise<void> {
     await lastRead.catch(() => {}); // its own callers handle the rejection
     this.#nextRead = undefined;
-    if (!this.#isLoaded) await this.#load();
-    else while (await this.#readPage());
-  }
-
-  /** Returns whether there may be more. */
-  async #readPage(): Promise<boolean> {
-    const events = await this.#log.after(this.#head, PAGE_SIZE);
-    if (events.length > 0) this.#append(events);
-    return events.length === PAGE_SIZE;
+    if (!this.#isLoaded) return await this.#load();
+    let events: LogEvent[];
+    do {
+      events = await this.#log.after(this.#head, PAGE_SIZE);
+      if (events.length > 0) this.#append(events);
+    } while (events.length === PAGE_SIZE);
   }
 
   /**
@@ -145,8 +151,9 @@ export class Tail {
     const newest = await this.#log.newest(PAGE_SIZE);
     const oldest = newest[0]?.id ?? 0;
     const isWhole = newest.length < PAGE_SIZE;
-    if (!isWhole && oldest > (head?.value.id ?? 0)) return await this.#load();
-    this.#oldestInMemory = isWhole ? 0 : oldest - 1;
+    const isGap = !isWhole && oldest > (head?.value.id ?? 0);
+    if (isGap) return await this.#load(); // more were appended than one read returns
+    this.#cachedAfter = isWhole ? 0 : oldest - 1;
     for (const event of events.values()) this.#setState(toFrame(event));
     for (const event of newest) this.#add(toFrame(event));
     this.#isLoaded = true;
@@ -186,7 +193,7 @@ export class Tail {
     while (bytes > MAX_BYTES) {
       bytes -= this.#frames[from++]?.bytes.length ?? bytes;
     }
-    this.#oldestInMemory = this.#frames[from - 1]?.id ?? this.#oldestInMemory;
+    this.#cachedAfter = this.#frames[from - 1]?.id ?? this.#cachedAfter;
     this.#frames = this.#frames.slice(from);
     this.#bytes = bytes;
   }
@@ -201,7 +208,7 @@ export class Tail {
   /**
    * Returns cached events after a cursor.
    *
-   * @param cursor The id of the last event to skip, at least {@linkcode oldestInMemory}.
+   * @param cursor The id of the last event to skip, at least {@linkcode cachedAfter}.
    * @param maxBytes The maximum total size; a single event may exceed it.
    */
   cached(cursor: number, maxBytes: number): readonly Frame[] {
@@ -211,7 +218,7 @@ export class Tail {
   /**
    * Returns the newest event of each variable that changed after a cursor, in order.
    *
-   * @param cursor The id of the last event to skip; it may be older than {@linkcode oldestInMemory}.
+   * @param cursor The id of the last event to skip; it may be older than {@linkcode cachedAfter}.
    * @param maxBytes The maximum total size; a single event may exceed it.
    */
   newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
@@ -237,12 +244,6 @@ export class Tail {
     if (removals !== this.#removals) return await this.#readOld(cursor); // it may contain removed values
     return events.map(toFrame);
   }
-}
-
-/** An event, encoded once for all streams. */
-export interface Frame {
-  readonly id: number;
-  readonly bytes: Uint8Array;
 }
 
 /** Returns the total size of frames in bytes. */

@@ -102,12 +102,12 @@ async function setUp(count: number, valueBytes = 1) {
 
 /** Returns the ids of the cached events, in thousands. */
 function cachedIds(tail: Tail): number[] {
-  return tail.cached(tail.oldestInMemory, Infinity).map(({ id }) => id / 1_000);
+  return tail.cached(tail.cachedAfter, Infinity).map(({ id }) => id / 1_000);
 }
 
 /** Returns the id before that of the oldest cached event, in thousands. */
 function oldestIn(tail: Tail) {
-  return Math.floor(tail.oldestInMemory / 1_000);
+  return Math.floor(tail.cachedAfter / 1_000);
 }
 
 function range(first: number, last: number): number[] {

@@ -2,9 +2,9 @@ import type { Changes } from "./changes/changes.ts";
 import type { Configuration } from "./config/configuration.ts";
 import {
   newestWrite,
-  type StoredVariablesSource,
   VARIABLES_HEAD_KEY,
 } from "./config/stored/stored_variables.ts";
+import type { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import type { CertificateWatch } from "./observe/certificate_watch.ts";

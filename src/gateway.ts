@@ -1,6 +1,6 @@
 import { BackgroundTasks } from "./background_tasks.ts";
 import { Configuration } from "./config/configuration.ts";
-import { StoredVariablesSource } from "./config/stored/stored_variables.ts";
+import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import { type Content, openContent } from "./content/content.ts";
 import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
 import {

@@ -13,7 +13,7 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
-import type { StoredVariablesSource } from "./stored/stored_variables.ts";
+import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 
 interface ConfigurationOptions {
   /** Reads all sources except the store. */

@@ -1,9 +1,9 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import {
-  StoredVariablesSource,
   VARIABLES_HEAD_KEY,
   writeVariables,
 } from "../../../src/config/stored/stored_variables.ts";
+import { StoredVariablesSource } from "../../../src/config/stored/stored_variables_source.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";

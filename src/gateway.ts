@@ -23,7 +23,6 @@ import {
   READ_METHODS,
   readUrl,
   Router,
-  type RouteTable,
 } from "./http/routes.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
@@ -97,7 +96,7 @@ export async function createGatewayIn(
   const gateway = connect(settings, services, parts, rendering);
   try {
     await start(settings, services, parts);
-    rendering?.open(() => pageValues(parts));
+    rendering?.open(parts.pageValues);
     return gateway;
   } catch (error) {
     await gateway.close();
@@ -165,9 +164,6 @@ async function createParts(
     maxStreamsPerClient: settings.maxStreamsPerClient,
     maxStreamAgeMs: settings.maxStreamAgeMs,
   });
-  const ofrepModule = settings.ofrep
-    ? await import("./endpoints/ofrep.ts")
-    : undefined;
   const storedVariables = new StoredVariablesSource({
     store,
     clock,
@@ -225,6 +221,23 @@ async function createParts(
     log,
     metrics,
   });
+  /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
+  function pageValues(): PageValues {
+    const own = configuration.snapshot;
+    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
+  }
+
+  const ofrepModule = settings.ofrep
+    ? await import("./endpoints/ofrep.ts")
+    : undefined;
+  const ofrepEndpoints = ofrepModule?.createOfrepEndpoints({
+    current: pageValues,
+    typeOf: (name) => configuration.snapshot.describe(name)?.type,
+    tail: changes?.tail,
+    basePath: settings.basePath,
+    allowedOrigins: settings.allowedOrigins,
+    clock,
+  });
   const status: StatusParts = {
     health,
     configuration,
@@ -253,8 +266,9 @@ async function createParts(
     content,
     epochs,
     changes,
-    ofrepModule,
+    ofrepEndpoints,
     configuration,
+    pageValues,
     tasks,
     health,
     sessionKeys,
@@ -271,8 +285,8 @@ function connect(
   rendering: ServerRendering | undefined,
 ): Gateway {
   const { clock, log, telemetry, metrics } = services;
-  const { changes, configuration, shutdown } = parts;
-  const current = () => rendering?.pinned ?? pageValues(parts);
+  const { changes, configuration, pageValues, shutdown } = parts;
+  const current = () => rendering?.pinned ?? pageValues();
   const getConfigScript = configScripts(settings, services, parts, {
     current,
     isRendered: false,
@@ -281,7 +295,7 @@ function connect(
     current,
     isRendered: true,
   });
-  const router = publicRouter(settings, services, parts, getConfigScript);
+  const router = publicRouter(settings, parts, getConfigScript);
   const healthRouter = internalRouter(services, parts);
   const isTrusted = trustRule(settings.trustedProxies);
   const isAnyHost = settings.allowedHosts.length === 0;
@@ -353,11 +367,10 @@ function connect(
 /** The endpoints of the public port. */
 function publicRouter(
   settings: Settings,
-  services: Services,
   parts: Parts,
   getConfigScript: GetConfigScript,
 ): Router {
-  const { health, sessionKeys, changes } = parts;
+  const { health, sessionKeys, changes, ofrepEndpoints } = parts;
   return new Router({
     basePath: settings.basePath,
     table: {
@@ -375,27 +388,10 @@ function publicRouter(
           return await module.handleClientScript(request);
         },
       },
-      ...ofrepEndpoints(settings, services, parts),
+      ...ofrepEndpoints,
     },
     fallback: contentEndpoint(settings, parts.content, getConfigScript),
   });
-}
-
-/** The endpoints for the SDKs of OpenFeature, if they are to be served. */
-function ofrepEndpoints(
-  { basePath, allowedOrigins }: Settings,
-  { clock }: Services,
-  parts: Parts,
-): RouteTable {
-  const { ofrepModule, configuration, changes } = parts;
-  return ofrepModule?.createOfrepEndpoints({
-    current: () => pageValues(parts),
-    typeOf: (name) => configuration.snapshot.describe(name)?.type,
-    tail: changes?.tail,
-    basePath,
-    allowedOrigins,
-    clock,
-  }) ?? {};
 }
 
 /** Everything that is not the gateway's own: a file, the upstream's response, or nothing. */
@@ -435,12 +431,6 @@ function internalRouter(
     },
     fallback: { handler: notFound },
   });
-}
-
-/** What pages are built from: the active configuration of all replicas, which may not be this process's. */
-function pageValues({ configuration, changes }: Parts): PageValues {
-  const own = configuration.snapshot;
-  return changes?.pageValues(own) ?? { values: own, cursor: 0 };
 }
 
 /** What is special about some pages. */

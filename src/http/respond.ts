@@ -69,50 +69,45 @@ export function createResponder(options: ResponderOptions): Responder {
     summaryFields: () => ({}),
   });
 
-  /** Returns `undefined` if the URL or the host is invalid. */
-  function contextOf(
-    { request, url }: Routed,
-    peer: string,
-  ): RouteContext | undefined {
-    if (url === undefined || !hasValidHost(request)) return undefined;
-    const { origin } = url;
-    const client = resolveClient(request, { origin, peer, isTrusted });
-    return { url, client };
-  }
-
-  async function handle(
-    { request, route }: Routed,
-    context: RouteContext | undefined,
-    peer: string,
-  ): Promise<Response> {
-    telemetry.nameSpan(request.method, route.pattern);
-    if (context === undefined) throw invalidHost();
-    if (!route.isForAnyHost) {
-      warnOfProxy?.(request, peer);
-      const { origin } = context.client;
-      if (isAllowedHost) requireAllowedHost(origin, isAllowedHost);
-    }
-    requireMethod(request, route, context);
-    return await route.handler(request, context);
-  }
-
   function respondToError(error: unknown): Response {
     return problemResponse(toProblem(error, log, exhaustion));
   }
 
+  /** Records the time until the headers are ready, since a body, such as a stream, may take any time. */
+  function recordDuration(
+    startedAt: number,
+    { request, route }: Routed,
+    { status }: Response,
+  ): void {
+    const method = methodAttribute(request.method);
+    const label = `${route.pattern} ${method} ${status}`;
+    const seconds = secondsSince(startedAt, clock);
+    metrics.record("http.server.request.duration", seconds, label);
+  }
+
+  /** The whole way of a request. */
   async function respondTo(
     routed: Routed,
     info: ConnectionInfo | undefined,
   ): Promise<Response> {
     const startedAt = clock.monotonic();
-    const { request } = routed;
+    const { request, url, route } = routed;
     const { method } = request;
     const peer = info ? peerAddress(info.remoteAddr) : "unknown";
     let context: RouteContext | undefined;
     let response: Response;
     try {
-      context = contextOf(routed, peer);
-      response = await handle(routed, context, peer);
+      telemetry.nameSpan(method, route.pattern);
+      if (url === undefined || !hasValidHost(request)) throw invalidHost();
+      const { origin } = url;
+      const client = resolveClient(request, { origin, peer, isTrusted });
+      context = { url, client };
+      if (!route.isForAnyHost) {
+        warnOfProxy?.(request, peer);
+        if (isAllowedHost) requireAllowedHost(client.origin, isAllowedHost);
+      }
+      requireMethod(request, route, context);
+      response = await route.handler(request, context);
     } catch (error) {
       response = respondToError(error);
     }
@@ -127,6 +122,7 @@ export function createResponder(options: ResponderOptions): Responder {
     return response;
   }
 
+  /** The way of a request whose route has an answer at once. */
   function respondNow(
     handler: (request: Request) => Response,
     routed: Routed,
@@ -142,18 +138,6 @@ export function createResponder(options: ResponderOptions): Responder {
     }
     recordDuration(startedAt, routed, response);
     return response;
-  }
-
-  /** Records the time until the headers are ready, since a body, such as a stream, may take any time. */
-  function recordDuration(
-    startedAt: number,
-    { request, route }: Routed,
-    { status }: Response,
-  ): void {
-    const method = methodAttribute(request.method);
-    const label = `${route.pattern} ${method} ${status}`;
-    const seconds = secondsSince(startedAt, clock);
-    metrics.record("http.server.request.duration", seconds, label);
   }
 
   return function respond(request, info, routeFor) {

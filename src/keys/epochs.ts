@@ -60,7 +60,8 @@ export class FutureEpochError extends Error {
 }
 
 /**
- * Unix time in seconds, which has eleven digits from the year 2286, and the fingerprint, which earlier versions lacked.
+ * The epoch, which is Unix time in seconds with eleven digits from the year 2286, and the fingerprint, which earlier
+ * versions lacked.
  */
 const KID = /^([1-9]\d{0,10})(?:-([0-9a-f]{12}))?$/;
 /** 48 bits: among a million master keys, two have the same fingerprint with a probability of 0.2 %. */
@@ -102,7 +103,7 @@ export class Epochs {
   /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
   checkKid(kid: string): KidCheck {
     const { clock, rotationMs, retentionMs } = this.#options;
-    const epoch = epochOf(kid);
+    const [, epoch] = KID.exec(kid) ?? [];
     if (epoch === undefined) return "malformed";
     const endMs = Number(epoch) * 1_000 + rotationMs;
     return endMs + retentionMs <= clock.now() ? "expired" : "valid";
@@ -116,11 +117,9 @@ export class Epochs {
    * @throws {Error} The error of `masterKey`, if that fails; the next call tries again.
    */
   async keysOf(kid: string): Promise<EpochKeys> {
-    const epoch = epochOf(kid) ?? kid;
+    const [, epoch = "", fingerprint] = KID.exec(kid) ?? [];
     const keys = await this.keys(epoch);
-    if (keys.kid !== kid) {
-      throw new UnknownMasterKeyError(KID.exec(kid)?.[2]);
-    }
+    if (keys.kid !== kid) throw new UnknownMasterKeyError(fingerprint);
     const { clock } = this.#options;
     if (Number(epoch) * 1_000 > clock.now() + MAX_CLOCK_SKEW_MS) {
       throw new FutureEpochError(
@@ -160,11 +159,6 @@ export class Epochs {
       throw error;
     }
   }
-}
-
-/** Returns the epoch that a `kid` names; `undefined` if it is malformed. */
-function epochOf(kid: string): string | undefined {
-  return KID.exec(kid)?.[1];
 }
 
 async function deriveFingerprint(

@@ -65,9 +65,9 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   const { self, rank, previous, isScheduled, maxRepresentatives } = input;
-  const isHighestNeeded = rank === undefined || !isScheduled;
+  const isRead = rank === undefined || !isScheduled;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded] = isHighestNeeded ? await readRollout(store) : [];
+  const [highest, recorded] = isRead ? await readRollout(store) : [];
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observed = observe(entries, { previous, now, isScheduled });
@@ -83,7 +83,7 @@ export async function tryHeartbeat(
     decision,
     observed,
     recorded,
-    isRead: isHighestNeeded,
+    isRead,
   });
   const own = observed.members.get(self.id);
   const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
@@ -139,8 +139,7 @@ interface ActivationRecord {
 /**
  * Returns the configurations that were active, followed by the active one. A process that joins the active
  * configuration writes them. The first living process writes any other change, which it looks for in every period: two
- * processes may disagree for some seconds whether a third is dead, and would record outdated changes. While a process
- * stands apart, no configuration is active for all.
+ * processes may disagree for some seconds whether a third is dead, and would record outdated changes.
  */
 async function recordActive(
   store: Store,
@@ -148,16 +147,16 @@ async function recordActive(
 ): Promise<ActivationRecord> {
   const { self, rank, activations } = heartbeat;
   const { active: hash, isFirst } = decision;
-  const isKnown = activations.at(-1)?.hash === hash;
   const isApart = findStrangers(self, observed.members.values()).some(isLive);
-  const isNeeded = isRead || isFirst || !isKnown;
-  if (isApart || !isNeeded) return { activations };
+  if (isApart) return { activations }; // no configuration is active for all
+  const isKnown = activations.at(-1)?.hash === hash;
+  if (isKnown && !isRead && !isFirst) return { activations };
   const entry = isRead ? recorded : await store.get<Activations>(ACTIVATIONS);
   const before = entry?.value ?? [];
   const active = describeActive(heartbeat, decision, observed);
+  let after = activate(before, active, observed.at);
   const isJoining = rank === undefined && hash === self.hash;
-  const all = activate(before, active, observed.at);
-  const after = isJoining ? rejoin(all, active) : all;
+  if (isJoining) after = rejoin(after, active);
   const mayRecord = isJoining || isFirst;
   if (after === before || !mayRecord) return { activations: after };
   const check = { key: ACTIVATIONS, version: entry?.version ?? null };

@@ -306,7 +306,7 @@ function deployedValues(
   return values;
 }
 
-/** Describes all variables now, since the next reload may change what `sourceOf()` returns, and then be rejected. */
+/** Returns the source and the type of each variable by name. */
 function describeAll(
   variables: readonly Variable[],
   { environment, stored, manifest, sourceOf }: SnapshotInput,

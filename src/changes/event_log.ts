@@ -18,7 +18,7 @@ export interface LogEvent extends Change {
 /** The public state in the store. */
 export interface PublicState {
   /** The newest event of each variable, deletions included. */
-  readonly events: ReadonlyMap<string, LogEvent>;
+  readonly newest: ReadonlyMap<string, LogEvent>;
   readonly head: Entry<Head> | undefined;
 }
 
@@ -110,16 +110,16 @@ export class EventLog {
     const isKnown = head !== undefined &&
       head.version === this.#known?.head?.version;
     if (isKnown) return this.#known!;
-    const events = toStates(await this.#store.list<StoredState>(STATES));
-    return this.#known = { head, events };
+    const newest = toStates(await this.#store.list<StoredState>(STATES));
+    return this.#known = { head, newest };
   }
 
   /**
    * Returns the state without a read, if this process knows one with this newest event. Another process may have written
    * since: then {@linkcode append} fails, and the state has to be read.
    */
-  knownState(newest: number): PublicState | undefined {
-    return this.#known?.head?.value.id === newest ? this.#known : undefined;
+  knownState(id: number): PublicState | undefined {
+    return this.#known?.head?.value.id === id ? this.#known : undefined;
   }
 
   /**
@@ -148,9 +148,9 @@ export class EventLog {
       ...deleted.map((id) => ({ key: [...EVENTS, id] })),
     ]);
     if (head === undefined) return undefined;
-    const newest = new Map(state.events);
+    const newest = new Map(state.newest);
     for (const event of events) newest.set(event.name, event);
-    this.#known = { head, events: newest };
+    this.#known = { head, newest };
     return { events, state: this.#known };
   }
 
@@ -162,13 +162,13 @@ export class EventLog {
    */
   async deleteValues(
     names: ReadonlySet<string>,
-    { head, events }: PublicState,
+    { head, newest }: PublicState,
   ): Promise<boolean> {
     if (head === undefined || names.size === 0) return false;
     const entries = await this.#store.list<StoredEvent>(EVENTS);
     const old = outdated(
       entries.filter(({ value }) => names.has(value.name)),
-      events,
+      newest,
     );
     let current: Entry<Head> | undefined = head;
     for (const slice of slices(old, MAX_DELETES)) {
@@ -189,21 +189,21 @@ export class EventLog {
    * @param state As {@linkcode append} returned it. It is not read again: as long as the commits succeed, only this process
    * has changed the log.
    */
-  async compact({ head, events }: PublicState): Promise<void> {
+  async compact({ head, newest }: PublicState): Promise<void> {
     if (
       head === undefined ||
       head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)
     ) return;
     let current: Entry<Head> | undefined = head;
     while (current !== undefined && current.value.recent > this.#keep) {
-      current = await this.#compactOldest(current, events);
+      current = await this.#compactOldest(current, newest);
     }
   }
 
   /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
   async #compactOldest(
     head: Entry<Head>,
-    newest: PublicState["events"],
+    newest: PublicState["newest"],
   ): Promise<Entry<Head> | undefined> {
     const { compactedUpTo, recent } = head.value;
     const limit = Math.min(recent - this.#keep, MAX_DELETES);
@@ -256,7 +256,7 @@ export class EventLog {
 /** Returns the events that are not the newest of their variable. */
 function outdated(
   entries: readonly Entry<StoredEvent>[],
-  newest: PublicState["events"],
+  newest: PublicState["newest"],
 ): readonly Entry<StoredEvent>[] {
   return entries.filter((entry) =>
     newest.get(entry.value.name)?.id !== eventId(entry)
@@ -272,7 +272,7 @@ function outdatedBy(
   state: PublicState,
   compactedUpTo: number,
 ): number[] {
-  const id = state.events.get(name)?.id;
+  const id = state.newest.get(name)?.id;
   return id !== undefined && (id <= compactedUpTo || leavesPublic) ? [id] : [];
 }
 

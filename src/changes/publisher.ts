@@ -320,15 +320,15 @@ function planChanges(
   return { changes, afterId: lost.at(-1)?.id ?? 0 };
 }
 
-function updatedNames({ events }: PublicState, target: PublicTarget): string[] {
+function updatedNames({ newest }: PublicState, target: PublicTarget): string[] {
   const updated = [...target.public].filter(([name, value]) =>
-    events.get(name)?.value !== value
+    newest.get(name)?.value !== value
   );
   return updated.map(([name]) => name).sort();
 }
 
-function deletedNames({ events }: PublicState, target: PublicTarget): string[] {
-  const deleted = [...events.values()].filter((event) =>
+function deletedNames({ newest }: PublicState, target: PublicTarget): string[] {
+  const deleted = [...newest.values()].filter((event) =>
     isToBeDeleted(event, target)
   );
   return deleted.map(({ name }) => name).sort();

@@ -147,15 +147,15 @@ export class Tail {
    * of the head, and a stream that begins with it would get some events twice.
    */
   async #load(): Promise<void> {
-    const { events, head } = await this.#log.state();
-    const newest = await this.#log.newest(PAGE_SIZE);
-    const oldest = newest[0]?.id ?? 0;
-    const isWhole = newest.length < PAGE_SIZE;
+    const { newest, head } = await this.#log.state();
+    const events = await this.#log.newest(PAGE_SIZE);
+    const oldest = events[0]?.id ?? 0;
+    const isWhole = events.length < PAGE_SIZE;
     const isGap = !isWhole && oldest > (head?.value.id ?? 0);
     if (isGap) return await this.#load(); // more were appended than one read returns
     this.#cachedAfter = isWhole ? 0 : oldest - 1;
-    for (const event of events.values()) this.#setState(toFrame(event));
-    for (const event of newest) this.#add(toFrame(event));
+    for (const event of newest.values()) this.#setState(toFrame(event));
+    for (const event of events) this.#add(toFrame(event));
     this.#isLoaded = true;
   }
 

@@ -89,7 +89,7 @@ Deno.test("a commit of as many changes as fit has room for the longest name of a
     const options = { checks: [], afterId: 0, onCommit() {} };
     await log.append(changes, await log.state(), options);
   }
-  assertEquals((await log.state()).events.size, 330);
+  assertEquals((await log.state()).newest.size, 330);
   store.close();
 });
 

@@ -119,7 +119,7 @@ export class BackgroundTasks {
     const found = await changes.poll();
     // Not awaited: reading the sources may take long, and the next poll must not wait for that.
     void this.#run("reload", () => this.#follow(found.newestWrite));
-    // The store may have lost variables as well as events.
+    // It publishes the events again. The store may have lost variables as well.
     if (found.hasLostEvents) await this.#reload();
   }
 

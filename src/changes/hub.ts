@@ -61,8 +61,8 @@ type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
-  /** What it is counted in. */
-  readonly limits: ClientLimits<string>;
+  /** Among the streams, or among the polls that are open. */
+  readonly countedIn: ClientLimits<string>;
   readonly form: StreamFormName;
   /** The id of the last event that was sent. */
   cursor: number;
@@ -251,10 +251,10 @@ export class Hub {
   #stream(
     request: StreamRequest,
     opening: Uint8Array<ArrayBuffer>,
-    limits: ClientLimits<string>,
+    countedIn: ClientLimits<string>,
   ): ReadableStream<Uint8Array<ArrayBuffer>> {
     // The functions of the stream refer neither to the request nor to the opening: they live as long as it does.
-    const subscriber = this.#subscribe(request, limits);
+    const subscriber = this.#subscribe(request, countedIn);
     const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start: (controller) => void (subscriber.controller = controller),
       pull: () => this.#pull(subscriber),
@@ -266,13 +266,13 @@ export class Hub {
 
   #subscribe(
     { client: { clientKey }, position, form }: StreamRequest,
-    limits: ClientLimits<string>,
+    countedIn: ClientLimits<string>,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
-      limits,
+      countedIn,
       form,
       cursor: position.cursor ?? 0,
       skipsOutdated: position.skipsOutdated,
@@ -283,7 +283,7 @@ export class Hub {
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
-    limits.add(clientKey);
+    countedIn.add(clientKey);
     return subscriber;
   }
 
@@ -310,8 +310,9 @@ export class Hub {
       if (isSent) return;
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
+    const isPoll = subscriber.countedIn === this.#openPolls;
     if (frames.length > 0) this.#replay(subscriber, frames);
-    else if (subscriber.limits === this.#openPolls) this.#end(subscriber);
+    else if (isPoll) this.#end(subscriber);
     else this.#waiting.add(subscriber);
   }
 
@@ -403,7 +404,7 @@ export class Hub {
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
-    if (isOpen) subscriber.limits.remove(subscriber.clientKey);
+    if (isOpen) subscriber.countedIn.remove(subscriber.clientKey);
     subscriber.onRemove?.();
     return isOpen;
   }

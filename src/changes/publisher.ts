@@ -134,9 +134,7 @@ export class Publisher {
     if (this.#obstacle !== undefined) await this.#enqueue("debug");
   }
 
-  /**
-   * Called when another configuration becomes active: this process's own has to be published again, or is superseded.
-   */
+  /** Called when another configuration becomes active. If it is this process's own, it is published again. */
   followRollout(): void {
     if (this.#options.rollout.isActive) void this.#enqueue("error");
   }

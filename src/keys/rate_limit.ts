@@ -135,7 +135,7 @@ export class RateLimit {
       const requests = [...this.#waiting.values().take(this.#batchSize)];
       const clients = requests.map(({ clientKey }) => clientKey);
       try {
-        const decisions = await this.#countInStore(clients, clients);
+        const decisions = await this.#countInStore(clients);
         for (const [index, decision] of decisions.entries()) {
           requests[index]?.outcome.resolve(decision);
         }
@@ -148,19 +148,20 @@ export class RateLimit {
   }
 
   /**
-   * Counts requests in one commit, and stores what memory knows of clients. It begins again if another process commits
-   * first.
+   * Counts requests in one commit, and stores what memory knows of their clients. It begins again if another process
+   * commits first.
    *
-   * @param clients Those of all requests, and further ones; they may repeat.
-   * @param requests The client of each request.
+   * @param requests The client of each request; they may repeat.
+   * @param others Clients without a request of which that is stored as well.
    * @returns The decision about each request.
    */
   async #countInStore(
-    clients: readonly string[],
     requests: readonly string[],
+    others: readonly string[] = [],
   ): Promise<RateDecision[]> {
+    const clients = [...new Set([...requests, ...others])];
     const options = { clock: this.#clock, random: this.#random };
-    const attempt = () => this.#tryToCount([...new Set(clients)], requests);
+    const attempt = () => this.#tryToCount(clients, requests);
     const turn = this.#lastTurn.then(() => retryConflicts(attempt, options));
     this.#lastTurn = turn.catch(() => {}); // the caller handles the error
     return await turn;
@@ -205,7 +206,7 @@ export class RateLimit {
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
     for (const slice of slices(clients, this.#batchSize)) {
-      await this.#countInStore(slice, []);
+      await this.#countInStore([], slice);
       for (const clientKey of slice) this.#unsaved.delete(clientKey);
     }
     return clients.length;

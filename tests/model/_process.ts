@@ -6,6 +6,11 @@ import { createLog } from "../../src/observe/log.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Clock } from "../../src/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
+// What a gateway loads when it needs it is loaded now: the virtual time does not wait for a disk.
+import "../../src/changes/changes.ts";
+import "../../src/pages/config_script.ts";
+import "../../src/pages/page.ts";
+import "../../src/pages/server_rendering.ts";
 
 const START = 1_700_000_000_000;
 /** A store that takes seconds for one request counts as down. */

@@ -221,7 +221,7 @@ Deno.test("a replica with invalid sources stays in the deployment of its last va
   world.variables = () => ({ ...SOURCES, REP_SERVER_A: "2" });
   await world.write({ B: "1" }, 2);
   await world.write({ B: "2" }, 1);
-  const values = await stream.takeValues(2);
+  const values = await world.clock.tickUntil(stream.takeValues(2), 250);
   assertEquals([values, stream.arrived()], [["1", "2"], []]);
   const configurations = world.gates.flatMap(({ lines }) =>
     lines.flatMap(({ configuration }) => configuration ?? [])

@@ -389,7 +389,7 @@ function ofrepEndpoints(
 ): RouteTable {
   const { ofrepModule, configuration, changes } = parts;
   return ofrepModule?.createOfrepEndpoints({
-    current: () => pageValues(parts),
+    current: (told) => pageValues(parts, told),
     typeOf: (name) => configuration.snapshot.describe(name)?.type,
     tail: changes?.tail,
     basePath,
@@ -438,9 +438,12 @@ function internalRouter(
 }
 
 /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
-function pageValues({ configuration, changes }: Parts): PageValues {
+function pageValues(
+  { configuration, changes }: Parts,
+  told?: number,
+): PageValues {
   const own = configuration.snapshot;
-  return changes?.pageValues(own) ?? { values: own, cursor: 0 };
+  return changes?.pageValues(own, told) ?? { values: own, cursor: 0 };
 }
 
 /** What is special about some pages. */

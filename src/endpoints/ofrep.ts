@@ -16,8 +16,8 @@ import { parseEventId, readNewEvents } from "./known_events.ts";
 
 /** Options of {@linkcode createOfrepEndpoints}. */
 interface OfrepOptions {
-  /** Returns the values of a page that is sent now. Its PUBLIC values are the flags. */
-  readonly current: () => PageValues;
+  /** Returns the values of a page that is sent now, to a client that knows an event. Its PUBLIC values are the flags. */
+  readonly current: (told?: number) => PageValues;
   /** Returns the type that the manifest gives a variable. */
   readonly typeOf: (name: string) => string | undefined;
   /** The events that this process knows; `undefined` without hot reload. */
@@ -203,6 +203,9 @@ interface Flags {
   readonly representations: Representations;
 }
 
+/** Returns the flags for a client that knows an event. */
+type GetFlags = (told?: number) => Promise<Flags>;
+
 /**
  * Sends all flags, or 304. Another replica may have announced a change to the client that this process has not read
  * yet. With older flags, the client would go back in time, and never hear of the change again. So this process reads
@@ -213,7 +216,7 @@ interface Flags {
 async function sendFlags(
   { method, headers }: Request,
   cursor: number | undefined,
-  getFlags: () => Promise<Flags>,
+  getFlags: GetFlags,
   tail: OfrepOptions["tail"],
 ): Promise<Response> {
   let flags = await getFlags();
@@ -222,11 +225,12 @@ async function sendFlags(
   if (tail !== undefined) {
     const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
     const isRead = !isBehind || await readNewEvents(tail);
-    if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
+    const isKnown = cursor !== undefined && tail.hasReached(cursor);
+    if (!isRead && cursor !== undefined && !isKnown) {
       const errorDetails = "The store is unavailable; try again later";
       return failed(503, { errorCode: "GENERAL", errorDetails });
     }
-    if (isBehind) flags = await getFlags();
+    if (isBehind || isKnown) flags = await getFlags(isKnown ? cursor : 0);
   }
   const { etag, representations } = flags;
   const response = ifNoneMatchFails(headers, etag)
@@ -237,11 +241,11 @@ async function sendFlags(
 }
 
 /** Returns a function that renders all flags once for the values of a snapshot and a cursor. */
-function cachedFlags(options: OfrepOptions): () => Promise<Flags> {
+function cachedFlags(options: OfrepOptions): GetFlags {
   const compressor = new Compressor();
   let cached: PageValues & { flags: Promise<Flags> } | undefined;
-  return () => {
-    const { values, cursor } = options.current();
+  return (told) => {
+    const { values, cursor } = options.current(told);
     if (cached?.values !== values || cached.cursor !== cursor) {
       const flags = renderFlags({ values, cursor }, options, compressor);
       cached = { values, cursor, flags };

@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { detectInCode } from "../config/variables/guardrails.ts";
@@ -58,7 +59,7 @@ export async function rejectSecrets(
   const secrets = await secretsIn(envFiles);
   const findings: string[] = [];
   for (const file of files) {
-    const text = textOf(file);
+    const text = textsOf(file);
     const format = detectInCode(text);
     if (format) findings.push(`${file.fileName}: ${format.detail}`);
     for (const { name, value } of secrets) {
@@ -85,6 +86,19 @@ async function secretsIn(envFiles: readonly EnvPath[]): Promise<Variable[]> {
 function contains(code: string, value: string): boolean {
   const literal = JSON.stringify(value).slice(1, -1);
   return code.includes(value) || code.includes(literal);
+}
+
+/** A source map in a file. It contains the sources, with their comments and with code that the build removes. */
+const INLINE_MAP = /\bsourceMappingURL=data:[^,\s]*;base64,([\w+/=]+)/g;
+
+/** Returns the text of a file, and of the source maps in it. */
+function textsOf(file: ViteOutput): string {
+  const text = textOf(file);
+  const maps = Array.from(
+    text.matchAll(INLINE_MAP),
+    ([, map = ""]) => Buffer.from(map, "base64").toString(),
+  );
+  return [text, ...maps].join("\n");
 }
 
 function textOf(file: ViteOutput): string {

@@ -20,6 +20,7 @@ import {
 } from "./check_build.ts";
 import { DevGateway } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
+import { envPrefixes, rejectSecretPrefixes } from "./env_names.ts";
 import {
   checkOptionNames,
   type ProjectPaths,
@@ -133,6 +134,7 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       return { server: { fs: { deny: denialsOf(read, server?.fs?.deny) } } };
     },
     configResolved(resolved) {
+      rejectSecretPrefixes(envPrefixes(resolved));
       config = resolved;
       paths = resolvePaths(options, config.root);
     },

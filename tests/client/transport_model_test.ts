@@ -19,7 +19,9 @@ const NETWORKS = [
   "cuts after 5 s",
   "holds bodies, and cuts after 15 s",
   "holds responses, and answers 504 after 10 s",
+  "removes Last-Event-ID",
   "cuts at once",
+  "leads to a gateway that rejects streams",
   "never answers",
   "answers 502 now and then",
   "answers 502",
@@ -29,7 +31,7 @@ const NETWORKS = [
 type Network = typeof NETWORKS[number];
 
 /** Behind these a page can have everything, */
-const PASSABLE = NETWORKS.slice(0, 7);
+const PASSABLE = NETWORKS.slice(0, 8);
 /** in this time. */
 const LONGEST_MS = 150_000;
 
@@ -130,13 +132,17 @@ class FakeEventSource {
       this.#after(10_000, () => this.#fail());
     }
     if (network === "cuts at once") return this.#end();
+    if (network === "leads to a gateway that rejects streams") {
+      return this.#reject();
+    }
     this.#serve();
   }
 
   /** The gateway sends the opening and the catch-up; a poll then ends. */
   #serve() {
-    const { choices, streams, newest } = this.#world;
-    const cursor = this.#lastEventId || this.#query.get("last_event_id") || "";
+    const { choices, streams, newest, network } = this.#world;
+    const header = network === "removes Last-Event-ID" ? "" : this.#lastEventId;
+    const cursor = header || this.#query.get("last_event_id") || "";
     const isPoll = this.#query.has("poll");
     const retryMs = isPoll
       ? choices.between(5_000, 10_000)
@@ -150,6 +156,13 @@ class FakeEventSource {
     if (isPoll) return this.#complete();
     streams.add(this);
     this.#beat();
+  }
+
+  /** The gateway stops, or cannot read its store: it sends no catch-up. */
+  #reject() {
+    this.#retryMs = this.#world.choices.between(5_000, 30_000);
+    this.#dispatch("rep:heartbeat", {});
+    this.#complete();
   }
 
   /** Sends the newest value: of each variable, a stream may skip what is outdated. */

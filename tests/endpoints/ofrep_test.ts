@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { createOfrepEndpoints } from "../../src/endpoints/ofrep.ts";
 import type { GatewayOptions } from "../../src/options.ts";
+import { writeVariables } from "../../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { collectGarbage } from "../_garbage.ts";
@@ -586,4 +587,38 @@ Deno.test("an event of another log, or none, is ignored", async () => {
     assertEquals(await valuesOf(await evaluate(gate, { path })), { A: "1" });
   }
   assertNotEquals(await etagOf(evaluate(gate)), "none");
+});
+
+Deno.test("who asks after an event gets it from a replica that cannot write, and so keeps older values of its own", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock();
+  let isReadOnly = false;
+  const operations = ["commit"] as const;
+  const first = await serve({ REP_PUBLIC_A: "1" }, {
+    clock,
+    store: remoteStore(store),
+  });
+  const late = await serve({ REP_PUBLIC_A: "1" }, {
+    clock,
+    store: fallibleStore(store, () => isReadOnly, { operations }),
+  });
+  isReadOnly = true;
+  const options = { clock, random: () => 0, ifId: undefined };
+  await writeVariables(store, new Map([["A", "2"]]), options);
+  await late.gateway.reload();
+  await first.gateway.reload();
+  assertEquals(await valuesOf(await evaluate(late)), { A: "2" });
+  const { path } = await streamOf(await evaluate(first));
+  const stream = readSse(await first.ask(path));
+  await writeVariables(store, new Map([["A", "3"]]), options);
+  await first.gateway.reload();
+  const [message] = await stream.take(1);
+  await stream.close();
+  const { etag } = message?.data as unknown as { etag: string };
+  const response = await evaluate(late, {
+    path: `${FLAGS}?flagConfigEtag=${etag}`,
+  });
+  assertEquals(await valuesOf(response), { A: "3" });
+  await first.gateway.close();
+  await late.gateway.close();
 });

@@ -5,6 +5,7 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { encodeBase64 } from "@std/encoding/base64";
 import {
   rep,
   type RepOptions,
@@ -321,6 +322,37 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
   const unchecked = project.pluginOf({ ...OPTIONS, lint: false });
   await unchecked.generateBundle.handler({}, secret);
   assertEquals(await transformIndexHtml.handler(PAGE), PAGE);
+});
+
+Deno.test("a build fails if a source map in a file contains a secret", async () => {
+  await using project = await makeProject(FILES);
+  const { generateBundle } = project.pluginOf();
+  const build = (source: string) => {
+    const map = encodeBase64(JSON.stringify({ sourcesContent: [source] }));
+    const type = "application/json;charset=utf-8";
+    const comment = `//# sourceMappingURL=data:${type};base64,${map}\n`;
+    return generateBundle.handler({}, bundleOf(`run();\n${comment}`));
+  };
+  await build("run(); // with the public key");
+  await assertRejects(
+    () => build("run(); // with secret-key"),
+    Error,
+    "Cannot build: the output contains secrets\na.js: the value of KEY",
+  );
+});
+
+Deno.test("a prefix with which Vite would put secrets into import.meta.env is an error", async () => {
+  await using project = await makeProject(FILES);
+  const configure = (envPrefix: string | string[]) =>
+    void project.pluginOf(OPTIONS, { envPrefix });
+  for (const prefix of ["REP_", "REP_SERVER_", "REP_SENSITIVE_A", "REP_G"]) {
+    assertThrows(
+      () => configure(["VITE_", prefix]),
+      Error,
+      `Cannot use envPrefix "${prefix}": Vite would put SENSITIVE and SERVER variables into import.meta.env`,
+    );
+  }
+  configure(["VITE_", "REP_PUBLIC_", "REPORT_"]);
 });
 
 Deno.test("a build fails if it imports what the plugin reads", async () => {

@@ -12,6 +12,7 @@ import {
   TIERS,
   type Variable,
 } from "../../config/variables/tiers.ts";
+import type { Manifest } from "../../config/variables/manifest.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { printTable, terminalJson } from "./terminal_text.ts";
@@ -97,6 +98,21 @@ async function check(sources: CommandSources): Promise<Report> {
   };
 }
 
+/** Returns the names that are SENSITIVE or SERVER in the manifest or in a source, even if another source says PUBLIC. */
+function hiddenTiers(
+  variables: readonly Variable[],
+  manifest: Manifest,
+): ReadonlyMap<string, Tier> {
+  const tiers = new Map<string, Tier>();
+  for (const { name, tier } of variables) {
+    if (tier !== "public") tiers.set(name, tier);
+  }
+  for (const [name, { tier }] of manifest.variables) {
+    if (tier !== "public") tiers.set(name, tier);
+  }
+  return tiers;
+}
+
 /** Describes all variables that are set or declared, sorted by name. */
 function describeAll(
   variables: readonly Variable[],
@@ -104,11 +120,12 @@ function describeAll(
   { setIn, manifest }: CommandSources,
 ): EffectiveVariable[] {
   const described: EffectiveVariable[] = [];
+  const intended = hiddenTiers(variables, manifest);
   for (const variable of variables) {
     const { name, tier } = variable;
     const source = setIn.get(environmentName(variable)) ?? "default";
     const secret = secrets.has(name) ? "looks like a secret" : undefined;
-    const hidden = tier === "public" ? secret : tier;
+    const hidden = tier === "public" ? intended.get(name) ?? secret : tier;
     const value = hidden === undefined ? variable.value : null;
     described.push({ name, tier, source, value, hidden });
   }

@@ -69,6 +69,23 @@ Deno.test("validate prints the effective values with their sources, and hides th
   ]);
 });
 
+Deno.test("validate hides a value that was set with the wrong prefix, or with two", async () => {
+  const files = {
+    "rep.yaml": MANIFEST,
+    "app.env":
+      "REP_PUBLIC_RETRIES=s3cret\nREP_PUBLIC_TOKEN=s3cret\nREP_SERVER_TOKEN=s3cret\n",
+  };
+  const { code, out, err } = await validate(files);
+  assertEquals(code, 1);
+  const rows = out.filter((line) => line.includes("public"))
+    .filter((line) => /RETRIES|TOKEN/.test(line));
+  assertEquals(rows, [
+    "RETRIES  public     app.env  (hidden: server)",
+    "TOKEN    public     app.env  (hidden: server)",
+  ]);
+  assertEquals([...out, ...err].join("\n").includes("s3cret"), false);
+});
+
 Deno.test("validate reads the list of REP_GATEWAY_ENV_FILE, as the gateway does", async () => {
   await using project = await TempDirectory.make(ENV_FILES);
   const [one, two] = [project.at("one.env"), project.at("two.env")];

@@ -70,7 +70,7 @@ async function askHttp2(
 
 const ALLOWED = { allowedHosts: ["app.example.com"] };
 
-Deno.test("preserveHost: the upstream receives the host that was checked, not another one of the Host header", async () => {
+Deno.test("preserveHost: the upstream receives the host that was checked, not another one in the Host header", async () => {
   await using gateway = await serveGateway(ALLOWED);
   const absolute = "GET http://app.example.com/ HTTP/1.1";
   assertEquals(

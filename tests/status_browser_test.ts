@@ -159,7 +159,7 @@ testBrowser(
 );
 
 testBrowser(
-  "a hostile name, value or reason is text in the status page, also once it is polled",
+  "a hostile name, value or reason is text in the status page, even after the page has polled",
   async (browser) => {
     const hostile =
       `"><img src=x onerror="document.body.className='run'"><script>document.body.className="run"</script>`;

@@ -134,7 +134,7 @@ for (const [upstream, accepted, expected] of CODINGS) {
   });
 }
 
-Deno.test("a page that arrives plain leaves plain, since only the upstream knows its secrets", async () => {
+Deno.test("a page that arrives uncompressed is sent uncompressed, since only the upstream knows its secrets", async () => {
   await using proxied = await proxy(() => page());
   const response = await proxied.gate.ask("/", {
     headers: { "accept-encoding": "gzip, deflate, br, zstd" },

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertExists } from "@std/assert";
 import { ExamplePage } from "./_example.ts";
 import { NpmExample, testNpmExample } from "./_npm_example.ts";
 
@@ -16,8 +16,9 @@ testNpmExample(
       "\n## Quick start with Vite\n",
     );
     const [, config = ""] = /```ts ignore\n([^]*?)```/.exec(section) ?? [];
-    const [, variable = ""] =
-      /such as\s+`(REP_PUBLIC_TITLE=Hello)`/.exec(section) ?? [];
+    const [, variable] = /Write\s+`(REP_PUBLIC_TITLE=Hello)`/.exec(section) ??
+      [];
+    assertExists(variable);
     await using example = await NpmExample.copy("vite-react");
     await Deno.writeTextFile(
       example.at("vite.config.ts"),

@@ -90,7 +90,7 @@ function leaksIn(text: string): string[] {
 
 const NONE = { log: [], sent: [] };
 
-Deno.test("a name that becomes SENSITIVE or SERVER has no value any more, whatever it was before, in one process", async () => {
+Deno.test("in one process, a name that becomes SENSITIVE or SERVER loses its PUBLIC value", async () => {
   for (const kinds of sequences()) {
     const store = memoryStore();
     const [first = "", ...rest] = kinds;

@@ -565,7 +565,7 @@ Deno.test("who asks after an event that cannot be read, since the store is down,
   assertEquals(await valuesOf(await without), { A: "1" });
 });
 
-Deno.test("a client whose flags never match has the store read every 50 ms at most", async () => {
+Deno.test("a client whose flags never match causes at most one read of the store in 50 ms", async () => {
   const clock = new FakeClock();
   const store = countedStore(memoryStore());
   await using gate = await serve({ REP_PUBLIC_A: "1" }, { clock, store });

@@ -212,7 +212,7 @@ Deno.test("a poll that is larger than a chunk is sent as its client reads", asyn
   assertEquals(await metric(gate, "rep_streams_polled_total"), 1);
 });
 
-Deno.test("beyond 100 polls of clients that do not read, 50 of one client, a poll is told to come back", async () => {
+Deno.test("beyond 100 unread polls, or 50 of one client, a client is told to poll again later", async () => {
   const random = () => 0;
   await using gate = await setUp(largeVariables(), { random });
   const open = await openPolls(gate, "192.0.2.1", 50);

@@ -123,7 +123,7 @@ Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () =
   assertEquals(await epochs.keysOf(KID) === keys, true);
 });
 
-Deno.test("Epochs.keysOf() rejects a kid of another master key, and one that does not say of which it is", async () => {
+Deno.test("Epochs.keysOf() rejects a kid of another master key, and a kid that names no master key", async () => {
   const other = await kidOf(EPOCH, new Uint8Array(32).fill(8));
   for (const kid of [other, EPOCH, `${EPOCH}-000000000000`]) {
     await assertRejects(

@@ -28,7 +28,7 @@ Deno.test("openStore() creates a database and the files beside it for their owne
   assertEquals(await modesWhileOpen(directory), PRIVATE);
 });
 
-Deno.test("openStore() makes a database private that others could read, with the files that a crash left beside it", async () => {
+Deno.test("openStore() makes a database private if others could read it, and the files that a crash left beside it", async () => {
   await using directory = await TempDirectory.make();
   const kv = await Deno.openKv(directory.at("kv.sqlite3"));
   await kv.set(["a"], 1);

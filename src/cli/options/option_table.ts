@@ -151,7 +151,7 @@ export const GROUPS = {
       "hot_reload_poll_interval",
       duration(
         { default: 30_000, min: 1_000, max: 86_400_000 },
-        "Interval for reading all sources again, in the modes `poll` and `file_watch`",
+        "Interval for reading all sources again, in the modes poll and file_watch",
       ),
     ),
     "max-streams": integer(

@@ -64,7 +64,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
   assertEquals(optionRows().filter((row) => flags.test(row)), [
     "--strict Reject PUBLIC values that look like secrets",
     "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one (signal)",
-    "--poll-interval DURATION Interval at which the modes poll and file_watch read all sources again (30s)",
+    "--poll-interval DURATION Interval for reading all sources again, in the modes poll and file_watch (30s)",
     "--port N Port to listen on; 0 picks a free port (8080)",
     "--health-port N Port for health, probes, metrics and /status; 0 means no such port",
   ]);

@@ -277,7 +277,7 @@ Deno.test("ownFiles() returns what options name, if a directory is served", asyn
   }
 });
 
-Deno.test("a command that serves the directory with its own files does not serve these, and warns", async () => {
+Deno.test("a command never serves its own files if they are in the served directory, and warns", async () => {
   await using directory = await TempDirectory.make({
     "index.html": "<html><head></head></html>",
     "app.env": "REP_SERVER_PASSWORD=secret",

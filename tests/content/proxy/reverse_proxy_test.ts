@@ -842,7 +842,7 @@ function track(promise: Promise<void>) {
   return tracked;
 }
 
-Deno.test("ReverseProxy ignores interim responses, but not any number of them", async () => {
+Deno.test("ReverseProxy ignores interim responses, but only a limited number", async () => {
   for (
     const [count, status] of [[16, 200], [17, 502], [10_000, 502]] as const
   ) {

@@ -358,7 +358,7 @@ Deno.test("proxyWebSocket() aborts the handshake if the client disconnects", asy
   assertEquals(gateway.warnings, []);
 });
 
-Deno.test("proxyWebSocket() closes both WebSockets if the peers that do not read hold too much together", async () => {
+Deno.test("proxyWebSocket() closes both WebSockets if unread messages take too much memory in total", async () => {
   const closed = Promise.withResolvers<Close>();
   await using upstream = webSocketUpstream((socket) => {
     socket.onopen = () =>

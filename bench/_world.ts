@@ -25,7 +25,7 @@ export const WORLD = {
   deliveryUs: 12.4,
   openUs: 163,
   /** What a stream takes, and a process without any: rounded as `tools/figures.ts` does. */
-  streamKiB: 66,
+  streamKiB: 62,
   idleMiB: 60,
   /** The memory of a process; Deno Deploy's default. */
   memoryMiB: 768,

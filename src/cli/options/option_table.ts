@@ -156,7 +156,7 @@ export const GROUPS = {
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 66 KiB. Clients that get no stream use polling",
+      "Maximum number of open streams; each takes 62 KiB. Clients that get no stream use polling",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,

@@ -5,6 +5,7 @@ const ENVIRONMENT = {
   ASTRO_TELEMETRY_DISABLED: "1",
   npm_config_audit: "false",
   npm_config_fund: "false",
+  npm_config_yes: "true", // `npm create` asks before its first download of a package
 };
 
 /** How many of the last characters that a command printed an error shows. */

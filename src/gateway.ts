@@ -222,9 +222,9 @@ async function createParts(
     metrics,
   });
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
-  function pageValues(told?: number): PageValues {
+  function pageValues(knownId?: number): PageValues {
     const own = configuration.snapshot;
-    return changes?.pageValues(own, told) ?? { values: own, cursor: 0 };
+    return changes?.pageValues(own, knownId) ?? { values: own, cursor: 0 };
   }
 
   const ofrepModule = settings.ofrep

@@ -105,13 +105,13 @@ export class Changes {
    * process's own PUBLIC values as well, a page would change from replica to replica, and its stream would bring the
    * new values anyway.
    *
-   * @param told The id of an event that a client knows, and this process as well. The client does not get values of this
+   * @param knownId The id of an event that a client knows, and this process as well. The client does not get values of this
    * process that may be older than that event, even while this process cannot publish them.
    */
-  pageValues(own: Snapshot, told = 0): PageValues {
+  pageValues(own: Snapshot, knownId = 0): PageValues {
     const { publisher, rollout, tail } = this;
     const isWaiting = rollout.isActive && publisher.isWaiting(own) &&
-      told <= publisher.cursor;
+      knownId <= publisher.cursor;
     if (rollout.standsApart || isWaiting || !tail.isLoaded) {
       return { values: own, cursor: publisher.cursor };
     }

@@ -107,17 +107,22 @@ export class Health implements HealthState {
 
   /** A gateway with problems serves everything, and is degraded. */
   get status(): HealthStatus {
-    if (this.isStopping) return "stopping";
-    return this.#problems().length > 0 ? "degraded" : "healthy";
+    return this.#statusWith(this.#problems());
   }
 
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
     const { configuration, clock } = this.#options;
     const uptimeMs = clock.monotonic() - this.#startedAt;
-    const report = createReport(this.status, configuration, uptimeMs);
-    if (report.status !== "degraded") return report;
-    return { ...report, problems: this.#problems() };
+    const problems = this.#problems();
+    const status = this.#statusWith(problems);
+    const report = createReport(status, configuration, uptimeMs);
+    return status === "degraded" ? { ...report, problems } : report;
+  }
+
+  #statusWith(problems: readonly HealthProblem[]): HealthStatus {
+    if (this.isStopping) return "stopping";
+    return problems.length > 0 ? "degraded" : "healthy";
   }
 
   #problems(): readonly HealthProblem[] {

@@ -17,7 +17,7 @@ import { parseEventId, readNewEvents } from "./known_events.ts";
 /** Options of {@linkcode createOfrepEndpoints}. */
 interface OfrepOptions {
   /** Returns the values of a page that is sent now, to a client that knows an event. Its PUBLIC values are the flags. */
-  readonly current: (told?: number) => PageValues;
+  readonly current: (knownId?: number) => PageValues;
   /** Returns the type that the manifest gives a variable. */
   readonly typeOf: (name: string) => string | undefined;
   /** The events that this process knows; `undefined` without hot reload. */
@@ -61,8 +61,8 @@ export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
     [FLAGS_PATH]: createEndpoint(options, async (request, { url }) => {
       const failure = await readContext(request, options.clock);
       if (failure !== undefined) return failed(400, failure);
-      const told = new URLSearchParams(url.search).get("flagConfigEtag") ?? "";
-      const cursor = parseEventId(told);
+      const parameters = new URLSearchParams(url.search);
+      const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
       return await sendFlags(request, cursor, getFlags, options.tail);
     }),
     [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, { url }) => {
@@ -204,7 +204,7 @@ interface Flags {
 }
 
 /** Returns the flags for a client that knows an event. */
-type GetFlags = (told?: number) => Promise<Flags>;
+type GetFlags = (knownId?: number) => Promise<Flags>;
 
 /**
  * Sends all flags, or 304. Another replica may have announced a change to the client that this process has not read
@@ -230,7 +230,8 @@ async function sendFlags(
       const errorDetails = "The store is unavailable; try again later";
       return failed(503, { errorCode: "GENERAL", errorDetails });
     }
-    if (isBehind || isKnown) flags = await getFlags(isKnown ? cursor : 0);
+    if (isKnown) flags = await getFlags(cursor);
+    else if (isBehind) flags = await getFlags();
   }
   const { etag, representations } = flags;
   const response = ifNoneMatchFails(headers, etag)
@@ -244,8 +245,8 @@ async function sendFlags(
 function cachedFlags(options: OfrepOptions): GetFlags {
   const compressor = new Compressor();
   let cached: PageValues & { flags: Promise<Flags> } | undefined;
-  return (told) => {
-    const { values, cursor } = options.current(told);
+  return (knownId) => {
+    const { values, cursor } = options.current(knownId);
     if (cached?.values !== values || cached.cursor !== cursor) {
       const flags = renderFlags({ values, cursor }, options, compressor);
       cached = { values, cursor, flags };

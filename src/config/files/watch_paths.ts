@@ -68,8 +68,6 @@ class Look {
   readonly #files: FileSystem;
   readonly #clock: Clock;
   readonly #contents = new Map<string, Content>();
-  /** When this look began. */
-  #beganAt = 0;
 
   constructor(files: FileSystem, clock: Clock) {
     this.#files = files;
@@ -78,19 +76,23 @@ class Look {
 
   /** Returns a text that differs after a change. */
   async at(paths: readonly string[]): Promise<string> {
-    this.#beganAt = this.#clock.now();
-    const texts = await Promise.all(paths.map((path) => this.#atPath(path)));
-    return texts.join("\n");
+    const beganAt = this.#clock.now();
+    const texts = paths.map((path) => this.#atPath(path, beganAt));
+    return (await Promise.all(texts)).join("\n");
   }
 
-  async #atPath(path: string): Promise<string> {
+  async #atPath(path: string, beganAt: number): Promise<string> {
     try {
       const info = await this.#files.stat(path);
-      if (!info.isDirectory) return await this.#describe(path, info);
+      if (!info.isDirectory) return await this.#describe(path, info, beganAt);
       const names = (await this.#files.names(path)).filter(isRepName).sort();
       const texts = names.map(async (name) => {
         const file = `${path}/${name}`;
-        return await this.#describe(file, await this.#files.stat(file));
+        return await this.#describe(
+          file,
+          await this.#files.stat(file),
+          beganAt,
+        );
       });
       return `${names}\n${(await Promise.all(texts)).join("\n")}`;
     } catch (error) {
@@ -102,14 +104,18 @@ class Look {
    * Includes the mode, since a change of permissions can make a file readable, and the content, since a change right
    * after a look can leave time and size as they are.
    */
-  async #describe(path: string, info: FileInfo): Promise<string> {
+  async #describe(
+    path: string,
+    info: FileInfo,
+    beganAt: number,
+  ): Promise<string> {
     const { mtime, size, ino, mode } = info;
     const stats = `${mtime?.getTime()} ${size} ${ino} ${mode}`;
     const known = this.#contents.get(path);
     if (known?.isFinal && known.stats === stats) return stats + known.hash;
     const hash = await this.#hash(path, info).catch(messageOf);
     const changedAt = mtime?.getTime() ?? 0;
-    const isFinal = changedAt < this.#beganAt - RESOLUTION_MS;
+    const isFinal = changedAt < beganAt - RESOLUTION_MS;
     this.#contents.set(path, { stats, hash, isFinal });
     return stats + hash;
   }

@@ -87,21 +87,19 @@ function describeRole(
   { changes, store, revision }: StatusParts,
 ) {
   const { active = hash, members = [], rollback } = changes?.rollout ?? {};
-  const isKnown = members.some((member) => member.hash === hash);
-  return {
-    state: active === hash
-      ? "active"
-      : isKnown || store.isAvailable
-      ? "superseded"
-      : "unannounced", // the store failed before anybody announced it
+  const shown = {
     hash: shortHash(hash),
     revision,
     active: shortHash(active),
-    active_revision: active === hash
-      ? revision
-      : changes?.rollout.activeRevision,
     rollback: rollback && toRollback(rollback),
-  } as const;
+  };
+  if (active === hash) {
+    return { ...shown, state: "active", active_revision: revision } as const;
+  }
+  const isKnown = members.some((member) => member.hash === hash);
+  const state = isKnown || store.isAvailable ? "superseded" : "unannounced"; // the store failed before any process announced it
+  const active_revision = changes?.rollout.activeRevision;
+  return { ...shown, state, active_revision } as const;
 }
 
 /** Returns when an earlier configuration became active again, and which one it replaced. */

@@ -21,7 +21,7 @@ const MAX_FRAMES = 10_000;
 const MAX_BYTES = 8 << 20;
 const PAGE_SIZE = 500;
 /** The least time between two reads of new events that clients cause: they can ask without end. */
-const CLIENT_READ_MS = 50;
+export const CLIENT_READ_MS = 50;
 /** How many older events are read at once for a stream. */
 const MAX_OLD_EVENTS = 100;
 

@@ -77,7 +77,12 @@ export interface GatewayOptions {
    * @default {false}
    */
   ofrep?: boolean;
-  /** Origins that may request session keys. If empty, only the gateway's own origin may. @default {[]} */
+  /**
+   * Origins whose pages may request session keys, streams and flags. If empty, only the gateway's own origin may.
+   * Otherwise its own pages get keys only if its origin is in the list.
+   *
+   * @default {[]}
+   */
   allowedOrigins?: readonly string[];
   /**
    * Hosts that are served, such as `app.example.com`, `localhost:8080` or `*.example.com`; requests for
@@ -88,7 +93,7 @@ export interface GatewayOptions {
   allowedHosts?: readonly string[];
   /** Addresses and CIDR blocks of proxies whose `X-Forwarded-*` headers are trusted. @default {[]} */
   trustedProxies?: readonly string[];
-  /** Advertised lifetime of a session key, which clients keep to: 1_000 to 30_000. @default {30_000} */
+  /** Time after which clients discard a session key: 1_000 to 30_000. @default {30_000} */
   sessionKeyTtlMs?: number;
   /**
    * Maximum number of session keys per client address in any 60 s: 1 to 5_000. IPv6 addresses of one /64 count as one
@@ -97,9 +102,9 @@ export interface GatewayOptions {
    * @default {10}
    */
   sessionKeyMaxRate?: number;
-  /** Interval at which pages get a new key: 1_000 to 86_400_000, in whole seconds. @default {600_000} */
+  /** How long newly sent pages share a session key: 1_000 to 86_400_000, in whole seconds. @default {600_000} */
   keyRotationMs?: number;
-  /** How long the key of a page can be requested: 0 to 2_592_000_000. @default {86_400_000} */
+  /** How long pages can still request a key after it has been replaced: 0 to 2_592_000_000. @default {86_400_000} */
   keyRetentionMs?: number;
   /** Maximum number of open streams: 1 to 1_000_000. Beyond it, clients poll. @default {5_000} */
   maxStreams?: number;

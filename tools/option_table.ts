@@ -1,11 +1,7 @@
 /** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
 import { defaultOf, flagOf } from "../src/cli/options/help.ts";
 import type { Option } from "../src/cli/options/option_kinds.ts";
-import {
-  environmentVariable,
-  OPTION_NAMES,
-  OPTIONS,
-} from "../src/cli/options/option_table.ts";
+import { OPTION_NAMES, OPTIONS } from "../src/cli/options/option_table.ts";
 
 const FILE = "docs/reference.md";
 
@@ -19,7 +15,6 @@ function optionTable(): string {
     const option: Option<unknown> = OPTIONS[name];
     const codes = [
       flagOf(name, option),
-      environmentVariable(name),
       option.manifest ?? "",
       defaultOf(option),
     ].map(code);
@@ -30,8 +25,8 @@ function optionTable(): string {
     } |`;
   });
   return [
-    "| flag | environment | manifest | default | meaning |",
-    "| --- | --- | --- | --- | --- |",
+    "| flag | manifest | default | meaning |",
+    "| --- | --- | --- | --- |",
     ...rows,
   ].join("\n");
 }

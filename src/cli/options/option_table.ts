@@ -118,7 +118,7 @@ export const GROUPS = {
     ),
     "kv": text(
       "PATH|URL|:memory:",
-      "Database: Deno KV or PostgreSQL; by default, Deno's own database",
+      "Store: a SQLite file, a denokv or PostgreSQL server, or memory; by default, Deno's own database, or memory without --unstable-kv",
     ),
     "revision": textual(
       "TEXT",
@@ -126,12 +126,12 @@ export const GROUPS = {
       accept(isRevision),
       "What this process was built from, such as a Git hash or image tag",
     ),
-    "app": app("Name of the app, if several apps share a database"),
+    "app": app("Name of the app, if several apps share a store"),
   },
   "Changes": {
     "hot-reload": inManifest(
       "hot_reload",
-      toggle("Serve /rep/changes, the stream of updates"),
+      toggle("Serve /rep/changes, the stream of changes"),
     ),
     "hot-reload-mode": inManifest(
       "hot_reload_mode",
@@ -145,7 +145,7 @@ export const GROUPS = {
     ),
     "watch-path": text(
       "PATH",
-      "Additional path to watch with file_watch; without --env-file, it is also the env file",
+      "Another path for file_watch to watch. If --env-file is not set, this path is also the env file",
     ),
     "poll-interval": inManifest(
       "hot_reload_poll_interval",
@@ -156,7 +156,7 @@ export const GROUPS = {
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 62 KiB. Clients that get no stream use polling",
+      "Maximum number of open streams; each takes 62 KiB. Clients that get no stream poll",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,
@@ -176,14 +176,14 @@ export const GROUPS = {
         "ORIGIN,…",
         EXPECTED_ORIGINS,
         normalizeOrigin,
-        "Origins that may request session keys; by default, only the gateway's own",
+        "Origins whose pages may request session keys, streams and flags; by default, only the gateway's own. If you set this option, include the gateway's own",
       )),
     ),
     "session-key-ttl": inManifest(
       "session_key_ttl",
       duration(
         NUMBER_OPTIONS.sessionKeyTtlMs,
-        "Advertised lifetime of a session key",
+        "Time after which clients discard a session key",
       ),
     ),
     "session-key-max-rate": inManifest(
@@ -197,11 +197,11 @@ export const GROUPS = {
     ),
     "key-rotation": duration(
       NUMBER_OPTIONS.keyRotationMs,
-      "Interval at which newly sent pages get a new key",
+      "How long newly sent pages share a session key, until the next one replaces it",
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can still request an old key after it has been replaced",
+      "How long pages can still request a session key after it has been replaced",
     ),
   },
   "Network": {

@@ -24,7 +24,7 @@ export default defineConfig({
       registerType: "autoUpdate",
       manifest: false,
       workbox: {
-        globPatterns: ["**/*.{js,css}"], // no pages: a page has the configuration only in the answer to a navigation
+        globPatterns: ["**/*.{js,css}"], // no pages: precached pages have no configuration
         navigateFallback: null,
         runtimeCaching: [
           {

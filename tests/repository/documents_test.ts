@@ -31,7 +31,7 @@ Deno.test("docs/conformance.md counts its rows", () => {
   const conforming = visible.filter((row) => !departs(row));
   const ofGoGateway = visible.filter(({ goGateway }) => goGateway === "yes");
   const sentence =
-    /Of (\d+)\s+checks, this\s+gateway\s+passes\s+(\d+),\s+and\s+REP's\s+Go\s+gateway\s+(\d+)/;
+    /Of (\d+)\s+checks,\s+this\s+gateway\s+passes\s+(\d+),\s+and\s+REP's\s+Go\s+gateway\s+(\d+)/;
   const [, ...counts] = sentence.exec(text) ?? [];
   assertEquals(counts.map(Number), [
     visible.length,

@@ -59,7 +59,7 @@ export async function readFigures(): Promise<Figure[]> {
     },
     {
       text: `${CLIENT_BR.length.toLocaleString("en")} bytes`,
-      places: [["README.md", /(?<=has\s+)[\d,]+\s+bytes(?=\s+with\s+Brotli)/]],
+      places: [["README.md", /[\d,]+\s+bytes(?=\s+with\s+Brotli)/]],
     },
   ];
 }

@@ -158,7 +158,7 @@ Deno.test("the quick start with Deno in README.md serves a build, and notices a 
 testBrowser(
   "the script in README.md runs in a page, and opens the stream",
   async (browser) => {
-    const script = codeAfter("or from JSR:");
+    const script = codeAfter("npm or JSR:");
     const page =
       `<!doctype html><script type="module">${script}\nglobalThis.isReady = true;</script>`;
     await using directory = await projectWith(

@@ -78,7 +78,7 @@ async function check(sources: CommandSources): Promise<Report> {
   const secrets = new Set(found.warnings.map(({ name }) => name));
   const warnings = [...sources.warnings];
   if (isManifestAlone) {
-    warnings.push("no variable is set: only the manifest is checked");
+    warnings.push("no variable is set: missing variables are not reported");
   }
   if (!strict) { // in strict mode, they are issues
     for (const { name, detail } of found.warnings) {

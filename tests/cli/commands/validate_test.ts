@@ -117,7 +117,7 @@ Deno.test("validate prints a table, and the result to standard error", async () 
 });
 
 Deno.test("validate checks the manifest alone if no variable is set, and says so", async () => {
-  const alone = "no variable is set: only the manifest is checked";
+  const alone = "no variable is set: missing variables are not reported";
   const invalid =
     `${MANIFEST}  COUNT: { tier: sensitive, type: number, default: ten }\n`;
   const good = await validate({ "rep.yaml": MANIFEST });

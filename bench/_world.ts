@@ -24,9 +24,9 @@ export const WORLD = {
   /** A process's own time to deliver an event to a stream, and to open a stream: `deno task bench streams`. */
   deliveryUs: 12.4,
   openUs: 163,
-  /** What a stream takes, and a process without any: rounded as `tools/figures.ts` does. */
+  /** What a stream takes, and a process without any: as in the formula of docs/scale.md. */
   streamKiB: 62,
-  idleMiB: 60,
+  idleMiB: 70,
   /** The memory of a process; Deno Deploy's default. */
   memoryMiB: 768,
   /** How often an idle client asks for a session key. */

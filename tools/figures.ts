@@ -18,6 +18,8 @@ interface Figure {
 /** Readers plan with these figures, so memory is rounded up. */
 const STEP_KIB = 1;
 const STEP_MIB = 5;
+/** What docs/scale.md counts for a process without streams: more than an idle one has, which has not served anything. */
+const PROCESS_MIB = 70;
 
 /** Returns all figures, as their sources are now. */
 export async function readFigures(): Promise<Figure[]> {
@@ -64,16 +66,14 @@ export async function readFigures(): Promise<Figure[]> {
   ];
 }
 
-/** Returns how many thousands of streams fit into so many MiB, beside the process itself. */
+/** Returns how many streams fit into so many MiB beside the process itself, in whole hundreds. */
 function streamsIn(
   memoryMiB: number,
   medianOf: (row: string) => number,
 ): number {
-  const freeKiB = (memoryMiB - roundUp(medianOf("idle_memory"), STEP_MIB)) *
-    1_024;
-  return Math.floor(
-    freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB) / 1_000,
-  ) * 1_000;
+  const freeKiB = (memoryMiB - PROCESS_MIB) * 1_024;
+  const streams = freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB);
+  return Math.floor(streams / 100) * 100;
 }
 
 function roundUp(value: number, step: number): number {

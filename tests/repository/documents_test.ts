@@ -52,11 +52,19 @@ Deno.test("docs/conformance.md and docs/security.md name tests that exist", asyn
   assertEquals(threats.length > 30, true);
 });
 
-/** Whether a test exists that a cell names by its file and its name. */
+/** A cell that names a test: by a link to its file, or by the file's path. */
+const TEST_CELLS = [
+  /^\["(?<name>[^"]+)"\]\(\.\.\/(?<path>tests\/[\w/]+_test\.ts)\)$/,
+  /^`(?<path>tests\/[\w/]+_test\.ts)`: "(?<name>[^"]+)"$/,
+];
+
+/** Whether a test exists that a cell names. */
 async function namesTest(cell: string) {
-  const [, path, name = ""] =
-    /^`(tests\/[\w/]+_test\.ts)`: "([^"]+)"$/.exec(cell) ?? [];
+  const { path, name: written = "" } =
+    TEST_CELLS.map((form) => form.exec(cell)?.groups)
+      .find((groups) => groups !== undefined) ?? {};
   if (path === undefined) return false;
+  const name = written.replaceAll("\\<", "<"); // in Markdown, `<base>` would be an element
   const definition = new RegExp(
     `(?:\\b(?:Deno\\.test|testBrowser)\\(\\s*|\\bname:\\s*)"${
       RegExp.escape(name)

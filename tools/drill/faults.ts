@@ -232,7 +232,7 @@ export const FAULTS: readonly Fault[] = [
     run: invalidValue,
   },
   {
-    name: "rollout and rollback, `set` between",
+    name: "rollout, then rollback, a `set` in each",
     names: [
       "log rep.rollout.superseded",
       "log rep.rollout.active",
@@ -255,12 +255,12 @@ export const FAULTS: readonly Fault[] = [
     run: killedReplica,
   },
   {
-    name: "certificate ended, then renewed",
+    name: "certificate expired, then renewed",
     names: ["log rep.tls.expiring", "health certificate_ended"],
     run: endedCertificate,
   },
   {
-    name: "rolling SIGTERM, uploads open",
+    name: "rolling SIGTERM during uploads",
     names: [
       "log rep.stopping",
       "health stopping",

@@ -366,11 +366,13 @@ export function countVariables(snapshot: Snapshot): Record<Tier, number> {
   };
 }
 
-/** Returns whether two snapshots have the same variables. Values of SERVER variables are not compared. */
+/** Returns whether two snapshots have the same variables. */
 export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
   return isEqualMap(a.public, b.public) &&
     isEqualMap(a.sensitive, b.sensitive) &&
-    a.server.size === b.server.size && a.server.isSubsetOf(b.server);
+    a.server.size === b.server.size &&
+    a.server.isSubsetOf(b.server) &&
+    [...a.server].every((name) => a.serverValue(name) === b.serverValue(name));
 }
 
 /** Returns whether two maps have the same entries, in any order. */

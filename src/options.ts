@@ -13,7 +13,8 @@ import {
 } from "./config/variables/snapshot.ts";
 import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./http/allowed_hosts.ts";
-import { trustRule } from "./http/client_address.ts";
+import { EXPECTED_PROXIES } from "./http/client_address.ts";
+import { parseIpBlock } from "./http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "./http/origin.ts";
 import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
 import { type Log, silentLog } from "./observe/log.ts";
@@ -154,7 +155,12 @@ export interface GatewayOptions {
    * @default {false}
    */
   preserveHost?: boolean;
-  /** Timeout for the response headers of the upstream: 1 to 3_600_000. @default {30_000} */
+  /**
+   * Timeout for the response headers of the upstream: 1 to 3_600_000. A client that pauses its upload for as long gets
+   * 408.
+   *
+   * @default {30_000}
+   */
   upstreamTimeoutMs?: number;
   /**
    * Maximum number of responses that are being sent from the disk or from the upstream, WebSockets included, of which
@@ -248,7 +254,6 @@ export const NUMBER_OPTIONS = {
 
 /** What users set: plain data, checked, with every default applied. */
 export interface Settings extends Readonly<Record<NumberOptionName, number>> {
-  readonly strict: boolean;
   readonly hotReload: boolean;
   readonly ofrep: boolean;
   /** Normalized. */
@@ -322,17 +327,13 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions): Settings {
-  const trustedProxies = options.trustedProxies ?? [];
-  checkList("trustedProxies", trustedProxies);
-  trustRule(trustedProxies); // throws if one is invalid
   return {
     ...resolveNumbers(options),
-    strict: options.strict ?? false,
     hotReload: options.hotReload ?? false,
     ofrep: options.ofrep ?? false,
     allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
     allowedHosts: checkHosts(options.allowedHosts ?? []),
-    trustedProxies,
+    trustedProxies: checkProxies(options.trustedProxies ?? []),
     separateHealth: options.separateHealth ?? false,
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
@@ -520,6 +521,13 @@ function checkHosts(hosts: readonly string[]): readonly string[] {
   const wrong = hosts.find((host) => !isHostPattern(host));
   if (wrong === undefined) return hosts;
   throw invalid("allowedHosts", EXPECTED_HOSTS, wrong);
+}
+
+function checkProxies(proxies: readonly string[]): readonly string[] {
+  checkList("trustedProxies", proxies);
+  const wrong = proxies.find((proxy) => parseIpBlock(proxy) === undefined);
+  if (wrong === undefined) return proxies;
+  throw invalid("trustedProxies", EXPECTED_PROXIES, wrong);
 }
 
 function checkGlobs(globs: readonly string[]): readonly string[] {

@@ -23,6 +23,7 @@ import { silentLog } from "../src/observe/log.ts";
 import { noTelemetry } from "../src/observe/telemetry.ts";
 import { memoryStore } from "../src/store/memory.ts";
 import { systemClock } from "../src/values/clock.ts";
+import { OptionError } from "../src/values/option_error.ts";
 
 const NUMBERS = Object.entries(NUMBER_OPTIONS) as [
   keyof typeof NUMBER_OPTIONS,
@@ -43,7 +44,7 @@ function resolveAll(options: GatewayOptions) {
 function messageOf(options: Record<string, unknown>) {
   return assertThrows(
     () => resolveAll(options as GatewayOptions),
-    RangeError,
+    OptionError,
   ).message;
 }
 
@@ -91,6 +92,7 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
     neverServed,
     trustedProxies: [],
     manifest: undefined,
+    strict: (await defaults.read()).strict,
   };
   assertEquals(
     documented,
@@ -126,6 +128,7 @@ const CONVERTED = [
   "manifest",
   "manifestPath",
   "loadPatternLibrary",
+  "strict",
   "allowedOrigins",
   "trustedProxies",
   "neverServed",
@@ -136,7 +139,6 @@ const CONVERTED = [
 const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   app: "shop",
   revision: "8f3a1c9",
-  strict: true,
   hotReload: true,
   ofrep: true,
   allowedHosts: ["app.example.com"],
@@ -253,7 +255,7 @@ Deno.test("resolveSources() makes a function of neverServed", async () => {
 Deno.test("resolveSettings() rejects trustedProxies that are neither addresses nor blocks", () => {
   assertEquals(
     messageOf({ trustedProxies: ["10.0.0.0/8", "proxy"] }),
-    'Cannot trust the proxy "proxy": expected an IP address or a CIDR block such as 10.0.0.0/8',
+    'Cannot use trustedProxies: expected IP addresses or CIDR blocks such as 10.0.0.0/8, got "proxy"',
   );
 });
 

@@ -33,6 +33,10 @@ export interface PeerAddress {
   readonly path?: string;
 }
 
+/** Valid proxies, for error messages. */
+export const EXPECTED_PROXIES =
+  "IP addresses or CIDR blocks such as 10.0.0.0/8";
+
 /** Returns whether an IP address belongs to a trusted proxy. */
 export type TrustRule = (address: string) => boolean;
 

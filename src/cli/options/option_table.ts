@@ -1,4 +1,5 @@
 import { EXPECTED_HOSTS, isHostPattern } from "../../http/allowed_hosts.ts";
+import { EXPECTED_PROXIES } from "../../http/client_address.ts";
 import { parseIpBlock } from "../../http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "../../http/origin.ts";
 import { WINDOW_MS } from "../../keys/rate_limit.ts";
@@ -35,7 +36,6 @@ import {
 } from "./option_kinds.ts";
 
 const EXPECTED_URL = "a URL such as http://127.0.0.1:3000, or host:port";
-const EXPECTED_PROXIES = "IP addresses or CIDR blocks such as 10.0.0.0/8";
 
 function parseUrl(input: string): URL | undefined {
   return parseUpstream(input.includes("://") ? input : `http://${input}`);

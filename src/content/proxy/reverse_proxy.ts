@@ -51,8 +51,8 @@ export interface ProxySettings {
    */
   readonly preserveHost: boolean;
   /**
-   * How long to wait for the response's headers, in milliseconds after the last byte of the request was sent. The body
-   * has no time limit.
+   * How long to wait for the response's headers, in milliseconds after the last byte of the request was sent, and for
+   * each part of the request's body. The response's body has no time limit.
    */
   readonly upstreamTimeoutMs: number;
   /** The maximum number of responses that are being sent. */

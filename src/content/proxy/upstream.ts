@@ -1,6 +1,7 @@
 import http, { type IncomingMessage } from "node:http";
 import { parseList } from "../../http/headers.ts";
 import { drained } from "../../http/node_handler.ts";
+import { Problem } from "../../http/problem.ts";
 import { messageOf } from "../../observe/log.ts";
 import type { ResponseContent } from "../../pages/page.ts";
 import { concat } from "../../values/chunks.ts";
@@ -35,6 +36,9 @@ const MAX_INTERIM_RESPONSES = 16;
 /** Methods whose requests usually have no body. Without a body, they have no `Content-Length` (RFC 9110 §8.6). */
 const BODILESS_METHODS = ["GET", "HEAD", "DELETE", "OPTIONS"];
 
+/** Who is to go on: the client with its body, or the upstream, which takes the body and responds. */
+type AwaitedParty = "client" | "upstream";
+
 /** A failure on a reused connection, which the upstream may have closed because it was idle. */
 class StaleConnectionError extends Error {
   override name = "StaleConnectionError";
@@ -54,7 +58,7 @@ export class Upstream {
   /**
    * @param url Scheme, host and port to connect to.
    * @param timeoutMs How long to wait for the response's headers, in milliseconds after the last byte of the request was
-   * sent.
+   * sent. During an upload, how long to wait for the client's next bytes, or until the upstream takes them.
    */
   constructor(url: URL, timeoutMs: number, clock: Clock) {
     const Agent = url.protocol === "https:" ? TlsAgent : http.Agent;
@@ -69,6 +73,7 @@ export class Upstream {
    * Sends a request and waits for the response's headers. If the upstream closes an idle connection at the moment when it
    * is reused, a safe request is sent once more (RFC 9110 §9.2.2).
    *
+   * @throws {Problem} If the client pauses its body for too long.
    * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or
    * the request's body ended in an error.
    * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
@@ -108,32 +113,26 @@ export class Upstream {
       maxHeaderSize: MAX_HEAD_BYTES,
     });
     const response = responseTo(request);
-    function fail(name: string, message: string, cause?: unknown): void {
-      const error = new DOMException(message, name);
-      error.cause = cause;
+    function fail(error: Error): void {
       response.reject(error); // a request without a connection emits no error when it is destroyed
       request.destroy(error);
     }
     let isWaiting = true;
-    const startTimer = () =>
-      this.#clock.after(this.#timeoutMs, () => {
-        const message = `No response headers within ${this.#timeoutMs} ms`;
-        fail("TimeoutError", message);
-      });
-    let cancelTimer = startTimer();
-    function onProgress(): void {
-      if (!isWaiting) return;
+    let cancelTimer = () => {};
+    const waitFor = (awaited: AwaitedParty) => {
       cancelTimer();
-      cancelTimer = startTimer();
-    }
+      if (!isWaiting) return;
+      cancelTimer = this.#clock.after(
+        this.#timeoutMs,
+        () => fail(timeoutError(awaited, this.#timeoutMs)),
+      );
+    };
     function onAbort(): void {
-      fail("AbortError", "The client disconnected", signal.reason);
+      fail(abortError("The client disconnected", signal.reason));
     }
     signal.addEventListener("abort", onAbort);
-    sendBody(body, request, onProgress)
-      .catch((error) => {
-        fail("AbortError", "The request's body broke off", error);
-      })
+    sendBody(body, request, waitFor)
+      .catch((error) => fail(abortError("The request's body broke off", error)))
       .finally(onBodyEnd);
     try {
       return await response.promise;
@@ -218,17 +217,36 @@ function isClosedConnection(error: Error): boolean {
 async function sendBody(
   body: AsyncIterable<Uint8Array> | null,
   request: http.ClientRequest,
-  onProgress: () => void,
+  waitFor: (awaited: AwaitedParty) => void,
 ): Promise<void> {
   if (body !== null) {
     request.write(new Uint8Array()); // sends the headers now, without encoding them as UTF-8 like flushHeaders()
+    waitFor("client");
     for await (const chunk of body) {
       if (request.destroyed) return; // leaving the loop cancels the body
+      waitFor("upstream");
       if (!request.write(chunk)) await drained(request);
-      onProgress();
+      waitFor("client");
     }
   }
+  waitFor("upstream");
   request.end();
+}
+
+function timeoutError(awaited: AwaitedParty, timeoutMs: number): Error {
+  if (awaited === "client") {
+    return new Problem(408, {
+      detail: "The request's body did not arrive in time",
+    });
+  }
+  const message = `No response headers within ${timeoutMs} ms`;
+  return new DOMException(message, "TimeoutError");
+}
+
+function abortError(message: string, cause: unknown): Error {
+  const error = new DOMException(message, "AbortError");
+  error.cause = cause;
+  return error;
 }
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */

@@ -206,8 +206,13 @@ export class RateLimit {
   async save(): Promise<number> {
     const clients = [...this.#unsaved];
     for (const slice of slices(clients, this.#batchSize)) {
-      await this.#countInStore([], slice);
-      for (const clientKey of slice) this.#unsaved.delete(clientKey);
+      for (const clientKey of slice) this.#unsaved.delete(clientKey); // first: requests may be counted meanwhile
+      try {
+        await this.#countInStore([], slice);
+      } catch (error) {
+        for (const clientKey of slice) this.#unsaved.add(clientKey);
+        throw error;
+      }
     }
     return clients.length;
   }

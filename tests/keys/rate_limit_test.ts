@@ -283,6 +283,25 @@ Deno.test("RateLimit.save() tries again with what it could not store", async () 
   assertEquals(await start().take("a", 20), 0);
 });
 
+Deno.test("RateLimit.save() stores later what is counted in memory during its commit", async () => {
+  const { clock, start } = setUp();
+  const process = start();
+  process.fails.add("commit");
+  await process.take("a", 1);
+  process.fails.clear();
+  const waiting: Promise<unknown>[] = [];
+  process.beforeCommit = async () => {
+    process.beforeCommit = () => {};
+    waiting.push(process.limit.take("b"));
+    await clock.tick(600);
+    await process.take("a", 9); // at once, since the other request has waited for so long
+  };
+  assertEquals(await process.limit.save(), 1);
+  await Promise.all(waiting);
+  assertEquals(await process.limit.save(), 1);
+  assertEquals(await start().take("a", 20), 0);
+});
+
 Deno.test("RateLimit.save() stores more clients than a commit can check", async () => {
   using kv = await Deno.openKv(":memory:");
   const store = kvStore(kv, { maxChecks: 100 });

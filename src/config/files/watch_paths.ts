@@ -114,7 +114,7 @@ class Look {
     const known = this.#contents.get(path);
     if (known?.isFinal && known.stats === stats) return stats + known.hash;
     const hash = await this.#hash(path, info).catch(messageOf);
-    const changedAt = mtime?.getTime() ?? 0;
+    const changedAt = mtime?.getTime() ?? Infinity;
     const isFinal = changedAt < beganAt - RESOLUTION_MS;
     this.#contents.set(path, { stats, hash, isFinal });
     return stats + hash;

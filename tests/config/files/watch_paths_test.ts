@@ -164,3 +164,16 @@ Deno.test("watchPaths() reports nothing after it was stopped, not even a change 
   await watched.clock.tick(10 * LOOK_MS);
   assertEquals([watched.calls, watched.clock.waiting], [0, 0]);
 });
+
+Deno.test("watchPaths() reports changes on a file system without times", async () => {
+  await using directory = await TempDirectory.make({ "app.env": "1" });
+  const files = {
+    ...denoFileSystem,
+    async stat(path: string) {
+      return { ...await denoFileSystem.stat(path), mtime: null };
+    },
+  };
+  using watched = await watch([directory.at("app.env")], { files });
+  const write = () => directory.write("app.env", "2");
+  assertEquals(await watched.reported(write), 1);
+});

@@ -126,7 +126,9 @@ export function formatOptions(
   for (const [name, option] of Object.entries(OPTIONS)) {
     const setting = settings[name];
     if (setting === undefined) continue;
-    shown[`--${name}`] = redactUrl(formatOption(option, setting));
+    const text = formatOption(option, setting);
+    const mayBeUrl = option.value?.includes("URL") ?? false;
+    shown[`--${name}`] = mayBeUrl ? redactUrl(text) : text;
   }
   return shown;
 }

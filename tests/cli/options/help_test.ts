@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { COMMAND_NAMES } from "../../../src/cli/commands/command_table.ts";
 import { commandHelp } from "../../../src/cli/commands/run_command.ts";
-import { helpText } from "../../../src/cli/options/help.ts";
+import { formatOptions, helpText } from "../../../src/cli/options/help.ts";
 import {
   OPTION_NAMES,
   type OptionName,
@@ -68,4 +68,17 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
     "--port N Port to listen on; 0 picks a free port (8080)",
     "--health-port N Port for health, probes, metrics and /status; 0 means no such port",
   ]);
+});
+
+Deno.test("formatOptions() shows URLs without credentials, and paths and globs as they are", () => {
+  const settings = {
+    "static-dir": "/srv/@shop/app",
+    immutable: ["assets/?*"],
+    kv: "postgres://user:s3cret@db.example/rep?sslmode=disable",
+  };
+  assertEquals(formatOptions(settings), {
+    "--static-dir": "/srv/@shop/app",
+    "--immutable": "assets/?*",
+    "--kv": "postgres://…@db.example/rep?…",
+  });
 });

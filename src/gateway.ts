@@ -459,10 +459,11 @@ function configScripts(
     });
   }
 
-  let cache: ConfigScriptCache | undefined;
+  let opening: Promise<ConfigScriptCache> | undefined;
   return async () => {
     metrics.count("rep.pages.served", 1);
-    cache ??= await open();
+    opening ??= open();
+    const cache = await opening;
     return await cache.get();
   };
 }

@@ -117,10 +117,10 @@ export class BackgroundTasks {
     const { changes } = this.#options;
     if (changes === undefined) return await this.#pollVariables();
     const found = await changes.poll();
-    // Not awaited: reading the sources may take long, and the next poll must not wait for that.
+    // Neither is awaited: reading the sources may take long, and the next poll must not wait for that.
     void this.#run("reload", () => this.#follow(found.newestWrite));
     // It publishes the events again. The store may have lost variables as well.
-    if (found.hasLostEvents) await this.#reload();
+    if (found.hasLostEvents) void this.#run("reload", () => this.#reload());
   }
 
   async #pollVariables(): Promise<void> {

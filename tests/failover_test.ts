@@ -51,6 +51,33 @@ Deno.test("a change that a failover has lost is published again, with an id that
   await reader.close();
 });
 
+Deno.test("after a failover, events of other replicas arrive even while the sources cannot be read", async () => {
+  const clock = new FakeClock(1_700_000_000_000);
+  const store = replicatedStore();
+  const read = Promise.withResolvers<Record<string, string>>();
+  let isHanging = false;
+  let variables = { REP_PUBLIC_A: "1" };
+  const options = { store, clock, random: () => 0 };
+  await using gate = await setUp({}, {
+    ...options,
+    variables: () => isHanging ? read.promise : variables,
+  });
+  const reader = await gate.listen();
+  store.stopReplication();
+  variables = { REP_PUBLIC_A: "2" };
+  await gate.gateway.reload();
+  assertEquals(await reader.takeValues(1), ["2"]);
+  isHanging = true;
+  store.failOver();
+  await clock.tick(5_000);
+  await using other = await setUp({ REP_PUBLIC_A: "3" }, options);
+  await clock.tick(5_000);
+  assertEquals(await reader.takeValues(1), ["3"]);
+  await reader.close();
+  assertEquals(other.logged("rep.config.not_published"), []);
+  read.resolve(variables);
+});
+
 Deno.test("clients return to the previous value of a stored variable whose last write a failover has lost", async () => {
   const { clock, gate, store, failOver } = await setUpFailover({
     REP_PUBLIC_A: "environment",

@@ -73,6 +73,14 @@ interface ReloadToLog extends Required<ReloadOptions> {
   readonly isRecovery: boolean;
 }
 
+/** The outcome of an attempt to build a new snapshot. */
+interface Rebuilt {
+  /** Whether there is a new one. */
+  readonly isRebuilt: boolean;
+  /** Why the sources were rejected, and then why the last valid ones were; empty if the sources are valid. */
+  readonly errors: readonly unknown[];
+}
+
 const NOT_PUBLISHED =
   "read, but not published yet: see rep.config.not_published";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
@@ -190,12 +198,12 @@ export class Configuration {
     const wasRejected = this.isReloadRejected;
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
-    const errors = await this.#rebuild();
+    const { isRebuilt, errors } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    if (errors.length > 0) this.#reject(errors, logsUnchanged);
+    if (errors.length > 0) this.#reject(errors, { isRebuilt, logsUnchanged });
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (this.#snapshot !== before) {
+    if (isRebuilt) {
       await this.#apply(before, { isRecovery, logsUnchanged });
     }
     if (errors.length > 0) throw errors[0];
@@ -230,23 +238,26 @@ export class Configuration {
   /**
    * Reads everything and builds a snapshot of it. If the sources are invalid, it uses the last valid ones, so that a
    * broken file does not delay variables that are set in the store.
-   *
-   * @returns Why the sources were rejected, and why the variables in the store were; nothing if all of it is valid.
    */
-  async #rebuild(): Promise<readonly unknown[]> {
-    const errors: unknown[] = [];
+  async #rebuild(): Promise<Rebuilt> {
     try {
       await this.#build(await this.#options.read());
-      return errors;
+      return { isRebuilt: true, errors: [] };
     } catch (error) {
-      errors.push(error);
+      return await this.#rebuildFromLast(error);
+    }
+  }
+
+  async #rebuildFromLast(rejection: unknown): Promise<Rebuilt> {
+    if (this.#sources === undefined) {
+      return { isRebuilt: false, errors: [rejection] };
     }
     try {
-      if (this.#sources !== undefined) await this.#build(this.#sources);
+      await this.#build(this.#sources);
+      return { isRebuilt: true, errors: [rejection] };
     } catch (error) {
-      errors.push(error);
+      return { isRebuilt: false, errors: [rejection, error] };
     }
-    return errors;
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
@@ -261,8 +272,13 @@ export class Configuration {
     this.#snapshot = snapshot;
   }
 
-  /** @param errors What {@linkcode #rebuild} returned. */
-  #reject(errors: readonly unknown[], logsUnchanged: boolean): void {
+  #reject(
+    errors: readonly unknown[],
+    { isRebuilt, logsUnchanged }: {
+      isRebuilt: boolean;
+      logsUnchanged: boolean;
+    },
+  ): void {
     const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
     if (!isSame) this.#blocked += Math.max(...errors.map(blockedOf));
@@ -272,7 +288,7 @@ export class Configuration {
     };
     this.#count("rejected");
     if (isSame && !logsUnchanged) return;
-    const detail = errors.length === 1
+    const detail = isRebuilt
       ? "the previous sources stay active, with the variables in the store"
       : "the previous configuration stays active";
     this.#options.log.error("rep.config.rejected", { detail, issues });

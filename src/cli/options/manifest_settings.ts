@@ -32,7 +32,7 @@ function readSettings(fields: Fields, report: Report): ManifestSettings {
     settings[key] = readSetting(field, option);
     if (settings[key] !== undefined) continue;
     const got = formatSetting(field);
-    report(`settings.${key}: expected ${option.expected}, got ${got}`);
+    report(`settings.${key}`, `expected ${option.expected}, got ${got}`);
   }
   return settings;
 }

@@ -67,8 +67,8 @@ export type ManifestSettings = Readonly<Record<string, unknown>>;
 /** The fields of a YAML mapping. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Reports an issue with the manifest, such as `variables.A.tier: expected one of …`. */
-export type Report = (issue: string) => void;
+/** Reports a problem at a place in the manifest, such as `variables.A.tier`. */
+export type Report = (place: string, problem: string) => void;
 
 /** Reads the `settings` of a manifest. They are options of the command, which therefore provides this function. */
 export type SettingsReader = (
@@ -93,9 +93,9 @@ export function parseManifest(
   const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
   const lines = linesOfKeys(text);
   const issues: string[] = [];
-  const report: Report = (issue) => {
-    const [place = ""] = issue.split(": ", 1);
-    issues.push(`Cannot use ${nameAt(place, { name, lines })}: ${issue}`);
+  const report: Report = (place, problem) => {
+    const where = nameAt(place, { name, lines });
+    issues.push(`Cannot use ${where}: ${place}: ${problem}`);
   };
   const reportLine = (issue: string, line: number | undefined) =>
     issues.push(`Cannot use ${nameInLine(name, line)}: ${issue}`);
@@ -215,14 +215,14 @@ function readMapping(
 ): Fields | undefined {
   const value = root[key];
   if (value === undefined || isMapping(value)) return value;
-  report(`${key}: expected a mapping, got ${describeKind(value)}`);
+  report(key, `expected a mapping, got ${describeKind(value)}`);
   return undefined;
 }
 
 function checkVersion(version: unknown, report: Report): void {
   if (typeof version === "string" && /^\d+\.\d+\.\d+$/.test(version)) return;
   const got = formatValue(version);
-  report(`version: expected a quoted version such as "0.1.0", got ${got}`);
+  report("version", `expected a quoted version such as "0.1.0", got ${got}`);
 }
 
 function readVariables(
@@ -233,14 +233,14 @@ function readVariables(
   const declarations = new Map<string, Declaration>();
   const fields = readMapping(root, "variables", report);
   if (root.variables === undefined) {
-    report("variables: expected a mapping, got nothing");
+    report("variables", "expected a mapping, got nothing");
   }
   for (const [name, value] of Object.entries(fields ?? {})) {
-    if (name === "") report("variables: expected a name for every variable");
+    if (name === "") report("variables", "expected a name for every variable");
     const place = `variables.${formatKey(name)}`;
     if (!isMapping(value)) {
       const got = describeKind(value);
-      report(`${place}: expected a mapping with a tier, got ${got}`);
+      report(place, `expected a mapping with a tier, got ${got}`);
       continue;
     }
     const reader = createFieldReader(
@@ -249,7 +249,7 @@ function readVariables(
       place,
     );
     const declaration = readDeclaration(reader);
-    reader.issues().forEach(report);
+    reader.reportTo(report);
     if (declaration !== undefined) declarations.set(name, declaration);
   }
   return declarations;
@@ -288,7 +288,7 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   };
 }
 
-/** Reads the fields of one declaration, and collects the issues. */
+/** Reads the fields of one declaration, and collects the problems. */
 type FieldReader = ReturnType<typeof createFieldReader>;
 
 /**
@@ -304,15 +304,15 @@ type FieldReader = ReturnType<typeof createFieldReader>;
 function createFieldReader(fields: Fields, texts: Fields, place: string) {
   const isPublic = fields.tier === "public";
   const known: string[] = [];
-  const issues: string[] = [];
+  const problems: { place: string; problem: string }[] = [];
 
   function read(key: string): unknown {
     known.push(key);
     return fields[key];
   }
 
-  function report(key: string, issue: string): void {
-    issues.push(`${place}.${key}: ${issue}`);
+  function report(key: string, problem: string): void {
+    problems.push({ place: `${place}.${key}`, problem });
   }
 
   function reject(key: string, expected: string): undefined {
@@ -328,14 +328,13 @@ function createFieldReader(fields: Fields, texts: Fields, place: string) {
   }
 
   return {
-    /** Adds an issue about a field. */
+    /** Adds a problem with a field. */
     report,
 
-    /** Returns an issue for each unknown key, and all others. */
-    issues(): readonly string[] {
-      const all: string[] = [];
-      checkKeys(fields, known, (issue) => all.push(issue), place, !isPublic);
-      return [...all, ...issues];
+    /** Reports all unknown keys, and then all other problems. */
+    reportTo(report: Report): void {
+      checkKeys(fields, known, report, place, !isPublic);
+      for (const { place, problem } of problems) report(place, problem);
     },
 
     /** Reads one of several words. Issues show a misspelled one in any tier, since the tier itself may be misspelled. */
@@ -428,14 +427,13 @@ export function checkKeys(
     if (known.includes(key)) continue;
     const word = leadingWord(key);
     if (known.includes(word)) {
-      report(
-        `${prefix}${word}: expected a colon and a space between key and value`,
-      );
+      const problem = "expected a colon and a space between key and value";
+      report(`${prefix}${word}`, problem);
     } else if (isSecret && !isShortWord(key)) {
-      report(`${place}: ${expected}, got a key that is not shown`);
+      report(place, `${expected}, got a key that is not shown`);
     } else {
       const suggestion = didYouMean(key, known);
-      report(`${prefix}${formatKey(key)}: ${expected}${suggestion}`);
+      report(`${prefix}${formatKey(key)}`, `${expected}${suggestion}`);
     }
   }
 }

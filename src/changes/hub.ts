@@ -117,8 +117,8 @@ export class Hub {
   readonly #subscribers = new Set<Subscriber>();
   readonly #streams: ClientLimits<"max_streams">;
   readonly #openPolls: ClientLimits<"max_polls">;
-  /** All polls of the current second. */
-  readonly #polls: ClientLimits<"max_polls">;
+  /** All polls of the current second, which {@linkcode #tick} forgets. */
+  readonly #pollsThisSecond: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #stopTicking: () => void;
@@ -138,7 +138,7 @@ export class Hub {
     }
     this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
     this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
-    this.#polls = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
+    this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
       onError: logTaskError(log, "streams"),
@@ -158,8 +158,8 @@ export class Hub {
   admit(client: CountedClient, isPoll: boolean): StreamRejection | undefined {
     if (this.#isClosing) return "stopping";
     if (!isPoll && !this.#streams.limitOf(client)) return undefined;
-    const rejection = this.#polls.rejection(client);
-    if (rejection === undefined) this.#polls.add(client.clientKey);
+    const rejection = this.#pollsThisSecond.rejection(client);
+    if (rejection === undefined) this.#pollsThisSecond.add(client.clientKey);
     return rejection;
   }
 
@@ -375,7 +375,7 @@ export class Hub {
     const heartbeatOf = onceForEachForm((form) =>
       encoder.encode(form.heartbeat(head))
     );
-    this.#polls.clear();
+    this.#pollsThisSecond.clear();
     for (const subscriber of this.#subscribers) {
       if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
       else if (now >= subscriber.endsAt) this.#end(subscriber);
@@ -421,7 +421,9 @@ export class Hub {
       ),
     );
     this.#stopTicking();
-    for (const limits of [this.#streams, this.#openPolls, this.#polls]) {
+    for (
+      const limits of [this.#streams, this.#openPolls, this.#pollsThisSecond]
+    ) {
       limits.close();
     }
   }

@@ -1,3 +1,4 @@
+import { portOf } from "../values/urls.ts";
 import { Problem } from "./problem.ts";
 
 /** Returns whether requests are served at this origin of the gateway, which is {@linkcode Client.origin}. */
@@ -90,9 +91,4 @@ function matches({ name, isWildcard, port }: HostPattern, url: URL): boolean {
   return isWildcard
     ? url.hostname.endsWith(name) && url.hostname.length > name.length
     : url.hostname === name;
-}
-
-function portOf({ port, protocol }: URL): number {
-  if (port !== "") return Number(port);
-  return protocol === "https:" ? 443 : 80;
 }

@@ -1,6 +1,6 @@
 import { type Log, messageOf } from "../observe/log.ts";
 import { isGranted } from "../values/runtime.ts";
-import { redactCredentials, redactUrl } from "../values/urls.ts";
+import { portOf, redactCredentials, redactUrl } from "../values/urls.ts";
 import type { RetryOptions } from "./commits.ts";
 import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
@@ -189,8 +189,7 @@ function missingForServer(url: string): string | undefined {
   }
   const address = URL.parse(url);
   if (address === null) return undefined; // Deno says what is wrong with it
-  const defaultPort = address.protocol === "https:" ? 443 : 80;
-  return missingNet(`${address.hostname}:${address.port || defaultPort}`);
+  return missingNet(`${address.hostname}:${portOf(address)}`);
 }
 
 function missingForPostgres(url: string): string | undefined {

@@ -17,6 +17,12 @@ export function parseBasePath(text: string): string | undefined {
   return isNormalized ? path : undefined;
 }
 
+/** Returns the port of an `http:` or `https:` URL. */
+export function portOf({ port, protocol }: URL): number {
+  if (port !== "") return Number(port);
+  return protocol === "https:" ? 443 : 80;
+}
+
 /** A valid upstream, for error messages. */
 export const EXPECTED_UPSTREAM =
   "an http: or https: URL without credentials, query and fragment, such as http://127.0.0.1:3000";

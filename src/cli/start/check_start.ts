@@ -1,5 +1,6 @@
 import { isInside } from "../../values/paths.ts";
 import { isGranted } from "../../values/runtime.ts";
+import { portOf } from "../../values/urls.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { secretPaths, tlsPaths } from "../sources/secret_files.ts";
 import { missingRead, resolveEnvPaths } from "../sources/variable_sources.ts";
@@ -57,8 +58,7 @@ async function storeIssue(kv: string | undefined): Promise<string | undefined> {
 }
 
 function upstreamIssue(upstream: URL): string | undefined {
-  const { hostname, port, protocol } = upstream;
-  const host = `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  const host = `${upstream.hostname}:${portOf(upstream)}`;
   return isGranted({ name: "net", host })
     ? undefined
     : `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`;

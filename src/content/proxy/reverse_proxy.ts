@@ -21,6 +21,7 @@ import {
   type ResponseContent,
 } from "../../pages/page.ts";
 import type { Clock } from "../../values/clock.ts";
+import { portOf } from "../../values/urls.ts";
 import { BrokenBodyError } from "../broken_body.ts";
 import {
   InFlight,
@@ -316,12 +317,11 @@ function spanOf(
   { method, target }: UpstreamRequest,
   url: URL,
 ): ClientSpanStart {
-  const defaultPort = url.protocol === "https:" ? 443 : 80;
   const [path = ""] = target.split("?");
   const attributes = {
     "http.request.method": method,
     "server.address": url.hostname,
-    "server.port": Number(url.port) || defaultPort,
+    "server.port": portOf(url),
     "url.full": `${url.protocol}//${url.host}${path}`,
   };
   return { name: spanMethod(method), attributes };

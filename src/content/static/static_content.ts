@@ -250,9 +250,15 @@ class Looks {
     return this.#isAppGone;
   }
 
-  set isAppGone(isGone: boolean) {
-    if (isGone && !this.#isAppGone) this.#looks.clear();
-    this.#isAppGone = isGone;
+  /** Forgets all looks, since the files may be gone as well. */
+  markAppGone(): void {
+    if (!this.#isAppGone) this.#looks.clear();
+    this.#isAppGone = true;
+  }
+
+  /** Ends the time in which looks at absent files are valid only briefly. */
+  markAppThere(): void {
+    this.#isAppGone = false;
   }
 
   /** Logs that a file cannot be read, at most once a minute. */
@@ -704,7 +710,7 @@ export class StaticContent {
   ): Promise<SeenFile | "redirect" | undefined> {
     const key = names.join("/");
     const seen = await this.#looks.look(key);
-    if (seen.kind === "gone") throw this.#unavailable();
+    if (seen.kind === "gone") throw this.#reportGone();
     if (seen.kind === "unreadable") throw unreadable();
     if (seen.kind === "rejected") return notFound();
     if (seen.kind === "file" && !isDirectory) return seen;
@@ -719,22 +725,25 @@ export class StaticContent {
     const page = await this.#looks.look(INDEX);
     const isThere = page.kind === "file" || page.kind === "unreadable";
     if (page.kind === "gone" || (this.#hasPage && !isThere)) {
-      throw this.#unavailable();
+      throw this.#reportGone();
     }
-    this.#looks.isAppGone = false;
+    this.#looks.markAppThere();
     this.#hasPage ||= page.kind === "file";
     return page;
   }
 
-  /** Returns a 503 that asks clients to retry soon: a build that empties the directory is usually done in a moment. */
-  #unavailable(): Problem {
+  /**
+   * Logs that the app is gone, and returns a 503 that asks clients to retry soon: a build that empties the directory is
+   * usually done in a moment.
+   */
+  #reportGone(): Problem {
     const { directory, log } = this.#options;
     if (!this.#looks.isAppGone) {
       log.error("rep.static.unavailable", {
         detail: `expected "${INDEX}" in "${directory}"`,
       });
     }
-    this.#looks.isAppGone = true;
+    this.#looks.markAppGone();
     return new Problem(503, {
       detail: "The app is temporarily missing",
       headers: { "retry-after": "1" },

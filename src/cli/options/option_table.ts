@@ -57,7 +57,7 @@ export const GROUPS = {
   "Content": {
     "mode": choice(
       ["embedded", "proxy"],
-      "Serve --static-dir (embedded) or --upstream (proxy); by default, the one that is set",
+      "Serve --static-dir (embedded) or --upstream (proxy); by default, whichever is set",
     ),
     "base-path": withDefault(
       "",
@@ -145,7 +145,7 @@ export const GROUPS = {
     ),
     "watch-path": text(
       "PATH",
-      "Another path for file_watch to watch. If --env-file is not set, this path is also the env file",
+      "Path that file_watch watches besides --env-file and --manifest. Without --env-file, this path is also the env file",
     ),
     "poll-interval": inManifest(
       "hot_reload_poll_interval",
@@ -156,7 +156,7 @@ export const GROUPS = {
     ),
     "max-streams": integer(
       NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 62 KiB. Clients that get no stream poll",
+      "Maximum number of open streams; each takes 62 KiB. Further clients poll instead",
     ),
     "max-streams-per-client": optionalInteger(
       NUMBER_OPTIONS.maxStreamsPerClient,
@@ -176,7 +176,7 @@ export const GROUPS = {
         "ORIGIN,…",
         EXPECTED_ORIGINS,
         normalizeOrigin,
-        "Origins whose pages may request session keys, streams and flags; by default, only the gateway's own. If you set this option, include the gateway's own",
+        "Origins whose pages may request session keys, streams and OpenFeature flags; by default, only the gateway's own. If you set this option, include the gateway's own",
       )),
     ),
     "session-key-ttl": inManifest(
@@ -197,11 +197,11 @@ export const GROUPS = {
     ),
     "key-rotation": duration(
       NUMBER_OPTIONS.keyRotationMs,
-      "How long newly sent pages share a session key, until the next one replaces it",
+      "How long newly sent pages share a session key, until a new key replaces it",
     ),
     "key-retention": duration(
       NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can still request a session key after it has been replaced",
+      "How long pages can still request a session key that has been replaced",
     ),
   },
   "Network": {
@@ -210,7 +210,7 @@ export const GROUPS = {
     "health-port": optionalInteger(
       PORT,
       "N",
-      "Port for health, probes, metrics and /status; 0 means no such port",
+      "Separate port for health, probes, metrics and /status; by default, or with 0, there is none",
     ),
     "allowed-hosts": list(
       "HOST,…",

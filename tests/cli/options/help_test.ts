@@ -66,7 +66,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
     "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one (signal)",
     "--poll-interval DURATION Interval for reading all sources again, in the modes poll and file_watch (30s)",
     "--port N Port to listen on; 0 picks a free port (8080)",
-    "--health-port N Port for health, probes, metrics and /status; 0 means no such port",
+    "--health-port N Separate port for health, probes, metrics and /status; by default, or with 0, there is none",
   ]);
 });
 

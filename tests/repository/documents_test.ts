@@ -1,5 +1,10 @@
 /** Compares the pages, and the files that they quote, with the code. `operations_test.ts` does so for operators' pages. */
-import { assertEquals, assertMatch } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+} from "@std/assert";
 import { MAX_HISTORY } from "../../src/config/stored/stored_variables.ts";
 import { MAX_NAME_BYTES } from "../../src/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../src/config/variables/tiers.ts";
@@ -202,3 +207,12 @@ for (const name of ["service-worker", "vite-react", "vite-vue"]) {
     assertEquals(types, stdout);
   });
 }
+
+Deno.test("README.md says on its first screen, of 40 lines, what a user decides by", async () => {
+  const readme = await Deno.readTextFile("README.md");
+  const [first = ""] = readme.split("## How it works");
+  assert(first.trim().split("\n").length <= 40);
+  for (const word of ["**For**", "**Cost", "**Limits**", "**Not tried**"]) {
+    assertStringIncludes(first, word);
+  }
+});

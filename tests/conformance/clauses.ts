@@ -14,27 +14,30 @@ export const VISIBLE_CLAUSES = {
   "3.3-strict":
     "With `--strict`, refuses to start if a PUBLIC value looks like a secret",
   "4.1-files": "Compresses files, and sends headers for caches with them",
-  "4.1-proxy": "Inserts into the pages of an upstream",
+  "4.1-proxy": "Inserts the element into the pages of an upstream",
   "4.2.1": "Reads an env file; the environment takes precedence",
   "4.2.5": "Refuses to start if variables violate the manifest",
   "4.2.14":
     "Writes a structured log (R9) with the number of variables in each tier",
-  "4.3-head": "Inserts before `</head>`, and changes nothing else",
+  "4.3-head": "Inserts the element before `</head>`, and changes nothing else",
   "4.3-html": "Finds tags as HTML parsers do",
   "4.3-else":
-    "Inserts after `<head>` if there is no `</head>`, and at the start if there is neither",
-  "4.3-element": "Inserts an inert element with REP's id, version and hash",
-  "4.3-all": "Inserts into all HTML, also if a script requests it",
-  "4.3-cache": "No cache returns an old page with SENSITIVE values",
-  "4.4-key": "Issues a session key of 32 bytes, which expires within 30 s",
-  "4.4-ttl": "No setting lets a key expire later than after 30 s",
+    "Inserts the element after `<head>` if there is no `</head>`, and at the start of the page if there is neither",
+  "4.3-element": "The element is inert, and has REP's id, version and hash",
+  "4.3-all":
+    "Inserts the element into all HTML, including HTML that a script requests",
+  "4.3-cache": "Caches never return an old page with SENSITIVE values",
+  "4.4-key":
+    "Issues a session key of 32 bytes, which a client may use for at most 30 s",
+  "4.4-ttl": "No setting lets a client use a key for more than 30 s",
   "4.4-origin":
     "Issues keys to configured origins; if none is configured, to requests without `Origin`",
   "4.4-own":
     "If origins are configured, issues no keys to requests without `Origin`",
   "4.4-audit": "Logs each issued key",
   "4.4-rate": "Issues at most ten keys a minute to a client",
-  "4.4-client": "A client cannot pass for several by inventing addresses",
+  "4.4-client":
+    "A client cannot get around the rate limit by inventing addresses",
   "4.4-store": "Forbids caches to store a key",
   "4.4-cors": "Sends CORS headers only for configured origins",
   "4.5": "Serves a health report",

@@ -97,7 +97,7 @@ Deno.test("checkPermissions() reports all issues at once", {
   ]);
 });
 
-Deno.test("checkPermissions() requires to write a database", {
+Deno.test("checkPermissions() requires write access to a database file", {
   permissions: { read: ["kv.sqlite3"] },
 }, async () => {
   assertEquals(await issuesOf("--kv=kv.sqlite3"), [

@@ -122,8 +122,13 @@ Deno.test("every page states the figures of their sources", async () => {
 const LIMITS = [
   [
     "README.md",
-    /([\d,]+) open pages per process get changes at once/,
+    /per process, ([\d,]+) open pages get changes at once/,
     NUMBER_OPTIONS.maxStreams.default,
+  ],
+  [
+    "README.md",
+    /per address, ([\d,]+) session keys a minute/,
+    NUMBER_OPTIONS.sessionKeyMaxRate.default,
   ],
   ["docs/migrating.md", /PUBLIC value of more than ([\d,]+)/, MAX_PUBLIC_BYTES],
   [

@@ -58,7 +58,7 @@ Deno.test({
       key = await keyFor(command, kid);
       await setTheme("old", kv);
       const [, theme] = await takeAfter(command, 0, 2);
-      await runDocumented("umask 077 # it contains", directory);
+      await runDocumented("umask 077", directory);
       await setTheme("new", kv);
       const [after] = await takeAfter(command, theme?.id ?? 0, 1);
       seen = after?.id ?? 0;

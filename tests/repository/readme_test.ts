@@ -216,8 +216,8 @@ Deno.test("a reload in the module example in README.md publishes a change", asyn
     "jsr:@rep/gateway",
     "@rep/gateway",
   );
-  const [, change = ""] =
-    /after\s+`(variables\.[^`]+)`,\s+it\s+publishes/.exec(README) ?? [];
+  const [, change = ""] = /Set\s+`(variables\.[^`]+)`\s+before/.exec(README) ??
+    [];
   await using server = await startProgram(
     `${example}\n${change};\nawait gateway.reload();`,
   );

@@ -63,9 +63,9 @@ function quickStart(directory: TempDirectory): Promise<RunningCommand> {
 const EMPTY_PAGE = "<!doctype html><title>app</title>";
 
 Deno.test("the first command in README.md serves the example, and the second one is a task", async () => {
-  const commands = codeAfter("and nothing else:").split("\n").map((line) =>
-    line.split(/ {2,}#/)[0]?.split(" ") ?? []
-  );
+  const commands = codeAfter("need only Node.js with npm:").split("\n").map((
+    line,
+  ) => line.split(/ {2,}#/)[0]?.split(" ") ?? []);
   assertEquals(commands.map((words) => words.slice(0, 2)), [["npx", "-y"], [
     "npx",
     "-y",

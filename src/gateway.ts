@@ -79,7 +79,7 @@ export async function createGateway(
 }
 
 /**
- * Creates and starts a gateway in a process of which more is known, as of the command's.
+ * Creates and starts a gateway that knows more about its process, as that of the command does.
  *
  * @param rendering What code that renders pages in this process reads; the command's process has no such code.
  */
@@ -433,9 +433,10 @@ function internalRouter(
   });
 }
 
-/** What is special about some pages. */
+/** Which values the script of a page contains. */
 interface ScriptOptions {
   readonly current: () => PageValues;
+  /** Whether code in this process renders the page, with values that hydration needs. */
   readonly isRendered: boolean;
 }
 

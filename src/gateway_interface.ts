@@ -40,12 +40,12 @@ export interface Gateway extends AsyncDisposable {
    */
   configScript(): Promise<string>;
   /**
-   * Calls back, and returns what the callback returns. Within it, and in what it starts, `get()`, `getAll()` and
+   * Calls a function, and returns what it returns. Within it, and in what it starts, `get()`, `getAll()` and
    * `useRep()` of the client return the PUBLIC values of this gateway as they are now, and {@linkcode inject} and
    * {@linkcode configScript} put the same values into the page, even if the variables are reloaded in between.
-   * `toNodeHandler()` calls the next middleware so.
+   * `toNodeHandler()` calls the next middleware in this way.
    *
-   * Outside it, the client returns the current values of the gateway of the process that was started last. It is the same
+   * Outside of it, the client returns the current values of the gateway of the process that was started last. It is the same
    * where `node:async_hooks` is missing, as in workers without `nodejs_als`.
    */
   run<Result>(callback: () => Result): Result;

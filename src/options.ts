@@ -349,7 +349,7 @@ export function resolveSettings(options: GatewayOptions): Settings {
   };
 }
 
-/** Returns the services, those that are not given by default. */
+/** Returns the services that the options give, and the default for each of the others. */
 export function resolveServices(options: GatewayOptions): Services {
   const { telemetry = noTelemetry } = options;
   const registry = new Registry(LABEL_VALUES);

@@ -55,8 +55,8 @@ type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 
 /**
  * An open stream. It has no queue: events are read from the log when its client reads. What was sent but not read takes
- * memory of the server and of the system until the client reads it or leaves. So a stream that is due to end counts
- * until then if its client does not read: otherwise a client could open any number of streams.
+ * memory of the server and of the system until the client reads it or leaves. So if the client does not read, its stream
+ * counts until then, even after the time at which it should end: otherwise a client could open any number of streams.
  */
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */

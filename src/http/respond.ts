@@ -216,7 +216,7 @@ function toProblem(
 ): Problem {
   if (error instanceof Problem) return error;
   const detail = messageOf(error);
-  if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // is logged once a minute, since every request may fail
+  if (NO_DESCRIPTORS_MESSAGE.test(detail)) { // logged once a minute, since every request may fail
     exhaustion.report({
       key: "",
       reason: "requests",

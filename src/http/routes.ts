@@ -104,7 +104,7 @@ export class Router {
     return isInside ? this.#fallback : NO_ROUTE;
   };
 
-  /** Returns whether a path is one of the gateway's own. */
+  /** Returns whether a path is one of the gateway's own. All exact ones are below one with `/*`, so only these are searched. */
   owns(path: string): boolean {
     return this.#routeAbove(path) !== undefined;
   }

@@ -277,7 +277,7 @@ function isUnchanged(
   return toWholeSeconds(lastModified) <= since;
 }
 
-/** Is used instead of `@std/http/etag`, which takes quadratic time for a header that consists of spaces. */
+/** Returns whether a header lists a matching tag. `@std/http/etag` is not used, because it takes quadratic time for a header that consists of spaces. */
 function listsTag(
   header: string | null,
   matches: (tag: string) => boolean,

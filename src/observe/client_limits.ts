@@ -60,7 +60,7 @@ export class ClientLimits<Name extends string> {
     return this.#total < max ? undefined : name;
   }
 
-  /** Returns the same for a client that asks for one more, and logs the rejection. */
+  /** Returns {@linkcode limitOf} a client that asks for one more, and logs the rejection. */
   rejection(client: CountedClient): Name | `${Name}_per_client` | undefined {
     const limit = this.limitOf(client);
     if (limit === this.#options.name) this.#report(ANY_CLIENT, ANY_CLIENT);

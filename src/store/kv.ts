@@ -155,7 +155,7 @@ export function kvStore(
   { maxChecks = 10, clock = systemClock, random = Math.random }:
     KvStoreOptions = {},
 ): Store {
-  /** Since when each commit has found the file locked, on the monotonic clock. */
+  /** When the first of several commits in a row found the file locked, on the monotonic clock. */
   let lockedSince: number | undefined;
 
   /** Once the file has been locked for too long, commits fail at once until one succeeds. */

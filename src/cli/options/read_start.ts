@@ -45,6 +45,7 @@ export async function readStart(
   const { flags, help, version } = parseCommandLine(args);
   if (help) return "help";
   if (version) return "version";
+  // Reads all options, so that a mistake in a flag is reported before the manifest is read.
   const { manifest: path } = readOptions({ flags, environment, manifest: {} });
   const manifest = path === undefined
     ? {}

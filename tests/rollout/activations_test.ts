@@ -90,6 +90,8 @@ Deno.test("rejoin() keeps the rank and the revision of the last start", () => {
   assertEquals(rejoin(activations, activeOf("b 2")), activations);
   const unknown = { ...activeOf("b 2"), revision: undefined };
   assertEquals(rejoin(activations, unknown), activations);
+  const rebuilt = { ...activeOf("b 2"), revision: "v-rebuilt" };
+  assertEquals(rejoin(activations, rebuilt).at(-1)?.revision, "v-rebuilt");
 });
 
 Deno.test("describeRollback() says what is active again since when, why, and what to do", () => {

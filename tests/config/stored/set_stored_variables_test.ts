@@ -1,6 +1,7 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { setStoredVariables } from "../../../src/config/stored/set_stored_variables.ts";
 import { listVariables } from "../../../src/config/stored/stored_variables.ts";
+import { ConfigurationError } from "../../../src/config/variables/snapshot.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 
 Deno.test("setStoredVariables() sets and removes variables, by names with and without their prefix", async () => {
@@ -19,6 +20,19 @@ Deno.test("setStoredVariables() sets and removes variables, by names with and wi
     2,
   );
   assertEquals(await values(), [["B", "3"]]);
+});
+
+Deno.test("setStoredVariables() rejects a value that looks like a secret, unless it is forced", async () => {
+  const store = memoryStore();
+  const values = { KEY: `ghp_${"a1B2".repeat(9)}` };
+  await assertRejects(
+    () => setStoredVariables(store, values),
+    ConfigurationError,
+    "use force to set it anyway",
+  );
+  assertEquals(await listVariables(store), []);
+  await setStoredVariables(store, values, { force: true });
+  assertEquals((await listVariables(store)).length, 1);
 });
 
 Deno.test("setStoredVariables() removes a variable whose default in the manifest looks like a secret", async () => {

@@ -223,3 +223,24 @@ Deno.test("a process of a version that records nothing is no obstacle: the other
   const [line] = rollbacks(stray);
   assertEquals([line?.active_revision, line?.replaces], ["v-old", "old"]);
 });
+
+Deno.test("a rollback names the revision of the last process that joined the configuration that it replaces", async () => {
+  await using replicas = await startReplicas();
+  await using old = await replicas.start("old");
+  await pass(replicas.clock, 10_000);
+  const next = await replicas.start("new");
+  await pass(replicas.clock, 10_000);
+  const rebuilt = await replicas.start("new", {
+    revision: "v-rebuilt",
+    instanceId: "rebuilt:8080",
+  });
+  await pass(replicas.clock, 10_000);
+  await next.gateway.close();
+  await rebuilt.gateway.close();
+  await pass(replicas.clock, 30_000);
+  const [line] = rollbacks(old);
+  assertEquals([line?.active_revision, line?.replaces_revision], [
+    "v-old",
+    "v-rebuilt",
+  ]);
+});

@@ -93,7 +93,7 @@ export const GROUPS = {
     ),
     "upstream-timeout": duration(
       NUMBER_OPTIONS.upstreamTimeoutMs,
-      "Timeout for the response headers of the upstream",
+      "Timeout for the response headers of the upstream, and for pauses in uploads",
     ),
     "max-transfers": integer(
       NUMBER_OPTIONS.maxTransfers,

@@ -47,7 +47,10 @@ async function open(
 ) {
   Reflect.deleteProperty(globalThis, GATEWAYS); // as in a process that has just started
   const script = await bundlePage(framework);
-  const variables: Record<string, string> = { REP_PUBLIC_TITLE: "One" };
+  const variables: Record<string, string> = {
+    REP_PUBLIC_TITLE: "One",
+    REP_SENSITIVE_KEY: "abc-123",
+  };
   const gateway = await createGateway({
     variables: () => variables,
     hotReload: true,
@@ -88,9 +91,9 @@ async function open(
     problems,
     title: () => page.textContent("h1"),
     hydrate: () => page.evaluate(() => globalThis.hydrate()),
-    async shows(title: string) {
+    async shows(text: string, element = "h1") {
       await page.waitForFunction(
-        `document.querySelector("h1").textContent === "${title}"`,
+        `document.querySelector("${element}").textContent === "${text}"`,
       );
     },
     async [Symbol.asyncDispose]() {
@@ -130,7 +133,8 @@ for (const [framework, render] of Object.entries(FRAMEWORKS)) {
   testBrowser(
     `useRep() of ${framework}: hydration agrees if the server had no gateway`,
     async (browser) => {
-      const prerendered = () => "<h1>none</h1>";
+      const prerendered = () =>
+        "<main><h1>none</h1><p>loading</p><small>loading</small></main>";
       await using app = await open(browser, framework, prerendered);
       assertEquals(await app.title(), "none");
       await app.hydrate();
@@ -138,4 +142,24 @@ for (const [framework, render] of Object.entries(FRAMEWORKS)) {
       assertEquals(app.problems, []);
     },
   );
+
+  testBrowser(
+    `useRepSecure() of ${framework}: the value arrives after the hydration`,
+    async (browser) => {
+      await using app = await open(browser, framework, render);
+      assertEquals(await app.page.textContent("p"), "loading");
+      await app.hydrate();
+      await app.shows("abc-123", "p");
+      assertEquals(app.problems, []);
+    },
+  );
 }
+
+testBrowser(
+  "useRepSecure() of react says why a value cannot be read",
+  async (browser) => {
+    await using app = await open(browser, "react", FRAMEWORKS.react);
+    await app.hydrate();
+    await app.shows("REPError", "small");
+  },
+);

@@ -1,12 +1,18 @@
 import { createSSRApp, h } from "vue";
-import { useRep } from "../../../src/client/vue/mod.ts";
+import { useRep, useRepSecure } from "../../../src/client/vue/mod.ts";
 
-/** Creates an app of Vue whose title is a variable. */
+/** Creates an app of Vue that shows a PUBLIC variable and a SENSITIVE one. */
 export function createApp() {
   return createSSRApp({
     setup() {
       const title = useRep("TITLE", "none");
-      return () => h("h1", title.value);
+      const key = useRepSecure("KEY");
+      return () =>
+        h("main", [
+          h("h1", title.value),
+          h("p", key.value ?? "loading"),
+          h("small", "loading"),
+        ]);
     },
   });
 }

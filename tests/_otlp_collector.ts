@@ -1,7 +1,12 @@
 /** An attribute of a span, as OTLP encodes it in JSON. */
 interface OtlpAttribute {
   readonly key: string;
-  readonly value: { readonly stringValue?: string; readonly intValue?: string };
+  readonly value: {
+    readonly stringValue?: string;
+    readonly intValue?: string;
+    /** Deno exports all numbers of JavaScript as these. */
+    readonly doubleValue?: number;
+  };
 }
 
 /** A span that was exported. */
@@ -67,7 +72,8 @@ export class OtlpCollector implements AsyncDisposable {
 /** Returns the attributes of a span by name. */
 export function attributesOf({ attributes }: OtlpSpan): Record<string, string> {
   const pairs = attributes.map(({ key, value }) => {
-    return [key, value.stringValue ?? value.intValue ?? ""];
+    const { stringValue, intValue, doubleValue } = value;
+    return [key, stringValue ?? intValue ?? String(doubleValue ?? "")];
   });
   return Object.fromEntries(pairs);
 }

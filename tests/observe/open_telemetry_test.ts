@@ -217,6 +217,10 @@ Deno.test("with OTEL_DENO, the spans of upstream and store lie below the request
   assertEquals(upstream.parents.get("/found"), parentOf(toFound));
   assertEquals(upstream.parents.get("/gone"), parentOf(toGone));
   assertEquals(attributesOf(toFound!)["url.full"], `${upstream.url}/found`);
+  const statuses = [toFound!, toGone!].map((span) =>
+    attributesOf(span)["http.response.status_code"]
+  );
+  assertEquals(statuses.map(Number), [200, 410]);
   assertEquals([toFound?.status.code, toGone?.status.code], [0, 2]);
   const toSocket = servers.find((span) => span.traceId !== TRACE_ID);
   assertEquals(upstream.parents.get("/socket"), parentOf(toSocket));

@@ -324,6 +324,12 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
   assertEquals(await transformIndexHtml.handler(PAGE), PAGE);
 });
 
+Deno.test("a build needs no env file, as on a machine of CI", async () => {
+  await using project = await makeProject({});
+  const { generateBundle } = project.pluginOf();
+  await generateBundle.handler({}, bundleOf('const title = "Hello";'));
+});
+
 Deno.test("a build fails if a source map in a file contains a secret", async () => {
   await using project = await makeProject(FILES);
   const { generateBundle } = project.pluginOf();

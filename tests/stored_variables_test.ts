@@ -130,7 +130,7 @@ const BROKEN: Record<string, readonly [() => Environment, string]> = {
   ],
   "have lost a tier": [
     () => ({ REP_PUBLIC_A: "new" }),
-    "Cannot use the variables: expected names that begin with REP_SENSITIVE_, as before, got none; only a restart removes them all",
+    "Cannot use the variables: expected names that begin with REP_SENSITIVE_, as before, got none; to remove them all on purpose, restart",
   ],
 };
 

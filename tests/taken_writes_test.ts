@@ -106,7 +106,7 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   assertStringIncludes(message, "b:1\\u{1b}[31m");
   assertStringIncludes(
     message,
-    " within 6 s: look for rep.config.rejected in the log there",
+    " within 6 s: look for rep.config.rejected in the log there. The store has the new values until you set or unset them again",
   );
   assertEquals((await listVariables(world.store)).length, 1);
   assertEquals((await world.run("unset N")).err, ["Taken by 2 gateways"]);
@@ -118,7 +118,7 @@ Deno.test("set exits with 0 and names the gateways if some reject the write", as
   await world.start("b:1");
   const { code, err } = await world.run("set N=one");
   assertEquals([code, err], [0, [
-    "Taken by 1 gateway, but not by a:1 within 6 s: look for rep.config.rejected in the log there",
+    "Taken by 1 gateway, but not by a:1 within 6 s: look for rep.config.rejected in the log there. The store has the new values until you set or unset them again",
   ]]);
   const { out } = await world.run("set N=two --json");
   const [{ taken_by, not_taken_by }] = JSON.parse(out.join("\n"));

@@ -8,7 +8,7 @@ import {
 } from "./commands/command_table.ts";
 import { nodeIo } from "./commands/node_io.ts";
 import { runCommand } from "./commands/run_command.ts";
-import { HOW_TO_START, nodeHelpText } from "./options/help.ts";
+import { DENO_PROGRAM, HOW_TO_START, nodeHelpText } from "./options/help.ts";
 import { parseCommandLine, UsageError } from "./options/read_options.ts";
 
 /**
@@ -43,6 +43,8 @@ function runAlone(args: readonly string[], io: CommandIo): number {
 
 function rejectOnNode(action: string): never {
   throw new UsageError(
-    `Cannot ${action} on Node.js, since that needs Deno: ${HOW_TO_START}`,
+    `Cannot ${action} on Node.js, since that needs Deno: ${
+      action === "serve" ? HOW_TO_START : `run ${DENO_PROGRAM} ${action}`
+    }`,
   );
 }

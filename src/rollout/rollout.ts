@@ -78,7 +78,7 @@ export class StandsApartError extends Error {
 const STRANGER =
   "a gateway on the same store has no PUBLIC variable in common with this one";
 const APART =
-  `${STRANGER}: until either leaves, each serves its own values, and neither publishes`;
+  `${STRANGER}: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv`;
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -359,9 +359,11 @@ export class Rollout {
       ? this.#strangersSince ?? clock.monotonic()
       : undefined;
     const wasApart = this.#standsApart;
-    this.#standsApart = strangers.some(isLive);
-    if (this.#standsApart && !wasApart) {
-      log.info("rep.rollout.apart", { detail: APART });
+    const stranger = strangers.find(isLive);
+    this.#standsApart = stranger !== undefined;
+    if (stranger !== undefined && !wasApart) {
+      const place = placeOf(stranger);
+      log.info("rep.rollout.apart", { detail: APART, place });
     }
   }
 

@@ -9,8 +9,8 @@ async function run(line: string) {
   return { code: await main(args, ioOf(out, err)), out, err };
 }
 
-const START =
-  "start it with npx -y deno run -A --unstable-kv jsr:@rep/gateway, an image or a binary";
+const DENO = "npx -y deno run -A --unstable-kv jsr:@rep/gateway";
+const START = `start it with ${DENO}, an image or a binary`;
 
 Deno.test("main() of Node.js prints which commands there are, and how the gateway is started", async () => {
   const help = await run("");
@@ -36,8 +36,9 @@ Deno.test("main() of Node.js exits with 2 for what needs Deno, and for what does
     "watch": "watch",
   };
   for (const [line, action] of Object.entries(needsDeno)) {
+    const instead = action === "serve" ? START : `run ${DENO} ${action}`;
     const message =
-      `Cannot ${action} on Node.js, since that needs Deno: ${START}`;
+      `Cannot ${action} on Node.js, since that needs Deno: ${instead}`;
     const outcome = { code: 2, out: [], err: [message] };
     assertEquals([line, await run(line)], [line, outcome]);
   }

@@ -130,7 +130,7 @@ Deno.test("reload() rejects sources that have lost all variables of a tier, but 
       ConfigurationError,
     );
     const expected = tiers.map((tier) =>
-      `Cannot use the variables: expected names that begin with REP_${tier}_, as before, got none; only a restart removes them all`
+      `Cannot use the variables: expected names that begin with REP_${tier}_, as before, got none; to remove them all on purpose, restart`
     );
     assertEquals(issues, expected);
     assertEquals(["B", "C"].map(gate.gateway.get), ["2", "3"]);

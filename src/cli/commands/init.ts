@@ -234,7 +234,7 @@ async function askWhatToKeep(
     const overwrites = await io.confirm(`Overwrite ${path}?`);
     if (overwrites === undefined) {
       throw new ConfigurationError([
-        `Cannot write ${flag} "${path}": it exists; expected --force to overwrite it`,
+        `Cannot write "${path}": it exists; write another file with ${flag}, or replace its content with --force`,
       ]);
     }
     if (!overwrites) kept.add(file);

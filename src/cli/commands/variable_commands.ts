@@ -209,7 +209,7 @@ function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
       : "Written, but not taken";
     const places = notTakenBy.join(", ");
     const time = `within ${MAX_WAIT_MS / 1_000} s`;
-    return `${result} by ${places} ${time}: look for rep.config.rejected in the log there`;
+    return `${result} by ${places} ${time}: look for rep.config.rejected in the log there. The store has the new values until you set or unset them again`;
   }
   return count > 0 ? `Taken by ${gateways}` : NO_GATEWAY;
 }

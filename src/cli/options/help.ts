@@ -63,9 +63,12 @@ export function helpText(): string {
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
 
-/** How to run what needs Deno, for users of Node.js. */
+/** How users of Node.js run the command on Deno. */
+export const DENO_PROGRAM = `npx -y ${PROGRAM_WITH_STORE}`;
+
+/** How users of Node.js start a gateway. */
 export const HOW_TO_START =
-  `start it with npx -y ${PROGRAM_WITH_STORE}, an image or a binary`;
+  `start it with ${DENO_PROGRAM}, an image or a binary`;
 
 /** Returns the text of `--help` on Node.js. */
 export function nodeHelpText(): string {

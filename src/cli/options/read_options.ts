@@ -71,7 +71,7 @@ function rejectWord(word: string): never {
   }
   const shown = formatValue(redactUrl(word));
   throw new UsageError(
-    `Cannot use ${shown}: expected options only; see --help`,
+    `Cannot use ${shown}: expected options only, and no value after a switch, which --no-NAME turns off; see --help`,
   );
 }
 

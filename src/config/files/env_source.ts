@@ -1,8 +1,8 @@
 import { type Clock, sleep } from "../../values/clock.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
 import {
+  describeEmptied,
   type Environment,
-  HOW_TO_EMPTY,
   isEmptied,
 } from "../variables/tiers.ts";
 import {
@@ -46,13 +46,16 @@ export class EnvSource {
    */
   async read(): Promise<Environment> {
     const files = await this.#readStable();
-    const emptied = this.#paths.filter(({ required }, index) =>
-      required &&
-      isEmptied(variablesOf(this.#files[index]), variablesOf(files[index]))
-    );
-    if (emptied.length > 0) {
-      throw new ConfigurationError(emptied.map(emptiedIssue));
+    const issues: string[] = [];
+    for (const [index, { path, required }] of this.#paths.entries()) {
+      const after = variablesOf(files[index]);
+      if (!required || !isEmptied(variablesOf(this.#files[index]), after)) {
+        continue;
+      }
+      const got = describeEmptied(after);
+      issues.push(`"${path}": expected variables, as before, ${got}`);
     }
+    if (issues.length > 0) throw new ConfigurationError(issues);
     this.#files = files;
     return Object.assign({}, ...files.map(variablesOf));
   }
@@ -128,10 +131,6 @@ function variablesOf(file: EnvFile | undefined): Environment {
 /** Returns a text that differs if the variables do. */
 function textOf(file: EnvFile | undefined): string {
   return JSON.stringify(variablesOf(file));
-}
-
-function emptiedIssue({ path }: EnvPath): string {
-  return `"${path}": expected variables, as before, got none; ${HOW_TO_EMPTY}`;
 }
 
 function unstableIssue({ path }: EnvPath): string {

@@ -9,13 +9,11 @@ import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
 import {
+  describeEmptied,
   type Environment,
   environmentName,
-  hasTier,
-  HOW_TO_EMPTY,
-  isRepName,
   MAX_PUBLIC_BYTES,
-  OPTION_PREFIX,
+  namesWithoutTier,
   type Tier,
   TIER_PREFIX,
   TIERS,
@@ -341,9 +339,7 @@ export function findSuspiciousNames(
   environment: Environment,
   manifest: Pick<Manifest, "variables">,
 ): SuspiciousName[] {
-  const ignored = Object.keys(environment).filter((name) =>
-    isRepName(name) && !name.startsWith(OPTION_PREFIX) && !hasTier(name)
-  );
+  const ignored = namesWithoutTier(environment);
   const suspicious = ignored.map((name) => ({ name, detail: NO_TIER }));
   if (manifest.variables.size === 0) return suspicious; // it may contain settings only
   for (const variable of classify(environment).variables) {
@@ -433,7 +429,8 @@ export function emptiedTierIssues(
   );
   return emptied.map((tier) => {
     const prefix = environmentName({ name: "", tier });
-    return `Cannot use the variables: expected names that begin with ${prefix}, as before, got none; ${HOW_TO_EMPTY}`;
+    const got = describeEmptied(after);
+    return `Cannot use the variables: expected names that begin with ${prefix}, as before, ${got}`;
   });
 }
 

@@ -37,8 +37,27 @@ export function hasTier(environmentName: string): boolean {
   return TIER_PREFIX.test(environmentName);
 }
 
-/** How to remove all variables of a source or of a tier, for messages. */
-export const HOW_TO_EMPTY = "only a restart removes them all";
+/** Returns the `REP_…` names that have no tier, and are no options: their variables are ignored. */
+export function namesWithoutTier(environment: Environment): string[] {
+  return Object.keys(environment).filter((name) =>
+    isRepName(name) && !name.startsWith(OPTION_PREFIX) && !hasTier(name)
+  );
+}
+
+/** How many names a message lists. */
+const MAX_LISTED = 3;
+
+/**
+ * Says what a source or a tier contains that has lost all its variables, and how to empty it on purpose: a prefix may be
+ * misspelled.
+ */
+export function describeEmptied(after: Environment): string {
+  const names = namesWithoutTier(after).slice(0, MAX_LISTED);
+  const got = names.length > 0
+    ? `only names without the prefix of a tier: ${names.join(", ")}`
+    : "none";
+  return `got ${got}; to remove them all on purpose, restart`;
+}
 
 /**
  * Returns whether a source lost all its variables. That is more likely a mistake than an intention: the source was

@@ -631,10 +631,15 @@ export class StaticContent {
     this.#transfers = new Transfers({ clock, log, maxTransfers });
   }
 
-  /** Looks for the page of the app, and warns of files in the directory that are never served. */
+  /** Warns if the page of the app is missing, and of files in the directory that are never served. */
   async start(): Promise<void> {
     const { directory, log } = this.#options;
     this.#hasPage = (await this.#looks.look(INDEX)).kind === "file";
+    if (!this.#hasPage) {
+      const detail =
+        `expected "${INDEX}" in "${directory}": without it, paths of the app get 404`;
+      log.warn("rep.start.warning", { detail });
+    }
     const paths = await this.#barred.findIn(await Deno.realPath(directory));
     if (paths.length === 0) return;
     const names = paths.map((path) => `"${path}"`).join(", ");

@@ -127,7 +127,7 @@ Deno.test("init asks before it overwrites a file, and overwrites none where it c
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");
   const rejection =
-    'Cannot write --env-file "app.env": it exists; expected --force to overwrite it';
+    'Cannot write "app.env": it exists; write another file with --env-file, or replace its content with --force';
   assertEquals(await init(app), {
     code: 1,
     out: [],

@@ -500,9 +500,12 @@ const MISSPELLED: Record<string, string> = {
   "--no-strict=true":
     "--no-strict with a value: expected --strict or --no-strict",
   "--__proto__=1": "--__proto__: there is no such option; did you mean --port?",
-  "serve": '"serve": expected options only; see --help',
-  "--port=1 9000": '"9000": expected options only; see --help',
-  "-": '"-": expected options only; see --help',
+  "serve":
+    '"serve": expected options only, and no value after a switch, which --no-NAME turns off; see --help',
+  "--port=1 9000":
+    '"9000": expected options only, and no value after a switch, which --no-NAME turns off; see --help',
+  "-":
+    '"-": expected options only, and no value after a switch, which --no-NAME turns off; see --help',
 };
 
 Deno.test("parseCommandLine() rejects what is no option, and says what is probably meant", () => {

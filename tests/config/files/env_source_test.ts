@@ -105,8 +105,8 @@ Deno.test("EnvSource.read() rejects a file that is different in each of ten read
   ]);
 });
 
-const EMPTIED =
-  "expected variables, as before, got none; only a restart removes them all";
+const emptied = (got = "none") =>
+  `expected variables, as before, got ${got}; to remove them all on purpose, restart`;
 
 /** Texts of a file that has lost its variables: all of it, or their prefixes. */
 const WITHOUT_VARIABLES = [
@@ -114,7 +114,6 @@ const WITHOUT_VARIABLES = [
   "\n \r\n",
   "# none\n",
   "PUBLIC_A=1\n",
-  "REP_A=1\n",
   "REP_GATEWAY_PORT=1\n",
 ];
 
@@ -126,8 +125,13 @@ Deno.test("EnvSource.read() rejects a file that has lost all its variables, howe
   for (const text of WITHOUT_VARIABLES) {
     await source.write(text);
     const issues = await issuesOf(() => source.readTwice());
-    assertEquals(issues, [`"${source.paths[0]}": ${EMPTIED}`], text);
+    assertEquals(issues, [`"${source.paths[0]}": ${emptied()}`], text);
   }
+  await source.write("REP_PUBLC_A=1\n");
+  const [issue] = await issuesOf(() => source.readTwice()) ?? [];
+  const misspelled = "only names without the prefix of a tier: REP_PUBLC_A";
+  assertEquals(issue, `"${source.paths[0]}": ${emptied(misspelled)}`);
+  await source.write("REP_GATEWAY_PORT=1\n");
   const paths = source.paths.map(requiredPath);
   const afterRestart = new EnvSource(paths, source.clock);
   const variables = { REP_GATEWAY_PORT: "1", REP_SERVER_S: "1" };
@@ -137,7 +141,7 @@ Deno.test("EnvSource.read() rejects a file that has lost all its variables, howe
 Deno.test("EnvSource.read() rejects a directory that has lost all its variables, whether or not it has other files", async () => {
   await using source = await setUp({ REP_PUBLIC_A: "1" }, ".");
   await Deno.remove(source.directory.at("REP_PUBLIC_A"));
-  const issues = [`"${source.paths[0]}": ${EMPTIED}`];
+  const issues = [`"${source.paths[0]}": ${emptied()}`];
   assertEquals(await issuesOf(() => source.readTwice()), issues);
   await source.write("", "README");
   assertEquals(await issuesOf(() => source.readTwice()), issues);
@@ -189,7 +193,7 @@ Deno.test("EnvSource.read() reports the issues of all files in their order, and 
   await source.write("", "a.env");
   await source.write("REP_PUBLIC_B=2\n", "b.env");
   const issues = await issuesOf(() => source.readTwice());
-  assertEquals(issues, [`"${a}": ${EMPTIED}`]);
+  assertEquals(issues, [`"${a}": ${emptied()}`]);
 });
 
 Deno.test("EnvSource.read() reads a file that need not exist if it exists", async () => {

@@ -675,3 +675,17 @@ Deno.test("StaticContent waits for the config script of a page, and asks for non
   assertEquals(await read("/", never, fragment), "<p></p>");
   assertEquals(await read("/app.js", never), SCRIPT);
 });
+
+Deno.test("StaticContent warns at the start if there is no page of an app", async () => {
+  await using empty = await serveSite({ "a.txt": "a" });
+  assertEquals(
+    empty.lines.map(({ level, msg, detail }) => [level, msg, detail]),
+    [[
+      "WARN",
+      "rep.start.warning",
+      `expected "index.html" in "${empty.at()}": without it, paths of the app get 404`,
+    ]],
+  );
+  await using site = await serveSite({ "index.html": PAGE });
+  assertEquals(site.lines, []);
+});

@@ -53,10 +53,10 @@ const MAX_LISTED = 3;
  */
 export function describeEmptied(after: Environment): string {
   const names = namesWithoutTier(after).slice(0, MAX_LISTED);
-  const got = names.length > 0
-    ? `only names without the prefix of a tier: ${names.join(", ")}`
-    : "none";
-  return `got ${got}; to remove them all on purpose, restart`;
+  const misspelled = names.length > 0
+    ? `, but names without the prefix of a tier: ${names.join(", ")}`
+    : "";
+  return `got none${misspelled}; to remove them all on purpose, restart`;
 }
 
 /**

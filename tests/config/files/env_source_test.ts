@@ -105,8 +105,8 @@ Deno.test("EnvSource.read() rejects a file that is different in each of ten read
   ]);
 });
 
-const emptied = (got = "none") =>
-  `expected variables, as before, got ${got}; to remove them all on purpose, restart`;
+const emptied = (misspelled = "") =>
+  `expected variables, as before, got none${misspelled}; to remove them all on purpose, restart`;
 
 /** Texts of a file that has lost its variables: all of it, or their prefixes. */
 const WITHOUT_VARIABLES = [
@@ -129,7 +129,7 @@ Deno.test("EnvSource.read() rejects a file that has lost all its variables, howe
   }
   await source.write("REP_PUBLC_A=1\n");
   const [issue] = await issuesOf(() => source.readTwice()) ?? [];
-  const misspelled = "only names without the prefix of a tier: REP_PUBLC_A";
+  const misspelled = ", but names without the prefix of a tier: REP_PUBLC_A";
   assertEquals(issue, `"${source.paths[0]}": ${emptied(misspelled)}`);
   await source.write("REP_GATEWAY_PORT=1\n");
   const paths = source.paths.map(requiredPath);

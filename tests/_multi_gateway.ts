@@ -356,7 +356,7 @@ testEngine(
 );
 
 testEngine(
-  "set, unset, list, history and watch work, and a gateway serves what they write",
+  "set, unset, list and history work, and a gateway serves what they write",
   async (engine) => {
     await using setup = await setUp(engine, 1);
     await using client = await Client.open(at(setup.gateways, 0));

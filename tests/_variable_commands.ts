@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { commandArgs, runCommand, RunningCommand } from "./_command.ts";
+import { runCommand } from "./_command.ts";
 
 /** What a process needs to open a store. */
 export interface StoreAccess {
@@ -8,7 +8,7 @@ export interface StoreAccess {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Checks `set`, `unset`, `list`, `history` and `watch` on an empty store, as processes of their own. */
+/** Checks `set`, `unset`, `list` and `history` on an empty store, as processes of their own. */
 export async function checkVariableCommands(
   { kv, env }: StoreAccess,
 ): Promise<void> {
@@ -17,13 +17,6 @@ export async function checkVariableCommands(
   const writes = async (...args: string[]): Promise<Write[]> =>
     JSON.parse((await run(...args, "--json")).stdout);
 
-  const args = commandArgs(["watch", "--json", "--kv", kv]);
-  const isWatching = (line: string) =>
-    line === "Watching the variables in the store" ? line : undefined;
-  await using watch = await RunningCommand.start(
-    { args, env: { ...env } },
-    isWatching,
-  );
   const odd = "\u{1f600} \\";
   const [first, second] = await writes("set", "A=1", `B=${odd}`);
   assertEquals([first?.name, second?.name, second?.value], ["A", "B", odd]);
@@ -53,11 +46,6 @@ export async function checkVariableCommands(
     toValues(await writes("history", "--limit", "2")),
     newestFirst.slice(0, 2),
   );
-  await watch.printed('"value":"3"');
-  const lines = watch.output.filter((line) => line.startsWith("{"));
-  assertEquals(toValues(lines.map((line) => JSON.parse(line))), expected);
-  watch.signal("SIGINT");
-  assertEquals(await watch.ended(), 0);
 }
 
 interface Write {

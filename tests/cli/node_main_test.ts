@@ -33,7 +33,7 @@ Deno.test("main() of Node.js exits with 2 for what needs Deno, and for what does
     "--port=80": "serve",
     "set A=1": "set",
     "list --help": "list",
-    "watch": "watch",
+    "history": "history",
   };
   for (const [line, action] of Object.entries(needsDeno)) {
     const instead = action === "serve" ? START : `run ${DENO} ${action}`;

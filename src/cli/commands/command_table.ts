@@ -148,13 +148,6 @@ export const COMMANDS = {
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },
-  watch: {
-    args: "",
-    help: "Print every new write, until SIGINT",
-    options: ["kv", "app", "port", "json"],
-    notes: STORE_NOTES,
-    fails: READ_FAILS,
-  },
 } satisfies Record<string, CommandDescription>;
 
 /** The name of a command. */

@@ -4,7 +4,6 @@ import { openStore, STORE_IN_MEMORY } from "../../store/open.ts";
 import type { Store } from "../../store/store.ts";
 import { systemClock } from "../../values/clock.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
-import { STOP_SIGNALS } from "../start/signals.ts";
 import { writeLine } from "../start/write_line.ts";
 import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 
@@ -14,10 +13,9 @@ export function denoIo(): CommandIo {
     environment: readEnvironment(),
     openStore: openPersistentStore,
     columns: terminalColumns(),
-    print: writeLine, // `console.log` ignores a broken pipe, so that `watch` would never end
+    print: writeLine, // `console.log` ignores a broken pipe, so that a command would go on
     printError,
     confirm: confirmAtTerminal,
-    stopped,
     clock: systemClock,
     random: Math.random,
   };
@@ -64,17 +62,4 @@ function printError(text: string): void {
 function confirmAtTerminal(question: string): Promise<boolean | undefined> {
   const hasTerminal = Deno.stdin.isTerminal();
   return Promise.resolve(hasTerminal ? confirm(question) : undefined);
-}
-
-/** Resolves at the first signal, and then removes the listeners, so that the next signal ends the process. */
-function stopped(): Promise<void> {
-  return new Promise((resolve) => {
-    function stop() {
-      for (const signal of STOP_SIGNALS) {
-        Deno.removeSignalListener(signal, stop);
-      }
-      resolve();
-    }
-    for (const signal of STOP_SIGNALS) Deno.addSignalListener(signal, stop);
-  });
 }

@@ -4,7 +4,7 @@ import { readEnvironment } from "../../config/files/read_environment.ts";
 import { systemClock } from "../../values/clock.ts";
 import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
 
-/** Returns what commands use on Node.js, where none of them opens a store or watches. */
+/** Returns what commands use on Node.js, where none of them opens a store. */
 export function nodeIo(): CommandIo {
   process.stdout.on("error", () => process.exit(0)); // the reader stopped, for example after `| head -1`
   process.stderr.on("error", () => {}); // the exit code still tells the result
@@ -15,7 +15,6 @@ export function nodeIo(): CommandIo {
     print: (text) => void process.stdout.write(`${text}\n`),
     printError: (text) => void process.stderr.write(`${text}\n`),
     confirm: confirmAtTerminal,
-    stopped: needsDeno,
     clock: systemClock,
     random: Math.random,
   };

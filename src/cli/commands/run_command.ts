@@ -26,7 +26,7 @@ import { init } from "./init.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen, validate } from "./manifest_commands.ts";
-import { history, list, set, unset, watch } from "./variable_commands.ts";
+import { history, list, set, unset } from "./variable_commands.ts";
 
 /** Runs a command. It may return an exit code other than 0. */
 type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
@@ -41,7 +41,6 @@ const RUN: Readonly<Record<CommandName, Run>> = {
   unset,
   list,
   history,
-  watch,
 };
 
 /**

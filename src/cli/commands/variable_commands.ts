@@ -5,9 +5,7 @@ import {
 import { formatValue } from "../../config/variables/quote.ts";
 import {
   listVariables,
-  newestWrite,
   readHistory,
-  readWrites,
   type StoredWrite,
   writeVariables,
 } from "../../config/stored/stored_variables.ts";
@@ -24,25 +22,16 @@ import {
   StoreUnavailableError,
   withTimeout,
 } from "../../store/store.ts";
-import { sleep } from "../../values/clock.ts";
 import { formatTime } from "../../values/units.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import {
-  escapeInvisible,
-  printTable,
-  terminalJson,
-  truncate,
-} from "./terminal_text.ts";
+import { escapeInvisible, printTable, terminalJson } from "./terminal_text.ts";
 
 /** A database server may accept a connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
-
-/** How often `watch` reads new writes. */
-const POLL_MS = 1_000;
 
 export async function set(
   line: CommandArguments,
@@ -102,48 +91,6 @@ export async function history(
     rows.push([formatTime(at), String(id), kindOf(write), name, value]);
   }
   printTable(rows, 4, io);
-}
-
-export async function watch(
-  line: CommandArguments,
-  io: CommandIo,
-): Promise<void> {
-  const report = (failure?: Error) =>
-    io.printError(failure?.message ?? "The store is available again");
-  await withStore(line, io, (store) => printWrites(store, line, io), report);
-}
-
-/** Prints every new write, until the user stops it. */
-async function printWrites(
-  store: Store,
-  { json }: CommandArguments,
-  io: CommandIo,
-): Promise<void> {
-  const stop = new AbortController();
-  void io.stopped().then(() => stop.abort());
-  let last = await newestWrite(store);
-  io.printError("Watching the variables in the store");
-  while (!stop.signal.aborted) {
-    for (const write of await readNewWrites(store, last)) {
-      const text = json ? terminalJson(toJson(write)) : toLine(write);
-      io.print(json ? text : truncate(text, io.columns));
-      last = write.id;
-    }
-    await sleep(POLL_MS, io.clock, { signal: stop.signal });
-  }
-}
-
-/** Returns nothing during an outage, which `watch()` prints when it begins and ends. */
-async function readNewWrites(
-  store: Store,
-  last: number,
-): Promise<StoredWrite[]> {
-  try {
-    return await readWrites(store, last);
-  } catch (error) {
-    if (error instanceof StoreUnavailableError) return [];
-    throw error;
-  }
 }
 
 /** The exit code if gateways with hot reload are running and none has taken the write. */
@@ -219,12 +166,10 @@ const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
   "and others do not report what they have taken";
 
-/** @param onChange Called when the store becomes unavailable, and when it is available again. */
 async function withStore<T>(
   line: CommandArguments,
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,
-  onChange: (failure?: Error) => void = () => {},
 ): Promise<T> {
   const opened = await withTimeout(openStore(line.kv), OPEN_TIMEOUT_MS, clock);
   const gatewayStore = storeOfApp(storeOfGateway(opened, line), line.app);
@@ -232,7 +177,6 @@ async function withStore<T>(
     clock,
     metrics: noMetrics,
   });
-  store.onChange = onChange;
   try {
     return await run(store);
   } finally {
@@ -264,13 +208,6 @@ function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
 
 function toJson({ name, value, id, at }: StoredWrite) {
   return { name, value: value ?? null, id, written_at: formatTime(at) };
-}
-
-function toLine(write: StoredWrite): string {
-  const { name, value, id, at } = write;
-  const change = value === undefined ? name : `${name}=${value}`;
-  const kind = kindOf(write).padEnd(5);
-  return escapeInvisible(`${formatTime(at)}  ${id}  ${kind}  ${change}`);
 }
 
 function kindOf({ value }: StoredWrite): string {

@@ -18,7 +18,7 @@ interface SignalActions {
 /** Windows has neither SIGTERM nor SIGHUP. */
 const IS_WINDOWS = Deno.build.os === "windows";
 /** The signals that stop a process. */
-export const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
+const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM"];
 

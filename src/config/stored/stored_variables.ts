@@ -261,15 +261,6 @@ export async function readHistory(
   return entries.map(toWrite);
 }
 
-/** Returns the writes after an id that the history still contains, in order. */
-export async function readWrites(
-  store: Store,
-  after: number,
-): Promise<StoredWrite[]> {
-  const entries = await store.list<HistoryEntry>(WRITES, { from: after + 1 });
-  return entries.map(toWrite);
-}
-
 /** Returns the id of the newest write; 0 if there has never been one. */
 export async function newestWrite(store: Store): Promise<number> {
   const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);

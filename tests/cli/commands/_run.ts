@@ -54,7 +54,6 @@ export function ioOf(out: string[], err: string[]): CommandIo {
     print: (text) => void out.push(...text.split("\n")),
     printError: (text) => void err.push(text),
     confirm: () => Promise.resolve(undefined),
-    stopped: () => Promise.reject(new Error("Only a watch can be stopped")),
     clock: new FakeClock(START),
     random: () => 0,
   };

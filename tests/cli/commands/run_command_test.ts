@@ -13,6 +13,7 @@ Deno.test("commandIn() recognizes commands only", () => {
     "--kv list",
     "lists",
     "LIST",
+    "watch", // removed: history and /rep/changes show writes
     "toString",
     "--",
     "-- -- list",

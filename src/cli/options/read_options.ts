@@ -1,3 +1,4 @@
+import { parseArgs } from "@std/cli/parse-args";
 import { closestString } from "@std/text/closest-string";
 import { formatValue, formatWord } from "../../config/variables/quote.ts";
 import type { ManifestSettings } from "../../config/variables/manifest.ts";
@@ -87,8 +88,29 @@ export function parseFlags(
   table: OptionTable,
   aliases: Readonly<Record<string, string>>,
 ): ParsedFlags {
+  const names = Object.keys(table);
+  const { _: words, ...texts } = parseArgs(rewrite(args, table, aliases), {
+    string: ["_", ...names],
+    collect: names,
+  });
   const flags = new Map<string, string>();
-  const words: string[] = [];
+  for (const [name, option] of Object.entries(table)) {
+    const all = texts[name] ?? [];
+    if (all.length > 0) flags.set(name, combine(name, option, all));
+  }
+  return { flags, words: words.map(String) };
+}
+
+/**
+ * Writes every flag as `--name=value`. By itself, `parseArgs` splits `-port` into letters, reads `-1` after `--port` as
+ * a flag, and takes any value of a switch for true.
+ */
+function rewrite(
+  args: readonly string[],
+  table: OptionTable,
+  aliases: Readonly<Record<string, string>>,
+): string[] {
+  const rewritten: string[] = [];
   const end = args.includes("--") ? args.indexOf("--") : args.length;
   for (let index = 0; index < end; index++) {
     const arg = args[index] ?? "";
@@ -96,7 +118,7 @@ export function parseFlags(
     if (flag === undefined) {
       const isUnknown = arg.startsWith("-") && arg !== "-";
       if (isUnknown) rejectFlag(arg, Object.keys(table));
-      words.push(arg);
+      rewritten.push(arg);
       continue;
     }
     if (flag.text === undefined && index + 1 < end) {
@@ -108,9 +130,9 @@ export function parseFlags(
         index++;
       }
     }
-    flags.set(flag.name, combine(flag, flags.get(flag.name)));
+    rewritten.push(`--${flag.name}=${textOf(flag)}`);
   }
-  return { flags, words: [...words, ...args.slice(end + 1)] };
+  return [...rewritten, ...args.slice(end)];
 }
 
 /** A flag of a command line. */
@@ -146,23 +168,25 @@ function parseNegation(arg: string, table: OptionTable): Flag | undefined {
   );
 }
 
-/** Combines the text of a flag with that of an earlier flag of the same name. */
+/** Returns an empty text for a flag without a value, unless that may be a valid list. */
+function textOf({ name, option, text }: Flag): string {
+  if (option.type !== "list" || text !== undefined) return text ?? "";
+  throw new UsageError(
+    `Cannot read --${name}: expected ${option.expected}, got nothing`,
+  );
+}
+
+/** Combines the texts of all flags of one name. */
 function combine(
-  { name, option, text }: Flag,
-  before: string | undefined,
+  name: string,
+  { type }: Option<unknown>,
+  texts: readonly string[],
 ): string {
-  if (option.type === "list") {
-    if (text === undefined) { // not `""`, which may be a valid list
-      throw new UsageError(
-        `Cannot read --${name}: expected ${option.expected}, got nothing`,
-      );
-    }
-    return before === undefined ? text : `${before},${text}`;
-  }
-  if (option.type !== "boolean" && before !== undefined) {
+  if (type === "list") return texts.join(",");
+  if (type !== "boolean" && texts.length > 1) {
     throw new UsageError(`Cannot use --${name} twice: expected one value`);
   }
-  return text ?? ""; // of --strict and --no-strict, the last one counts
+  return texts.at(-1) ?? ""; // of --strict and --no-strict, the last one counts
 }
 
 function rejectFlag(arg: string, names: readonly string[]): never {

@@ -1,3 +1,4 @@
+import { parseArgs } from "@std/cli/parse-args";
 import {
   createLog,
   type Log,
@@ -8,6 +9,7 @@ import {
 import type { Environment } from "../../config/variables/tiers.ts";
 import { readEnvironment } from "../../config/files/read_environment.ts";
 import { ConfigurationError } from "../../config/variables/snapshot.ts";
+import { withoutDashes } from "../commands/command_table.ts";
 import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { OptionError } from "../../values/option_error.ts";
@@ -123,9 +125,13 @@ export function isTextLog(
   args: readonly string[],
   environment: Environment,
 ): boolean {
-  const words = args.join(" ");
-  const flags = [...words.matchAll(/(?<!\S)--?log-format[= ](\S+)/g)];
-  const format = flags.at(-1)?.[1] ??
-    environment[environmentVariable("log-format")];
+  const words = withoutDashes(args).map((arg) =>
+    arg.replace(/^-(?=log-format)/, "--")
+  );
+  const { "log-format": flag } = parseArgs(words, {
+    string: ["log-format"],
+    unknown: () => false,
+  });
+  const format = flag ?? environment[environmentVariable("log-format")];
   return format?.toLowerCase() === "text";
 }

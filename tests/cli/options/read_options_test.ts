@@ -395,6 +395,12 @@ const LINES: [line: string, flags: Record<string, string>][] = [
   ["--env-file=a=b", { "env-file": "a=b" }],
   ["--port -1 --kv -", { port: "-1", kv: "-" }], // a value may begin with one dash
   ["--env-file=--x", { "env-file": "--x" }],
+  ["--env-file=a\nb --port= --kv 1e3", {
+    "env-file": "a\nb",
+    port: "",
+    kv: "1e3",
+  }],
+  ["--strict=yes", { strict: "yes" }], // readOptions() rejects it
   ["--allowed-origins=a,b --allowed-origins c", { "allowed-origins": "a,b,c" }],
   ["-port 9000 -hot-reload", { port: "9000", "hot-reload": "true" }], // as in Go
   ["-strict=1 -env-file -", { strict: "1", "env-file": "-" }],
@@ -494,6 +500,9 @@ const MISSPELLED: Record<string, string> = {
     "--hot-reload-poll-interval: there is no such option; did you mean --poll-interval?",
   "-no-strict": "-no-strict: there is no such option; did you mean --strict?",
   "-p 1": "-p: there is no such option; did you mean --port?",
+  "-1": "-1: there is no such option; did you mean --kv?",
+  "--_=1": "--_: there is no such option; did you mean --kv?",
+  "--port.x=1": "--port.x: there is no such option; did you mean --port?",
   "--hot_reload":
     "--hot_reload: there is no such option; did you mean --hot-reload?",
   "--no-port": "--no-port: there is no such option; did you mean --port?",

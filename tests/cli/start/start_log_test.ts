@@ -67,6 +67,8 @@ Deno.test("isTextLog() reads --log-format, in every spelling, among invalid opti
     ["--nonsense", "--log-format=text", "-x"],
     ["--log-format=json", "--log-format=text"],
     ["--log-format=TEXT"],
+    ["--log-format.x=1", "--log-format=text"],
+    ["--", "--log-format=text"],
   ];
   const json = [[], ["--log-format=json"], ["--log-format"], ["text"], [
     "--log-formats=text",

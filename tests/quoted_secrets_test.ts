@@ -2,7 +2,12 @@
  * What looks like a secret is never quoted: each kind of secret, in each way in which a message could quote a value. The
  * secrets are in two parts, so that secret scanners do not report this file.
  */
-import { assertEquals } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import {
   buildSnapshot,
   type ConfigurationError,
@@ -10,11 +15,15 @@ import {
 import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
 import { messageOf } from "../src/observe/log.ts";
 import { memoryStore } from "../src/store/memory.ts";
+import { openStore } from "../src/store/open.ts";
+import { formatStorePath, missingPermission } from "../src/store/open_named.ts";
 import { makeProject } from "./vite/_project.ts";
 import { run, runWith } from "./cli/commands/_run.ts";
+import { formatOptions } from "../src/cli/options/help.ts";
 import { readStart } from "../src/cli/options/read_start.ts";
-import { runCommand } from "./_command.ts";
-import { setUp, type TestGateway } from "./_gateway.ts";
+import { stdFlags } from "../tools/std.ts";
+import { runCommand, runDeno } from "./_command.ts";
+import { captureLog, setUp, type TestGateway } from "./_gateway.ts";
 import { snapshotInput } from "./_snapshot.ts";
 import { askStatus, readStatus } from "./_status.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -320,6 +329,82 @@ Deno.test("a start that fails quotes no secret, neither in the log nor on standa
   const quotedCores = Object.values(SECRETS).map(({ core }) => core)
     .filter((core) => (stdout + stderr).includes(core));
   assertEquals({ code, quotedCores }, { code: 1, quotedCores: [] });
+});
+
+/** What people write instead of the URL of a store. The password is in two parts, as above. */
+const MISTYPED_STORES = [
+  "postgres//app:" + "hunter2pw@db",
+  "postgres:/app:" + "hunter2pw@db/app",
+  "postgress:app:" + "hunter2pw@db/app",
+  "Postgres://app:" + "hunter2pw@db/app",
+  " postgres://app:" + "hunter2pw@db/app",
+  '"postgres://app:' + 'hunter2pw@db/app"',
+  "//app:" + "hunter2pw@db/app",
+  "app:" + "hunter2pw@db:5432/app",
+  "u:" + "hunter2pw@db:5432/app",
+  "http:/app:" + "hunter2pw@db",
+  "jdbc:postgresql://db/app?user=app&password=" + "hunter2pw",
+  "host=db user=app password=" + "hunter2pw",
+  "host = db user = app password = '" + "hunter2pw'",
+  "Server=db;Password=" + "hunter2pw",
+];
+
+for (const kv of MISTYPED_STORES) {
+  const shown = kv.replace("hunter2pw", "…");
+  Deno.test(`a mistyped --kv is rejected, not taken for a file, and not quoted: ${shown}`, async () => {
+    const { log, lines } = captureLog();
+    const messages = [
+      await openStore(kv, log).then(() => "", messageOf),
+      await outputOf(["list", kv]),
+      await usageErrorOf([kv]),
+      ...Object.values(formatOptions({ kv })),
+    ];
+    assertEquals(lines, []);
+    assertEquals(messages.filter((it) => it.includes("hunter2")), []);
+    assertMatch(
+      messages[0] ?? "",
+      /: expected the path of a file \(\.\/ before/,
+    );
+    await assertRejects(() => Deno.stat(kv), Deno.errors.NotFound);
+  });
+}
+
+Deno.test("a start with a mistyped --kv does not quote it", async () => {
+  const [kv = ""] = MISTYPED_STORES;
+  for (const flags of [["-A"], ["--allow-net", "--allow-env"]]) {
+    const { code, stdout, stderr } = await runDeno([
+      "run",
+      ...await stdFlags(),
+      ...flags,
+      "main.ts",
+      "--port=0",
+      "--kv",
+      kv,
+    ]);
+    const message = 'Cannot open the store "…": expected the path of a file';
+    assertStringIncludes(stderr, message);
+    assertEquals([code, (stdout + stderr).includes("hunter2")], [1, false]);
+  }
+});
+
+Deno.test({
+  name: "a --kv that names a file is taken for one, and named",
+  permissions: { read: [] },
+  fn() {
+    const paths = [
+      "kv.sqlite3",
+      "kv@1.sqlite3",
+      "data/env=prod/kv.sqlite3",
+      "./host=db password=x",
+      "../u:1@h.sqlite3",
+      "/data/12:30@prod.sqlite3",
+      "C:\\users\\me@home\\kv.sqlite3",
+    ];
+    for (const path of paths) {
+      assertEquals(missingPermission(path), `--allow-read=${path}`);
+      assertEquals(formatStorePath(path), path);
+    }
+  },
 });
 
 Deno.test("a message quotes other PUBLIC values, and says of a secret that it looks like one", async () => {

@@ -14,7 +14,7 @@ type PostgresModule = typeof import("./postgres/postgres.ts");
 const MAX_SERVER_CHECKS = 10;
 
 const EXPECTED =
-  "expected the path of a file (./ before a name with a colon), https://…, http://… or postgres://…";
+  "expected the path of a file (./ before a name with :, = or @), https://…, http://… or postgres://…";
 
 /** Only the owner may read and write. */
 const PRIVATE_MODE = 0o600;
@@ -165,9 +165,10 @@ function cannotOpen(path: string): string {
   return `Cannot open the store "${formatStorePath(path)}"`;
 }
 
-/** Formats the path of a store for a message: a URL without credentials and query. */
+/** Formats the path of a store for a message: a URL without credentials and query, and nothing of a mistyped one. */
 export function formatStorePath(path: string): string {
-  return path.includes("://") ? redactUrl(path) : path;
+  if (path.includes("://")) return redactUrl(path);
+  return namesNoStore(path) ? "…" : path;
 }
 
 /**
@@ -221,11 +222,14 @@ function postgresFiles(url: string): string[] {
   return [passwordFile, caFile].filter((path) => path !== undefined);
 }
 
-/**
- * Returns whether the path of a store is a URL of another kind. A single letter before the colon is a Windows drive.
- */
+/** An absolute path, one that begins with `./` or `../`, or one on a Windows drive. */
+const FILE_PATH = /^(\.{0,2}[\\/](?![\\/])|[a-z]:[\\/])/i;
+/** A URL of another kind, credentials of a mistyped URL, or a list as `libpq` knows it: `host=… password=…`. */
+const NO_STORE = /^[a-z][a-z\d+.-]+:|:\/\/|(:|\/\/).*@|^[^:/@]*=/is;
+
+/** Returns whether a value names neither a file nor a KV server. It may contain a password. */
 function namesNoStore(path: string): boolean {
-  return /^[a-z][a-z\d+.-]+:/i.test(path) && !isUrl(path);
+  return NO_STORE.test(path) && !FILE_PATH.test(path) && !isUrl(path);
 }
 
 /** Returns whether the path of a store names a KV server. */

@@ -42,12 +42,13 @@ export function parseUpstream(upstream: URL | string): URL | undefined {
 /**
  * Formats a URL for a message, even if it is malformed: an ellipsis replaces credentials, query, fragment and an invalid
  * port. In a malformed URL, the password may contain any character, so everything up to the last `@` counts as
- * credentials.
+ * credentials. Of a list such as `host=… password=…`, only the first name is left.
  */
 export function redactUrl(url: URL | string): string {
   const port =
     /^([a-z][a-z0-9+.-]*:\/\/[^\s/:@[]*):(?!\d{1,5}(?:[/?#,]|$))[^/]*/i;
   return String(url)
+    .replace(/^([^:/@?#=]*=).*$/s, "$1…")
     .replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, "$1…@")
     .replace(port, "$1:…")
     .replace(/[?#].*$/s, "?…");

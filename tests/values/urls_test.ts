@@ -18,6 +18,9 @@ const URLS: Record<string, string> = {
   "http://user:CANARY @ho st/": "http://…@ho st/",
   "http://me:CANARY@no host/?CANARY": "http://…@no host/?…",
   "user:CANARY@host": "…@host",
+  "user:CAN=CANARY@host": "…@host",
+  "host=db password=CAN@CANARY": "host=…",
+  "http://host/a=b": "http://host/a=b",
   "postgres://user:CANARY@host:5432/database":
     "postgres://…@host:5432/database",
   "http://host/?token=CANARY": "http://host/?…",

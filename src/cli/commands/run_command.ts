@@ -1,6 +1,7 @@
 import { formatValue } from "../../config/variables/quote.ts";
 import type { Environment } from "../../config/variables/tiers.ts";
 import { messageOf } from "../../observe/log.ts";
+import { redactUrl } from "../../values/urls.ts";
 import {
   formatRows,
   HELP_ROW,
@@ -119,7 +120,7 @@ function checkArgs(line: CommandArguments): void {
   const { command, args } = line;
   const expected = COMMANDS[command].args;
   if (expected === "" && args.length > 0) {
-    const got = formatValue(args[0]);
+    const got = formatValue(redactUrl(args[0] ?? ""));
     throw new UsageError(
       `Cannot use ${got} with ${command}: expected options only; see --help`,
     );

@@ -48,7 +48,7 @@ const PARAMETERS = [
 
 /** Whether a value of `--kv` names a PostgreSQL server. */
 export function isPostgresUrl(path: string): boolean {
-  return /^postgres(ql)?:/.test(path);
+  return /^postgres(ql)?:\/\//.test(path);
 }
 
 /**

@@ -13,6 +13,7 @@ const CARD: readonly [what: string, folder: string, use: RegExp][] = [
   ["@std/cli", "src/cli/options", importOf("@std/cli/parse-args")],
   ["Deno.serve", "src/cli/start", /\bDeno\.serve\(/],
   ["ReadableStream", "src/changes", /\bnew ReadableStream\b/],
+  ["TextEncoderStream", "src/changes", /\bnew TextEncoderStream\(/],
   [
     "HKDF of crypto.subtle",
     "src/keys",

@@ -121,6 +121,7 @@ export class Hub {
   readonly #pollsThisSecond: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
+  readonly #logError: (error: unknown) => void;
   readonly #stopTicking: () => void;
   #isClosing = false;
 
@@ -139,9 +140,10 @@ export class Hub {
     this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
     this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
     this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
+    this.#logError = logTaskError(log, "streams");
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
-      onError: logTaskError(log, "streams"),
+      onError: this.#logError,
     });
   }
 
@@ -257,7 +259,8 @@ export class Hub {
     const subscriber = this.#subscribe(request, countedIn);
     const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start: (controller) => void (subscriber.controller = controller),
-      pull: () => this.#pull(subscriber),
+      pull: () =>
+        this.#pull(subscriber).catch((error) => this.#fail(subscriber, error)),
       cancel: () => void this.#remove(subscriber),
     }, NO_READ_AHEAD);
     subscriber.controller?.enqueue(opening);
@@ -319,21 +322,22 @@ export class Hub {
   /** @returns Whether the stream needs nothing else for now: something was sent to it, or it has ended. */
   async #replayFromStore(subscriber: Subscriber): Promise<boolean> {
     const { cursor } = subscriber;
+    let frames: readonly Frame[];
     try {
-      const frames = await this.#tail.readFromStore(cursor, CHUNK_BYTES);
-      if (!this.#subscribers.has(subscriber)) return true;
-      if (frames.length > 0) {
-        this.#replay(subscriber, frames);
-        return true;
-      }
-      // The store has no events between the cursor and the cache.
-      subscriber.cursor = this.#tail.cachedAfter;
-      return false;
+      frames = await this.#tail.readFromStore(cursor, CHUNK_BYTES);
     } catch {
       // The circuit breaker reports a failure of the store; the client reconnects with its cursor.
       this.#end(subscriber);
       return true;
     }
+    if (!this.#subscribers.has(subscriber)) return true;
+    if (frames.length > 0) {
+      this.#replay(subscriber, frames);
+      return true;
+    }
+    // The store has no events between the cursor and the cache.
+    subscriber.cursor = this.#tail.cachedAfter;
+    return false;
   }
 
   #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
@@ -348,7 +352,9 @@ export class Hub {
     this.#waiting = new Set();
     const chunkOf = onceForEachForm((form) => form.events(frames));
     for (const subscriber of waiting) {
-      this.#send(subscriber, frames, chunkOf(subscriber.form));
+      this.#guard(subscriber, () => {
+        this.#send(subscriber, frames, chunkOf(subscriber.form));
+      });
     }
     this.#options.metrics.count(
       "rep.events.delivered",
@@ -368,7 +374,6 @@ export class Hub {
     subscriber.controller?.enqueue(chunk);
   }
 
-  /** Called by a timer, where an exception would be uncaught. */
   #tick(): void {
     const now = this.#options.clock.monotonic();
     const { head } = this.#tail;
@@ -377,12 +382,14 @@ export class Hub {
     );
     this.#pollsThisSecond.clear();
     for (const subscriber of this.#subscribers) {
-      if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
-      else if (now >= subscriber.endsAt) this.#end(subscriber);
-      else if (now >= subscriber.heartbeatAt) {
-        this.#waiting.delete(subscriber);
-        this.#send(subscriber, [], heartbeatOf(subscriber.form));
-      }
+      this.#guard(subscriber, () => {
+        if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
+        else if (now >= subscriber.endsAt) this.#end(subscriber);
+        else if (now >= subscriber.heartbeatAt) {
+          this.#waiting.delete(subscriber);
+          this.#send(subscriber, [], heartbeatOf(subscriber.form));
+        }
+      });
     }
   }
 
@@ -395,6 +402,22 @@ export class Hub {
   /** With jitter, so that streams that received an event together are not due together. */
   #nextHeartbeat(now: number): number {
     return now + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+  }
+
+  /** Does something with one of several streams. If that fails, only this stream ends. */
+  #guard(subscriber: Subscriber, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#fail(subscriber, error);
+    }
+  }
+
+  /** Ends a stream because of an unexpected error; the client reconnects with its cursor. */
+  #fail(subscriber: Subscriber, error: unknown): void {
+    this.#logError(error);
+    this.#remove(subscriber);
+    subscriber.controller?.error(error);
   }
 
   #end(subscriber: Subscriber): void {
@@ -434,7 +457,7 @@ export class Hub {
     const removed = new AbortController();
     subscriber.onRemove = () => removed.abort();
     if (ms > 0) await sleep(ms, clock, { signal: removed.signal });
-    this.#end(subscriber);
+    this.#guard(subscriber, () => this.#end(subscriber));
   }
 }
 

@@ -138,7 +138,7 @@ export class Tail {
     let events: LogEvent[];
     do {
       events = await this.#log.after(this.#head, PAGE_SIZE);
-      if (events.length > 0) this.#append(events);
+      if (events.length > 0) await this.#append(events);
     } while (events.length === PAGE_SIZE);
   }
 
@@ -153,17 +153,20 @@ export class Tail {
     const isWhole = events.length < PAGE_SIZE;
     const isGap = !isWhole && oldest > (head?.value.id ?? 0);
     if (isGap) return await this.#load(); // more were appended than one read returns
+    const stateFrames = await toFrames([...newest.values()]);
+    const frames = await toFrames(events);
     this.#cachedAfter = isWhole ? 0 : oldest - 1;
-    for (const event of newest.values()) this.#setState(toFrame(event));
-    for (const event of events) this.#add(toFrame(event));
+    for (const frame of stateFrames) this.#setState(frame);
+    for (const frame of frames) this.#add(frame);
     this.#isLoaded = true;
   }
 
-  #append(events: readonly LogEvent[]): void {
+  /** Encodes the events first: streams read the cache meanwhile, and have to find all of this change or nothing. */
+  async #append(events: readonly LogEvent[]): Promise<void> {
+    const frames = await toFrames(events);
     for (const event of events) {
       if (event.leavesPublic) this.#remove(event.name);
     }
-    const frames = events.map(toFrame);
     for (const frame of frames) this.#add(frame);
     this.onEvents(frames);
   }
@@ -241,8 +244,9 @@ export class Tail {
   async #readOld(cursor: number): Promise<readonly Frame[]> {
     const removals = this.#removals;
     const events = await this.#log.after(cursor, this.#oldLimit);
+    const frames = await toFrames(events);
     if (removals !== this.#removals) return await this.#readOld(cursor); // it may contain removed values
-    return events.map(toFrame);
+    return frames;
   }
 }
 
@@ -287,9 +291,13 @@ export function eventFrame(
   return `event: ${event}\ndata: ${data}\nid: ${id}\n\n`;
 }
 
-const encoder = new TextEncoder();
-
-function toFrame(event: LogEvent): CachedFrame {
-  const { id, name, value } = event;
-  return { id, name, value, bytes: encoder.encode(eventFrame(event)) };
+/** Encodes the events of a read with one encoder, which returns a chunk for each text that it gets. */
+async function toFrames(events: readonly LogEvent[]): Promise<CachedFrame[]> {
+  const encoded = ReadableStream.from(events.map(eventFrame))
+    .pipeThrough(new TextEncoderStream());
+  const chunks = await Array.fromAsync(encoded);
+  return events.map(({ id, name, value }, index) => {
+    const bytes = chunks[index] as Uint8Array;
+    return { id, name, value, bytes };
+  });
 }

@@ -1,12 +1,17 @@
 import { assertEquals } from "@std/assert";
 import { Hub } from "../../src/changes/hub.ts";
-import { eventFrame, Tail, takeAfter } from "../../src/changes/tail.ts";
+import {
+  eventFrame,
+  type Frame,
+  Tail,
+  takeAfter,
+} from "../../src/changes/tail.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { publicHash } from "../../src/values/hash.ts";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { countedStore, delegate, interceptedStore } from "../_store.ts";
 import { appendUpdates, createEventLog, TestPublisher } from "../_event_log.ts";
 
@@ -129,33 +134,39 @@ Deno.test("Tail caches up to 16 MiB, and then the newest 8 MiB", async () => {
   assertEquals(kept.length, Math.floor((8 << 20) / (frameBytes + 2))); // ids of up to six digits
 });
 
-Deno.test("a stream whose cursor is older than the cache gets every event", async () => {
-  const clock = new FakeClock(1);
-  const { tail } = await setUp(1_250);
-  await tail.readNew();
-  const limits = {
-    maxStreams: 10,
-    maxStreamsPerClient: 10,
-    maxStreamAgeMs: 60_000,
-  };
-  const hub = new Hub(tail, {
+function createHub(tail: Tail, clock: FakeClock): Hub {
+  return new Hub(tail, {
     clock,
     log: silentLog,
     random: () => 0,
     metrics: noMetrics,
-    ...limits,
+    maxStreams: 10,
+    maxStreamsPerClient: 10,
+    maxStreamAgeMs: 60_000,
   });
-  const client = { address: "192.0.2.1", clientKey: "192.0.2.1" };
+}
+
+/** Opens a stream, of which the opening has been read. */
+async function openStream(hub: Hub, cursor: number) {
+  const stream = hub.open({
+    client: { address: "192.0.2.1", clientKey: "192.0.2.1" },
+    position: { cursor, skipsOutdated: false },
+    form: "plain",
+    isPoll: false,
+  });
+  const reader = new Response(stream).body!
+    .pipeThrough(new TextDecoderStream()).getReader();
+  await reader.read();
+  return reader;
+}
+
+Deno.test("a stream whose cursor is older than the cache gets every event", async () => {
+  const clock = new FakeClock(1);
+  const { tail } = await setUp(1_250);
+  await tail.readNew();
+  const hub = createHub(tail, clock);
   for (const cursor of [0, 1, 749, 750, 751, 1_249]) {
-    const stream = hub.open({
-      client,
-      position: { cursor: cursor * 1_000, skipsOutdated: false },
-      form: "plain",
-      isPoll: false,
-    });
-    const reader = new Response(stream).body!
-      .pipeThrough(new TextDecoderStream()).getReader();
-    await reader.read(); // the opening
+    const reader = await openStream(hub, cursor * 1_000);
     let text = "";
     while (!text.endsWith("id: 1250000\n\n")) {
       text += (await reader.read()).value;
@@ -194,6 +205,21 @@ async function tailWithOldEvents(store: Store, read: Store) {
   return tail;
 }
 
+/** Publishes that A, whose value was PUBLIC, is SENSITIVE. */
+async function moveToSensitive(store: Store) {
+  await new TestPublisher(store, new FakeClock(1)).publish({
+    public: new Map([["B", "600"]]),
+    sensitive: new Map([["A", "secret"]]),
+    server: new Set(),
+  });
+}
+
+/** Returns the events that contain a text. */
+function textsWith(part: string, frames: readonly Frame[]): string[] {
+  const texts = frames.map(({ bytes }) => new TextDecoder().decode(bytes));
+  return texts.filter((text) => text.includes(part));
+}
+
 Deno.test("Tail.readFromStore() reads again if a value leaves the PUBLIC tier while the store answers", async () => {
   const store = memoryStore();
   const answers: Promise<void>[] = [];
@@ -210,17 +236,27 @@ Deno.test("Tail.readFromStore() reads again if a value leaves the PUBLIC tier wh
   const answer = Promise.withResolvers<void>();
   answers.push(answer.promise);
   const reading = tail.readFromStore(0, Infinity);
-  await new TestPublisher(store, new FakeClock(1)).publish({
-    public: new Map([["B", "600"]]),
-    sensitive: new Map([["A", "secret"]]),
-    server: new Set(),
-  });
+  await moveToSensitive(store);
   await tail.readNew();
   answer.resolve();
   const frames = await reading;
-  const texts = frames.map(({ bytes }) => new TextDecoder().decode(bytes));
-  assertEquals(texts.length, 100);
-  assertEquals(texts.filter((text) => text.includes("leaked")), []);
+  assertEquals(frames.length, 100);
+  assertEquals(textsWith("leaked", frames), []);
+});
+
+Deno.test("Tail.readFromStore() reads again if a value leaves the PUBLIC tier while the events are encoded", async () => {
+  const store = memoryStore();
+  const tail = await tailWithOldEvents(store, store);
+  const encoded = Promise.withResolvers<void>();
+  const waits = [encoded.promise];
+  using _ = interceptEncoding(() => waits.pop());
+  const reading = tail.readFromStore(0, Infinity);
+  await settle();
+  assertEquals(waits, []); // it has been read, and waits
+  await moveToSensitive(store);
+  await tail.readNew();
+  encoded.resolve();
+  assertEquals(textsWith("leaked", await reading), []);
 });
 
 Deno.test("Tail.readFromStore() reads the store once for all streams at the same place", async () => {
@@ -234,6 +270,77 @@ Deno.test("Tail.readFromStore() reads the store once for all streams at the same
   ]);
   assertEquals(counted.counts.list, 1);
   assertEquals(first, second);
+});
+
+/**
+ * Replaces `TextEncoderStream` until it is disposed.
+ *
+ * @param begin Called for each stream, which encodes nothing before the promise that it returns has resolved.
+ */
+function interceptEncoding(begin: () => Promise<void> | void): Disposable {
+  const original = globalThis.TextEncoderStream;
+  class Intercepted extends TransformStream<string, Uint8Array<ArrayBuffer>> {
+    readonly encoding = "utf-8";
+    constructor() {
+      super({
+        start: begin,
+        transform: (text, controller) =>
+          controller.enqueue(new TextEncoder().encode(text)),
+      });
+    }
+  }
+  globalThis.TextEncoderStream = Intercepted;
+  return { [Symbol.dispose]: () => globalThis.TextEncoderStream = original };
+}
+
+Deno.test("Tail encodes the events of a read once, however many streams get them", async () => {
+  const clock = new FakeClock(1);
+  const log = createEventLog(memoryStore(), clock);
+  const tail = new Tail(log, clock);
+  await tail.readNew();
+  const hub = createHub(tail, clock);
+  tail.onEvents = (frames) => hub.deliver(frames);
+  const readers = await Promise.all(
+    range(1, 5).map(() => openStream(hub, tail.head)),
+  );
+  let encodings = 0;
+  using _ = interceptEncoding(() => void encodings++);
+  const taken = readers.map((reader) => reader.read());
+  await appendUpdates(log, [{ name: "A", value: "ä" }, {
+    name: "B",
+    value: "2",
+  }]);
+  await tail.readNew();
+  const chunks = await Promise.all(taken);
+  const text = (await log.after(0, 2)).map(eventFrame).join("");
+  assertEquals(chunks.map(({ value }) => value), Array(5).fill(text));
+  assertEquals(encodings, 1);
+  await Promise.all(readers.map((reader) => reader.cancel()));
+  await hub.close(0);
+});
+
+Deno.test("Tail changes nothing until all events of a read are encoded", async () => {
+  const { tail, append } = await setUp(2);
+  const delivered: number[][] = [];
+  tail.onEvents = (frames) => delivered.push(frames.map(({ id }) => id));
+  const known = () => [tail.head / 1_000, cachedIds(tail), tail.state.length];
+  let encoded = Promise.withResolvers<void>();
+  using _ = interceptEncoding(() => encoded.promise);
+  const loading = tail.readNew();
+  await settle();
+  assertEquals([tail.isLoaded, known()], [false, [0, [], 0]]);
+  encoded.resolve();
+  await loading;
+  assertEquals([tail.isLoaded, known()], [true, [2, [1, 2], 2]]);
+  await append(3, 4);
+  encoded = Promise.withResolvers();
+  const reading = [tail.readNew(), tail.readNew(), tail.readNew()];
+  await settle();
+  assertEquals([known(), delivered], [[2, [1, 2], 2], []]);
+  encoded.resolve();
+  await Promise.all(reading);
+  assertEquals(known(), [4, [1, 2, 3, 4], 4]);
+  assertEquals(delivered, [[3_000, 4_000]]);
 });
 
 Deno.test("eventFrame() writes the lines event, data and id of an update, in this order", () => {

@@ -57,7 +57,8 @@ function passThroughNode(upstream: string): Handler {
   };
 }
 
-function toResponse(message: IncomingMessage): Response {
+/** Returns a response with the body and the headers of a message, as they were received. */
+export function toResponse(message: IncomingMessage): Response {
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
     start(controller) {
       message.on("data", (chunk) => controller.enqueue(chunk));

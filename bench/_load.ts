@@ -8,6 +8,8 @@ export interface LoadOptions {
   readonly seconds: number;
   /** If set, each request comes from another client, as `X-Forwarded-For` says, counted from this one. */
   readonly firstClient?: number | undefined;
+  /** If set, the requests are for so many URLs: a number follows the path. */
+  readonly urls?: number | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -30,7 +32,8 @@ export async function load(options: LoadOptions): Promise<Load> {
 }
 
 async function wrkLoad(wrk: string, options: LoadOptions): Promise<Load> {
-  const { url, connections, seconds, firstClient, headers = {} } = options;
+  const { url, connections, seconds, firstClient, urls, headers = {} } =
+    options;
   const args = ["-t2", `-c${connections}`, `-d${Math.ceil(seconds)}s`, url];
   for (const [name, value] of Object.entries(headers)) {
     args.unshift("-H", `${name}: ${value}`);
@@ -38,6 +41,10 @@ async function wrkLoad(wrk: string, options: LoadOptions): Promise<Load> {
   if (firstClient !== undefined) {
     args.unshift("-s", "bench/_distinct_clients.lua");
     args.push("--", String(firstClient));
+  }
+  if (urls !== undefined) {
+    args.unshift("-s", "bench/_many_urls.lua");
+    args.push("--", String(urls));
   }
   const cwd = new URL("..", import.meta.url);
   const output = await new Deno.Command(wrk, { args, cwd }).output();
@@ -72,7 +79,7 @@ export function parseWrk(text: string): Load | undefined {
 }
 
 async function fetchLoad(options: LoadOptions): Promise<Load> {
-  const { url, connections, seconds, firstClient } = options;
+  const { url, connections, seconds, firstClient, urls } = options;
   const startedAt = performance.now();
   const passedS = () => (performance.now() - startedAt) / 1_000;
   let requests = 0;
@@ -84,7 +91,8 @@ async function fetchLoad(options: LoadOptions): Promise<Load> {
         headers.set("x-forwarded-for", clientAddress(firstClient + requests));
       }
       requests++;
-      const response = await fetch(url, { headers });
+      const path = urls === undefined ? "" : requests % urls;
+      const response = await fetch(`${url}${path}`, { headers });
       await response.bytes();
       if (response.status >= 400) failed++;
     } while (passedS() < seconds);

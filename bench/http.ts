@@ -8,7 +8,9 @@
  * them through with `node:http`. nginx, if it is installed, sends files with the same bytes, or passes them through. All
  * processes are on 127.0.0.1, and share the machine's cores.
  */
+import { get, type IncomingMessage } from "node:http";
 import { join } from "@std/path";
+import { toResponse } from "./_floor_server.ts";
 import { startGoGateway } from "./_go_gateway.ts";
 import { load } from "./_load.ts";
 import { startNginxProxied, startNginxStatic } from "./_nginx.ts";
@@ -30,7 +32,13 @@ interface HttpWork {
   readonly name: string;
   readonly work: string;
   readonly path: string;
-  readonly kind: "static" | "proxied" | "over limit" | "distinct clients";
+  readonly kind:
+    | "static"
+    | "compressed"
+    | "not found"
+    | "proxied"
+    | "over limit"
+    | "distinct clients";
 }
 
 const KEY_PATH = "/rep/session-key";
@@ -54,6 +62,18 @@ export const HTTP_WORK: readonly HttpWork[] = [
     work: "static asset of 100 KB",
     path: ASSET_PATH,
     kind: "static",
+  },
+  {
+    name: "compressed_page",
+    work: "page, compressed, at 5,000 URLs",
+    path: "/app/",
+    kind: "compressed",
+  },
+  {
+    name: "not_found",
+    work: "not found",
+    path: "/missing.js",
+    kind: "not found",
   },
   {
     name: "limited_key",
@@ -192,9 +212,37 @@ async function exampleOf(
       await (await fetch(url + path)).body?.cancel();
     }
   }
-  const headers = { "accept-encoding": "identity" };
-  return await fetch(url + path, { headers });
+  return kind === "compressed"
+    ? await compressedExampleFrom(url + path)
+    : await exampleFrom(url + path, "identity");
 }
+
+/** Requests the finished response. It does not decode the body, unlike `fetch`. */
+async function exampleFrom(url: string, coding: string): Promise<Response> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const headers = { "accept-encoding": coding };
+  get(url, { headers }, resolve).on("error", reject);
+  return toResponse(await promise);
+}
+
+/** The compressed page is ready once it was compressed in the background. */
+async function compressedExampleFrom(url: string): Promise<Response> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const response = await exampleFrom(url, CODING);
+    if (response.headers.has("content-encoding")) return response;
+    await response.body?.cancel();
+  }
+  throw new Error(`Cannot measure ${url}: expected a compressed page`);
+}
+
+/** Far more requests than a page is sent uncompressed for. */
+const MAX_ATTEMPTS = 10_000;
+
+/** The coding that every client and the Go gateway support. */
+const CODING = "gzip";
+
+/** More URLs than anything that remembers responses by URL should remember. */
+const URLS = 5_000;
 
 /** More keys than a client over its limit still gets because its window slides. */
 const MAX_KEYS = 20;
@@ -211,13 +259,14 @@ async function measureLoad(
     connections,
     seconds,
     firstClient: kind === "distinct clients" ? firstClient : undefined,
+    urls: kind === "compressed" ? URLS : undefined,
+    headers: { "accept-encoding": kind === "compressed" ? CODING : "identity" },
   });
   const after = await server.usage();
-  const isExpected = kind === "over limit"
-    ? requests - failed <= MAX_KEYS
-    : failed === 0;
+  const isRejected = kind === "over limit" || kind === "not found";
+  const isExpected = isRejected ? requests - failed <= MAX_KEYS : failed === 0;
   if (requests === 0 || !isExpected) {
-    const expected = kind === "over limit" ? "all" : "none";
+    const expected = isRejected ? "all" : "none";
     throw new Error(
       `Cannot measure ${path}: expected ${expected} of the requests to be rejected, got ${failed} of ${requests}`,
     );

@@ -217,6 +217,7 @@ export class Service {
         return formatOptions(options);
       },
       failure,
+      scheme: listener?.scheme,
       certificateNotAfter: () => listener?.certificateNotAfter,
       certificateRejection: () => this.#tlsRejection,
     };

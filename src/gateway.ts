@@ -93,7 +93,7 @@ export async function createGatewayIn(
   const services = resolveServices(options);
   const sources = resolveSources(options, process.sourceOf);
   const parts = await createParts(settings, services, sources, process);
-  const gateway = connect(settings, services, parts, rendering);
+  const gateway = connect(settings, services, parts, process, rendering);
   try {
     await start(settings, services, parts);
     rendering?.open(parts.pageValues);
@@ -282,6 +282,7 @@ function connect(
   settings: Settings,
   services: Services,
   parts: Parts,
+  process: ProcessInfo,
   rendering: ServerRendering | undefined,
 ): Gateway {
   const { clock, log, telemetry, metrics } = services;
@@ -300,6 +301,7 @@ function connect(
   const isTrusted = trustRule(settings.trustedProxies);
   const isAnyHost = settings.allowedHosts.length === 0;
   const respond = createResponder({
+    scheme: process.scheme,
     isTrusted,
     isAllowedHost: isAnyHost ? undefined : hostRule(settings.allowedHosts),
     warnOfProxy: createProxyWarning({ isTrusted, log }),
@@ -310,6 +312,7 @@ function connect(
     clock,
   });
   const respondHealth = createResponder({
+    scheme: undefined,
     isTrusted,
     isAllowedHost: undefined,
     warnOfProxy: undefined,

@@ -306,6 +306,8 @@ export interface ProcessInfo {
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
   /** Aborted after an uncaught error: the process goes on, but nobody knows in which state. */
   readonly failure: AbortSignal;
+  /** What the port speaks; `undefined` if another program has bound it. */
+  readonly scheme: "http" | "https" | undefined;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
   readonly certificateNotAfter: () => number | undefined;
   /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
@@ -317,6 +319,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   failure: new AbortController().signal,
+  scheme: undefined,
   certificateNotAfter: () => undefined,
   certificateRejection: () => undefined,
 };

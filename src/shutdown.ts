@@ -25,7 +25,7 @@ interface ShutdownOptions {
  * How long a shutdown waits for the store, and for a reload, whose sources may never answer. If the store fails, the
  * other replicas notice the missing heartbeat instead.
  */
-const LEAVE_TIMEOUT_MS = 1_000;
+export const LEAVE_TIMEOUT_MS = 1_000;
 
 /** The end of a gateway: it is announced, then nothing new begins, and what is in flight has some time to finish. */
 export class Shutdown {

@@ -108,7 +108,7 @@ export async function startCommand(
 }
 
 /** The URL in the log line that says that the gateway is ready. */
-function listeningUrl(text: string): string | undefined {
+export function listeningUrl(text: string): string | undefined {
   const line = parseLogLine(text);
   return line?.msg === "rep.listening" && line.serves === "gateway"
     ? String(line.url)

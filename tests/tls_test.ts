@@ -1,6 +1,7 @@
 /** The certificate of the command: served, reloaded when it is renewed, and kept when the new one cannot be used. */
 import { assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
+import { serveLocally } from "./_serve.ts";
 import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
@@ -186,4 +187,55 @@ Deno.test("a renewed certificate needs the permission for the port only", async 
     [],
   );
   assertEquals(await statusOf(tls), "healthy");
+});
+
+/** Sends a request line with a host other than the `Host` header, and returns the last line of the response. */
+async function askInAbsoluteForm(
+  connection: Deno.Conn,
+  target: string,
+  more = "",
+): Promise<string | undefined> {
+  const head = `GET ${target} HTTP/1.1\r\nHost: app.example\r\n${more}\r\n`;
+  await connection.write(new TextEncoder().encode(head));
+  const buffer = new Uint8Array(4_096);
+  const size = await connection.read(buffer) ?? 0;
+  connection.close();
+  return new TextDecoder().decode(buffer.subarray(0, size)).split("\r\n").at(
+    -1,
+  );
+}
+
+Deno.test("the upstream learns the scheme of the connection or of a trusted proxy, not that of a target in absolute form", async () => {
+  await using upstream = serveLocally(({ headers }) => {
+    const names = ["x-forwarded-proto", "x-forwarded-host"];
+    return new Response(names.map((name) => headers.get(name)).join(" "));
+  });
+  const flags = ["--upstream", upstream.url];
+  const forwarded = "X-Forwarded-Proto: https\r\n";
+  {
+    await using tls = await startTlsCommand(flags);
+    const ask = async (target: string) =>
+      await askInAbsoluteForm(await connect(tls), target);
+    assertEquals(await ask("http://other.example/"), "https other.example");
+    assertEquals(await ask("/"), "https app.example");
+  }
+  for (const trust of [[], ["--trusted-proxies=127.0.0.1"]]) {
+    await using command = await startCommand([
+      ...flags,
+      ...trust,
+      "--kv=:memory:",
+    ]);
+    const port = Number(new URL(command.url).port);
+    const ask = async (target: string, more?: string) => {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+      return await askInAbsoluteForm(connection, target, more);
+    };
+    const isTrusted = trust.length > 0;
+    assertEquals(await ask("https://other.example/"), "http other.example");
+    assertEquals(await ask("/"), "http app.example");
+    assertEquals(
+      await ask("http://other.example/", forwarded),
+      isTrusted ? "https other.example" : "http other.example",
+    );
+  }
 });

@@ -11,6 +11,7 @@ import {
   openLog,
   openTelemetryIfEnabled,
 } from "./start/start_log.ts";
+import { limitStreams } from "./start/limit_streams.ts";
 import { onSignals } from "./start/signals.ts";
 import { checkStart } from "./start/check_start.ts";
 import { Service } from "./start/service.ts";
@@ -34,7 +35,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
 
   await checkStart(start.options);
   const log = openLog(start);
-  const service = new Service(start, {
+  const service = new Service(limitStreams(start, log), {
     log,
     telemetry: await openTelemetryIfEnabled(log),
     clock: systemClock,

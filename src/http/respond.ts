@@ -29,6 +29,8 @@ export interface ConnectionInfo {
 }
 
 interface ResponderOptions {
+  /** The scheme of the connections; `undefined` if only the URLs of the requests tell it. */
+  readonly scheme: "http" | "https" | undefined;
   readonly isTrusted: TrustRule;
   /** The hosts for which requests are served; `undefined` for any. Routes with `isForAnyHost` ignore it. */
   readonly isAllowedHost: HostRule | undefined;
@@ -60,7 +62,7 @@ interface Routed {
 
 /** Creates a responder. It is the only place that turns errors into responses. */
 export function createResponder(options: ResponderOptions): Responder {
-  const { isTrusted, isAllowedHost, warnOfProxy } = options;
+  const { scheme, isTrusted, isAllowedHost, warnOfProxy } = options;
   const { accessLog, log, telemetry, metrics, clock } = options;
   const exhaustion = new RejectionLog({
     log,
@@ -141,7 +143,7 @@ export function createResponder(options: ResponderOptions): Responder {
   }
 
   return function respond(request, info, routeFor) {
-    const url = readUrl(request.url);
+    const url = readUrl(request.url, scheme);
     const route = url === undefined ? NO_ROUTE : routeFor(url.path);
     const routed = { request, url, route };
     const { respondAtOnce, isForAnyHost } = route;

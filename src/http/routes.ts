@@ -162,11 +162,20 @@ export const NO_ROUTE: Route = createRoute({ handler: notFound }, "/*");
 /** A query without characters that are not allowed in a request line. */
 const QUERY = /^[^?#]*(\?[!"$-~]*)?(?:#|$)/;
 
-/** Reads the URL of a request; `undefined` if it is invalid, since the client chooses its host. */
-export function readUrl(text: string): RequestUrl | undefined {
+/**
+ * Reads the URL of a request; `undefined` if it is invalid, since the client chooses its host.
+ *
+ * @param scheme The scheme of the connection, if it is known. A target in absolute form names one of its own, which the
+ * client chooses as well (RFC 9112 §3.2.2).
+ */
+export function readUrl(
+  text: string,
+  scheme?: "http" | "https",
+): RequestUrl | undefined {
   const url = URL.parse(text);
   if (url === null) return undefined;
-  const { protocol, host, pathname: path } = url;
+  const { host, pathname: path } = url;
+  const protocol = scheme === undefined ? url.protocol : `${scheme}:`;
   const [, search = ""] = QUERY.exec(text) ?? ["", url.search];
   // Not `url.origin`, which is "null" for the scheme of a Unix socket.
   return { origin: `${protocol}//${host}`, path, search };

@@ -243,13 +243,19 @@ function warnOfCoding(headers: Headers, log: Log): void {
 /** Statuses of responses without a body, or with only a part of it (RFC 9110 §15). */
 const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
-/** Returns whether a response is a complete HTML document. */
+/** A media type without its parameters, in a list. */
+const MEDIA_TYPE = /(?:^|,)\s*([^\s;,/*]+\/[^\s;,]+)/g;
+
+/**
+ * Returns whether a response is a complete HTML document. If `Content-Type` was sent several times, the last one counts,
+ * as in browsers (Fetch §3.5).
+ */
 export function isHtml(
   { status, headers }: Pick<ResponseContent, "status" | "headers">,
 ): boolean {
-  const [type = ""] = (headers.get("content-type") ?? "").split(";", 1);
-  return !INCOMPLETE_BODY_STATUSES.includes(status) &&
-    type.trim().toLowerCase() === "text/html";
+  const types = (headers.get("content-type") ?? "").matchAll(MEDIA_TYPE);
+  const type = [...types].at(-1)?.[1]?.toLowerCase();
+  return !INCOMPLETE_BODY_STATUSES.includes(status) && type === "text/html";
 }
 
 /** Returns whether the `charset` is UTF-16, which has nine labels (Encoding standard §4.2). */

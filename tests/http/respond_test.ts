@@ -24,6 +24,7 @@ function responder(
     accessLog = false,
   } = options;
   return createResponder({
+    scheme: undefined,
     isTrusted: () => false,
     isAllowedHost: undefined,
     warnOfProxy: undefined,

@@ -105,6 +105,21 @@ const PAGES: [kind: string, response: Case, isPage: boolean][] = [
   ["TEXT/HTML with a charset", {
     headers: { "content-type": "TEXT/HTML ; charset=ISO-8859-1" },
   }, true],
+  ["text/html that was sent twice", {
+    headers: { "content-type": "text/html, text/html" },
+  }, true],
+  ["text/html that was sent last", {
+    headers: { "content-type": "text/plain; charset=utf-8, text/html" },
+  }, true],
+  ["text/html before something that is no type", {
+    headers: { "content-type": "text/html, */*, html" },
+  }, true],
+  ["text/html with a comma in a parameter", {
+    headers: { "content-type": 'text/html; x="a, b"' },
+  }, true],
+  ["text/html before another type", {
+    headers: { "content-type": "text/html; charset=utf-8, text/plain" },
+  }, false],
   ["an error page", { status: 404 }, true],
   ["a server's error page", { status: 503 }, true],
   ["a page with an unknown charset", {

@@ -1,5 +1,7 @@
 import type { StartOptions } from "../../src/cli/options/option_table.ts";
 import { readStart } from "../../src/cli/options/read_start.ts";
+import { FLUSH_MS } from "../../src/cli/start/service.ts";
+import { LEAVE_TIMEOUT_MS } from "../../src/shutdown.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { parseDuration } from "../../src/values/units.ts";
@@ -184,9 +186,10 @@ function gatewayUrl(line: string): string | undefined {
   return /"serves":"gateway","url":"([^"]+)"/.exec(line)?.[1];
 }
 
-/** Returns how long a gateway with these options may take to stop. */
+/** Returns how long a gateway with these options takes to stop if nothing ends by itself. */
 function stopMsOf(options: StartOptions) {
-  return options["stop-delay"] + options.drain;
+  const { "stop-delay": stopDelayMs, drain: drainMs } = options;
+  return stopDelayMs + drainMs + LEAVE_TIMEOUT_MS + FLUSH_MS;
 }
 
 // That their options exist, and that what is mounted is read, is shown by tests/deployments_test.ts, which starts them.

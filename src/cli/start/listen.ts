@@ -81,6 +81,11 @@ export class Listener {
     void this.#keepServing(server);
   }
 
+  /** The scheme of its connections. */
+  get scheme(): "http" | "https" {
+    return this.#tls ? "https" : "http";
+  }
+
   /** When the certificate in use expires, in seconds since the Unix epoch; `undefined` without a certificate. */
   get certificateNotAfter(): number | undefined {
     return this.#tls?.notAfter && this.#tls.notAfter.getTime() / 1_000;
@@ -179,8 +184,7 @@ export class Listener {
   /** Logs where the process listens: when it is ready, and after each time that it was down. */
   logListening(): void {
     const { hostname, serves, log, path } = this.#options;
-    const scheme = this.#tls ? "https" : "http";
-    const url = `${scheme}://${hostAndPort(hostname, this.port)}${path}/`;
+    const url = `${this.scheme}://${hostAndPort(hostname, this.port)}${path}/`;
     const not_after = this.#tls?.notAfter?.toISOString();
     log.info("rep.listening", { serves, url, port: this.port, not_after });
   }

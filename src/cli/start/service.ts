@@ -35,7 +35,7 @@ interface ServiceOptions {
 }
 
 /** How long the system may take to send the last bytes of responses after the drain. */
-const FLUSH_MS = 1_000;
+export const FLUSH_MS = 1_000;
 
 /**
  * The process around a gateway, from its start to the end of its shutdown: its ports, its store, and what triggers its
@@ -217,6 +217,7 @@ export class Service {
         return formatOptions(options);
       },
       failure,
+      scheme: listener?.scheme,
       certificateNotAfter: () => listener?.certificateNotAfter,
       certificateRejection: () => this.#tlsRejection,
     };

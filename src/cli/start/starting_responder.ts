@@ -45,6 +45,7 @@ export function createStartingResponder(
     "/readyz": createReadyEndpoint(starting),
   }, "");
   const responder = createResponder({
+    scheme: undefined,
     isTrusted: () => false,
     isAllowedHost: undefined,
     warnOfProxy: undefined,

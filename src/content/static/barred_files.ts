@@ -142,8 +142,12 @@ function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   );
 }
 
-/** Returns whether a name consists of another one and a suffix. Any suffix counts that does not continue the word. */
+/**
+ * Returns whether a name consists of another one and a suffix. Any suffix counts that does not continue the word. Emacs
+ * saves `app.env` as `#app.env#`.
+ */
 function isBackup(name: string, own: string): boolean {
-  return name.startsWith(own) &&
-    !/^[\p{L}\p{N}]/u.test(name.slice(own.length));
+  const rest = name.replace(/^#/, "");
+  return rest.startsWith(own) &&
+    !/^[\p{L}\p{N}]/u.test(rest.slice(own.length));
 }

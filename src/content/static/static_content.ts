@@ -148,14 +148,18 @@ export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
 /** The extensions of `text/html` in `@std/media-types`. */
 const HTML = /\.(?:html|htm|shtml)$/i;
 
+/** JSON without an extension: iOS looks for it in `/.well-known/`, and requires its media type. */
+const APPLE_APP_SITE_ASSOCIATION = /(?:^|\/)apple-app-site-association$/;
+
 /**
- * Returns the media type for a file name, with its charset. It loads the table of types for the first file that is not
+ * Returns the media type for a file's path, with its charset. It loads the table of types for the first file that is not
  * HTML.
  */
-async function mediaTypeOf(name: string): Promise<string> {
-  if (HTML.test(name)) return "text/html; charset=UTF-8";
+async function mediaTypeOf(path: string): Promise<string> {
+  if (HTML.test(path)) return "text/html; charset=UTF-8";
+  if (APPLE_APP_SITE_ASSOCIATION.test(path)) return "application/json";
   const { contentType } = await import("@std/media-types/content-type");
-  const [extension = ""] = /\.[^.]*$/.exec(name) ?? [];
+  const [extension = ""] = /\.[^./]*$/.exec(path) ?? [];
   return contentType(extension) ?? "application/octet-stream";
 }
 

@@ -148,9 +148,16 @@ const BACKUPS = [
   "app.env.2026-11-22",
   "app.env.gz",
   "app.env (1)",
+  "#app.env#",
   "docs/app.env",
 ];
-const OTHER_FILES = ["app.environment", "my-app.env.txt", "app.js", "rep.yaml"];
+const OTHER_FILES = [
+  "app.environment",
+  "#app.environment#",
+  "my-app.env.txt",
+  "app.js",
+  "rep.yaml",
+];
 
 Deno.test("neverServed: a backup of a file in the directory is not served, by its name", async () => {
   const names = [...BACKUPS, ...OTHER_FILES];
@@ -159,7 +166,8 @@ Deno.test("neverServed: a backup of a file in the directory is not served, by it
     { "app.env": "secret", ...files },
     ["app.env", "../elsewhere/rep.yaml"],
   );
-  const read = await site.readAll(names.map((name) => `/${name}`));
+  const paths = names.map((name) => `/${name.replaceAll("#", "%23")}`);
+  const read = await site.readAll(paths);
   assertEquals(read, [...BACKUPS.map(() => "404"), ...OTHER_FILES]);
 });
 

@@ -125,6 +125,11 @@ const TYPES = [
   ["a.constructor", "application/octet-stream"],
   ["a.unheard-of", "application/octet-stream"],
   ["LICENSE", "application/octet-stream"],
+  ["v1.0/LICENSE", "application/octet-stream"],
+  [".well-known/text.txt/LICENSE", "application/octet-stream"],
+  [".well-known/apple-app-site-association", "application/json"],
+  ["apple-app-site-association", "application/json"],
+  ["my-apple-app-site-association", "application/octet-stream"],
 ] as const;
 
 Deno.test("StaticContent derives the content type from the name", async () => {

@@ -1,9 +1,9 @@
-import { getGateway } from "../../../gateway";
+import { getGateway, PEER } from "../../../gateway";
 
 /** Answers `/rep/*`. */
 export async function GET(request: Request): Promise<Response> {
   const gateway = await getGateway();
-  const hostname = request.headers.get("x-forwarded-for") ?? ""; // Next.js adds the address of the peer
+  const hostname = request.headers.get(PEER) ?? "";
   const remoteAddr = { transport: "tcp" as const, hostname };
   return await gateway.fetch(request, { remoteAddr });
 }

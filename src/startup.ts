@@ -95,15 +95,12 @@ export class Startup {
 
   /** Loads it early, so that a later outage of the store does not turn into rejected requests for session keys. */
   async #loadMasterKey(): Promise<void> {
-    const { settings, configuration, epochs, log } = this.#options;
+    const { settings, configuration, epochs } = this.#options;
     const load = () => epochs.keys(epochs.current());
     const isNeeded = configuration.snapshot.sensitive.size > 0;
     const isAwaited = isNeeded && !settings.startWithoutStore;
     if (isAwaited) return await this.#untilRead(load);
-    await load().catch((error) => {
-      const detail = `loading it with the first page: ${error}`;
-      log.debug("rep.master_key.not_loaded", { detail });
-    });
+    await load().catch(() => {}); // it is tried again; the circuit breaker logs the outage
   }
 
   /** Repeats a read until the store answers. Any other error ends the start. */

@@ -14,7 +14,7 @@ export interface Gateway extends AsyncDisposable {
   /**
    * Resolves as soon as the gateway serves its configuration: usually before it is returned, but only after its store
    * has been read once. Until then, requests get 503, variables are `undefined`, and {@linkcode inject} replaces pages
-   * by a 503. It rejects if the start fails, for example since the variables are invalid, and stays pending if the
+   * by a 503. It rejects if the start fails, for example because of invalid variables, and stays pending if the
    * gateway is closed before.
    */
   readonly ready: Promise<void>;

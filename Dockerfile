@@ -26,7 +26,7 @@ EXPOSE 8080 8081
 
 # Docker and Compose use it; Kubernetes has probes of its own.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-    CMD ["deno", "eval", "--no-config", "if (!(await fetch('http://127.0.0.1:8081/readyz')).ok) Deno.exit(1)"]
+    CMD ["deno", "eval", "--no-config", "if (!(await fetch('http://127.0.0.1:8081/livez')).ok) Deno.exit(1)"]
 
 ENTRYPOINT ["deno", "run", "--cached-only", "--no-prompt", "--unstable-kv", \
     "--allow-net", "--allow-env", "--allow-read", "--allow-write=/data", "--allow-sys=hostname", \

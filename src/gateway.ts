@@ -15,6 +15,7 @@ import type { StatusParts } from "./endpoints/status/status.ts";
 import type { Gateway } from "./gateway_interface.ts";
 import { hostRule } from "./http/allowed_hosts.ts";
 import { createProxyWarning, trustRule } from "./http/client_address.ts";
+import { problemResponse } from "./http/problem.ts";
 import { createResponder } from "./http/respond.ts";
 import {
   type Endpoint,
@@ -28,6 +29,7 @@ import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
 import { CertificateWatch } from "./observe/certificate_watch.ts";
+import { messageOf } from "./observe/log.ts";
 import { noMetrics, type ObservedValue } from "./observe/metrics.ts";
 import { observeProcess } from "./observe/process_metrics.ts";
 import {
@@ -48,13 +50,15 @@ import type {
 } from "./pages/config_script.ts";
 import type { ServerRendering } from "./pages/server_rendering.ts";
 import { Shutdown } from "./shutdown.ts";
+import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
 import { storeOfApp } from "./store/app_store.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { requireRuntime } from "./values/runtime.ts";
 import { VERSION } from "./values/version.ts";
 
 /**
- * Creates and starts a gateway.
+ * Creates and starts a gateway. While its store cannot be read, it is returned before it is {@linkcode Gateway.ready}, so
+ * that your server can listen: until then, it answers requests with 503.
  *
  * @throws {ConfigurationError} If the variables are invalid; the error lists all issues.
  * @throws {OptionError} If an option has an invalid value.
@@ -75,7 +79,11 @@ export async function createGateway(
 ): Promise<Gateway> {
   const module = await import("./pages/server_rendering.ts");
   const rendering = await module.ServerRendering.create();
-  return await createGatewayIn(UNKNOWN_PROCESS, options, rendering);
+  const gateway = await createGatewayIn(UNKNOWN_PROCESS, options, rendering);
+  gateway.ready.catch((error) => {
+    options.log?.error("rep.start.failed", { detail: messageOf(error) });
+  });
+  return gateway;
 }
 
 /**
@@ -95,13 +103,14 @@ export async function createGatewayIn(
   const parts = await createParts(settings, services, sources, process);
   const gateway = connect(settings, services, parts, process, rendering);
   try {
-    await start(settings, services, parts);
-    rendering?.open(parts.pageValues);
-    return gateway;
+    await parts.startup.begin();
   } catch (error) {
     await gateway.close();
     throw error;
   }
+  gateway.ready.catch(() => gateway.close());
+  rendering?.open(parts.pageValues);
+  return gateway;
 }
 
 /** The parts of a gateway. */
@@ -252,6 +261,18 @@ async function createParts(
     certificate,
     shownOptions: process.shownOptions,
   };
+  const startup = new Startup({
+    settings,
+    storedVariables,
+    configuration,
+    epochs,
+    changes,
+    tasks,
+    health,
+    clock,
+    log,
+    signal: background.signal,
+  });
   const shutdown = new Shutdown({
     content,
     changes,
@@ -269,10 +290,10 @@ async function createParts(
     ofrepEndpoints,
     configuration,
     pageValues,
-    tasks,
     health,
     sessionKeys,
     status,
+    startup,
     shutdown,
   };
 }
@@ -286,7 +307,8 @@ function connect(
   rendering: ServerRendering | undefined,
 ): Gateway {
   const { clock, log, telemetry, metrics } = services;
-  const { changes, configuration, pageValues, shutdown } = parts;
+  const { changes, configuration, pageValues } = parts;
+  const { health, startup, shutdown } = parts;
   const current = () => rendering?.pinned ?? pageValues();
   const getConfigScript = configScripts(settings, services, parts, {
     current,
@@ -297,6 +319,11 @@ function connect(
     isRendered: true,
   });
   const router = publicRouter(settings, parts, getConfigScript);
+  const findRoute = (path: string) => {
+    const route = router.find(path);
+    const isTooEarly = health.isStarting && !route.isServedAtStart;
+    return isTooEarly ? NOT_READY_ROUTE : route;
+  };
   const healthRouter = internalRouter(services, parts);
   const isTrusted = trustRule(settings.trustedProxies);
   const isAnyHost = settings.allowedHosts.length === 0;
@@ -327,25 +354,34 @@ function connect(
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
 
   const gateway: Gateway = {
-    fetch: (request, info) => respond(request, info, router.find),
+    ready: startup.ready,
+    fetch: (request, info) => respond(request, info, findRoute),
     async handle(request, info) {
       const path = readUrl(request.url)?.path;
       if (path === undefined || !router.owns(path)) return undefined;
       return await gateway.fetch(request, info);
     },
     async inject(response, request = new Request("http://gateway.invalid/")) {
-      const { injectPage } = await import("./pages/page.ts");
+      const { injectPage, isHtml } = await import("./pages/page.ts");
+      if (health.isStarting && isHtml(response)) {
+        await response.body?.cancel();
+        return problemResponse(notReady());
+      }
       const getScript = rendering?.isRead ? getRenderedScript : getConfigScript;
       return await injectPage(response, request, getScript, log);
     },
     async configScript() {
+      if (health.isStarting) throw notReady();
       const { bytes } = await getRenderedScript();
       return new TextDecoder().decode(bytes);
     },
     run: (callback) => rendering ? rendering.run(callback) : callback(),
     fetchHealth: (request) =>
       respondHealth(request, undefined, healthRouter.find),
-    reload: (options) => configuration.reload(options),
+    async reload(options) {
+      await startup.ready;
+      await configuration.reload(options);
+    },
     get(name) {
       const { values } = rendering?.pinned ??
         { values: configuration.snapshot };
@@ -379,7 +415,7 @@ function publicRouter(
     table: {
       // Load balancers and orchestrators request health by address, so that it is served for any host.
       "/rep/health": settings.separateHealth
-        ? { handler: notFound, isForAnyHost: true }
+        ? { handler: notFound, isForAnyHost: true, isServedAtStart: true }
         : createHealthEndpoint(health),
       "/rep/session-key": sessionKeys.endpoint,
       "/rep/changes": createChangesEndpoint(changes, settings.allowedOrigins),
@@ -470,36 +506,6 @@ function configScripts(
     const cache = await opening;
     return await cache.get();
   };
-}
-
-/**
- * Reads the variables, then loads the master key, joins the rollout and publishes what changed. If the variables are
- * invalid, nothing outside the process has changed.
- *
- * @throws {ConfigurationError} If the variables are invalid.
- */
-async function start(
-  { allowedHosts, allowedOrigins }: Settings,
-  { log }: Services,
-  { configuration, epochs, changes, tasks }: Parts,
-): Promise<void> {
-  await configuration.load();
-  // Loaded early, so that a later outage of the store does not turn into rejected requests for session keys.
-  await epochs.keys(epochs.current()).catch((error) => {
-    const detail = `loading it with the first page: ${error}`;
-    log.debug("rep.master_key.not_loaded", { detail });
-  });
-  const { snapshot } = configuration;
-  await changes?.publisher.publish(snapshot);
-  tasks.start();
-  // Without HTTPS, a page of any host name that resolves to the gateway's address is of the gateway's own origin.
-  const isBound = allowedHosts.length > 0 || allowedOrigins.length > 0;
-  if (snapshot.sensitive.size === 0 || isBound) return;
-  log.warn("rep.start.warning", {
-    detail:
-      "SENSITIVE variables are served under any host name, which permits DNS rebinding: " +
-      "set the allowed hosts or the allowed origins",
-  });
 }
 
 /** Returns what is running, as the labels of a gauge. */

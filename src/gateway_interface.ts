@@ -12,6 +12,13 @@ export type PrivateVariables = SensitiveVariables & ServerVariables;
 /** A running gateway. */
 export interface Gateway extends AsyncDisposable {
   /**
+   * Resolves as soon as the gateway serves its configuration: usually before it is returned, but only after its store
+   * has been read once. Until then, requests get 503, variables are `undefined`, and {@linkcode inject} replaces pages
+   * by a 503. It rejects if the start fails, for example because of invalid variables, and stays pending if the
+   * gateway is closed before.
+   */
+  readonly ready: Promise<void>;
+  /**
    * Responds to every request; pass it to `Deno.serve`. Without `info`, all clients share one rate limit.
    */
   fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
@@ -52,7 +59,7 @@ export interface Gateway extends AsyncDisposable {
   /** Responds to `GET /rep/health`, `/livez`, `/readyz`, `/metrics` and `/status` only, for a port that stays internal. */
   fetchHealth(request: Request): Response | Promise<Response>;
   /**
-   * Reads the variables again.
+   * Reads the variables again, once the gateway is {@linkcode ready}.
    *
    * @throws {ConfigurationError} If they are invalid; then those stay that were last valid, with the newest variables
    * in the store.

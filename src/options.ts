@@ -194,6 +194,13 @@ export interface GatewayOptions {
   /** Store of ids, rate limits and keys. The caller closes it. @default {memoryStore()} */
   store?: Store;
   /**
+   * Whether to be ready although the store has never been read, for those who keep neither variables nor the master key
+   * in it: until it can be read, pages lack what other replicas have published.
+   *
+   * @default {false}
+   */
+  startWithoutStore?: boolean;
+  /**
    * The name of the app: a part of every key in the store, so that several apps can share one. 1 to 32 letters, digits,
    * `.`, `_` and `-`, of which the first is a letter or a digit.
    *
@@ -272,6 +279,7 @@ export interface Settings extends Readonly<Record<NumberOptionName, number>> {
   readonly instanceId: string | undefined;
   readonly revision: string | undefined;
   readonly app: string | undefined;
+  readonly startWithoutStore: boolean;
   readonly accessLog: boolean;
 }
 
@@ -348,6 +356,7 @@ export function resolveSettings(options: GatewayOptions): Settings {
     instanceId: options.instanceId,
     revision: checkRevision(options.revision),
     app: checkApp(options.app),
+    startWithoutStore: options.startWithoutStore ?? false,
     accessLog: options.accessLog ?? false,
   };
 }

@@ -107,6 +107,26 @@ export async function startCommand(
   return await RunningCommand.start({ args: all, env }, listeningUrl);
 }
 
+/** Starts the command, and waits until it is ready or waits for its store. */
+export async function startWaitingCommand(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  port = findFreePort(),
+): Promise<RunningCommand> {
+  const ownFlags = ["--hostname=127.0.0.1", "--port", String(port)];
+  const all = commandArgs([...ownFlags, ...args]);
+  return await RunningCommand.start({ args: all, env }, waitingUrl(port));
+}
+
+/** Returns the function that finds the line of a gateway that is ready or waits for its store. */
+function waitingUrl(port: number): (text: string) => string | undefined {
+  return (text) => {
+    const event = parseLogLine(text)?.msg ?? "";
+    const isAnswering = ["rep.start.waiting", "rep.listening"].includes(event);
+    return isAnswering ? `http://127.0.0.1:${port}` : undefined;
+  };
+}
+
 /** The URL in the log line that says that the gateway is ready. */
 export function listeningUrl(text: string): string | undefined {
   const line = parseLogLine(text);
@@ -120,18 +140,31 @@ export async function startServe(
   flags: readonly string[],
   env: Record<string, string> = {},
 ): Promise<RunningCommand> {
-  const args = [
+  const args = serveArgs(0, flags);
+  return await RunningCommand.start({ args, env }, listeningUrl);
+}
+
+/** Starts `serve.ts` with `deno serve`, and waits until it is ready or waits for its store. */
+export async function startWaitingServe(
+  env: Record<string, string>,
+): Promise<RunningCommand> {
+  const port = findFreePort();
+  const args = serveArgs(port, []);
+  return await RunningCommand.start({ args, env }, waitingUrl(port));
+}
+
+function serveArgs(port: number, flags: readonly string[]): string[] {
+  return [
     "serve",
     ...COMMAND_FLAGS,
     "-A",
     "--host",
     "127.0.0.1",
     "--port",
-    "0",
+    String(port),
     ...flags,
     "serve.ts",
   ];
-  return await RunningCommand.start({ args, env }, listeningUrl);
 }
 
 /** Starts a program that calls `Deno.serve`, given as its source, on a free port of 127.0.0.1. */

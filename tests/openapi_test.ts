@@ -188,9 +188,19 @@ const SCENARIOS: Scenario[] = [
     exchanges: everyOperation(500, /./),
   },
   {
-    name: "a gateway whose store has never been available",
+    name: "a gateway that waits for its store",
+    options: { store: fallibleStore(memoryStore(), () => true) },
+    exchanges: [
+      ...everyOperation(503, /health|readyz|session-key|client|ofrep/),
+      ...everyOperation(200, /livez|metrics/),
+      exchange("GET /status 200", { headers: { ...LOCAL, ...JSON_ONLY } }),
+    ],
+  },
+  {
+    name: "a gateway that has started without its store",
     options: {
       store: fallibleStore(memoryStore(), () => true),
+      startWithoutStore: true,
       clock: new FakeClock(1_700_000_400_000),
     },
     exchanges: [

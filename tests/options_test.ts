@@ -100,7 +100,7 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
       [name, JSON.stringify(applied[name]) ?? "undefined"] as const
     ),
   );
-  assertEquals(documented.length, 25);
+  assertEquals(documented.length, 26);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {
@@ -140,6 +140,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   app: "shop",
   revision: "8f3a1c9",
   hotReload: true,
+  startWithoutStore: true,
   ofrep: true,
   allowedHosts: ["app.example.com"],
   sessionKeyTtlMs: 7_000,

@@ -225,6 +225,7 @@ Deno.test("while the store with the master key is unavailable, pages have PUBLIC
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_S: "x" }, {
     staticDir: directory.path,
     store,
+    startWithoutStore: true,
     clock,
   });
   const page = await pageOf(gate);

@@ -8,6 +8,8 @@ import {
   runServe,
   startCommand,
   startServe,
+  startWaitingCommand,
+  startWaitingServe,
 } from "./_command.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -239,7 +241,8 @@ Deno.test("while a gateway starts, health answers 503 starting and other request
   using store = silentServer();
   const port = String(findFreePort());
   const env = { DENO_KV_ACCESS_TOKEN: "x".repeat(16), REP_PUBLIC_A: "1" };
-  const starting = startCommand(["--port", port, "--kv", store.url], env);
+  const flags = ["--port", port, "--kv", store.url, "--start-without-store"];
+  const starting = startCommand(flags, env);
   const health = await fetchWhenBound(`http://127.0.0.1:${port}/rep/health`);
   const report = await health.json();
   assertEquals([health.status, report.status, report.variables], [
@@ -281,6 +284,7 @@ Deno.test("while a gateway starts, its health port is live but not ready; then i
     healthPort!,
     "--kv",
     store.url,
+    "--start-without-store",
   ], env);
   const probe = async (path: string) => {
     const response = await fetchWhenBound(
@@ -300,6 +304,59 @@ Deno.test("while a gateway starts, its health port is live but not ready; then i
     200,
     true,
   ]);
+});
+
+/** The URL of a store that nothing listens at. */
+function absentStore(): string {
+  return `http://127.0.0.1:${findFreePort()}`;
+}
+
+const TOKEN = { DENO_KV_ACCESS_TOKEN: "x".repeat(16) };
+
+Deno.test("requests wait until the store could not be read for the first time, and then get 503; health says why", async () => {
+  using store = silentServer();
+  const [port, healthPort] = [findFreePort(), findFreePort()];
+  const flags = ["--health-port", String(healthPort), "--kv", store.url];
+  const starting = startWaitingCommand(flags, TOKEN, port);
+  const waiting = fetchWhenBound(`http://127.0.0.1:${port}/rep/client.js`);
+  const probe = async (path: string) => {
+    const url = `http://127.0.0.1:${healthPort}${path}`;
+    const response = await fetchWhenBound(url);
+    return [response.status, await response.text()];
+  };
+  assertEquals(await probe("/readyz"), [503, "starting\n"]);
+  store.close();
+  await using _ = await starting;
+  const { status, headers, body } = await waiting;
+  await body?.cancel();
+  assertEquals([status, headers.get("retry-after")], [503, "5"]);
+  assertEquals(await probe("/readyz"), [503, "starting store_unavailable\n"]);
+  assertEquals(await probe("/livez"), [200, "live\n"]);
+  const [scraped, metrics] = await probe("/metrics");
+  const isDown = String(metrics).includes("\nrep_store_up 0\n");
+  assertEquals([scraped, isDown], [200, true]);
+});
+
+Deno.test("SIGTERM ends a process that waits for its store at once, although --stop-delay and --drain are long", async () => {
+  const flags = ["--hot-reload", "--stop-delay=10m", "--drain=10m"];
+  const kv = absentStore();
+  await using command = await startWaitingCommand(
+    [...flags, "--kv", kv],
+    TOKEN,
+  );
+  command.signal("SIGTERM");
+  assertEquals(await command.ended(), 0);
+  await command.logged(({ msg }) => msg === "rep.stopped");
+});
+
+Deno.test("deno serve answers 503 while it waits for its store, and ends with SIGTERM", async () => {
+  const env = { ...TOKEN, REP_GATEWAY_KV: absentStore() };
+  await using command = await startWaitingServe(env);
+  const { status, body } = await fetch(command.url);
+  await body?.cancel();
+  assertEquals(status, 503);
+  command.signal("SIGTERM");
+  assertEquals(await command.ended(), 0);
 });
 
 Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to the store", async () => {

@@ -45,6 +45,7 @@ export function createChangesEndpoint(
   }
   return {
     methods: CORS_METHODS,
+    isServedAtStart: true,
     headersOf405: headersFor,
     async handler(request, context) {
       const headers = headersFor(request, context);

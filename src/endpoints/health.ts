@@ -12,7 +12,7 @@ import type { Clock } from "../values/clock.ts";
 import { VERSION } from "../values/version.ts";
 
 /**
- * - `starting`: the ports are bound, but nothing is served yet.
+ * - `starting`: the ports are bound, but nothing is served yet. `store_unavailable` is then why.
  * - `healthy`
  * - `degraded`: requests are served, but there is a problem.
  * - `stopping`: shutdown has begun.
@@ -20,7 +20,7 @@ import { VERSION } from "../values/version.ts";
 export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 
 /**
- * Why a gateway is `degraded`:
+ * Why a gateway is `degraded`, or still `starting`:
  * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
  * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
@@ -46,7 +46,6 @@ export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 
 /** The health of a process, whether its gateway runs or is still starting. */
 export interface HealthState {
-  readonly status: HealthStatus;
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport;
 }
@@ -58,7 +57,7 @@ export interface HealthReport {
   readonly variables: ReturnType<typeof countVariables>;
   readonly guardrails: { readonly warnings: number; readonly blocked: number };
   readonly uptime_seconds: number;
-  /** Why it is degraded: an addition to the spec. */
+  /** Why it is degraded, or still starting: an addition to the spec. */
   readonly problems?: readonly HealthProblem[];
 }
 
@@ -96,6 +95,8 @@ interface HealthOptions {
 export class Health implements HealthState {
   readonly #options: HealthOptions;
   readonly #startedAt: number;
+  /** Whether the gateway does not serve anything yet. */
+  isStarting = false;
   /** Whether the shutdown has begun. */
   isStopping = false;
 
@@ -105,11 +106,6 @@ export class Health implements HealthState {
     options.metrics.observe("rep.health.problem", () => this.#gauges());
   }
 
-  /** A gateway with problems serves everything, and is degraded. */
-  get status(): HealthStatus {
-    return this.#statusWith(this.#problems());
-  }
-
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
     const { configuration, clock } = this.#options;
@@ -117,11 +113,14 @@ export class Health implements HealthState {
     const problems = this.#problems();
     const status = this.#statusWith(problems);
     const report = createReport(status, configuration, uptimeMs);
-    return status === "degraded" ? { ...report, problems } : report;
+    const hasReason = problems.length > 0 && status !== "stopping";
+    return hasReason ? { ...report, problems } : report;
   }
 
+  /** A gateway with problems serves everything, and is degraded. */
   #statusWith(problems: readonly HealthProblem[]): HealthStatus {
     if (this.isStopping) return "stopping";
+    if (this.isStarting) return "starting";
     return problems.length > 0 ? "degraded" : "healthy";
   }
 
@@ -153,7 +152,6 @@ export function startingHealth(clock: Pick<Clock, "monotonic">): HealthState {
   const startedAt = clock.monotonic();
   const configuration = { snapshot: EMPTY_SNAPSHOT, blocked: 0 };
   return {
-    status: "starting",
     report() {
       const uptimeMs = clock.monotonic() - startedAt;
       return createReport("starting", configuration, uptimeMs);
@@ -175,6 +173,7 @@ export function createHealthEndpoint(health: HealthState): Endpoint {
   return {
     methods: READ_METHODS,
     isForAnyHost: true,
+    isServedAtStart: true,
     handler,
     respondAtOnce: handler,
   };
@@ -192,15 +191,16 @@ export const LIVE_ENDPOINT: Endpoint = {
 };
 
 /**
- * Creates the endpoint `GET /readyz`: 503 while the gateway starts or stops. A degraded gateway is ready, since it serves
- * everything.
+ * Creates the endpoint `GET /readyz`: 503 while the gateway starts or stops, with the reason. A degraded gateway is ready,
+ * since it serves everything.
  */
 export function createReadyEndpoint(health: HealthState): Endpoint {
   return {
     methods: READ_METHODS,
     handler({ method }) {
-      const { status } = health;
-      return probe(method, status, isUnavailable(status) ? 503 : 200);
+      const { status, problems = [] } = health.report();
+      if (!isUnavailable(status)) return probe(method, status, 200);
+      return probe(method, [status, ...problems].join(" "), 503);
     },
   };
 }

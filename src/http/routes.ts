@@ -37,6 +37,8 @@ export interface Endpoint {
   ) => Headers | Record<string, string>;
   /** Whether the handler responds for any host. @default {false} */
   readonly isForAnyHost?: boolean;
+  /** Whether the handler also responds before the gateway is ready, instead of 503. @default {false} */
+  readonly isServedAtStart?: boolean;
   /**
    * Responds to GET synchronously instead of the handler, unless every request is logged. It saves frequent requests a
    * fifth of their CPU time. The response must be the same for every client, and {@linkcode isForAnyHost} must be set,

@@ -333,6 +333,7 @@ Deno.test("GET /metrics counts a request that fails as 503, also after a wait", 
   const store = fallibleStore(memoryStore(), () => true);
   await using test = await setUp({ REP_SENSITIVE_A: "1" }, {
     store,
+    startWithoutStore: true,
     clock: new FakeClock(),
   });
   await (await test.ask("/rep/session-key")).text();

@@ -292,6 +292,7 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
     allowedOrigins,
     masterKey: undefined,
     store: brokenStore(),
+    startWithoutStore: true,
   });
   await gate.ask({ headers });
   const asked = [
@@ -516,7 +517,10 @@ function brokenStore(): Store {
 }
 
 Deno.test("GET /rep/session-key counts in memory while the store is unavailable, which is logged once", async () => {
-  await using gate = await setUp({ store: brokenStore() });
+  await using gate = await setUp({
+    store: brokenStore(),
+    startWithoutStore: true,
+  });
   const statuses = [];
   for (let count = 0; count < 12; count++) {
     statuses.push((await gate.ask()).status);
@@ -537,7 +541,11 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
   const healthy = memoryStore();
   let isBroken = true;
   const store = fallibleStore(healthy, () => isBroken);
-  await using gate = await setUp({ store, masterKey: undefined });
+  await using gate = await setUp({
+    store,
+    startWithoutStore: true,
+    masterKey: undefined,
+  });
   const detail =
     "Cannot issue a session key: the store is unavailable, try again in a few seconds";
   assertEquals(await gate.ask(), problem(503, "Service Unavailable", detail));

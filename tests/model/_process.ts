@@ -27,6 +27,7 @@ export class Process {
   /** The maximum time that its sources take, and each message to or from the store. */
   #slownessMs = 0;
   #gateway: Gateway | undefined;
+  #isReady = false;
   #isDead = false;
   #isStopping = false;
 
@@ -56,6 +57,8 @@ export class Process {
     };
     try {
       this.#gateway = await createGateway(gatewayOptions);
+      await this.#gateway.ready;
+      this.#isReady = true;
       this.#simulation.note(`${this.name} is ready`);
     } catch (error) {
       this.#isDead = true;
@@ -72,7 +75,7 @@ export class Process {
 
   /** Whether a load balancer sends it new connections. */
   get isReady(): boolean {
-    return this.#gateway !== undefined && !this.#isDead && !this.#isStopping;
+    return this.#isReady && !this.#isDead && !this.#isStopping;
   }
 
   /** @param onLost Called when the process ends, whether it has answered or not. */

@@ -74,7 +74,8 @@ for (const path of DOCKERFILES) {
       await imageEnvironment(path),
     );
     const [check = ""] = await instructions(path, "HEALTHCHECK");
-    assertEquals(check.includes(`http://127.0.0.1:${port}/readyz`), true);
+    // An outage of the store must not end a container, as Swarm and others would do without /livez.
+    assertEquals(check.includes(`http://127.0.0.1:${port}/livez`), true);
   });
 
   Deno.test(`${path} caches every package that the code imports on demand`, async () => {
@@ -311,10 +312,11 @@ Deno.test("examples/kubernetes: probes request what the health port serves, and 
     { name: "http", containerPort: options.port },
     { name: "health", containerPort: options["health-port"]! },
   ]);
-  const readiness = { path: "/readyz", port: "health" };
-  assertEquals(startupProbe.httpGet, readiness);
-  assertEquals(readinessProbe.httpGet, readiness);
-  assertEquals(livenessProbe.httpGet, { path: "/livez", port: "health" });
+  // What fails during an outage of the store must not restart the pod.
+  const liveness = { path: "/livez", port: "health" };
+  assertEquals(startupProbe.httpGet, liveness);
+  assertEquals(livenessProbe.httpGet, liveness);
+  assertEquals(readinessProbe.httpGet, { path: "/readyz", port: "health" });
   const stopMs = stopMsOf(options);
   assertEquals(pod.terminationGracePeriodSeconds * 1_000 > stopMs, true);
   assertEquals(noticedMs(livenessProbe) > stopMs, true);

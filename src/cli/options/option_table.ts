@@ -120,6 +120,9 @@ export const GROUPS = {
       "PATH|URL|:memory:",
       "Store: a SQLite file, a denokv or PostgreSQL server, or memory; by default, Deno's own database, or memory without --unstable-kv",
     ),
+    "start-without-store": toggle(
+      "Serve requests although the store has not been read yet; by default, they get 503 until then",
+    ),
     "revision": textual(
       "TEXT",
       EXPECTED_REVISION,

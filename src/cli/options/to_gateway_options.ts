@@ -42,6 +42,7 @@ export function toGatewayOptions(
     upstreamTimeoutMs: options["upstream-timeout"],
     maxTransfers: options["max-transfers"],
     rejectWebsockets: options["reject-websockets"],
+    startWithoutStore: options["start-without-store"],
     app: options.app,
     revision: options.revision,
     strict: options.strict,

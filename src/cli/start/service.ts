@@ -48,9 +48,10 @@ export class Service {
   readonly #clock: Clock;
   /** Responds until there is a gateway. */
   readonly #starting: Pick<Gateway, "fetch" | "fetchHealth">;
-  /** Settled at the end of {@linkcode start}. */
-  readonly #ready = Promise.withResolvers<Gateway>();
+  /** Settled as soon as there is a gateway, which may still wait for its store, or when the start has failed. */
+  readonly #created = Promise.withResolvers<Gateway>();
   #gateway: Gateway | undefined;
+  #isReady = false;
   /** Both listeners are `undefined` under `deno serve`, which binds the port itself. */
   #listener: Listener | undefined;
   #healthListener: Listener | undefined;
@@ -67,11 +68,11 @@ export class Service {
     this.#clock = options.clock;
     this.#starting = createStartingResponder({
       options: start.options,
-      ready: this.#ready.promise,
+      created: this.#created.promise,
       clock: options.clock,
       log: options.log,
     });
-    this.#ready.promise.catch(() => {}); // start() throws the same error
+    this.#created.promise.catch(() => {}); // start() throws the same error
   }
 
   /**
@@ -111,8 +112,8 @@ export class Service {
   }
 
   /**
-   * Opens the store, reads the variables, joins the rollout and publishes changes. If that fails, it closes the ports and
-   * the store.
+   * Opens the store, reads it and the variables, joins the rollout and publishes changes. If that fails, it closes the
+   * ports and the store. If the process is stopped before, it never ends.
    *
    * @throws {ConfigurationError} If the variables are invalid.
    * @throws {TypeError} If the store cannot be opened.
@@ -124,14 +125,16 @@ export class Service {
       await this.#startTriggers();
       this.#store = await this.#openStore();
       this.#gateway = await this.#createGateway(this.#store, failure);
+      this.#created.resolve(this.#gateway);
+      await this.#gateway.ready;
+      this.#isReady = true;
     } catch (error) {
-      this.#ready.reject(error);
+      this.#created.reject(error);
       this.#stopTriggers?.();
       this.#store?.close();
       await this.#unbind();
       throw error;
     }
-    this.#ready.resolve(this.#gateway);
     this.#listener?.logListening();
     this.#healthListener?.logListening();
   }
@@ -160,14 +163,14 @@ export class Service {
 
   /**
    * Announces the shutdown, keeps serving for `--stop-delay`, then closes the ports, ends streams and requests within
-   * `--drain`, and closes the store. It waits for a start that is still running.
+   * `--drain`, and closes the store. Of a start, it waits for the first attempt to read the store only.
    */
   async stop(): Promise<void> {
     const { "stop-delay": stopDelayMs, drain: drainMs } = this.#start.options;
-    const gateway = await this.#ready.promise;
+    const gateway = await this.#created.promise;
     this.#stopTriggers?.();
     gateway.beginShutdown();
-    if (stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    if (this.#isReady && stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
     await gateway.close({ drainMs, stopListening: () => this.#unbind() });
     await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
     this.#store?.close();
@@ -238,7 +241,7 @@ export class Service {
 
   async #reloadVariables(options: ReloadOptions): Promise<void> {
     try {
-      const gateway = await this.#ready.promise;
+      const gateway = await this.#created.promise;
       await gateway.reload(options);
     } catch {
       // The gateway logged it as rep.config.rejected, or start() throws it.

@@ -22,17 +22,17 @@ import type { StartOptions } from "../options/option_table.ts";
 interface StartingOptions {
   readonly options: StartOptions;
   /** The gateway that requests wait for. */
-  readonly ready: Promise<Gateway>;
+  readonly created: Promise<Gateway>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /**
- * Responds until the gateway is ready: to requests for health at once, with 503 `starting`. All other requests wait for
- * the gateway.
+ * Responds until there is a gateway: to requests for health at once, with 503 `starting`. All other requests wait for the
+ * gateway, which rejects them while it waits for its store.
  */
 export function createStartingResponder(
-  { options, ready, clock, log }: StartingOptions,
+  { options, created, clock, log }: StartingOptions,
 ): Pick<Gateway, "fetch" | "fetchHealth"> {
   const starting = startingHealth(clock);
   const health = createHealthEndpoint(starting);
@@ -56,9 +56,9 @@ export function createStartingResponder(
     clock,
   });
 
-  async function readyGateway(): Promise<Gateway> {
+  async function createdGateway(): Promise<Gateway> {
     try {
-      return await ready;
+      return await created;
     } catch {
       // start() throws the same error, which is logged
       throw new Problem(503, { detail: "The gateway could not start" });
@@ -71,7 +71,7 @@ export function createStartingResponder(
     routes: Routes,
     answer: (gateway: Gateway) => Response | Promise<Response>,
   ): Response | Promise<Response> {
-    const handler = async () => await answer(await readyGateway());
+    const handler = async () => await answer(await createdGateway());
     const waiting = createRoute({ handler }, "/*");
     return responder(
       request,

@@ -25,7 +25,6 @@ const MAX_RELOAD_DELAY_MS = 500;
 export class StoredVariablesSource {
   readonly #options: StoredVariablesOptions;
   #known: StoredEnvironment | undefined;
-  /** Why the last read failed; `undefined` if it succeeded. */
   #failure: StoreUnavailableError | undefined;
   /** The id that was passed to the last call of {@linkcode follow}. */
   #newestWrite = 0;
@@ -35,6 +34,11 @@ export class StoredVariablesSource {
 
   constructor(options: StoredVariablesOptions) {
     this.#options = options;
+  }
+
+  /** Why the last read failed; `undefined` if it succeeded. */
+  get failure(): StoreUnavailableError | undefined {
+    return this.#failure;
   }
 
   /**

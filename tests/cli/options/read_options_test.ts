@@ -151,6 +151,7 @@ const RULES: Record<OptionName, Rule> = {
   ),
   "hot-reload": SWITCH,
   ofrep: SWITCH,
+  "start-without-store": SWITCH,
   "hot-reload-mode": oneOf("signal, file_watch, poll", "POLL", "file-watch"),
   "watch-path": TEXT,
   "poll-interval": rule(

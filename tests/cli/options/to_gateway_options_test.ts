@@ -53,6 +53,7 @@ const CASES: {
   revision: ["--revision=8f3a1c9", "8f3a1c9"],
   strict: ["--strict", true],
   hotReload: ["--hot-reload", true],
+  startWithoutStore: ["--start-without-store", true],
   ofrep: ["--ofrep", true],
   allowedOrigins: ["--allowed-origins=https://app.example.com", [
     "https://app.example.com",

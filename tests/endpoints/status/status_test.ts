@@ -469,6 +469,7 @@ Deno.test("GET /status says that SENSITIVE values are missing as long as the mas
   const store = fallibleStore(memoryStore(), () => isDown);
   await using test = await setUp({ REP_PUBLIC_A: "1", REP_SENSITIVE_B: "2" }, {
     store,
+    startWithoutStore: true,
     clock,
   });
   const hint = "<p>Pages have no SENSITIVE";

@@ -6,7 +6,11 @@ import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
-import { type Store, StoreUnavailableError } from "./store.ts";
+import {
+  type Store,
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "./store.ts";
 
 type PostgresModule = typeof import("./postgres/postgres.ts");
 
@@ -153,8 +157,13 @@ async function orCannotOpen<T>(
     return await open();
   } catch (error) {
     // The error itself is not kept as the cause, since its message may contain the URL.
-    const reason = messageOf(error).replaceAll(path, formatStorePath(path));
+    const reason = messageOf(error)
+      .replace(/^Cannot use the store: /, "")
+      .replaceAll(path, formatStorePath(path));
     const message = `${cannotOpen(path)}: ${redactCredentials(reason)}`;
+    if (error instanceof StoreIncompatibleError) {
+      throw new StoreIncompatibleError(message);
+    }
     throw error instanceof StoreUnavailableError
       ? new StoreUnavailableError(message)
       : new TypeError(message);

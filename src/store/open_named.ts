@@ -43,6 +43,31 @@ export async function openNamedStore(
   return await orCannotOpen(path, () => openFile(path, log, options));
 }
 
+/**
+ * Returns whether there is a store at a path: opening one that does not exist creates a file, or tables in PostgreSQL.
+ *
+ * @throws {TypeError} Or a {@linkcode StoreUnavailableError}, if that cannot be found out.
+ */
+export async function storeExists(path: string): Promise<boolean> {
+  return await orCannotOpen(path, async () => {
+    if (isPostgresUrl(path)) {
+      const { postgresStoreExists } = await loadPostgres();
+      return await postgresStoreExists(parsePostgresUrl(path));
+    }
+    return isUrl(path) || namesNoStore(path) || await fileExists(path);
+  });
+}
+
+async function fileExists(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    ignoreMissing(error);
+    return false;
+  }
+}
+
 /** Opens a file. It contains the master key, so only its owner may read it. */
 async function openFile(
   path: string,

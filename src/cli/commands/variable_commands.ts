@@ -219,8 +219,12 @@ const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
   "and others do not report what they have taken";
 
-/** @param onChange Called when the store becomes unavailable, and when it is available again. */
-async function withStore<T>(
+/**
+ * Opens the store of a command line, and closes it in the end.
+ *
+ * @param onChange Called when the store becomes unavailable, and when it is available again.
+ */
+export async function withStore<T>(
   line: CommandArguments,
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,

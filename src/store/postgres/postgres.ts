@@ -30,7 +30,7 @@ import {
   type Row,
   type Statement,
 } from "./connection.ts";
-import { ensureSchema } from "./schema.ts";
+import { ensureSchema, hasSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
 
 /** How many checks a commit may contain: as many as in a SQLite file. The server itself has no limit. */
@@ -150,6 +150,19 @@ function encodeCheck({ key, version }: Check): unknown[] {
 
 function encodeWrite({ key, value }: Write): unknown[] {
   return [...encodeKey(key), value === undefined ? null : encodeValue(value)];
+}
+
+/** Returns whether the schema that a target names exists. It does not create it, unlike {@linkcode openPostgresStore}. */
+export async function postgresStoreExists(
+  target: PostgresTarget,
+): Promise<boolean> {
+  const { signal } = new AbortController();
+  const connection = await PostgresConnection.open(target, signal);
+  try {
+    return await hasSchema(connection, target.schema);
+  } finally {
+    connection.close();
+  }
 }
 
 /**

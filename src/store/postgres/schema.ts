@@ -98,16 +98,24 @@ export async function ensureSchema(
   );
 }
 
-async function findVersion(
+/** Returns whether there is a schema that a gateway created. */
+export async function hasSchema(
   connection: PostgresConnection,
   schema: string,
-): Promise<SchemaVersion | undefined> {
+): Promise<boolean> {
   // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
   const [table] = await connection.query(
     `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
      WHERE nspname = '${schema}' AND relname = 'schema_version'`,
   );
-  if (table === undefined) return undefined;
+  return table !== undefined;
+}
+
+async function findVersion(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<SchemaVersion | undefined> {
+  if (!await hasSchema(connection, schema)) return undefined;
   // The first gateways created no column `compatible_since`, and this one may lack the privilege to add it.
   const [row] = await connection.query(
     `SELECT version::text, coalesce(to_json(it)->>'compatible_since', version::text) AS compatible_since

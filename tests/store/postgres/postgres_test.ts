@@ -7,6 +7,7 @@ import {
 import { writeVariables } from "../../../src/config/stored/stored_variables.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { openStore } from "../../../src/store/open.ts";
+import { storeExists } from "../../../src/store/open_named.ts";
 import { PostgresConnection } from "../../../src/store/postgres/connection.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres.ts";
 import { parsePostgresUrl } from "../../../src/store/postgres/url.ts";
@@ -217,6 +218,17 @@ testPostgres(
       message,
       /^Cannot open the store "postgres:\/\/…@[^"]*": column "version" does not exist; restore the schema from a backup, or name another one \(\?schema=NAME\)$/,
     );
+    await noConnectionIsLeft();
+  },
+);
+
+testPostgres(
+  "storeExists() does not create the schema that it looks for",
+  async (url) => {
+    assertEquals(await storeExists(url), false);
+    assertEquals(await storeExists(url), false);
+    await withStores([url], () => Promise.resolve());
+    assertEquals(await storeExists(url), true);
     await noConnectionIsLeft();
   },
 );

@@ -36,5 +36,13 @@ Deno.test("programVersion() has the commit of a checkout and of a worktree, and 
 Deno.test("programVersion() does not ask for the permission to read", {
   permissions: { read: false },
 }, async () => {
-  assertEquals(await programVersion(), VERSION);
+  const { readTextFile } = Deno;
+  Deno.readTextFile = () => {
+    throw new Error("In a terminal, Deno would ask");
+  };
+  try {
+    assertEquals(await programVersion(), VERSION);
+  } finally {
+    Deno.readTextFile = readTextFile;
+  }
 });

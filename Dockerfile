@@ -1,4 +1,5 @@
-# The gateway of this checkout, without an app: docker build --tag rep-gateway .
+# The gateway of this checkout, without an app; its version names the commit:
+#   docker build --build-arg COMMIT=$(git rev-parse HEAD) --tag rep-gateway .
 # An image with your own build and the published gateway is in examples/docker.
 FROM denoland/deno:2.9.6
 
@@ -8,8 +9,11 @@ ENV DENO_DIR=/deno-dir \
 
 WORKDIR /app
 COPY deno.json main.ts serve.ts ./
-COPY tools/std.ts tools/std_log.ts tools/std_without_jsr.json tools/
+COPY tools/release.ts tools/std.ts tools/std_log.ts tools/std_without_jsr.json tools/
 COPY src src
+
+ARG COMMIT=""
+RUN deno run -A tools/release.ts stamp "$COMMIT"
 
 # On a network without JSR, the dependencies come from npm, as in every task of deno.json.
 RUN deno run -A tools/std.ts --config > config.json && mv config.json deno.json

@@ -54,7 +54,6 @@ import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
 import { storeOfApp } from "./store/app_store.ts";
 import { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { requireRuntime } from "./values/runtime.ts";
-import { VERSION } from "./values/version.ts";
 
 /**
  * Creates and starts a gateway. While its store cannot be read, it is returned before it is {@linkcode Gateway.ready}, so
@@ -210,7 +209,9 @@ async function createParts(
   });
   store.onChange = (failure) => tasks.handleStoreChange(failure);
 
+  metrics.observe("rep.build.info", () => buildInfo(process.version));
   const health = new Health({
+    version: process.version,
     configuration,
     store,
     rollout: changes?.rollout,
@@ -349,7 +350,6 @@ function connect(
     metrics: noMetrics,
     clock,
   });
-  metrics.observe("rep.build.info", buildInfo);
   observeProcess(metrics);
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
 
@@ -509,7 +509,7 @@ function configScripts(
 }
 
 /** Returns what is running, as the labels of a gauge. */
-function buildInfo(): ObservedValue {
+function buildInfo(version: string): ObservedValue {
   const runtime = globalThis.navigator?.userAgent ?? "unknown";
-  return new Map([[`${VERSION} ${runtime}`, 1]]);
+  return new Map([[`${version} ${runtime}`, 1]]);
 }

@@ -38,6 +38,7 @@ import {
 import { type Clock, systemClock } from "./values/clock.ts";
 import { OptionError } from "./values/option_error.ts";
 import { EXPECTED_GLOBS, isGlob } from "./values/paths.ts";
+import { VERSION } from "./values/version.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
@@ -308,6 +309,8 @@ export interface Sources {
 
 /** What the command knows about the process around the gateway. A module knows nothing of it. */
 export interface ProcessInfo {
+  /** The version of the gateway. */
+  readonly version: string;
   /** Names the source of a variable, such as a file, by its name with the prefix. */
   readonly sourceOf: (name: string) => string;
   /** Returns the options in effect, as text without credentials. */
@@ -324,6 +327,7 @@ export interface ProcessInfo {
 
 /** The process of a module. */
 export const UNKNOWN_PROCESS: ProcessInfo = {
+  version: VERSION,
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   failure: new AbortController().signal,

@@ -8,7 +8,10 @@ import { createRoute, type Route } from "./http/routes.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
 import type { Settings } from "./options.ts";
-import { StoreUnavailableError } from "./store/store.ts";
+import {
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "./store/store.ts";
 import { type Clock, sleep } from "./values/clock.ts";
 
 /** Options of {@linkcode Startup}. */
@@ -112,6 +115,7 @@ export class Startup {
         await read();
         return;
       } catch (error) {
+        if (error instanceof StoreIncompatibleError) throw error; // waiting does not help
         if (!(error instanceof StoreUnavailableError)) throw error;
         this.#reportWaiting(error);
       }

@@ -4,6 +4,7 @@
  *     deno run -A tools/release.ts prepare 1.2.3    # writes the version into every file that names it
  *     deno run -A tools/release.ts check v1.2.3     # checks that they all name it
  *     deno run -A tools/release.ts notes v1.2.3     # prints the section of CHANGELOG.md
+ *     deno run -A tools/release.ts stamp COMMIT     # writes the commit into the version of what is built next
  *     deno run -A tools/release.ts binaries DIR     # compiles one binary per platform
  */
 import { stdFlags } from "./std.ts";
@@ -22,6 +23,9 @@ export const VERSIONED_FILES = [
   "src/values/version.ts",
 ] as const;
 const CHANGELOG = "CHANGELOG.md";
+const VERSION_CONSTANT = "src/values/version.ts";
+/** As in `src/cli/program_version.ts`. */
+const COMMIT_DIGITS = 8;
 
 /** The platforms of `deno compile --target` for which a release has a binary. */
 export const TARGETS = [
@@ -50,6 +54,13 @@ const NAMED_VERSION =
 /** Returns a text in which the module has this version wherever one is named. */
 export function withVersion(text: string, version: string): string {
   return text.replace(NAMED_VERSION, `$1${version}`);
+}
+
+/** Returns the text of the constant with a commit: `0.1.0+1a2b3c4d`; the same text if there is no commit. */
+export function withCommit(text: string, commit: string): string {
+  if (commit === "") return text; // a build outside of a repository
+  const build = `+${commit.slice(0, COMMIT_DIGITS)}`;
+  return text.replace(/(VERSION = "\d+\.\d+\.\d+)"/, `$1${build}"`);
 }
 
 /**
@@ -153,6 +164,11 @@ async function prepare(version: string): Promise<void> {
   );
 }
 
+async function stamp(commit: string): Promise<void> {
+  const text = await Deno.readTextFile(VERSION_CONSTANT);
+  await Deno.writeTextFile(VERSION_CONSTANT, withCommit(text, commit));
+}
+
 async function compileAll(folder: string): Promise<void> {
   const flags = await stdFlags();
   for (const target of TARGETS) {
@@ -186,6 +202,7 @@ const STEPS: Readonly<Record<string, (argument: string) => Promise<void>>> = {
   prepare,
   check,
   notes: printNotes,
+  stamp,
   binaries: compileAll,
 };
 

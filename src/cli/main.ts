@@ -1,11 +1,11 @@
 import { systemClock } from "../values/clock.ts";
-import { VERSION } from "../values/version.ts";
 import {
   commandIn,
   type CommandName,
   withoutDashes,
 } from "./commands/command_table.ts";
 import { readStart } from "./options/read_start.ts";
+import { programVersion } from "./program_version.ts";
 import {
   exitWithStartError,
   openLog,
@@ -31,7 +31,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
     const { helpText } = await import("./options/help.ts");
     return print(helpText());
   }
-  if (start === "version") return print(VERSION);
+  if (start === "version") return print(await programVersion());
 
   await checkStart(start.options);
   const log = openLog(start);

@@ -9,7 +9,6 @@ import type { Metrics } from "../observe/metrics.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
-import { VERSION } from "../values/version.ts";
 
 /**
  * - `starting`: the ports are bound, but nothing is served yet. `store_unavailable` is then why.
@@ -63,12 +62,13 @@ export interface HealthReport {
 
 function createReport(
   status: HealthStatus,
+  version: string,
   { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
   uptimeMs: number,
 ): HealthReport {
   return {
     status,
-    version: VERSION,
+    version,
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: Math.floor(uptimeMs / 1_000),
@@ -77,6 +77,7 @@ function createReport(
 
 /** What the health of a gateway depends on. */
 interface HealthOptions {
+  readonly version: string;
   readonly configuration: Pick<
     Configuration,
     "snapshot" | "blocked" | "isReloadRejected"
@@ -108,11 +109,11 @@ export class Health implements HealthState {
 
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
-    const { configuration, clock } = this.#options;
+    const { version, configuration, clock } = this.#options;
     const uptimeMs = clock.monotonic() - this.#startedAt;
     const problems = this.#problems();
     const status = this.#statusWith(problems);
-    const report = createReport(status, configuration, uptimeMs);
+    const report = createReport(status, version, configuration, uptimeMs);
     const hasReason = problems.length > 0 && status !== "stopping";
     return hasReason ? { ...report, problems } : report;
   }
@@ -148,13 +149,16 @@ export class Health implements HealthState {
 }
 
 /** Returns the health of a process whose gateway does not run yet. */
-export function startingHealth(clock: Pick<Clock, "monotonic">): HealthState {
+export function startingHealth(
+  version: string,
+  clock: Pick<Clock, "monotonic">,
+): HealthState {
   const startedAt = clock.monotonic();
   const configuration = { snapshot: EMPTY_SNAPSHOT, blocked: 0 };
   return {
     report() {
       const uptimeMs = clock.monotonic() - startedAt;
-      return createReport("starting", configuration, uptimeMs);
+      return createReport("starting", version, configuration, uptimeMs);
     },
   };
 }

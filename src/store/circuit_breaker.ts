@@ -9,6 +9,7 @@ import {
   type Key,
   OPERATION_TIMEOUT_MS,
   type Store,
+  StoreIncompatibleError,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
@@ -176,6 +177,7 @@ export class CircuitBreaker implements Store {
 }
 
 function pausedError(cause: Error | undefined): StoreUnavailableError {
+  if (cause instanceof StoreIncompatibleError) return cause; // a start has to know
   const reason = cause?.message.replace(/^Cannot use the store: /, "");
   const message = `Cannot use the store: it has just failed: ${reason}`;
   return new StoreUnavailableError(message, { cause });

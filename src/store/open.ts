@@ -31,6 +31,7 @@ const MEMORY_ONLY =
  * @param storePath A file, an `http:` or `https:` URL of a KV server, a `postgres:` URL, or `:memory:`.
  * @throws {TypeError} If the named database cannot be opened; for a server, if it denies access or is not what the URL
  * says.
+ * @throws {StoreIncompatibleError} If the database contains something that this version cannot use.
  */
 export async function openStore(
   storePath: string | undefined,

@@ -6,7 +6,11 @@ import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
-import { type Store, StoreUnavailableError } from "./store.ts";
+import {
+  type Store,
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "./store.ts";
 
 type PostgresModule = typeof import("./postgres/postgres.ts");
 
@@ -37,6 +41,31 @@ export async function openNamedStore(
   }
   if (isUrl(path)) return await openServer(path, log, options);
   return await orCannotOpen(path, () => openFile(path, log, options));
+}
+
+/**
+ * Returns whether there is a store at a path: opening one that does not exist creates a file, or tables in PostgreSQL.
+ *
+ * @throws {TypeError} Or a {@linkcode StoreUnavailableError}, if that cannot be found out.
+ */
+export async function storeExists(path: string): Promise<boolean> {
+  return await orCannotOpen(path, async () => {
+    if (isPostgresUrl(path)) {
+      const { postgresStoreExists } = await loadPostgres();
+      return await postgresStoreExists(parsePostgresUrl(path));
+    }
+    return isUrl(path) || namesNoStore(path) || await fileExists(path);
+  });
+}
+
+async function fileExists(path: string): Promise<boolean> {
+  try {
+    await Deno.stat(path);
+    return true;
+  } catch (error) {
+    ignoreMissing(error);
+    return false;
+  }
 }
 
 /** Opens a file. It contains the master key, so only its owner may read it. */
@@ -153,8 +182,13 @@ async function orCannotOpen<T>(
     return await open();
   } catch (error) {
     // The error itself is not kept as the cause, since its message may contain the URL.
-    const reason = messageOf(error).replaceAll(path, formatStorePath(path));
+    const reason = messageOf(error)
+      .replace(/^Cannot use the store: /, "")
+      .replaceAll(path, formatStorePath(path));
     const message = `${cannotOpen(path)}: ${redactCredentials(reason)}`;
+    if (error instanceof StoreIncompatibleError) {
+      throw new StoreIncompatibleError(message);
+    }
     throw error instanceof StoreUnavailableError
       ? new StoreUnavailableError(message)
       : new TypeError(message);

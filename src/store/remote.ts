@@ -5,6 +5,7 @@ import {
   OPERATION_TIMEOUT_MS,
   type Store,
   StoreFullError,
+  StoreIncompatibleError,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
@@ -39,6 +40,7 @@ interface Watch {
  * them.
  */
 function isOutage(error: unknown): boolean {
+  if (error instanceof StoreIncompatibleError) return false;
   if (error instanceof StoreUnavailableError) return true;
   return /failed to connect to|timed out|responded with status (429|5\d\d)/
     .test(messageOf(error));

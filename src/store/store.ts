@@ -110,6 +110,15 @@ export class StoreFullError extends StoreUnavailableError {
   }
 }
 
+/**
+ * Thrown if the store can be reached, but is none that this version can use. A start ends with it, since waiting does not
+ * help; a gateway that runs treats it as an outage.
+ */
+export class StoreIncompatibleError extends StoreUnavailableError {
+  /** The name of the error class. */
+  override name = "StoreIncompatibleError";
+}
+
 /** Returns the error itself if it is a {@linkcode StoreUnavailableError}, otherwise a new one with it as the cause. */
 export function toUnavailableError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { parse } from "@std/yaml/parse";
 import config from "../../deno.json" with { type: "json" };
 import { readModules } from "./_sources.ts";
@@ -7,6 +7,7 @@ import {
   LAZY_PACKAGES,
   TARGETS,
   VERSIONED_FILES,
+  withCommit,
   withVersion,
 } from "../../tools/release.ts";
 
@@ -202,4 +203,12 @@ Deno.test("all files name the version in deno.json, and withVersion() changes it
     assertEquals(withVersion(text, config.version), text, path);
     assertEquals(withVersion(text, "99.0.0") === text, false, path);
   }
+});
+
+Deno.test("withCommit() writes a commit into the constant of the version, which a release can still read", async () => {
+  const text = await Deno.readTextFile("src/values/version.ts");
+  const stamped = withCommit(text, "1a2b3c4d5e6f");
+  assertStringIncludes(stamped, `VERSION = "${config.version}+1a2b3c4d";`);
+  assertEquals(withCommit(text, ""), text);
+  assertEquals(withVersion(stamped, config.version), stamped);
 });

@@ -5,6 +5,7 @@ import { memoryStore } from "../../src/store/memory.ts";
 import {
   type Check,
   type Store,
+  StoreIncompatibleError,
   StoreUnavailableError,
   type Write,
 } from "../../src/store/store.ts";
@@ -137,6 +138,15 @@ Deno.test("CircuitBreaker rethrows a StoreUnavailableError and wraps any other e
   );
   const { message } = await setUp().fail("read", "just text");
   assertEquals(message, "Cannot use the store: just text");
+});
+
+Deno.test("CircuitBreaker keeps a StoreIncompatibleError, also while it pauses", async () => {
+  const setup = setUp();
+  const error = new StoreIncompatibleError("no table");
+  assertStrictEquals(await setup.fail("read", error), error);
+  const paused = await assertRejects(() => setup.store.get(["a"]));
+  assertStrictEquals(paused, error);
+  assertEquals(setup.operations.length, 1);
 });
 
 Deno.test("CircuitBreaker treats a synchronous throw like a rejection", async () => {

@@ -2,16 +2,20 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { silentLog } from "../../src/observe/log.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { openRemoteStore } from "../../src/store/remote.ts";
-import { type Store, StoreUnavailableError } from "../../src/store/store.ts";
+import {
+  type Store,
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "../../src/store/store.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { interceptedStore, OPERATIONS } from "../_store.ts";
 
 const DOWN = "Cannot use the store: down";
 const TIMED_OUT = "Cannot use the store: no answer within 5000 ms";
 
-/** A fake server: reachable, unreachable, denying access, or not answering. */
+/** A fake server: reachable, unreachable, denying access, not answering, or with another database. */
 class Server {
-  state: "up" | "down" | "denying" | "silent" = "up";
+  state: "up" | "down" | "denying" | "silent" | "incompatible" = "up";
   readonly clock = new FakeClock();
   readonly #data = memoryStore();
   readonly #held: (() => void)[] = [];
@@ -26,6 +30,7 @@ class Server {
     this.attempts++;
     await this.#answer();
     if (this.state === "down") throw new StoreUnavailableError(DOWN);
+    if (this.state === "incompatible") throw new StoreIncompatibleError("new");
     if (this.state !== "up") throw new Error(this.state);
     this.open++;
     return {
@@ -110,6 +115,19 @@ Deno.test("openRemoteStore() opens a store on an unreachable server; operations 
   server.state = "up";
   await server.clock.tick(250);
   assertEquals(await store.get(["a"]), undefined);
+  store.close();
+});
+
+Deno.test("openRemoteStore() throws a StoreIncompatibleError, and so do operations if it is met later", async () => {
+  const server = new Server();
+  server.state = "incompatible";
+  await assertRejects(() => openOn(server), StoreIncompatibleError, "new");
+
+  server.state = "down";
+  const store = await openOn(server);
+  server.state = "incompatible";
+  await server.clock.tick(250);
+  await assertRejects(() => store.get(["a"]), StoreIncompatibleError, "new");
   store.close();
 });
 

@@ -8,6 +8,8 @@ export interface CommandIo {
   environment: Environment;
   /** Opens the store at a path. The command closes it. */
   openStore: (path: string | undefined) => Promise<Store>;
+  /** Returns whether there is a store at a path, which opening it would create. */
+  storeExists: (path: string) => Promise<boolean>;
   /** The width of the terminal in columns. */
   columns: number;
   /** Prints one or more lines to standard output. */

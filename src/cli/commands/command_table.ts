@@ -83,9 +83,10 @@ export const COMMANDS = {
   },
   validate: {
     args: "",
-    help: "Check the manifest, the env files and the environment",
-    options: ["manifest", "env-file", "strict", "json"],
+    help: "Check the manifest, the env files, the environment and the store",
+    options: ["manifest", "env-file", "strict", "kv", "app", "json"],
     notes: [
+      "Reads the store if --kv or REP_GATEWAY_KV names one, and writes nothing to it. That needs Deno.",
       "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
       "that look like secrets, are not printed.",
     ],
@@ -156,10 +157,10 @@ export type CommandName = keyof typeof COMMANDS;
 /** The names of all commands, in the order of `--help`. */
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** Returns whether a command needs Deno, since it uses the store. */
+/** Returns whether a command needs Deno, since it always uses the store. */
 export function needsDeno(command: CommandName): boolean {
   const options: readonly string[] = COMMANDS[command].options;
-  return options.includes("kv");
+  return options.includes("kv") && command !== "validate";
 }
 
 /** A parsed command line. */

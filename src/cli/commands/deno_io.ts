@@ -12,6 +12,10 @@ export function denoIo(): CommandIo {
   return {
     environment: readEnvironment(),
     openStore: openPersistentStore,
+    async storeExists(path) {
+      const module = await import("../../store/open_named.ts"); // most commands do not use it
+      return await module.storeExists(path);
+    },
     columns: terminalColumns(),
     print: writeLine, // `console.log` ignores a broken pipe, so that a command would go on
     printError,

@@ -3,6 +3,7 @@ import {
   EMPTY_VALUE,
   evaluate,
   NO_MANIFEST,
+  type StoredEnvironment,
 } from "../../config/variables/snapshot.ts";
 import {
   type Environment,
@@ -13,6 +14,8 @@ import {
   type Variable,
 } from "../../config/variables/tiers.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
+import { storedEnvironment } from "../../config/stored/stored_variables.ts";
+import { messageOf } from "../../observe/log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { printTable, terminalJson } from "./terminal_text.ts";
@@ -24,6 +27,7 @@ import {
   readManifest,
   readTextFile,
 } from "../sources/variable_sources.ts";
+import { withStore } from "./variable_commands.ts";
 import { generateTypes } from "../../config/variables/generate_types.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
@@ -57,20 +61,49 @@ export async function validate(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<number> {
-  const report = await check(await readSources(line, io.environment));
+  const sources = await readSources(line, io.environment);
+  const report = await check(sources, await readStored(line, io, sources));
   const isValid = report.issues.length === 0;
   if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
   else printReport(report, io);
   return isValid ? 0 : 1;
 }
 
-async function check(sources: CommandSources): Promise<Report> {
+/** Reads the variables in the store that is named. If that fails, it adds the reason to the issues. */
+async function readStored(
+  line: CommandArguments,
+  io: CommandIo,
+  { setIn, issues, warnings }: CommandSources,
+): Promise<StoredEnvironment | undefined> {
+  const { kv } = line;
+  if (kv === undefined || kv === ":memory:") return undefined;
+  try {
+    if (!await io.storeExists(kv)) { // opening it would create it
+      warnings.push("the store does not exist yet: a gateway creates it");
+      return undefined;
+    }
+    const stored = await withStore(line, io, storedEnvironment);
+    for (const name of Object.keys(stored.environment)) {
+      setIn.set(name, "store");
+    }
+    return stored;
+  } catch (error) {
+    issues.push(messageOf(error));
+    return undefined;
+  }
+}
+
+async function check(
+  sources: CommandSources,
+  stored: StoredEnvironment | undefined,
+): Promise<Report> {
   const { environment, manifest, strict } = sources;
   // CI may check the manifest where nothing is deployed.
-  const isManifestAlone = manifest !== NO_MANIFEST &&
-    !Object.keys(environment).some(hasTier);
+  const names = Object.keys({ ...environment, ...stored?.environment });
+  const isManifestAlone = manifest !== NO_MANIFEST && !names.some(hasTier);
   const found = await evaluate({
     environment,
+    stored,
     manifest,
     strict,
     requiredTiers: isManifestAlone ? [] : TIERS,

@@ -11,6 +11,7 @@ export function nodeIo(): CommandIo {
   return {
     environment: readEnvironment(),
     openStore: needsDeno,
+    storeExists: needsDeno,
     columns: process.stdout.columns || FILE_COLUMNS, // some terminals report 0
     print: (text) => void process.stdout.write(`${text}\n`),
     printError: (text) => void process.stderr.write(`${text}\n`),

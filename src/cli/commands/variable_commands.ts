@@ -166,7 +166,8 @@ const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
   "and others do not report what they have taken";
 
-async function withStore<T>(
+/** Opens the store of a command line, and closes it in the end. */
+export async function withStore<T>(
   line: CommandArguments,
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,

@@ -6,6 +6,7 @@ import { readEnvironment } from "../../config/files/read_environment.ts";
 import { EXPECTED_MASTER_KEY, parseMasterKey } from "../../keys/master_key.ts";
 import { isGranted } from "../../values/runtime.ts";
 import { loadKvToken, readSecret } from "../sources/secret_files.ts";
+import { programVersion } from "../program_version.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import {
   environmentWarnings,
@@ -20,6 +21,8 @@ import {
 export interface Start {
   readonly options: StartOptions;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  /** The version of the program. */
+  readonly version: string;
   /** Problems that do not prevent the start. */
   readonly warnings: readonly string[];
   /** Returns whether an option is set anywhere, even if to its default. */
@@ -81,6 +84,7 @@ export async function readStart(
       drain,
     },
     masterKey: await readMasterKey(environment),
+    version: await programVersion(),
     warnings,
   };
 }

@@ -68,6 +68,7 @@ export class Service {
     this.#clock = options.clock;
     this.#starting = createStartingResponder({
       options: start.options,
+      version: start.version,
       created: this.#created.promise,
       clock: options.clock,
       log: options.log,
@@ -208,12 +209,13 @@ export class Service {
   }
 
   async #createGateway(store: Store, failure: AbortSignal): Promise<Gateway> {
-    const { options, masterKey } = this.#start;
+    const { options, masterKey, version } = this.#start;
     const listener = this.#listener;
     const log = this.#log;
     const clock = this.#clock;
     const sources = createSources(options, { clock, log });
     const process: ProcessInfo = {
+      version,
       sourceOf: sources.sourceOf,
       shownOptions: async () => {
         const { formatOptions } = await import("../options/help.ts"); // only the status page needs it

@@ -21,6 +21,7 @@ import type { StartOptions } from "../options/option_table.ts";
 
 interface StartingOptions {
   readonly options: StartOptions;
+  readonly version: string;
   /** The gateway that requests wait for. */
   readonly created: Promise<Gateway>;
   readonly clock: Clock;
@@ -32,9 +33,9 @@ interface StartingOptions {
  * gateway, which rejects them while it waits for its store.
  */
 export function createStartingResponder(
-  { options, created, clock, log }: StartingOptions,
+  { options, version, created, clock, log }: StartingOptions,
 ): Pick<Gateway, "fetch" | "fetchHealth"> {
-  const starting = startingHealth(clock);
+  const starting = startingHealth(version, clock);
   const health = createHealthEndpoint(starting);
   const hasHealthPort = options["health-port"] !== undefined;
   const table: RouteTable = hasHealthPort ? {} : { "/rep/health": health };

@@ -1,4 +1,8 @@
-import { type Store, StoreUnavailableError } from "../../store/store.ts";
+import {
+  type Store,
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import type { StoredEnvironment } from "../variables/snapshot.ts";
 import { storedEnvironment } from "./stored_variables.ts";
@@ -44,6 +48,8 @@ export class StoredVariablesSource {
   /**
    * Reads the variables. If the store is unavailable, it returns those that it read last; `undefined` if it has never
    * read any.
+   *
+   * @throws {StoreIncompatibleError} If it has never read any, and no attempt ever will: a start ends with it.
    */
   async read(): Promise<StoredEnvironment | undefined> {
     try {
@@ -51,6 +57,8 @@ export class StoredVariablesSource {
       this.#failure = undefined;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
+      const isKnown = this.#known !== undefined;
+      if (error instanceof StoreIncompatibleError && !isKnown) throw error;
       this.#failure = error; // the circuit breaker logs it
     }
     return this.#known;

@@ -169,7 +169,7 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   ];
   return {
     variables,
-    issues,
+    issues: issues.map((issue) => nameStored(issue, stored)),
     blocked: blocked.length,
     warnings,
     deprecated,
@@ -187,8 +187,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const { stored, manifest = NO_MANIFEST } = input;
   const { variables, issues, blocked, ...findings } = await evaluate(input);
   if (issues.length > 0) {
-    const described = issues.map((issue) => nameStored(issue, stored));
-    throw new ConfigurationError(described, { blocked });
+    throw new ConfigurationError(issues, { blocked });
   }
   const publicValues = valuesOf("public", variables);
   const serverValues = valuesOf("server", variables);

@@ -8,6 +8,7 @@ import {
   type ListOptions,
   type Store,
   StoreFullError,
+  StoreIncompatibleError,
   type StoreUnavailableError,
   toUnavailableError,
   type Write,
@@ -29,7 +30,7 @@ import {
   type Row,
   type Statement,
 } from "./connection.ts";
-import { ensureSchema } from "./schema.ts";
+import { ensureSchema, hasSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
 
 /** How many checks a commit may contain: as many as in a SQLite file. The server itself has no limit. */
@@ -48,9 +49,19 @@ const INSUFFICIENT_RESOURCES = /^53/;
 /** Serialization failure, deadlock, unique violation (PostgreSQL, Appendix A): another commit won. */
 const CONFLICT = /^(40001|40P01|23505)$/;
 
+/** Undefined column, table, function or schema (PostgreSQL, Appendix A): the schema is not, or not wholly, a gateway's. */
+const UNDEFINED = /^(42703|42P01|42883|3F000)$/;
+
 function toStoreError(error: unknown): StoreUnavailableError {
-  const isFull = INSUFFICIENT_RESOURCES.test(codeOf(error));
-  return isFull ? new StoreFullError(error) : toUnavailableError(error);
+  const code = codeOf(error);
+  if (INSUFFICIENT_RESOURCES.test(code)) return new StoreFullError(error);
+  if (!UNDEFINED.test(code)) return toUnavailableError(error);
+  return new StoreIncompatibleError(
+    `Cannot use the store: ${
+      messageOf(error)
+    }; restore the schema from a backup, or name another one (?schema=NAME)`,
+    { cause: error },
+  );
 }
 
 /** A new connection may lead to another server than the others, or to tables that a newer version has changed since. */
@@ -139,6 +150,19 @@ function encodeCheck({ key, version }: Check): unknown[] {
 
 function encodeWrite({ key, value }: Write): unknown[] {
   return [...encodeKey(key), value === undefined ? null : encodeValue(value)];
+}
+
+/** Returns whether the schema that a target names exists. It does not create it, unlike {@linkcode openPostgresStore}. */
+export async function postgresStoreExists(
+  target: PostgresTarget,
+): Promise<boolean> {
+  const { signal } = new AbortController();
+  const connection = await PostgresConnection.open(target, signal);
+  try {
+    return await hasSchema(connection, target.schema);
+  } finally {
+    connection.close();
+  }
 }
 
 /**

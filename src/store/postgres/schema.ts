@@ -1,3 +1,4 @@
+import { StoreIncompatibleError } from "../store.ts";
 import { PermanentError, type PostgresConnection } from "./connection.ts";
 
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
@@ -81,7 +82,8 @@ INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION}, ${COMPATIBLE_SIN
 /**
  * Creates the tables on first use, and checks that a gateway of this version can use them.
  *
- * @throws {PermanentError} If this gateway cannot use them, or the database cannot store all text.
+ * @throws {StoreIncompatibleError} If this gateway cannot use them.
+ * @throws {PermanentError} If the database cannot store all text.
  */
 export async function ensureSchema(
   connection: PostgresConnection,
@@ -91,23 +93,33 @@ export async function ensureSchema(
     await create(connection, schema);
   const { version, compatibleSince } = found;
   if (compatibleSince <= SCHEMA_VERSION) return;
-  throw new PermanentError(
+  throw new StoreIncompatibleError(
     `the schema "${schema}" has version ${version}, which needs a gateway that knows version ${compatibleSince}: this one knows ${SCHEMA_VERSION}; start a newer gateway, or name another schema (?schema=NAME)`,
   );
+}
+
+/** Returns whether there is a schema that a gateway created. */
+export async function hasSchema(
+  connection: PostgresConnection,
+  schema: string,
+): Promise<boolean> {
+  // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
+  const [table] = await connection.query(
+    `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+     WHERE nspname = '${schema}' AND relname = 'schema_version'`,
+  );
+  return table !== undefined;
 }
 
 async function findVersion(
   connection: PostgresConnection,
   schema: string,
 ): Promise<SchemaVersion | undefined> {
-  // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
-  const [table] = await connection.query(
-    `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-     WHERE nspname = '${schema}' AND relname = 'schema_version'`,
-  );
-  if (table === undefined) return undefined;
+  if (!await hasSchema(connection, schema)) return undefined;
+  // The first gateways created no column `compatible_since`, and this one may lack the privilege to add it.
   const [row] = await connection.query(
-    `SELECT version::text, compatible_since::text FROM ${schema}.schema_version`,
+    `SELECT version::text, coalesce(to_json(it)->>'compatible_since', version::text) AS compatible_since
+     FROM ${schema}.schema_version AS it`,
   );
   return {
     version: Number(row?.["version"]),

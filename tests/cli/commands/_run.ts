@@ -50,6 +50,7 @@ export function ioOf(out: string[], err: string[]): CommandIo {
   return {
     environment: {},
     openStore: () => Promise.reject(new Error("The store was opened")),
+    storeExists: () => Promise.resolve(true),
     columns: 80,
     print: (text) => void out.push(...text.split("\n")),
     printError: (text) => void err.push(text),

@@ -1,7 +1,16 @@
-import { assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { assertEquals, assertMatch } from "@std/assert";
+import { openPersistentStore } from "../../../src/cli/commands/deno_io.ts";
+import { writeVariables } from "../../../src/config/stored/stored_variables.ts";
+import { storeOfApp } from "../../../src/store/app_store.ts";
+import { memoryStore } from "../../../src/store/memory.ts";
+import { storeExists } from "../../../src/store/open_named.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { systemClock } from "../../../src/values/clock.ts";
 import type { Environment } from "../../../src/config/variables/tiers.ts";
+import { delegate } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { done, run } from "./_run.ts";
+import { done, run, runWith } from "./_run.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -213,3 +222,101 @@ Deno.test("validate warns of what it may not read", {
     ],
   });
 });
+
+/** Sets variables in a store. */
+async function setStored(store: Store, values: Record<string, string>) {
+  await writeVariables(store, new Map(Object.entries(values)), {
+    clock: systemClock,
+    random: Math.random,
+    ifId: undefined,
+  });
+}
+
+/** Validates the manifest of this file with an environment and a store that is named. */
+async function validateWithStore(store: Store, ...flags: string[]) {
+  await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const manifest = project.at("rep.yaml");
+  const args = ["validate", "--manifest", manifest, "--kv", "x", ...flags];
+  const environment = { REP_PUBLIC_API_URL: "https://a.example" };
+  const openStore = () => Promise.resolve(store);
+  return await runWith(args, { environment, openStore });
+}
+
+Deno.test("validate takes variables from the store that is named before those of the files", async () => {
+  const store = memoryStore();
+  await setStored(store, { API_URL: "https://stored.example" });
+  await setStored(storeOfApp(store, "shop"), { LEVEL: "2" });
+  const { code, out, err } = await validateWithStore(store);
+  assertEquals([code, err, out[1]], [
+    0,
+    ["Valid: 6 variables"],
+    "API_URL  public     store      https://stored.example",
+  ]);
+  const shop = await validateWithStore(store, "--app", "shop");
+  assertEquals(shop.out.slice(1, 4), [
+    "API_URL  public     environment  https://a.example",
+    "KEY      sensitive  (not set)",
+    "LEVEL    public     store        2",
+  ]);
+});
+
+Deno.test("validate reports what is wrong with a variable in the store", async () => {
+  const store = memoryStore();
+  await setStored(store, { LEVEL: "3", RETRIES: "1" });
+  const { code, err } = await validateWithStore(store);
+  const shortened = err.map((line) => line.replace(/".*"/, "…"));
+  assertEquals([code, shortened], [1, [
+    "Cannot use REP_PUBLIC_LEVEL: expected one of 1, 2, got …; REP_PUBLIC_LEVEL is in the store: set or unset it",
+    "Cannot use REP_PUBLIC_RETRIES: the manifest … declares it as REP_SERVER_RETRIES; REP_PUBLIC_RETRIES is in the store: set or unset it",
+    "Invalid: 2 issues",
+  ]]);
+});
+
+Deno.test("validate reports why a store cannot be read, without its password", async () => {
+  const failing = {
+    ...delegate(memoryStore()),
+    get: () => Promise.reject(new Error("broken")),
+  };
+  const broken = await validateWithStore(failing);
+  assertEquals([broken.code, broken.err], [1, [
+    "Cannot use the store: broken",
+    "Invalid: 1 issue",
+  ]]);
+  const io = { openStore: openPersistentStore, storeExists };
+  const kv = "postgres://gateway:s3cret@127.0.0.1:1/app";
+  const { code, err } = await runWith(["validate", "--kv", kv], io);
+  assertEquals(code, 1);
+  assertMatch(
+    err.join("\n"),
+    /^Cannot open the store "postgres:\/\/…@127.0.0.1:1\/app": Cannot connect to 127.0.0.1:1: .*refused.*\nInvalid: 1 issue$/i,
+  );
+});
+
+Deno.test("validate neither creates a store nor writes to one", async () => {
+  await using directory = await TempDirectory.make();
+  const path = directory.at("kv.sqlite3");
+  const io = { openStore: openPersistentStore, storeExists };
+  const before = await runWith(["validate", "--kv", path], io);
+  assertEquals(before, {
+    code: 0,
+    out: [],
+    err: [
+      "Warning: the store does not exist yet: a gateway creates it",
+      "Valid: 0 variables",
+    ],
+  });
+  assertEquals(await Array.fromAsync(Deno.readDir(directory.path)), []);
+
+  const store = await openPersistentStore(path);
+  await setStored(store, { A: "1" });
+  store.close();
+  const content = rowsOf(path);
+  const { code, out } = await runWith(["validate", "--kv", path], io);
+  assertEquals([code, out.length], [0, 2]);
+  assertEquals(rowsOf(path), content);
+});
+
+function rowsOf(path: string): unknown[] {
+  using database = new DatabaseSync(path);
+  return database.prepare("SELECT * FROM kv").all();
+}

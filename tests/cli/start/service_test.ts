@@ -41,6 +41,24 @@ Deno.test("Service reports while it starts for how long it has been starting", a
   assertEquals(lines, []); // probes are not logged, even if requests are
 });
 
+Deno.test("Service names the version of the program in health, also while it starts, and in its metrics", async () => {
+  const command = await readServedStart("--kv=:memory:", "--health-port=1");
+  const service = serviceOf({ ...command, version: "1.2.3+12345678" });
+  const versionOf = async () => {
+    const request = new Request("http://gateway.test/rep/health");
+    return (await (await service.fetchHealth(request)).json()).version;
+  };
+  const starting = await versionOf();
+  await service.start(); // without ports, as under deno serve
+  const ready = await versionOf();
+  const request = new Request("http://gateway.test/metrics");
+  const metrics = await (await service.fetchHealth(request)).text();
+  await service.stop();
+  assertEquals([starting, ready], ["1.2.3+12345678", "1.2.3+12345678"]);
+  const [, label] = /^rep_build_info{version="([^"]*)"/m.exec(metrics) ?? [];
+  assertEquals(label, "1.2.3+12345678");
+});
+
 Deno.test("Service has no instance ID if the system chooses its port: another process may get it next", async () => {
   await using directory = await TempDirectory.make();
   const path = directory.at("kv.sqlite3");

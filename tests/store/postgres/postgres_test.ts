@@ -4,16 +4,22 @@ import {
   assertNotEquals,
   assertRejects,
 } from "@std/assert";
+import { writeVariables } from "../../../src/config/stored/stored_variables.ts";
 import { silentLog } from "../../../src/observe/log.ts";
 import { openStore } from "../../../src/store/open.ts";
+import { storeExists } from "../../../src/store/open_named.ts";
 import { PostgresConnection } from "../../../src/store/postgres/connection.ts";
 import { openPostgresStore } from "../../../src/store/postgres/postgres.ts";
 import { parsePostgresUrl } from "../../../src/store/postgres/url.ts";
 import { retryConflicts } from "../../../src/store/commits.ts";
-import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
+import {
+  type Store,
+  StoreIncompatibleError,
+  StoreUnavailableError,
+} from "../../../src/store/store.ts";
 import { systemClock } from "../../../src/values/clock.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";
-import { captureLog } from "../../_gateway.ts";
+import { captureLog, setUp } from "../../_gateway.ts";
 import { FAST, MISSING } from "../../_postgres.ts";
 import { TempDirectory } from "../../_temp.ts";
 
@@ -193,8 +199,60 @@ testPostgres(
   async (url, schema) => {
     await withStores([url], () => Promise.resolve());
     await setVersion(schema, 3, 2);
-    assertMatch((await assertCannotOpen(url)).message, TOO_NEW);
+    const open = () => openStore(url, silentLog);
+    const { message } = await assertRejects(open, StoreIncompatibleError);
+    assertMatch(message, TOO_NEW);
     await noConnectionIsLeft();
+  },
+);
+
+testPostgres(
+  "a schema whose tables are another program's is rejected, with what to do and without the password",
+  async (url, schema) => {
+    await runSql(
+      `CREATE SCHEMA ${schema}; CREATE TABLE ${schema}.schema_version (migration text)`,
+    );
+    const open = () => openStore(url, silentLog);
+    const { message } = await assertRejects(open, StoreIncompatibleError);
+    assertMatch(
+      message,
+      /^Cannot open the store "postgres:\/\/…@[^"]*": column "version" does not exist; restore the schema from a backup, or name another one \(\?schema=NAME\)$/,
+    );
+    await noConnectionIsLeft();
+  },
+);
+
+testPostgres(
+  "storeExists() does not create the schema that it looks for",
+  async (url) => {
+    assertEquals(await storeExists(url), false);
+    assertEquals(await storeExists(url), false);
+    await withStores([url], () => Promise.resolve());
+    assertEquals(await storeExists(url), true);
+    await noConnectionIsLeft();
+  },
+);
+
+testPostgres(
+  "a start ends if the schema lacks a table; a gateway that runs goes on with what it has read",
+  async (url, schema) => {
+    await withStores([url], async (store) => {
+      const options = { clock: systemClock, random: Math.random };
+      const values = new Map([["A", "stored"]]);
+      await writeVariables(store, values, { ...options, ifId: undefined });
+      await using running = await setUp({}, { store, hotReload: false });
+      await runSql(`DROP TABLE ${schema}.entry`);
+      await withStores([url], async (other) => {
+        const start = () => setUp({}, { store: other, hotReload: false });
+        await assertRejects(
+          start,
+          StoreIncompatibleError,
+          `relation "${schema}.entry" does not exist; restore the schema`,
+        );
+      });
+      await running.gateway.reload();
+      assertEquals(running.gateway.get("A"), "stored");
+    });
   },
 );
 

@@ -138,8 +138,9 @@ async function createParts(
     clock,
     rotationMs: settings.keyRotationMs,
     retentionMs: settings.keyRetentionMs,
-    masterKey: async () =>
-      settings.masterKey ?? await sharedMasterKey(store, { clock, random }),
+    masterKey: async (known) =>
+      settings.masterKey ??
+        await sharedMasterKey(store, { clock, random, known }),
   });
   const rateLimit = new RateLimit({
     store,
@@ -168,6 +169,7 @@ async function createParts(
     store,
     clock,
     random,
+    log,
     signal: background.signal,
   });
   const configuration = new Configuration({
@@ -204,6 +206,7 @@ async function createParts(
   const health = new Health({
     configuration,
     store,
+    storedVariables,
     rollout: changes?.rollout,
     certificate,
     failure: process.failure,

@@ -7,8 +7,10 @@ import {
   MAX_HISTORY,
   newestWrite,
   readHistory,
+  readVariables,
   readWrites,
-  storedEnvironment,
+  VARIABLES_HEAD_KEY,
+  writeBackVariables,
   type WriteOptions,
   writeVariables,
 } from "../../../src/config/stored/stored_variables.ts";
@@ -43,6 +45,14 @@ function setUp(store: Store) {
       write(Object.entries(values), options),
     unset: (names: string[], options?: Partial<WriteOptions>) =>
       write(names.map((name) => [name, undefined]), options),
+    /** Deletes everything. */
+    async clear() {
+      for (const prefix of ["variable", "write"]) {
+        const entries = await store.list([prefix]);
+        await store.commit([], entries.map(({ key }) => ({ key })));
+      }
+      await store.commit([], [{ key: VARIABLES_HEAD_KEY }]);
+    },
   };
 }
 
@@ -304,14 +314,41 @@ testStored(
 );
 
 testStored(
-  "storedEnvironment() returns the names as in an environment",
+  "readVariables() returns the names as in an environment",
   async ({ set, store }) => {
     await set({ THEME: "dark", ["__proto__"]: "an ordinary name" });
-    const stored = await storedEnvironment(store);
+    const stored = await readVariables(store);
     assertEquals(Object.entries(stored.environment), [
       ["REP_PUBLIC_THEME", "dark"],
       ["REP_PUBLIC___proto__", "an ordinary name"],
     ]);
+  },
+);
+
+testStored(
+  "writeBackVariables() restores values and ids, in as many commits as that takes",
+  async ({ set, store, clear }) => {
+    await set(namesUpTo(700));
+    const lost = await readVariables(store);
+    await clear();
+    await writeBackVariables(store, lost);
+    const { version: _, ...found } = await readVariables(store);
+    const { version: __, ...expected } = lost;
+    assertEquals(found, expected);
+    assertEquals((await readHistory(store, 1_000)).length, 700);
+  },
+);
+
+testStored(
+  "writeBackVariables() writes nothing over variables that were set since",
+  async ({ set, store, clear }) => {
+    await set({ THEME: "lost" });
+    const lost = await readVariables(store);
+    await clear();
+    await set({ THEME: "newer" });
+    const newer = await readVariables(store);
+    await writeBackVariables(store, lost);
+    assertEquals(await readVariables(store), newer);
   },
 );
 

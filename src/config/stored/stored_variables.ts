@@ -241,7 +241,9 @@ export interface StoredVariables extends StoredEnvironment {
  * Reads all variables. It reads the head first: after a later write, a check of this version fails, even if the
  * variables that are returned include that write.
  */
-export async function readVariables(store: Store): Promise<StoredVariables> {
+export async function storedEnvironment(
+  store: Store,
+): Promise<StoredVariables> {
   const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
   const variables = await listVariables(store);
   const environment: Record<string, string> = {};

@@ -4,7 +4,7 @@ import { type Store, StoreUnavailableError } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import type { StoredEnvironment } from "../variables/snapshot.ts";
 import {
-  readVariables,
+  storedEnvironment,
   type StoredVariables,
   writeBackVariables,
 } from "./stored_variables.ts";
@@ -82,7 +82,7 @@ export class StoredVariablesSource {
    */
   async #tryToRead(): Promise<StoredVariables | undefined> {
     const { store } = this.#options;
-    const found = await readVariables(store);
+    const found = await storedEnvironment(store);
     const known = this.#known;
     if (!known?.version || found.version !== null) return found;
     this.#reportLoss(known);

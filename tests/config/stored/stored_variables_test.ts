@@ -7,8 +7,8 @@ import {
   MAX_HISTORY,
   newestWrite,
   readHistory,
-  readVariables,
   readWrites,
+  storedEnvironment,
   VARIABLES_HEAD_KEY,
   writeBackVariables,
   type WriteOptions,
@@ -314,10 +314,10 @@ testStored(
 );
 
 testStored(
-  "readVariables() returns the names as in an environment",
+  "storedEnvironment() returns the names as in an environment",
   async ({ set, store }) => {
     await set({ THEME: "dark", ["__proto__"]: "an ordinary name" });
-    const stored = await readVariables(store);
+    const stored = await storedEnvironment(store);
     assertEquals(Object.entries(stored.environment), [
       ["REP_PUBLIC_THEME", "dark"],
       ["REP_PUBLIC___proto__", "an ordinary name"],
@@ -329,10 +329,10 @@ testStored(
   "writeBackVariables() restores values and ids, in as many commits as that takes",
   async ({ set, store, clear }) => {
     await set(namesUpTo(700));
-    const lost = await readVariables(store);
+    const lost = await storedEnvironment(store);
     await clear();
     await writeBackVariables(store, lost);
-    const { version: _, ...found } = await readVariables(store);
+    const { version: _, ...found } = await storedEnvironment(store);
     const { version: __, ...expected } = lost;
     assertEquals(found, expected);
     assertEquals((await readHistory(store, 1_000)).length, 700);
@@ -343,12 +343,12 @@ testStored(
   "writeBackVariables() writes nothing over variables that were set since",
   async ({ set, store, clear }) => {
     await set({ THEME: "lost" });
-    const lost = await readVariables(store);
+    const lost = await storedEnvironment(store);
     await clear();
     await set({ THEME: "newer" });
-    const newer = await readVariables(store);
+    const newer = await storedEnvironment(store);
     await writeBackVariables(store, lost);
-    assertEquals(await readVariables(store), newer);
+    assertEquals(await storedEnvironment(store), newer);
   },
 );
 

@@ -110,13 +110,15 @@ export class BackgroundTasks {
 
   /** Looks for new events, and for new writes to the variables in the store. */
   async #poll(): Promise<void> {
-    const { changes } = this.#options;
+    const { changes, epochs } = this.#options;
     if (changes === undefined) return await this.#pollVariables();
     const found = await changes.poll();
     // Neither is awaited: reading the sources may take long, and the next poll must not wait for that.
     void this.#run("reload", () => this.#follow(found.newestWrite));
-    // It publishes the events again. The store may have lost variables as well.
-    if (found.hasLostEvents) void this.#run("reload", () => this.#reload());
+    if (!found.hasLostEvents) return;
+    // It publishes the events again. The store may have lost variables and the master key as well.
+    void this.#run("reload", () => this.#reload());
+    void this.#run("master key", () => epochs.keepMasterKey());
   }
 
   async #pollVariables(): Promise<void> {

@@ -186,7 +186,7 @@ Deno.test("a store that comes back empty gets its master key back, so that a rep
   const one = await world.start();
   const key = await keyOf(one);
   await empty(world.store);
-  await world.wait(60);
+  await world.wait(2);
   const other = await world.start();
   assertEquals(await keyOf(other), key);
   assertEquals([await healthOf(one), await healthOf(other)], [

@@ -20,6 +20,8 @@ const POLL_MS = 1_000;
 const PUBLISH_MS = 5_000;
 /** How often to probe a failed store, and to store what was counted in memory. */
 const PROBE_MS = 1_000;
+/** How often to make sure that the store still has the master key. */
+const MASTER_KEY_MS = 60_000;
 /** How often to take a sample for the plots of the status page, and to check the end of the certificate. */
 const SAMPLE_MS = 60_000;
 
@@ -58,7 +60,7 @@ export class BackgroundTasks {
 
   /** Starts all tasks. */
   start(): void {
-    const { store, rateLimit, changes, certificate } = this.#options;
+    const { store, epochs, rateLimit, changes, certificate } = this.#options;
     certificate.check();
     this.#repeat(SAMPLE_MS, "sample", () => this.#sample());
     this.#catchUp.push(
@@ -66,7 +68,7 @@ export class BackgroundTasks {
       this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
       this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
       this.#repeat(POLL_MS, "poll", () => this.#poll()),
-      () => this.#run("master key", () => this.#loadMasterKey()),
+      this.#repeat(MASTER_KEY_MS, "master key", () => epochs.keepMasterKey()),
     );
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#pollVariables());
     if (changes === undefined) return;
@@ -106,21 +108,17 @@ export class BackgroundTasks {
     this.#options.log.info("rep.rate_limit.saved", { clients });
   }
 
-  /** Loads the master key, if that failed at the start: pages then contain SENSITIVE values even in the next outage. */
-  async #loadMasterKey(): Promise<void> {
-    const { epochs } = this.#options;
-    if (!epochs.hasMasterKey) await epochs.keys(epochs.current());
-  }
-
   /** Looks for new events, and for new writes to the variables in the store. */
   async #poll(): Promise<void> {
-    const { changes } = this.#options;
+    const { changes, epochs } = this.#options;
     if (changes === undefined) return await this.#pollVariables();
     const found = await changes.poll();
     // Neither is awaited: reading the sources may take long, and the next poll must not wait for that.
     void this.#run("reload", () => this.#follow(found.newestWrite));
-    // It publishes the events again. The store may have lost variables as well.
-    if (found.hasLostEvents) void this.#run("reload", () => this.#reload());
+    if (!found.hasLostEvents) return;
+    // It publishes the events again. The store may have lost variables and the master key as well.
+    void this.#run("reload", () => this.#reload());
+    void this.#run("master key", () => epochs.keepMasterKey());
   }
 
   async #pollVariables(): Promise<void> {

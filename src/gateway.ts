@@ -146,8 +146,9 @@ async function createParts(
     clock,
     rotationMs: settings.keyRotationMs,
     retentionMs: settings.keyRetentionMs,
-    masterKey: async () =>
-      settings.masterKey ?? await sharedMasterKey(store, { clock, random }),
+    masterKey: async (known) =>
+      settings.masterKey ??
+        await sharedMasterKey(store, { clock, random, known }),
   });
   const rateLimit = new RateLimit({
     store,
@@ -176,6 +177,7 @@ async function createParts(
     store,
     clock,
     random,
+    log,
     signal: background.signal,
   });
   const configuration = new Configuration({
@@ -214,6 +216,7 @@ async function createParts(
     version: process.version,
     configuration,
     store,
+    storedVariables,
     rollout: changes?.rollout,
     certificate,
     failure: process.failure,

@@ -84,20 +84,17 @@ Deno.test("clients return to the previous value of a stored variable whose last 
   });
   await using _ = gate;
   const reader = await gate.listen();
+  const options = { clock, random: () => 0, ifId: undefined };
+  await writeVariables(store, new Map([["C", "kept"]]), options);
   store.stopReplication();
-  await writeVariables(store, new Map([["A", "lost"], ["B", "lost"]]), {
-    clock,
-    random: () => 0,
-    ifId: undefined,
-  });
+  const lost = new Map([["A", "lost"], ["B", "lost"]]);
+  await writeVariables(store, lost, options);
   await clock.tick(1_000);
-  assertEquals(await reader.takeValues(2), [
-    "lost",
-    "lost",
-  ]);
+  assertEquals(await reader.takeValues(3), ["lost", "lost", "kept"]);
   await failOver();
   await clock.tick(5_000);
-  assertEquals(await reader.takeChanges(2), [
+  assertEquals(await reader.takeChanges(3), [
+    ["C", "kept"],
     ["A", "environment"],
     ["B", undefined],
   ]);

@@ -127,27 +127,3 @@ Deno.test("a replica that rejects a variable in the store publishes nothing, and
   await clock.tick(2_000);
   assertEquals(await pageValues(old), { A: "old", LIMIT: "7" });
 });
-
-Deno.test("after the database was emptied, replicas publish what they were deployed with, and what is set from then on", async () => {
-  await using replicas = await shareStore();
-  const { clock, store } = replicas;
-  await setStoredVariables(store, { TICK: "1" }, { clock });
-  await using one = await replicas.start({ REP_PUBLIC_A: "1" });
-  await using other = await replicas.start({ REP_PUBLIC_A: "1" });
-  for (const prefix of ["event", "state", "variable", "write", "member"]) {
-    const entries = await store.list([prefix]);
-    await store.commit([], entries.map(({ key }) => ({ key })));
-  }
-  const heads = ["head", "variables", "rollout"];
-  await store.commit([], heads.map((key) => ({ key: [key] })));
-  for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
-  await assertPages([one, other], { A: "1" });
-  await setStoredVariables(store, { TICK: "2" }, { clock });
-  for (let seconds = 0; seconds < 2; seconds++) await clock.tick(1_000);
-  await assertPages([one, other], { A: "1", TICK: "2" });
-  assertEquals(await storedEvents(store), [
-    "A=1",
-    "TICK=undefined",
-    "TICK=2",
-  ]);
-});

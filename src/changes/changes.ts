@@ -2,7 +2,7 @@ import type { Snapshot } from "../config/variables/snapshot.ts";
 import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
-import type { ObservedValue } from "../observe/metrics.ts";
+import type { Metrics, ObservedValue } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { Rollout } from "../rollout/rollout.ts";
@@ -52,6 +52,7 @@ export class Changes {
   readonly hub: Hub;
   readonly #store: Store;
   readonly #log: Log;
+  readonly #metrics: Metrics;
   /** The published state as of the newest event. */
   #published: PageValues & { readonly own: Snapshot } | undefined;
   /** The newest event whose loss was logged. */
@@ -62,6 +63,7 @@ export class Changes {
     const { store, clock, random, log, metrics } = options;
     this.#store = store;
     this.#log = log;
+    this.#metrics = metrics;
     this.rollout = new Rollout({
       store,
       clock,
@@ -162,6 +164,7 @@ export class Changes {
   #logLoss(delivered: number, stored: number): void {
     if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
     this.#loggedLoss = delivered;
+    this.#metrics.count("rep.store.lost_events", 1);
     const detail =
       "publishing them again: the store came back without the latest events";
     this.#log.error("rep.store.lost_events", { detail, delivered, stored });

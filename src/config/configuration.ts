@@ -47,7 +47,8 @@ type ReloadOutcome = (typeof RELOAD_OUTCOMES)[number];
 export interface ReloadOptions {
   /**
    * Whether somebody asked for this reload and wants to see its result in the log: a reload without any change is
-   * logged at level info instead of debug, and one that is rejected for the same issues as before is logged again.
+   * logged at level info instead of debug, one that is rejected for the same issues as before is logged again, and the
+   * problem `store_emptied` ends.
    *
    * @default {false}
    */
@@ -198,6 +199,7 @@ export class Configuration {
     const wasRejected = this.isReloadRejected;
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
+    if (logsUnchanged) this.#options.storedVariables.acknowledgeLoss();
     const { isRebuilt, errors } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
     if (errors.length > 0) this.#reject(errors, { isRebuilt, logsUnchanged });

@@ -1,4 +1,5 @@
 import type { Configuration } from "../config/configuration.ts";
+import type { StoredVariablesSource } from "../config/stored/stored_variables_source.ts";
 import {
   countVariables,
   EMPTY_SNAPSHOT,
@@ -22,6 +23,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * Why a gateway is `degraded`, or still `starting`:
  * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
+ * - `store_emptied`: the store came back without the variables that were set, and nobody has asked for a reload since.
  * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
  * - `certificate_ended`: the TLS certificate has ended, so clients reject it.
  * - `uncaught_error`: the process is in an unknown state until it is restarted.
@@ -32,6 +34,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 export const HEALTH_PROBLEMS = [
   "config_rejected",
   "store_unavailable",
+  "store_emptied",
   "certificate_rejected",
   "certificate_ended",
   "uncaught_error",
@@ -83,6 +86,7 @@ interface HealthOptions {
     "snapshot" | "blocked" | "isReloadRejected"
   >;
   readonly store: Pick<CircuitBreaker, "isAvailable">;
+  readonly storedVariables: Pick<StoredVariablesSource, "wasEmptied">;
   /** `undefined` without hot reload. */
   readonly rollout: Pick<Rollout, "conflicts"> | undefined;
   readonly certificate: Pick<CertificateWatch, "rejection" | "hasEnded">;
@@ -126,11 +130,12 @@ export class Health implements HealthState {
   }
 
   #problems(): readonly HealthProblem[] {
-    const { configuration, store, certificate, failure, rollout } =
-      this.#options;
+    const { configuration, store, storedVariables } = this.#options;
+    const { certificate, failure, rollout } = this.#options;
     const problems: HealthProblem[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
+    if (storedVariables.wasEmptied) problems.push("store_emptied");
     if (certificate.rejection !== undefined) {
       problems.push("certificate_rejected");
     }

@@ -11,8 +11,13 @@ export const FINGERPRINT_INFO = "rep-master-key-fingerprint-v1";
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
   clock: Clock;
-  /** Loads the master key. Called again until it succeeds, since the store that keeps it may be unavailable. */
-  masterKey: () => Promise<Uint8Array<ArrayBuffer>>;
+  /**
+   * Loads the master key. Called again until it succeeds, since the store that keeps it may be unavailable, and then
+   * with the key that it returned, so that a store that has lost it gets it back.
+   */
+  masterKey: (
+    known?: Uint8Array<ArrayBuffer>,
+  ) => Promise<Uint8Array<ArrayBuffer>>;
   /** How long an epoch lasts, in milliseconds. */
   rotationMs: number;
   /** How long a page can be decrypted after its epoch has ended, in milliseconds. */
@@ -91,6 +96,12 @@ export class Epochs {
   /** The fingerprint of the master key, which each `kid` also contains; `undefined` before it has been loaded. */
   get fingerprint(): string | undefined {
     return this.#fingerprint;
+  }
+
+  /** Loads the master key if that has failed until now; otherwise makes sure that the store still has it. */
+  async keepMasterKey(): Promise<void> {
+    if (this.#masterKey === undefined) await this.keys(this.current());
+    else await this.#options.masterKey(await this.#masterKey);
   }
 
   /** Returns the id of the current epoch: the Unix time at which it began, in seconds. */

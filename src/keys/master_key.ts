@@ -34,6 +34,12 @@ function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
+/** Options of {@linkcode sharedMasterKey}. */
+export interface SharedMasterKeyOptions extends RetryOptions {
+  /** The key that this process has loaded before: it is written back if the store has none any more. */
+  known?: Uint8Array<ArrayBuffer> | undefined;
+}
+
 /**
  * Loads the master key from the store. The first process creates it, and all others use the same.
  *
@@ -41,16 +47,17 @@ function tryDecodeBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
  */
 export function sharedMasterKey(
   store: Store,
-  options: RetryOptions,
+  { known, clock, random }: SharedMasterKeyOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   return retryConflicts(async () => {
     const entry = await store.get<Uint8Array<ArrayBuffer>>(KEY);
     if (entry !== undefined) return entry.value;
-    const created = crypto.getRandomValues(new Uint8Array(MASTER_KEY_BYTES));
+    const created = known ??
+      crypto.getRandomValues(new Uint8Array(MASTER_KEY_BYTES));
     const version = await store.commit([{ key: KEY, version: null }], [{
       key: KEY,
       value: created,
     }]);
     return version === undefined ? undefined : created;
-  }, options);
+  }, { clock, random });
 }

@@ -111,6 +111,10 @@ export const INSTRUMENTS = {
     help: "Store operations that failed or timed out",
     labels: "operation",
   },
+  "rep.store.lost_events": {
+    type: "counter",
+    help: "Times that the store came back without events that were delivered",
+  },
   "rep.store.duration": {
     type: "histogram",
     unit: "s",

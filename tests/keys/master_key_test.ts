@@ -98,6 +98,18 @@ Deno.test("sharedMasterKey() returns the secret of another process that was fast
   assertEquals(await secret, others);
 });
 
+Deno.test("sharedMasterKey() writes the known secret back to a store that has lost it, and over no other", async () => {
+  const store = memoryStore();
+  const known = new Uint8Array(32).fill(7);
+  const options = { ...OPTIONS, known };
+  assertEquals(await sharedMasterKey(store, options), known);
+  assertEquals((await store.get(["master-key"]))?.value, known);
+  const other = memoryStore();
+  const created = await sharedMasterKey(other, OPTIONS);
+  assertEquals(await sharedMasterKey(other, options), created);
+  assertEquals((await other.get(["master-key"]))?.value, created);
+});
+
 Deno.test("sharedMasterKey() rejects if the store is unavailable", async () => {
   const error = new StoreUnavailableError("Cannot use the store: a test");
   const broken = fallibleStore(memoryStore(), () => true, { error });

@@ -232,23 +232,52 @@ export async function listVariables(store: Store): Promise<StoredVariable[]> {
   return entries.map(toVariable);
 }
 
+/** All variables, as a snapshot needs them and as they are in the store. */
+export interface StoredVariables extends StoredEnvironment {
+  readonly variables: readonly StoredVariable[];
+}
+
 /**
  * Reads all variables. It reads the head first: after a later write, a check of this version fails, even if the
  * variables that are returned include that write.
  */
 export async function storedEnvironment(
   store: Store,
-): Promise<StoredEnvironment> {
+): Promise<StoredVariables> {
   const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  const variables = await listVariables(store);
   const environment: Record<string, string> = {};
-  for (const { name, value } of await listVariables(store)) {
+  for (const { name, value } of variables) {
     environment[environmentName({ name, tier: "public" })] = value;
   }
   return {
+    variables,
     environment,
     version: head?.version ?? null,
     newestWrite: head?.value.id ?? 0,
   };
+}
+
+/**
+ * Writes variables back to a store that has lost them together with their head. Nothing is written over: it ends as soon
+ * as there is a head again. The history then contains the newest write of each variable only.
+ */
+export async function writeBackVariables(
+  store: Store,
+  { variables, newestWrite }: StoredVariables,
+): Promise<void> {
+  const checks = [{ key: VARIABLES_HEAD_KEY, version: null }];
+  const head: VariablesHead = { id: newestWrite, writes: variables.length };
+  const all = batches(variables);
+  const last = all.pop() ?? [];
+  for (const batch of all) {
+    const version = await store.commit(checks, batch.flatMap(createEntries));
+    if (version === undefined) return;
+  }
+  await store.commit(checks, [
+    ...last.flatMap(createEntries),
+    { key: VARIABLES_HEAD_KEY, value: head },
+  ]);
 }
 
 /** Returns the last writes, the newest first. */

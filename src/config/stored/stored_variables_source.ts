@@ -1,3 +1,5 @@
+import type { Log } from "../../observe/log.ts";
+import { retryConflicts } from "../../store/commits.ts";
 import {
   type Store,
   StoreIncompatibleError,
@@ -5,13 +7,18 @@ import {
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import type { StoredEnvironment } from "../variables/snapshot.ts";
-import { storedEnvironment } from "./stored_variables.ts";
+import {
+  storedEnvironment,
+  type StoredVariables,
+  writeBackVariables,
+} from "./stored_variables.ts";
 
 interface StoredVariablesOptions {
   store: Store;
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
+  log: Log;
   /** Ends {@linkcode StoredVariablesSource.follow} when it is aborted. */
   signal: AbortSignal;
 }
@@ -24,16 +31,17 @@ const MAX_RELOAD_DELAY_MS = 500;
 
 /**
  * The variables in the store as one of the gateway's sources. It keeps what it read last, so that values of the
- * environment or the manifest do not replace them while the store is unavailable.
+ * environment or the manifest do not replace them while the store is unavailable, or after it came back empty.
  */
 export class StoredVariablesSource {
   readonly #options: StoredVariablesOptions;
-  #known: StoredEnvironment | undefined;
+  #known: StoredVariables | undefined;
+  #wasEmptied = false;
   #failure: StoreUnavailableError | undefined;
   /** The id that was passed to the last call of {@linkcode follow}. */
   #newestWrite = 0;
-  /** The id of the newest write that a reload has read. */
-  #followedWrite = 0;
+  /** The id of the newest write that the first read or a later reload has read; `undefined` before. */
+  #followedWrite: number | undefined;
   #isFollowing = false;
 
   constructor(options: StoredVariablesOptions) {
@@ -45,6 +53,16 @@ export class StoredVariablesSource {
     return this.#failure;
   }
 
+  /** Whether the store had lost the variables, and nobody has asked for a reload since. */
+  get wasEmptied(): boolean {
+    return this.#wasEmptied;
+  }
+
+  /** Called when somebody asks for a reload: whoever looks at this gateway has seen the loss. */
+  acknowledgeLoss(): void {
+    this.#wasEmptied = false;
+  }
+
   /**
    * Reads the variables. If the store is unavailable, it returns those that it read last; `undefined` if it has never
    * read any.
@@ -53,8 +71,12 @@ export class StoredVariablesSource {
    */
   async read(): Promise<StoredEnvironment | undefined> {
     try {
-      this.#known = await storedEnvironment(this.#options.store);
+      this.#known = await retryConflicts(
+        () => this.#tryToRead(),
+        this.#options,
+      );
       this.#failure = undefined;
+      this.#followedWrite ??= this.#known.newestWrite;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       const isKnown = this.#known !== undefined;
@@ -62,6 +84,33 @@ export class StoredVariablesSource {
       this.#failure = error; // the circuit breaker logs it
     }
     return this.#known;
+  }
+
+  /**
+   * Only a store that came back empty lacks a head that this process has read, since `unset` keeps it. The variables are
+   * then written back, by whichever replica is first. An older head is believed: it may be that of a restored backup.
+   *
+   * @returns `undefined` if the variables have been written back, and have to be read again.
+   */
+  async #tryToRead(): Promise<StoredVariables | undefined> {
+    const { store } = this.#options;
+    const found = await storedEnvironment(store);
+    const known = this.#known;
+    if (!known?.version || found.version !== null) return found;
+    this.#reportLoss(known);
+    await writeBackVariables(store, known);
+    return undefined;
+  }
+
+  #reportLoss({ variables }: StoredVariables): void {
+    if (this.#wasEmptied) return;
+    this.#wasEmptied = true;
+    const detail =
+      "the store came back without the variables that were set: writing them back; send SIGHUP once you have seen this";
+    this.#options.log.error("rep.store.emptied", {
+      detail,
+      variables: variables.length,
+    });
   }
 
   /**
@@ -80,9 +129,8 @@ export class StoredVariablesSource {
     reload: () => Promise<void>,
   ): Promise<void> {
     this.#newestWrite = newestWrite;
-    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: in an emptied database, ids start again
-    const isKnown = this.#known !== undefined;
-    if (this.#isFollowing || (isFollowed && isKnown)) return;
+    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: an older backup is followed as well
+    if (this.#isFollowing || isFollowed) return;
     this.#isFollowing = true;
     await this.#reloadUntilFollowed(reload)
       .finally(() => this.#isFollowing = false);

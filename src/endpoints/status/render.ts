@@ -68,6 +68,8 @@ const PROBLEMS = {
     "The last reload was rejected. Correct the issues below and reload. Do not restart: the gateway would not start.",
   store_unavailable:
     "The store is unavailable, for the reason below: changes wait. Do not restart gateways until it is back.",
+  store_emptied:
+    "The store came back without the variables that were set, and got them back from memory. Find out why, then send SIGHUP.",
   certificate_rejected:
     "The new TLS certificate was rejected; the previous one stays in use. Replace its files with a matching pair, and reload.",
   certificate_ended:

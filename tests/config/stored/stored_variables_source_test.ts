@@ -6,6 +6,7 @@ import {
 import { StoredVariablesSource } from "../../../src/config/stored/stored_variables_source.ts";
 import { memoryStore } from "../../../src/store/memory.ts";
 import { type Store, StoreUnavailableError } from "../../../src/store/store.ts";
+import { silentLog } from "../../../src/observe/log.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { delegate } from "../../_store.ts";
 
@@ -32,6 +33,7 @@ class World {
       store: { ...delegate(this.store), list },
       clock,
       random,
+      log: silentLog,
       signal,
     });
   }
@@ -64,10 +66,11 @@ class World {
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
   const { source, store, set } = new World();
   const empty = { environment: {}, version: null, newestWrite: 0 };
-  assertEquals(await source.read(), empty);
+  assertEquals(await source.read(), { ...empty, variables: [] });
   const newestWrite = await set("1");
   const head = await store.get(VARIABLES_HEAD_KEY);
   assertEquals(await source.read(), {
+    variables: [{ name: "A", value: "1", id: newestWrite, at: START }],
     environment: { REP_PUBLIC_A: "1" },
     version: head?.version ?? null,
     newestWrite,
@@ -134,15 +137,17 @@ Deno.test("StoredVariablesSource.follow() reloads again after one that could not
   assertEquals(world.reloads, [{}, {}, { REP_PUBLIC_A: "1" }]);
 });
 
-Deno.test("StoredVariablesSource.follow() reloads for a database that was emptied", async () => {
+Deno.test("StoredVariablesSource.follow() reloads for a database that was emptied, which gets the variables back", async () => {
   const world = new World();
   await world.source.read();
-  await world.follow(await world.set("1"));
+  const id = await world.set("1");
+  await world.follow(id);
   await world.store.commit([], [{ key: ["variables"] }, {
     key: ["variable", "A"],
   }]);
   await world.follow(0);
-  assertEquals(world.reloads, [{ REP_PUBLIC_A: "1" }, {}]);
+  assertEquals(world.reloads, Array(2).fill({ REP_PUBLIC_A: "1" }));
+  assertEquals((await world.source.read())?.newestWrite, id);
 });
 
 Deno.test("StoredVariablesSource.follow() waits for a random time before it reloads, once for all writes meanwhile", async () => {

@@ -8,6 +8,8 @@ import {
   newestWrite,
   readHistory,
   storedEnvironment,
+  VARIABLES_HEAD_KEY,
+  writeBackVariables,
   type WriteOptions,
   writeVariables,
 } from "../../../src/config/stored/stored_variables.ts";
@@ -42,6 +44,14 @@ function setUp(store: Store) {
       write(Object.entries(values), options),
     unset: (names: string[], options?: Partial<WriteOptions>) =>
       write(names.map((name) => [name, undefined]), options),
+    /** Deletes everything. */
+    async clear() {
+      for (const prefix of ["variable", "write"]) {
+        const entries = await store.list([prefix]);
+        await store.commit([], entries.map(({ key }) => ({ key })));
+      }
+      await store.commit([], [{ key: VARIABLES_HEAD_KEY }]);
+    },
   };
 }
 
@@ -314,6 +324,33 @@ testStored(
       ["REP_PUBLIC_THEME", "dark"],
       ["REP_PUBLIC___proto__", "an ordinary name"],
     ]);
+  },
+);
+
+testStored(
+  "writeBackVariables() restores values and ids, in as many commits as that takes",
+  async ({ set, store, clear }) => {
+    await set(namesUpTo(700));
+    const lost = await storedEnvironment(store);
+    await clear();
+    await writeBackVariables(store, lost);
+    const { version: _, ...found } = await storedEnvironment(store);
+    const { version: __, ...expected } = lost;
+    assertEquals(found, expected);
+    assertEquals((await readHistory(store, 1_000)).length, 700);
+  },
+);
+
+testStored(
+  "writeBackVariables() writes nothing over variables that were set since",
+  async ({ set, store, clear }) => {
+    await set({ THEME: "lost" });
+    const lost = await storedEnvironment(store);
+    await clear();
+    await set({ THEME: "newer" });
+    const newer = await storedEnvironment(store);
+    await writeBackVariables(store, lost);
+    assertEquals(await storedEnvironment(store), newer);
   },
 );
 

@@ -1,5 +1,10 @@
 import type { Manifest, ParsedManifest } from "./config/variables/manifest.ts";
-import { type Environment, TIERS } from "./config/variables/tiers.ts";
+import {
+  type Environment,
+  EXPECTED_PUBLIC_NAMES,
+  parsePublicName,
+  TIERS,
+} from "./config/variables/tiers.ts";
 import { readEnvironment } from "./config/files/read_environment.ts";
 import {
   describeKind,
@@ -70,6 +75,13 @@ export interface GatewayOptions {
   loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
   /** Whether to reject PUBLIC values that look like secrets. @default {false} */
   strict?: boolean;
+  /**
+   * PUBLIC variables, such as `STRIPE_KEY`, whose values are meant to be public although they look like secrets:
+   * `strict` does not reject them, and nothing warns of them.
+   *
+   * @default {[]}
+   */
+  acceptPublic?: readonly string[];
   /** Whether to serve `GET /rep/changes`. @default {false} */
   hotReload?: boolean;
   /**
@@ -385,14 +397,16 @@ export function resolveSources(
   options: GatewayOptions,
   sourceOf: ProcessInfo["sourceOf"],
 ): Sources {
+  const acceptPublic = checkPublicNames(options.acceptPublic ?? []);
   return {
-    read: () => readSources(options, sourceOf),
+    read: () => readSources(options, acceptPublic, sourceOf),
     neverServed: () => resolveSource(options.neverServed ?? []),
   };
 }
 
 async function readSources(
   options: GatewayOptions,
+  acceptPublic: readonly string[],
   sourceOf: ProcessInfo["sourceOf"],
 ): Promise<SnapshotInput> {
   const [environment, source]: unknown[] = await Promise.all([
@@ -412,6 +426,7 @@ async function readSources(
     manifest: await resolveManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,
+    acceptPublic,
     loadPatternLibrary: options.loadPatternLibrary,
   };
 }
@@ -551,6 +566,16 @@ function checkGlobs(globs: readonly string[]): readonly string[] {
   const wrong = globs.find((glob) => !isGlob(glob));
   if (wrong === undefined) return globs;
   throw invalid("immutable", EXPECTED_GLOBS, wrong);
+}
+
+/** Returns the names without their prefix. */
+function checkPublicNames(names: readonly string[]): readonly string[] {
+  checkList("acceptPublic", names);
+  return names.map((text) => {
+    const name = parsePublicName(text);
+    if (name !== undefined) return name;
+    throw invalid("acceptPublic", EXPECTED_PUBLIC_NAMES, text);
+  });
 }
 
 function checkBasePath(basePath: string): string {

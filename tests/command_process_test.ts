@@ -78,7 +78,7 @@ Deno.test("the command ends with 1 for a configuration that is rejected, and lis
       stderr: [
         "Cannot use REP_PUBLIC_: expected a name after the prefix",
         "Cannot use REP_PUBLIC_A and REP_SERVER_A: expected a name in one tier only",
-        "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
+        "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key; if it is meant to be public, add KEY to --accept-public (in code: acceptPublic)",
         "",
       ].join("\n"),
     },

@@ -184,7 +184,6 @@ const REJECTED_MANIFESTS: Record<string, readonly string[]> = {
   "a variable that is set in another tier": [
     declare().replace("public", "sensitive"),
   ],
-  "`required` together": [declare("required: true", "default: a")],
   "an unknown `type`": [
     declare("type: integer"),
     declare("type:"),

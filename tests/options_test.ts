@@ -93,6 +93,7 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
     trustedProxies: [],
     manifest: undefined,
     strict: (await defaults.read()).strict,
+    acceptPublic: (await defaults.read()).acceptPublic,
   };
   assertEquals(
     documented,
@@ -129,6 +130,7 @@ const CONVERTED = [
   "manifestPath",
   "loadPatternLibrary",
   "strict",
+  "acceptPublic",
   "allowedOrigins",
   "trustedProxies",
   "neverServed",
@@ -266,6 +268,7 @@ Deno.test("resolveSources() reads variables and manifest anew each time, with th
   const manifest = 'version: "0.1.0"\nvariables: {A: {tier: public}}';
   const options = {
     strict: true,
+    acceptPublic: ["B"],
     loadPatternLibrary,
   };
   const { read } = resolveSources({
@@ -351,6 +354,19 @@ Deno.test("resolveSettings() gives a client half of the streams by default, roun
       .maxStreamsPerClient,
     2,
   );
+});
+
+Deno.test("resolveSources() accepts the names of PUBLIC variables with and without their prefix, and no others", async () => {
+  const variables = { REP_PUBLIC_A: "1" };
+  const acceptPublic = ["REP_PUBLIC_A", "B"];
+  const { read } = resolveAll({ variables, acceptPublic });
+  assertEquals((await read()).acceptPublic, ["A", "B"]);
+  for (const name of ["", "REP_PUBLIC_", "REP_SERVER_A", "REP_A"]) {
+    assertEquals(
+      messageOf({ acceptPublic: ["A", name] }),
+      `Cannot use acceptPublic: expected names of PUBLIC variables, such as STRIPE_KEY, got "${name}"`,
+    );
+  }
 });
 
 Deno.test("resolveSettings() rejects globs of immutable files that match no path in the directory", () => {

@@ -60,13 +60,13 @@ Deno.test("schema/rep.schema.json has the fields of a declaration that the gatew
 Deno.test("schema/rep.schema.json has the settings of the option table, with their descriptions and defaults", () => {
   const options = Object.values(OPTIONS) as Option<unknown>[];
   const expected = options.flatMap(
-    ({ manifest, help, expected, default: value }) => {
+    ({ manifest, help, type, expected, default: value }) => {
       if (manifest === undefined) return [];
       const isDuration = expected.startsWith("a duration");
       const text = isDuration ? formatDuration(Number(value)) : value;
       return [[manifest, {
         description: help,
-        ...(manifest === "allowed_origins" ? {} : { default: text }),
+        ...(type === "list" ? {} : { default: text }),
       }]];
     },
   );
@@ -122,12 +122,14 @@ const EXAMPLES = [
   [manifest({ A: { tier: "public", type: "enum" } }), false],
   [manifest({ A: { tier: "public", values: [["a"]] } }), false],
   [manifest({ A: { tier: "public", required: "yes" } }), false],
-  [manifest({ A: { tier: "public", required: true, default: "x" } }), false],
+  [manifest({ A: { tier: "public", required: true, default: "x" } }), true],
   [manifest({ A: { tier: "public", defualt: "x" } }), false],
   [manifest({}, { hot_reload_mode: "file" }), false],
   [manifest({}, { hot_reload_poll_interval: 30 }), false],
   [manifest({}, { allowed_origins: "https://a.example" }), false],
   [manifest({}, { allowed_origins: ["https://*.example"] }), false],
+  [manifest({}, { accept_public: ["STRIPE_KEY", "REP_PUBLIC_A"] }), true],
+  [manifest({}, { accept_public: ["REP_SERVER_A"] }), false],
   [manifest({}, { session_key_max_rate: 0 }), false],
   [manifest({}, { port: 80 }), false],
 ] as const;
@@ -212,6 +214,7 @@ const SETTINGS = fc.record({
     "http://LOCALHOST:80/",
     " https://b.example ",
   ]),
+  accept_public: often([], ["STRIPE_KEY", " REP_PUBLIC_A"], ["REP_SERVER_A"]),
   session_key_ttl: DURATION,
   session_key_max_rate: often(1, 10, 5_000, 5_001),
 });

@@ -128,9 +128,9 @@ const BROKEN: Record<string, readonly [() => Environment, string]> = {
     () => ({ ...SOURCES, REP_PUBLIC_S: "", REP_PUBLIC_A: "new" }),
     COLLISION,
   ],
-  "have lost a tier": [
-    () => ({ REP_PUBLIC_A: "new" }),
-    "Cannot use the variables: expected names that begin with REP_SENSITIVE_, as before, got none; to remove them all on purpose, restart",
+  "have lost all variables": [
+    () => ({}),
+    "Cannot use the variables: expected some, as before, got none; to remove them all on purpose, restart",
   ],
 };
 

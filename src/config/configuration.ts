@@ -6,13 +6,14 @@ import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
-  emptiedTierIssues,
   EMPTY_SNAPSHOT,
   EMPTY_VALUE,
   hasSameVariables,
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
+import { describeWarning } from "./variables/guardrails.ts";
+import { describeEmptied, isEmptied } from "./variables/tiers.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 
 interface ConfigurationOptions {
@@ -266,10 +267,15 @@ export class Configuration {
   async #build(sources: SnapshotInput): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
-    // Without the variables in the store, which are removed one by one and on purpose.
+    // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
+    // its variables are removed one by one and on purpose.
     const before = this.#sources?.environment ?? {};
-    const issues = emptiedTierIssues(before, sources.environment);
-    if (issues.length > 0) throw new ConfigurationError(issues);
+    if (isEmptied(before, sources.environment)) {
+      const got = describeEmptied(sources.environment);
+      throw new ConfigurationError([
+        `Cannot use the variables: expected some, as before, ${got}`,
+      ]);
+    }
     this.#sources = sources;
     this.#snapshot = snapshot;
   }
@@ -357,9 +363,13 @@ interface Finding {
 function findingsOf(snapshot: Snapshot): Finding[] {
   const { warnings, deprecated, empty, suspicious } = snapshot;
   return [
-    ...warnings.map(({ name, detection, detail }) => ({
+    ...warnings.map((warning) => ({
       event: "rep.guardrail.warning",
-      fields: { variable_name: name, detection_type: detection, detail },
+      fields: {
+        variable_name: warning.name,
+        detection_type: warning.detection,
+        detail: describeWarning(warning),
+      },
     })),
     ...deprecated.map(({ name, message }) => ({
       event: "rep.config.deprecated",

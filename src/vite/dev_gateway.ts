@@ -15,7 +15,10 @@ const TIME_AND_LEVEL = /^\S+ \S+ +/;
 
 /** The settings of a manifest that also apply in development. */
 type DevSettings = Required<
-  Pick<GatewayOptions, "strict" | "sessionKeyTtlMs" | "sessionKeyMaxRate">
+  Pick<
+    GatewayOptions,
+    "strict" | "acceptPublic" | "sessionKeyTtlMs" | "sessionKeyMaxRate"
+  >
 >;
 
 /**
@@ -27,12 +30,14 @@ function devSettings(manifest: Manifest | undefined): DevSettings {
   // `parseCommandManifest()` has checked the types.
   const settings = manifest?.settings as {
     strict_guardrails?: boolean;
+    accept_public?: string[];
     session_key_ttl?: number;
     session_key_max_rate?: number;
   } | undefined;
   const { sessionKeyTtlMs, sessionKeyMaxRate } = NUMBER_OPTIONS;
   return {
     strict: settings?.strict_guardrails ?? false,
+    acceptPublic: settings?.accept_public ?? [],
     sessionKeyTtlMs: settings?.session_key_ttl ?? sessionKeyTtlMs.default,
     sessionKeyMaxRate: settings?.session_key_max_rate ??
       sessionKeyMaxRate.default,
@@ -48,6 +53,8 @@ interface DevGatewayOptions {
   readonly config: ViteConfig;
   readonly paths: ProjectPaths;
   readonly allowedHosts: ViteHosts;
+  /** Replaces the setting of the manifest. */
+  readonly acceptPublic: readonly string[] | undefined;
   /** The connection to the open pages, whose overlay shows mistakes; the preview server has none. */
   readonly pages?: ViteWebSocket;
 }
@@ -151,13 +158,14 @@ export class DevGateway {
 
   /** Starts a gateway and then closes the previous one. If the start fails, the previous one keeps running. */
   async #startGateway(settings: DevSettings): Promise<void> {
-    const { config, allowedHosts } = this.#options;
+    const { config, allowedHosts, acceptPublic } = this.#options;
     const basePath = config.base.replace(/\/$/, "");
     const gateway = await createGateway({
       variables: () => this.#files.readVariables(),
       manifest: () => this.#files.manifest,
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       strict: settings.strict,
+      acceptPublic: acceptPublic ?? settings.acceptPublic,
       sessionKeyTtlMs: settings.sessionKeyTtlMs,
       sessionKeyMaxRate: settings.sessionKeyMaxRate,
       hotReload: true,

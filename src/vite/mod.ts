@@ -112,7 +112,7 @@ export function rep(
 
 /** Returns the plugin that runs a gateway in Vite's servers, and checks builds. */
 function gatewayPlugin(options: RepOptions): RepPlugin {
-  const { lint = true } = options;
+  const { lint = true, acceptPublic } = options;
   let config: ViteConfig;
   let paths: ProjectPaths;
   let gateway: DevGateway | undefined;
@@ -143,8 +143,13 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       async handler({ middlewares, ws: pages }) {
         if (isVitest(config)) return;
         const { root, publicDir, server: { allowedHosts } } = config;
-        const options = { config, paths, allowedHosts, pages };
-        gateway = await DevGateway.start(options);
+        gateway = await DevGateway.start({
+          config,
+          paths,
+          allowedHosts,
+          acceptPublic,
+          pages,
+        });
         addHandlers(middlewares, gateway, [root, publicDir]);
       },
     },
@@ -153,7 +158,12 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       async handler({ middlewares, httpServer }) {
         const folder = resolve(config.root, config.build.outDir);
         const { allowedHosts } = config.preview;
-        const started = await DevGateway.start({ config, paths, allowedHosts });
+        const started = await DevGateway.start({
+          config,
+          paths,
+          allowedHosts,
+          acceptPublic,
+        });
         addHandlers(middlewares, started, [folder]);
         httpServer.on("close", () => void started.close());
       },

@@ -36,6 +36,12 @@ export interface RepOptions {
    * @default {"src/rep.d.ts"; without that folder "app/rep.d.ts", or "./rep.d.ts"}
    */
   types?: string | false;
+  /**
+   * PUBLIC variables that are no secrets, although they look like it, as in `--accept-public`.
+   *
+   * @default {the setting of the manifest}
+   */
+  acceptPublic?: readonly string[];
   /** Whether to stop a build that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
   /**
@@ -58,6 +64,7 @@ const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
   manifest: true,
   envFile: true,
   types: true,
+  acceptPublic: true,
   lint: true,
   env: true,
 };

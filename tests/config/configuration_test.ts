@@ -109,34 +109,73 @@ Deno.test("reload() keeps everything when there is a fault, says why, and takes 
   assertEquals(gate.gateway.get("A"), "2");
 });
 
-/** Sources after which a tier has none of its variables A (SERVER), B and C (PUBLIC), and the tiers. */
-const EMPTIED: readonly (readonly [Record<string, string>, string[]])[] = [
-  [{}, ["PUBLIC", "SERVER"]],
-  [{ B: "2" }, ["PUBLIC", "SERVER"]],
-  [{ REP_GATEWAY_PORT: "80" }, ["PUBLIC", "SERVER"]],
-  [{ REP_SERVER_A: "1" }, ["PUBLIC"]],
-  [{ REP_PUBLIC_B: "2" }, ["SERVER"]],
-  [{ REP_SERVER_A: "1", REP_SENSITIVE_B: "2" }, ["PUBLIC"]],
-];
-
-Deno.test("reload() rejects sources that have lost all variables of a tier, but not sources that never had any", async () => {
+Deno.test("reload() rejects sources that have lost all variables, but not sources that never had any", async () => {
   await using gate = await setUp({});
   await gate.gateway.reload();
-  const full = { REP_SERVER_A: "1", REP_PUBLIC_B: "2", REP_PUBLIC_C: "3" };
+  const full = { REP_SERVER_A: "1", REP_PUBLIC_B: "2" };
   await gate.set(full);
-  for (const [environment, tiers] of EMPTIED) {
+  for (const environment of [{}, { B: "2" }, { REP_GATEWAY_PORT: "80" }]) {
     const { issues } = await assertRejects(
       () => gate.set(environment),
       ConfigurationError,
     );
-    const expected = tiers.map((tier) =>
-      `Cannot use the variables: expected names that begin with REP_${tier}_, as before, got none; to remove them all on purpose, restart`
-    );
-    assertEquals(issues, expected);
-    assertEquals(["B", "C"].map(gate.gateway.get), ["2", "3"]);
+    assertEquals(issues, [
+      "Cannot use the variables: expected some, as before, got none; to remove them all on purpose, restart",
+    ]);
+    assertEquals(gate.gateway.get("B"), "2");
   }
   await gate.set(full);
   assertEquals((await healthOf(gate)).status, "healthy");
+});
+
+for (const tier of ["PUBLIC", "SENSITIVE", "SERVER"]) {
+  Deno.test(`reload() removes the last variable of the tier ${tier} while another one stays`, async () => {
+    const others = ["PUBLIC", "SENSITIVE", "SERVER"].filter((it) =>
+      it !== tier
+    );
+    const rest = { [`REP_${others[0]}_B`]: "2" };
+    await using gate = await setUp({ [`REP_${tier}_A`]: "1", ...rest });
+    await gate.set(rest);
+    const { status, variables } = await healthOf(gate);
+    assertEquals(status, "healthy");
+    assertEquals(variables[tier.toLowerCase()], 0);
+  });
+}
+
+Deno.test("reload() returns the last variable of a tier to its default (REP-RFC-0001 §6.3)", async () => {
+  const manifest = `version: "0.1.0"
+variables:
+  A: { tier: public, default: default }
+  S: { tier: server }
+`;
+  const rest = { REP_SERVER_S: "1" };
+  await using gate = await setUp({ REP_PUBLIC_A: "set", ...rest }, {
+    manifest,
+  });
+  assertEquals(gate.gateway.get("A"), "set");
+  await gate.set(rest);
+  assertEquals(gate.gateway.get("A"), "default");
+});
+
+Deno.test("reload() rejects a manifest with an invalid default, also while it is overridden", async () => {
+  const withDefault = (value: string) =>
+    `version: "0.1.0"
+variables:
+  A: { tier: public, type: number, default: ${value} }
+`;
+  let manifest = withDefault("1");
+  await using gate = await setUp({ REP_PUBLIC_A: "2" }, {
+    manifest: () => manifest,
+  });
+  manifest = withDefault("ten");
+  const { issues } = await assertRejects(
+    () => gate.set({ REP_PUBLIC_A: "3" }),
+    ConfigurationError,
+  );
+  assertEquals(issues, [
+    'Cannot use the default of REP_PUBLIC_A in the manifest: expected a number, got "ten"',
+  ]);
+  assertEquals(gate.gateway.get("A"), "2");
 });
 
 Deno.test("reload() accepts that all variables of a tier move to another one", async () => {
@@ -196,17 +235,36 @@ Deno.test("reload() without strict mode warns of what looks like a secret, once"
   await using gate = await setUp({ REP_PUBLIC_A: AWS_KEY });
   await gate.gateway.reload();
   await gate.set({ REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY });
-  const warning = {
+  const warningOf = (name: string) => ({
     level: "WARN",
     msg: "rep.guardrail.warning",
+    variable_name: name,
     detection_type: "known_format",
-    detail: "the value looks like an AWS access key",
-  };
+    detail:
+      `the value looks like an AWS access key; if it is meant to be public, add ${name} to --accept-public (in code: acceptPublic)`,
+  });
   assertEquals(linesOf(gate, "rep.guardrail"), [
-    { ...warning, variable_name: "A" },
-    { ...warning, variable_name: "B" },
+    warningOf("A"),
+    warningOf("B"),
   ]);
   assertEquals((await healthOf(gate)).guardrails.warnings, 2);
+});
+
+Deno.test("a value that is accepted as public neither warns nor counts nor blocks, but any other does", async () => {
+  const acceptPublic = ["REP_PUBLIC_A", "UNSET"];
+  const options = { strict: true, acceptPublic };
+  await using gate = await setUp({ REP_PUBLIC_A: AWS_KEY }, options);
+  assertEquals(linesOf(gate, "rep.guardrail"), []);
+  assertEquals(linesOf(gate, "rep.config.suspicious_name"), [{
+    level: "WARN",
+    msg: "rep.config.suspicious_name",
+    variable_name: "REP_PUBLIC_UNSET",
+    detail: "it is accepted as public, but not set: is it misspelled?",
+  }]);
+  assertEquals((await healthOf(gate)).guardrails.warnings, 0);
+  const both = { REP_PUBLIC_A: AWS_KEY, REP_PUBLIC_B: AWS_KEY };
+  await assertRejects(() => gate.set(both), ConfigurationError);
+  assertEquals((await healthOf(gate)).guardrails.blocked, 1);
 });
 
 Deno.test("reload() warns of a deprecated variable once, and again when it came back", async () => {

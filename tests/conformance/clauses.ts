@@ -13,6 +13,9 @@ export const VISIBLE_CLAUSES = {
     "Warns about PUBLIC values that look like secrets, without showing or reclassifying them",
   "3.3-strict":
     "With `--strict`, refuses to start if a PUBLIC value looks like a secret",
+  "3.3-csv":
+    "Scans a PUBLIC value of type `csv` element by element, each one trimmed",
+  "3.3-whole": "Scans a PUBLIC value of any other type as a whole",
   "4.1-files": "Compresses files, and sends headers for caches with them",
   "4.1-proxy": "Inserts the element into the pages of an upstream",
   "4.2.1": "Reads an env file; the environment takes precedence",
@@ -46,6 +49,17 @@ export const VISIBLE_CLAUSES = {
   "4.6-modes":
     "Detects changes after a signal, by watching a file, and by polling",
   "6.2": "Checks the types in the manifest",
+  "6.3":
+    "A variable that is optional and set in no tier has its default, in its tier; log and health report count it",
+  "6.3-empty":
+    "An empty default is a default, and an empty value in the environment wins",
+  "6.3-invalid":
+    "Refuses to start with an invalid default, also if the environment overrides it",
+  "6.3-reload": "A reload returns a variable that is removed to its default",
+  "6.3-required":
+    "Accepts a default for a required variable, and ignores it: refuses to start if the variable is not set",
+  "6.3-scan": "Warns about a PUBLIC default that looks like a secret",
+  "6.3-tier": "Does not inject a default if another tier sets the name",
   "7":
     "Flags take precedence over the environment, and the environment over the manifest",
   "8.1": "The payload has REP's schema",

@@ -97,6 +97,8 @@ export const VARIABLE_CHECKS: readonly Check[] = [
       );
     },
   },
+  { id: "3.3-csv", run: checkLists },
+  { id: "3.3-whole", run: checkWholeValues },
   {
     id: "4.2.5",
     async run(launcher) {
@@ -118,6 +120,13 @@ export const VARIABLE_CHECKS: readonly Check[] = [
       );
     },
   },
+  { id: "6.3", run: checkDefaults },
+  { id: "6.3-empty", run: checkEmptyDefaults },
+  { id: "6.3-scan", run: checkDefaultWarning },
+  { id: "6.3-invalid", run: checkInvalidDefaults },
+  { id: "6.3-required", run: checkRequiredDefault },
+  { id: "6.3-tier", run: checkDefaultInOtherTier },
+  { id: "6.3-reload", run: checkReloadedDefault },
   { id: "7", run: checkPrecedence },
 ];
 
@@ -180,12 +189,14 @@ async function checkLog(launcher: Launcher): Promise<void> {
     other === undefined,
     `expected JSON in each line of the log, got ${other}`,
   );
-  const hasAll = (line: unknown) =>
-    COUNTS.every((count) => numbersIn(line).includes(count));
   await subject.eventually(
     `a line of the log with the counts ${COUNTS.join(", ")}`,
-    () => subject.lines().some(hasAll),
+    () => subject.lines().some((line) => hasCounts(line, COUNTS)),
   );
+}
+
+function hasCounts(line: unknown, counts: readonly number[]): boolean {
+  return counts.every((count) => numbersIn(line).includes(count));
 }
 
 async function checkCollisions(launcher: Launcher): Promise<void> {
@@ -219,6 +230,182 @@ async function checkWarnings(launcher: Launcher): Promise<void> {
     "the names in the page",
     Object.keys(payload.public).sort(),
     Object.keys(SECRETS).sort(),
+  );
+}
+
+/** As a whole, it has 5.0 bits per character, and two elements look like a URL with a password; each one is harmless. */
+const ELEMENTS =
+  "Quiz, Foxi, jagen, Typ, AX/BK-340, 1957, Hof, redis://cache.example:6379, me@example.com";
+
+async function checkLists(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({
+    variables: {
+      REP_PUBLIC_CHECK_LIST: ELEMENTS,
+      REP_PUBLIC_CHECK_SECRETS: `dark-mode, ${SECRETS.CHECK_AWS} , beta`,
+    },
+    manifest: `${MANIFEST}  CHECK_LIST:
+    tier: public
+    type: csv
+  CHECK_SECRETS:
+    tier: public
+    type: csv
+`,
+    options: { "log-format": "json" },
+  });
+  await subject.eventually(
+    "a warning of a secret in a list",
+    () => warningsOf(subject).some((line) => line.includes("CHECK_SECRETS")),
+  );
+  const warning = warningsOf(subject).find((line) => line.includes("_LIST"));
+  expect(warning === undefined, `expected no warning of a list: ${warning}`);
+}
+
+/** It has 5.1 bits per character as a whole, but each word is harmless. */
+const TEXT =
+  "Wir zahlen 1,50 EUR je Quiz; Fix & Foxi (Bj. 1957-62) jagen vom Typ AX/BK-340 zum Hof @ 8 Uhr!";
+
+async function checkWholeValues(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({
+    variables: { REP_PUBLIC_CHECK_TEXT: TEXT },
+    options: { "log-format": "json" },
+  });
+  await subject.page("/"); // whoever warns has done so before
+  expect(
+    warningsOf(subject).some((line) => line.includes("CHECK_TEXT")),
+    "expected a warning of a text with high entropy as a whole",
+  );
+}
+
+/** Each tier has a default, and a variable that is set. */
+const DEFAULTS: Setup = {
+  variables: {
+    REP_PUBLIC_SET: "set",
+    REP_SENSITIVE_SET_SECRET: "set",
+    REP_SERVER_SET_SERVER: "set",
+    REP_SERVER_SET_TOO: "set",
+  },
+  manifest: `${MANIFEST}  SET:
+    tier: public
+    default: "overridden"
+  UNSET:
+    tier: public
+    default: "from-manifest"
+  HIDDEN:
+    tier: sensitive
+    default: "sensitive-default"
+  INTERNAL:
+    tier: server
+    default: "server-default"
+`,
+  options: { "log-format": "json" },
+};
+
+async function checkDefaults(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start(DEFAULTS);
+  const { payload } = await subject.page("/");
+  const values = Object.entries(payload.public).sort();
+  const expected = [["SET", "set"], ["UNSET", "from-manifest"]];
+  expectEqual("the PUBLIC values", values, expected);
+  const { variables } = JSON.parse((await subject.ask("/rep/health")).text);
+  const { public: inPages, sensitive, server } = variables;
+  expectEqual("the counts", [inPages, sensitive, server], [2, 2, 3]);
+  const texts = await textsOf(subject);
+  const leak = ["sensitive-default", "server-default"].find((value) =>
+    texts.includes(value)
+  );
+  expect(leak === undefined, `expected no ${leak} in a response`);
+  await subject.eventually(
+    "a line of the log with the counts 2, 2 and 3",
+    () => subject.lines().some((line) => hasCounts(line, [2, 2, 3])),
+  );
+}
+
+async function checkEmptyDefaults(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start({
+    variables: { REP_PUBLIC_SET: "" },
+    manifest:
+      `${MANIFEST}  SET:\n    tier: public\n    default: "x"\n  UNSET:\n    tier: public\n    default: ""\n`,
+  });
+  const { payload } = await subject.page("/");
+  const values = Object.entries(payload.public).sort();
+  expectEqual("the values", values, [["SET", ""], ["UNSET", ""]]);
+}
+
+async function checkDefaultWarning(launcher: Launcher): Promise<void> {
+  const secret = SECRETS.CHECK_AWS;
+  const setup = declared(undefined, `default: "${secret}"`);
+  const subject = await launcher.start({
+    variables: setup.variables ?? {},
+    manifest: setup.manifest ?? "",
+    options: { "log-format": "json" },
+  });
+  const { payload } = await subject.page("/");
+  expectEqual("the value", payload.public.CHECKED, secret);
+  await subject.eventually(
+    "a warning of a default",
+    () => warningsOf(subject).some((line) => line.includes("CHECKED")),
+  );
+}
+
+/** Defaults that their own declaration does not allow, each with a value that it allows. */
+const INVALID_DEFAULTS: Readonly<Record<string, [string, string]>> = {
+  "a default of another type": ["10", 'type: number\n    default: "ten"'],
+  "a default that the pattern does not match": [
+    "10",
+    'pattern: "^[0-9]+$"\n    default: "abc"',
+  ],
+  "a default that is no value of its enum": [
+    "red",
+    'type: enum\n    values: ["red", "blue"]\n    default: "purple"',
+  ],
+};
+
+async function checkInvalidDefaults(launcher: Launcher): Promise<void> {
+  for (const [what, [value, fields]] of Object.entries(INVALID_DEFAULTS)) {
+    const unset = declared(undefined, fields);
+    await launcher.expectNoStart(what, unset, "CHECKED");
+    const overridden = declared(value, fields);
+    const whatElse = `${what}, which is overridden`;
+    await launcher.expectNoStart(whatElse, overridden, "CHECKED");
+  }
+}
+
+async function checkRequiredDefault(launcher: Launcher): Promise<void> {
+  const fields = 'required: true\n    default: "x"';
+  const what = "a required variable that only has a default";
+  await launcher.expectNoStart(what, declared(undefined, fields), "CHECKED");
+  const { payload } = await (await launcher.start(declared("set", fields)))
+    .page("/");
+  expectEqual("the value", payload.public.CHECKED, "set");
+}
+
+async function checkDefaultInOtherTier(launcher: Launcher): Promise<void> {
+  const setup: Setup = {
+    variables: { REP_SERVER_CHECKED: "x" },
+    manifest: `${MANIFEST}  CHECKED:\n    tier: public\n    default: "y"\n`,
+  };
+  const subject = await launcher.start(setup);
+  const { payload } = await subject.page("/");
+  expectEqual("the value in the page", payload.public.CHECKED, undefined);
+}
+
+/** The env file sets all PUBLIC variables, and a SENSITIVE one that stays. */
+const RELOADED: Setup = {
+  envFile: "REP_PUBLIC_LIVE=set\nREP_SENSITIVE_STAYS=x\n",
+  manifest:
+    `${MANIFEST}  LIVE:\n    tier: public\n    default: "from-manifest"\n  STAYS:\n    tier: sensitive\n`,
+  options: { "hot-reload": "true" },
+};
+
+async function checkReloadedDefault(launcher: Launcher): Promise<void> {
+  const subject = await launcher.start(RELOADED);
+  const liveValue = async () => (await subject.page("/")).payload.public.LIVE;
+  expectEqual("the value before", await liveValue(), "set");
+  await launcher.writeEnvFile("REP_SENSITIVE_STAYS=x\n");
+  subject.signal("SIGHUP");
+  await subject.eventually(
+    "the default after a reload",
+    async () => await liveValue() === "from-manifest",
   );
 }
 

@@ -191,7 +191,6 @@ export async function runScenario(simulation: Simulation) {
         ? [`REP_SENSITIVE_${name}`, "hidden"]
         : [`REP_PUBLIC_${name}`, value]
     );
-    variables.push(["REP_SENSITIVE_ALSO_KEPT", "1"]); // a tier that has lost all its variables is rejected
     if (issue === "collision") {
       variables.push(["REP_PUBLIC_X", "1"], ["REP_SERVER_X", "1"]);
     }

@@ -36,7 +36,7 @@ Deno.test("docs/conformance.md counts its rows", () => {
   const conforming = visible.filter((row) => !departs(row));
   const ofGoGateway = visible.filter(({ goGateway }) => goGateway === "yes");
   const sentence =
-    /Of (\d+)\s+checks,\s+this\s+gateway\s+passes\s+(\d+),\s+and\s+REP's\s+Go\s+gateway\s+(\d+)/;
+    /Of\s+(\d+)\s+checks,\s+this\s+gateway\s+passes\s+(\d+),\s+and\s+REP's\s+Go\s+gateway\s+(\d+)/;
   const [, ...counts] = sentence.exec(text) ?? [];
   assertEquals(counts.map(Number), [
     visible.length,
@@ -174,7 +174,7 @@ Deno.test("every command of a page that needs Deno KV has --unstable-kv", async 
 });
 
 Deno.test("the pages that compare with REP's Go gateway name the same version of it", async () => {
-  const version = /0\.1\.2[\s,(]+commit `be15194`/;
+  const version = /0\.1\.2[\s,(]+commit\s+`be15194`/;
   for (const page of ["docs/conformance.md", "docs/migrating.md"]) {
     assertMatch(await Deno.readTextFile(page), version, page);
   }

@@ -9,7 +9,7 @@ import {
 /** Where the gateway of a check is, for its clients. */
 export const ORIGIN = "https://app.example.com";
 
-/** A tier that lost all its variables would be rejected, so that these stay. */
+/** A source that lost all its variables would be rejected, so that these stay. */
 const HIDDEN = { REP_SENSITIVE_TOKEN: "t0ken", REP_SERVER_SECRET: "hidden" };
 
 /** Variables of all three tiers. */

@@ -402,7 +402,8 @@ variables:
 `,
   "app.env": `# for development\nREP_PUBLIC_TITLE=${STRIPE_KEY}\n`,
 };
-const SECRET = "the value looks like a Stripe secret key";
+const secret = (name: string) =>
+  `the value looks like a Stripe secret key; if it is meant to be public, add ${name} to --accept-public (in code: acceptPublic)`;
 
 Deno.test("strict_guardrails of the manifest rejects a secret in development, too, in the terminal and over the page", async () => {
   const manifest = WITH_SECRET[".rep.yaml"] + STRICT;
@@ -413,8 +414,12 @@ Deno.test("strict_guardrails of the manifest rejects a secret in development, to
   await using vite = await project.startVite();
   assertEquals(await vite.insert(PAGE), PAGE);
   const issues = [
-    `ROOT/app.env:2: Cannot publish REP_PUBLIC_TITLE in strict mode: ${SECRET}`,
-    `ROOT/.rep.yaml:4: Cannot publish REP_PUBLIC_API in strict mode: ${SECRET}`,
+    `ROOT/app.env:2: Cannot publish REP_PUBLIC_TITLE in strict mode: ${
+      secret("TITLE")
+    }`,
+    `ROOT/.rep.yaml:4: Cannot publish REP_PUBLIC_API in strict mode: ${
+      secret("API")
+    }`,
   ].join("\n");
   assertEquals(project.printed.slice(1), [
     `[rep] ${issues}\n[rep] pages have no configuration until this is corrected`,
@@ -426,6 +431,25 @@ Deno.test("strict_guardrails of the manifest rejects a secret in development, to
   await project.write(".rep.yaml", WITH_SECRET[".rep.yaml"]);
   await until(() => project.sent.length > 0);
   assertEquals(project.sent, [RELOAD]);
+  assertEquals(await vite.title(), STRIPE_KEY);
+});
+
+Deno.test("values that are accepted as public, by the manifest or the plugin, pass strict_guardrails", async () => {
+  const settings =
+    "settings: { strict_guardrails: true, accept_public: [API] }\n";
+  const files = {
+    ...WITH_SECRET,
+    ".rep.yaml": WITH_SECRET[".rep.yaml"] + settings,
+  };
+  assertEquals(
+    await mistakeIn(files),
+    `[rep] ROOT/app.env:2: Cannot publish REP_PUBLIC_TITLE in strict mode: ${
+      secret("TITLE")
+    }`,
+  );
+  await using project = await makeProject(files);
+  const options = { ...OPTIONS, acceptPublic: ["TITLE", "API"] };
+  await using vite = await project.startVite({}, 0, options);
   assertEquals(await vite.title(), STRIPE_KEY);
 });
 
@@ -460,8 +484,8 @@ Deno.test("what is suspicious is a readable line with file and line", async () =
   });
   await using _vite = await project.startVite();
   assertEquals(project.printed.slice(1), [
-    `[rep] ROOT/app.env:2: REP_PUBLIC_TITLE: ${SECRET}`,
-    `[rep] ROOT/.rep.yaml:4: REP_PUBLIC_API: ${SECRET}`,
+    `[rep] ROOT/app.env:2: REP_PUBLIC_TITLE: ${secret("TITLE")}`,
+    `[rep] ROOT/.rep.yaml:4: REP_PUBLIC_API: ${secret("API")}`,
     "[rep] ROOT/app.env:3: REP_PUBLIC_OLD is deprecated: use TITLE",
     "[rep] ROOT/app.env:4: REP_TITEL: it is ignored: " +
     "expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_",
@@ -660,7 +684,7 @@ Deno.test("rep() rejects an option that does not exist, and says what may be mea
   assertThrows(
     () => rep(options),
     TypeError,
-    'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, lint, env; did you mean envFile?',
+    'Cannot use the option "envfile" of rep(): expected one of manifest, envFile, types, acceptPublic, lint, env; did you mean envFile?',
   );
   const file = { path: "app.env", requierd: false };
   assertThrows(

@@ -1,7 +1,12 @@
 import { MAX_HISTORY } from "../../config/stored/stored_variables.ts";
 import {
+  EXPECTED_PUBLIC_NAMES,
+  parsePublicName,
+} from "../../config/variables/tiers.ts";
+import {
   app,
   integer,
+  list,
   optionalInteger,
   type OptionValues,
   paths,
@@ -24,6 +29,12 @@ export const COMMAND_OPTIONS = {
   "manifest": text("FILE", "Manifest; by default .rep.yaml, except for set"),
   "env-file": paths("PATH", "Env file; later ones take precedence"),
   "strict": toggle("Fail if PUBLIC values look like secrets"),
+  "accept-public": list(
+    "NAME,…",
+    EXPECTED_PUBLIC_NAMES,
+    parsePublicName,
+    "Variables that are no secrets, although they look like it",
+  ),
   "out": text("FILE", "Write the types to this file"),
   "config-js": text("FILE", "Also write a script for pages to load"),
   "dir": paths("DIR", "Same as the argument DIR"),
@@ -84,7 +95,15 @@ export const COMMANDS = {
   validate: {
     args: "",
     help: "Check the manifest, the env files, the environment and the store",
-    options: ["manifest", "env-file", "strict", "kv", "app", "json"],
+    options: [
+      "manifest",
+      "env-file",
+      "strict",
+      "accept-public",
+      "kv",
+      "app",
+      "json",
+    ],
     notes: [
       "Reads the store if --kv or REP_GATEWAY_KV names one, and writes nothing to it. That needs Deno.",
       "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
@@ -113,7 +132,7 @@ export const COMMANDS = {
   inject: {
     args: "DIR ...",
     help: "Write PUBLIC values into the pages of a build",
-    options: ["manifest", "env-file", "strict", "config-js"],
+    options: ["manifest", "env-file", "strict", "accept-public", "config-js"],
     notes: [
       "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. With " +
       '--config-js, DIR is optional: pages load the script with <script src="/config.js"></script> before their own ' +

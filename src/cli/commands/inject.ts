@@ -5,7 +5,6 @@ import {
   ConfigurationError,
   type Snapshot,
 } from "../../config/variables/snapshot.ts";
-import { environmentName } from "../../config/variables/tiers.ts";
 import {
   type ConfigScript,
   makePayload,
@@ -18,7 +17,7 @@ import { sriHash } from "../../values/hash.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { readSources } from "./manifest_commands.ts";
+import { readSources, warningText } from "./manifest_commands.ts";
 import { escapeInvisible } from "./terminal_text.ts";
 import { findRegularFile, writeFile } from "./write_file.ts";
 
@@ -74,12 +73,14 @@ async function readSnapshot(
     environment: sources.environment,
     manifest: sources.manifest,
     strict: sources.strict,
+    acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
   });
-  const secrets = snapshot.warnings.map(({ name, detail }) =>
-    `${environmentName({ name, tier: "public" })}: ${detail}`
+  const secrets = snapshot.warnings.map(warningText);
+  const suspicious = snapshot.suspicious.map(({ name, detail }) =>
+    `${name}: ${detail}`
   );
-  for (const warning of [...sources.warnings, ...secrets]) {
+  for (const warning of [...sources.warnings, ...secrets, ...suspicious]) {
     io.printError(`Warning: ${warning}`);
   }
   if (snapshot.sensitive.size > 0) {

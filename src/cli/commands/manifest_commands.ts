@@ -13,6 +13,10 @@ import {
   TIERS,
   type Variable,
 } from "../../config/variables/tiers.ts";
+import {
+  describeWarning,
+  type GuardrailWarning,
+} from "../../config/variables/guardrails.ts";
 import type { Manifest } from "../../config/variables/manifest.ts";
 import { storedEnvironment } from "../../config/stored/stored_variables.ts";
 import { messageOf } from "../../observe/log.ts";
@@ -97,7 +101,7 @@ async function check(
   sources: CommandSources,
   stored: StoredEnvironment | undefined,
 ): Promise<Report> {
-  const { environment, manifest, strict } = sources;
+  const { environment, manifest, strict, acceptPublic } = sources;
   // CI may check the manifest where nothing is deployed.
   const names = Object.keys({ ...environment, ...stored?.environment });
   const isManifestAlone = manifest !== NO_MANIFEST && !names.some(hasTier);
@@ -106,6 +110,7 @@ async function check(
     stored,
     manifest,
     strict,
+    acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
   });
   const secrets = new Set(found.warnings.map(({ name }) => name));
@@ -114,9 +119,12 @@ async function check(
     warnings.push("no variable is set: missing variables are not reported");
   }
   if (!strict) { // in strict mode, they are issues
-    for (const { name, detail } of found.warnings) {
-      warnings.push(`${environmentName({ name, tier: "public" })}: ${detail}`);
+    for (const warning of found.warnings) {
+      warnings.push(warningText(warning));
     }
+  }
+  for (const { name, detail } of found.suspicious) {
+    warnings.push(`${name}: ${detail}`);
   }
   for (const name of found.empty) warnings.push(`${name}: ${EMPTY_VALUE}`);
   for (const { name, message } of found.deprecated) {
@@ -129,6 +137,13 @@ async function check(
     warnings,
     variables: describeAll(found.variables, secrets, sources),
   };
+}
+
+/** Returns what a command prints about a value that looks like a secret. */
+export function warningText(warning: GuardrailWarning): string {
+  const { name } = warning;
+  const key = environmentName({ name, tier: "public" });
+  return `${key}: ${describeWarning(warning)}`;
 }
 
 /** Returns the names that are SENSITIVE or SERVER in the manifest or in a source, even if another source says PUBLIC. */
@@ -250,9 +265,13 @@ export async function readSources(
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
   for (const issue of manifest.issues) issues.push(issue);
+  const flags = new Map<string, string>();
+  if (line.strict) flags.set("strict", "true");
+  const accepted = line["accept-public"].join(",");
+  if (accepted !== "") flags.set("accept-public", accepted);
   const readAll = () =>
     readOptions({
-      flags: new Map(line.strict ? [["strict", "true"]] : []),
+      flags,
       environment: processEnvironment,
       manifest: manifest.settings,
     });
@@ -265,6 +284,7 @@ export async function readSources(
     /** Where each variable is set: the path of an env file, or `environment`. */
     setIn,
     strict: options?.strict ?? false,
+    acceptPublic: options?.["accept-public"] ?? [],
     /** Why sources cannot be read or are invalid. */
     issues,
     /** Why sources or variables are ignored. */

@@ -1,3 +1,7 @@
+import {
+  EXPECTED_PUBLIC_NAMES,
+  parsePublicName,
+} from "../../config/variables/tiers.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "../../http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "../../http/client_address.ts";
 import { parseIpBlock } from "../../http/ip_address.ts";
@@ -115,6 +119,15 @@ export const GROUPS = {
     "strict": inManifest(
       "strict_guardrails",
       toggle("Reject PUBLIC values that look like secrets"),
+    ),
+    "accept-public": inManifest(
+      "accept_public",
+      list(
+        "NAME,…",
+        EXPECTED_PUBLIC_NAMES,
+        parsePublicName,
+        "PUBLIC variables that are no secrets, although they look like it",
+      ),
     ),
     "kv": text(
       "PATH|URL|:memory:",

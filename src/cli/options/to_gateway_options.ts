@@ -46,6 +46,7 @@ export function toGatewayOptions(
     app: options.app,
     revision: options.revision,
     strict: options.strict,
+    acceptPublic: options["accept-public"],
     hotReload: options["hot-reload"],
     ofrep: options.ofrep,
     allowedOrigins: options["allowed-origins"],

@@ -41,8 +41,8 @@ export interface ApplyOptions {
 }
 
 /**
- * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1). The
- * issues include those of the manifest itself.
+ * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1), except
+ * those of required variables. The issues include those of the manifest itself.
  */
 export async function applyManifest(
   variables: readonly Variable[],
@@ -63,6 +63,14 @@ export async function applyManifest(
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
     const pattern = patterns.get(name);
+    const byDefault = value === undefined ? undefined : { name, tier, value };
+    if (byDefault !== undefined) { // valid even while it is not used (REP-RFC-0001 §6.3)
+      const place = nameAt(`variables.${name}.default`, manifest);
+      const subject = `the default of ${
+        environmentName(byDefault)
+      } in ${place}`;
+      issues.push(...valueIssues(subject, byDefault, declaration, pattern));
+    }
     const variable = given.get(name);
     if (variable !== undefined) {
       const subject = environmentName(variable);
@@ -75,14 +83,11 @@ export async function applyManifest(
         deprecated.push({ name, message: declaration.deprecatedMessage });
       }
       if (required && variable.value === "") empty.push(subject);
-    } else if (value !== undefined) {
-      const injected = { name, tier, value };
-      const place = nameAt(`variables.${name}.default`, manifest);
-      const subject = `the default of ${environmentName(injected)} in ${place}`;
-      issues.push(...valueIssues(subject, injected, declaration, pattern));
-      all.push(normalize(injected, declaration));
-    } else if (required && requiredTiers.includes(tier)) {
+    } else if (required) {
+      if (!requiredTiers.includes(tier)) continue;
       issues.push(missingIssue({ name, tier }, manifest, otherNames));
+    } else if (byDefault !== undefined) {
+      all.push(normalize(byDefault, declaration));
     }
   }
   return { variables: all, issues, deprecated, empty };

@@ -64,20 +64,41 @@ const MAX_ENTROPY_BITS = 4.5;
 /** REP-RFC-0001 §3.3. */
 const MAX_ENCODED_LENGTH = 64;
 
-/** Finds PUBLIC values that look like secrets. A variable gets at most one warning, of the most reliable kind. */
+/**
+ * Finds PUBLIC values that look like secrets. A variable gets at most one warning.
+ *
+ * @param declarations The declarations of the manifest, by name.
+ */
 export function scanForSecrets(
   variables: readonly Variable[],
+  declarations: ReadonlyMap<string, { readonly type: string }>,
 ): GuardrailWarning[] {
   const warnings: GuardrailWarning[] = [];
   for (const { name, tier, value } of variables) {
-    const found = tier === "public" ? detectSecret(value) : undefined;
+    if (tier !== "public") continue;
+    const isList = declarations.get(name)?.type === "csv";
+    const found = isList ? detectInList(value) : detectSecret(value);
     if (found !== undefined) warnings.push({ name, ...found });
   }
   return warnings;
 }
 
+/** Scans each element alone (REP-RFC-0001 §3.3): `redis://cache:6379,me@example.com` is no URL with a password. */
+function detectInList(value: string): Detection | undefined {
+  for (const element of value.slice(0, MAX_PUBLIC_BYTES).split(",")) {
+    const found = detectSecret(element.trim());
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Returns the reason of a warning, and what to do if the value is no secret. */
+export function describeWarning({ name, detail }: GuardrailWarning): string {
+  return `${detail}; if it is meant to be public, add ${name} to --accept-public (in code: acceptPublic)`;
+}
+
 /**
- * Returns why a value looks like a secret, if it does. It scans only as much of the value as can be published, since
+ * Returns why a value looks like a secret, if it does: the most reliable reason. It scans only as much of the value as can be published, since
  * regular expressions take seconds or run out of stack on a value of megabytes.
  */
 export function detectSecret(value: string): Detection | undefined {

@@ -47,7 +47,7 @@ export interface Declaration {
   readonly type: VariableType;
   /** Whether the variable must be set. */
   readonly required: boolean;
-  /** The value of the variable if it is not set. */
+  /** The value of the variable if it is neither set nor required. */
   readonly default: string | undefined;
   /** What the variable is for. */
   readonly description: string | undefined;
@@ -271,9 +271,6 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   if (type === "enum" && values === undefined) {
     const expected = "expected the allowed values of the enum, got nothing";
     reader.report("values", expected);
-  }
-  if (required && defaultValue !== undefined) {
-    reader.report("default", "expected no default for a required variable");
   }
   return {
     tier,

@@ -5,18 +5,20 @@ import type {
   Deprecation,
 } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
-import { type GuardrailWarning, scanForSecrets } from "./guardrails.ts";
+import {
+  describeWarning,
+  type GuardrailWarning,
+  scanForSecrets,
+} from "./guardrails.ts";
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
 import {
-  describeEmptied,
   type Environment,
   environmentName,
   MAX_PUBLIC_BYTES,
   namesWithoutTier,
   type Tier,
   TIER_PREFIX,
-  TIERS,
   type Variable,
 } from "./tiers.ts";
 
@@ -80,7 +82,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 /** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
 export const EMPTY_VALUE = "it is required, but set to nothing";
 
-/** A name that is probably misspelled. */
+/** A name that is probably misspelled, or has no effect. */
 export interface SuspiciousName {
   /** As in the environment. */
   readonly name: string;
@@ -109,6 +111,8 @@ export interface SnapshotInput extends Omit<ApplyOptions, "otherNames"> {
     | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
+  /** The names of PUBLIC variables without guardrail warnings. @default {[]} */
+  readonly acceptPublic?: readonly string[];
 }
 
 /** An invalid configuration. No part of it becomes active. */
@@ -153,13 +157,14 @@ interface Evaluation extends AppliedManifest {
 
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
 export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
-  const { strict, stored, manifest = NO_MANIFEST } = input;
+  const { strict, stored, manifest = NO_MANIFEST, acceptPublic = [] } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
   const suspicious = findSuspiciousNames(environment, manifest);
   const applied = await apply(classified.variables, input, suspicious);
   const { variables, deprecated, empty } = applied;
-  const warnings = scanForSecrets(variables);
+  const found = scanForSecrets(variables, manifest.variables);
+  const warnings = found.filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [
     ...classified.issues,
@@ -174,7 +179,10 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
     warnings,
     deprecated,
     empty,
-    suspicious,
+    suspicious: [
+      ...suspicious,
+      ...findUselessNames(acceptPublic, variables, found),
+    ],
   };
 }
 
@@ -295,8 +303,10 @@ function deployedValues(
   manifest: Manifest,
 ): Map<string, string> {
   const values = new Map<string, string>();
-  for (const [name, { tier, default: value }] of manifest.variables) {
-    if (tier === "public" && value !== undefined) values.set(name, value);
+  for (const [name, declaration] of manifest.variables) {
+    const { tier, required, default: value } = declaration;
+    const isInjected = tier === "public" && !required;
+    if (isInjected && value !== undefined) values.set(name, value);
   }
   const own = valuesOf("public", classify(environment).variables);
   for (const [name, value] of own) values.set(name, value);
@@ -349,6 +359,23 @@ export function findSuspiciousNames(
   return suspicious;
 }
 
+/** Finds accepted names that accept nothing, since they may be misspelled. */
+function findUselessNames(
+  acceptPublic: readonly string[],
+  variables: readonly Variable[],
+  found: readonly GuardrailWarning[],
+): SuspiciousName[] {
+  const isFound = new Set(found.map(({ name }) => name));
+  const isSet = valuesOf("public", variables);
+  const useless = acceptPublic.filter((name) => !isFound.has(name));
+  return useless.map((name) => ({
+    name: environmentName({ name, tier: "public" }),
+    detail: isSet.has(name)
+      ? "it is accepted as public, but does not look like a secret"
+      : "it is accepted as public, but not set: is it misspelled?",
+  }));
+}
+
 const NO_TIER =
   "it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
 
@@ -379,9 +406,10 @@ export function isEqualMap(
     [...a].every(([name, value]) => b.get(name) === value);
 }
 
-function strictIssue({ name, detail }: GuardrailWarning): string {
+function strictIssue(warning: GuardrailWarning): string {
+  const { name } = warning;
   const key = environmentName({ name, tier: "public" });
-  return `Cannot publish ${key} in strict mode: ${detail}`;
+  return `Cannot publish ${key} in strict mode: ${describeWarning(warning)}`;
 }
 
 function sizeIssues(variables: readonly Variable[]): string[] {
@@ -408,29 +436,6 @@ function sizeIssues(variables: readonly Variable[]): string[] {
     }
   }
   return issues;
-}
-
-/**
- * Returns an issue for each tier that lost all its variables. A tier whose variables all moved to other tiers has none:
- * hiding a secret must not require a restart.
- */
-export function emptiedTierIssues(
-  before: Environment,
-  after: Environment,
-): string[] {
-  const now = classify(after).variables;
-  const names = new Set(now.map(({ name }) => name));
-  const lost = classify(before).variables.filter(({ name }) =>
-    !names.has(name)
-  );
-  const emptied = TIERS.filter((tier) =>
-    valuesOf(tier, lost).size > 0 && valuesOf(tier, now).size === 0
-  );
-  return emptied.map((tier) => {
-    const prefix = environmentName({ name: "", tier });
-    const got = describeEmptied(after);
-    return `Cannot use the variables: expected names that begin with ${prefix}, as before, ${got}`;
-  });
 }
 
 const encoder = new TextEncoder();

@@ -37,6 +37,19 @@ export function hasTier(environmentName: string): boolean {
   return TIER_PREFIX.test(environmentName);
 }
 
+/** What {@linkcode parsePublicName} accepts, for messages. */
+export const EXPECTED_PUBLIC_NAMES =
+  "names of PUBLIC variables, such as STRIPE_KEY";
+
+/**
+ * Returns the name of a PUBLIC variable that is given with or without its prefix; `undefined` for a name that cannot be
+ * that of a PUBLIC variable.
+ */
+export function parsePublicName(text: string): string | undefined {
+  const name = text.replace(/^REP_PUBLIC_/, "");
+  return name === "" || isRepName(name) ? undefined : name;
+}
+
 /** Returns the `REP_…` names that have no tier, and are no options: their variables are ignored. */
 export function namesWithoutTier(environment: Environment): string[] {
   return Object.keys(environment).filter((name) =>
@@ -48,7 +61,7 @@ export function namesWithoutTier(environment: Environment): string[] {
 const MAX_LISTED = 3;
 
 /**
- * Says what a source or a tier contains that has lost all its variables, and how to empty it on purpose: a prefix may be
+ * Says what a source contains that has lost all its variables, and how to empty it on purpose: a prefix may be
  * misspelled.
  */
 export function describeEmptied(after: Environment): string {

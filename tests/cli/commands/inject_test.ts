@@ -128,7 +128,8 @@ Deno.test("inject warns of secrets, fails with --strict, and warns of compressed
     "index.html.gz": "old",
   });
   const environment = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
-  const secret = "the value looks like an AWS access key";
+  const secret =
+    "the value looks like an AWS access key; if it is meant to be public, add A to --accept-public (in code: acceptPublic)";
   assertEquals(
     await run(["inject", "--strict", build.path], environment),
     failed(`Cannot publish REP_PUBLIC_A in strict mode: ${secret}`),
@@ -138,6 +139,16 @@ Deno.test("inject warns of secrets, fails with --strict, and warns of compressed
     `Warning: REP_PUBLIC_A: ${secret}`,
     `Warning: ${compressed} contains the previous page: compress it again, or delete it`,
   ]);
+});
+
+Deno.test("inject accepts values that are meant to be public, and says which names accept nothing", async () => {
+  await using build = await TempDirectory.make({ "index.html": PAGE });
+  const environment = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
+  const args = ["inject", "--strict", "--accept-public", "A,B", build.path];
+  const { code, err } = await run(args, environment);
+  assertEquals([code, err], [0, [
+    "Warning: REP_PUBLIC_B: it is accepted as public, but not set: is it misspelled?",
+  ]]);
 });
 
 Deno.test("inject leaves a page in UTF-16 as it is, with a warning", async () => {

@@ -142,6 +142,20 @@ Deno.test("validate checks the manifest alone if no variable is set, and says so
   assertEquals([valid, issues, warnings], [true, [], [alone]]);
 });
 
+Deno.test("validate rejects a default that is invalid while the environment overrides it", async () => {
+  const manifest =
+    `${MANIFEST}  COUNT: { tier: public, type: number, default: ten }\n`;
+  const environment = {
+    REP_PUBLIC_API_URL: "https://a.example",
+    REP_PUBLIC_COUNT: "10",
+  };
+  const { code, err } = await validate({ "rep.yaml": manifest }, environment);
+  assertEquals([code, err], [1, [
+    'Cannot use the default of REP_PUBLIC_COUNT in the manifest "rep.yaml:9": expected a number, got "ten"',
+    "Invalid: 1 issue",
+  ]]);
+});
+
 Deno.test("validate reports all issues of the manifest, the env files, the options and the variables", async () => {
   await using project = await TempDirectory.make();
   const missing = project.at("missing.env");
@@ -191,15 +205,16 @@ Deno.test("validate warns of a required variable that is set to nothing", async 
 Deno.test("validate warns of values that look like secrets without printing them, and fails with --strict", async () => {
   const environment = { REP_PUBLIC_TOKEN: "AKIAIOSFODNN7EXAMPLE" };
   const row = "TOKEN  public  environment  (hidden: looks like a secret)";
+  const reason =
+    "the value looks like an AWS access key; if it is meant to be public, add TOKEN to --accept-public (in code: acceptPublic)";
   assertEquals(
     await run(["validate"], environment),
     done(["NAME   TIER    SOURCE       VALUE", row], [
-      "Warning: REP_PUBLIC_TOKEN: the value looks like an AWS access key",
+      `Warning: REP_PUBLIC_TOKEN: ${reason}`,
       "Valid: 1 variables",
     ]),
   );
-  const issue =
-    "Cannot publish REP_PUBLIC_TOKEN in strict mode: the value looks like an AWS access key";
+  const issue = `Cannot publish REP_PUBLIC_TOKEN in strict mode: ${reason}`;
   const rejections = [
     await run(["validate", "--strict"], environment),
     await run(["validate"], { ...environment, REP_GATEWAY_STRICT: "1" }),
@@ -207,6 +222,44 @@ Deno.test("validate warns of values that look like secrets without printing them
   for (const { code, err } of rejections) {
     assertEquals([code, err], [1, [issue, "Invalid: 1 issue"]]);
   }
+});
+
+Deno.test("validate accepts values that are meant to be public, also with --strict, and says which names accept nothing", async () => {
+  const values = { TOKEN: "AKIAIOSFODNN7EXAMPLE", TITLE: "Shop" };
+  const environment = {
+    REP_PUBLIC_TOKEN: values.TOKEN,
+    REP_PUBLIC_TITLE: values.TITLE,
+  };
+  const table = [
+    "NAME   TIER    SOURCE       VALUE",
+    `TITLE  public  environment  ${values.TITLE}`,
+    `TOKEN  public  environment  ${values.TOKEN}`,
+  ];
+  const accepted = done(table, ["Valid: 2 variables"]);
+  const flags = ["validate", "--strict", "--accept-public"];
+  assertEquals(await run([...flags, "TOKEN"], environment), accepted);
+  assertEquals(
+    await run(["validate", "--strict"], {
+      ...environment,
+      REP_GATEWAY_ACCEPT_PUBLIC: "REP_PUBLIC_TOKEN",
+    }),
+    accepted,
+  );
+  const names = "TOKEN,TITLE,TOKNE";
+  const { code, err } = await run([...flags, names], environment);
+  assertEquals([code, err], [0, [
+    "Warning: REP_PUBLIC_TITLE: it is accepted as public, but does not look like a secret",
+    "Warning: REP_PUBLIC_TOKNE: it is accepted as public, but not set: is it misspelled?",
+    "Valid: 2 variables",
+  ]]);
+});
+
+Deno.test("validate warns of names that a gateway ignores", async () => {
+  const { code, err } = await run(["validate"], { REP_PUBLC_TITLE: "Shop" });
+  assertEquals([code, err], [0, [
+    "Warning: REP_PUBLC_TITLE: it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_",
+    "Valid: 0 variables",
+  ]]);
 });
 
 Deno.test("validate warns of what it may not read", {

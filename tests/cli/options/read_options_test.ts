@@ -112,6 +112,11 @@ const RULES: Record<OptionName, Rule> = {
     },
     ["", "/assets/*", "./assets/*", "assets/*,../*", "a\0b"],
   ),
+  "accept-public": rule(
+    "names of PUBLIC variables, such as STRIPE_KEY, separated by commas",
+    { "A, REP_PUBLIC_B": ["A", "B"] },
+    ["", "REP_PUBLIC_", "A,REP_SERVER_B", "REP_A"],
+  ),
   "upstream": rule(
     "a URL such as http://127.0.0.1:3000, or host:port",
     {
@@ -326,6 +331,7 @@ const SETTINGS: Record<
   readonly [name: OptionName, setting: unknown, variable: string, flag: string]
 > = {
   strict_guardrails: ["strict", true, "false", "true"],
+  accept_public: ["accept-public", ["A"], "B", "C"],
   hot_reload: ["hot-reload", true, "false", "true"],
   hot_reload_mode: ["hot-reload-mode", "poll", "file_watch", "signal"],
   hot_reload_poll_interval: ["poll-interval", 5_000, "6s", "7s"],

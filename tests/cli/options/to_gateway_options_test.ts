@@ -52,6 +52,7 @@ const CASES: {
   app: ["--app=shop", "shop"],
   revision: ["--revision=8f3a1c9", "8f3a1c9"],
   strict: ["--strict", true],
+  acceptPublic: ["--accept-public=A,REP_PUBLIC_B", ["A", "B"]],
   hotReload: ["--hot-reload", true],
   startWithoutStore: ["--start-without-store", true],
   ofrep: ["--ofrep", true],

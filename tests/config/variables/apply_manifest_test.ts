@@ -347,15 +347,45 @@ Deno.test("applyManifest() reports both the type and the pattern", async () => {
   ]);
 });
 
-Deno.test("applyManifest() reports an invalid default as such", async () => {
+Deno.test("applyManifest() reports an invalid default as such, also while the environment overrides it", async () => {
   const declarations = {
     A: { tier: "public", type: "number", default: "ten" },
     B: { tier: "sensitive", type: "number", default: "s3cret" },
+    C: { tier: "public", pattern: "[a-z]+", default: "1" },
+    D: { tier: "public", type: "enum", values: ["x"], default: "y" },
+    E: { tier: "public", type: "number", required: true, default: "ten" },
   };
-  assertEquals((await apply(declarations)).issues, [
+  const valid = {
+    REP_PUBLIC_A: "1",
+    REP_SENSITIVE_B: "1",
+    REP_PUBLIC_C: "c",
+    REP_PUBLIC_D: "x",
+    REP_PUBLIC_E: "1",
+  };
+  const issues = [
     'Cannot use the default of REP_PUBLIC_A in the manifest: expected a number, got "ten"',
     "Cannot use the default of REP_SENSITIVE_B in the manifest: expected a number, got a value that is not shown",
-  ]);
+    'Cannot use the default of REP_PUBLIC_C in the manifest: expected a value that matches [a-z]+, got "1"',
+    'Cannot use the default of REP_PUBLIC_D in the manifest: expected one of x, got "y"',
+    'Cannot use the default of REP_PUBLIC_E in the manifest: expected a number, got "ten"',
+  ];
+  assertEquals(await allIssues(declarations, valid), issues);
+  const { REP_PUBLIC_E } = valid;
+  assertEquals(await allIssues(declarations, { REP_PUBLIC_E }), issues);
+});
+
+Deno.test("applyManifest() ignores the default of a required variable", async () => {
+  const declarations = {
+    A: { tier: "public", required: true, default: "default" },
+  };
+  const set = await apply(declarations, { REP_PUBLIC_A: "set" });
+  assertEquals([set.issues, set.variables], [[], [
+    { name: "A", tier: "public", value: "set" },
+  ]]);
+  const unset = await apply(declarations);
+  assertEquals([unset.issues, unset.variables], [[
+    "Cannot find REP_PUBLIC_A: the manifest requires it, but it is not set",
+  ], []]);
 });
 
 for (const tier of ["sensitive", "server"]) {

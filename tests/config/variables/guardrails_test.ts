@@ -7,7 +7,16 @@ import {
 import type { Tier } from "../../../src/config/variables/tiers.ts";
 
 function scan(value: string, tier: Tier = "public"): GuardrailWarning[] {
-  return scanForSecrets([{ name: "NAME", tier, value }]);
+  return scanForSecrets([{ name: "NAME", tier, value }], new Map());
+}
+
+/** Scans a list, as the manifest declares it. */
+function scanList(value: string): GuardrailWarning[] {
+  const declarations = new Map([["NAME", { type: "csv" }]]);
+  return scanForSecrets(
+    [{ name: "NAME", tier: "public", value }],
+    declarations,
+  );
 }
 
 function knownFormat(what: string) {
@@ -180,7 +189,17 @@ Deno.test("scanForSecrets() warns once per variable, in their order", () => {
     tier: "public" as const,
     value: name === "C" ? "x" : value,
   }));
-  assertEquals(scanForSecrets(variables).map(({ name }) => name), ["B", "A"]);
+  const warnings = scanForSecrets(variables, new Map());
+  assertEquals(warnings.map(({ name }) => name), ["B", "A"]);
+});
+
+Deno.test("scanForSecrets() scans each element of a csv variable alone, without the spaces around it", () => {
+  const hosts = "redis://cache:6379,me@example.com";
+  assertEquals(scan(hosts), [knownFormat("a URL with a password in it")]);
+  assertEquals(scanList(hosts), []);
+  assertEquals(scanList(",, ,a"), []);
+  const withSecret = `dark-mode, AKIA${"IOSFODNN7EXAMPLE"} ,beta`;
+  assertEquals(scanList(withSecret), [knownFormat("an AWS access key")]);
 });
 
 const HARMLESS = {

@@ -253,10 +253,6 @@ const WRONG_FIELDS: typeof WRONG_DECLARATIONS = [
     { deprecated: "no" },
     'variables.A.deprecated: expected true or false, got "no"',
   ],
-  [
-    { required: true, default: "x" },
-    "variables.A.default: expected no default for a required variable",
-  ],
   [{ requird: true }, `variables.A.requird: ${KEYS}; did you mean required?`],
   [{ comment: "" }, `variables.A.comment: ${KEYS}`],
   [
@@ -361,11 +357,6 @@ const LEAKED_DECLARATIONS: Record<string, unknown> = {
   "a value as a key of a mapping": {
     tier: "sensitive",
     [SECRET]: { [SECRET]: SECRET },
-  },
-  "a default of a required variable": {
-    tier: "sensitive",
-    required: true,
-    default: SECRET,
   },
 };
 

@@ -108,6 +108,20 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
   }
 });
 
+Deno.test("buildSnapshot() does not count the default of a required variable that only the store sets", async () => {
+  const manifest = withVariables({
+    A: { tier: "public", required: true, default: "1" },
+  });
+  const stored = {
+    environment: { REP_PUBLIC_A: "2" },
+    version: "7",
+    newestWrite: 5,
+  };
+  const { deployment, deployedNames } = await build({}, { manifest, stored });
+  assertEquals(deployment, await sriHash("{}"));
+  assertEquals(deployedNames, new Set());
+});
+
 Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => {
   const environment = {
     REP_PUBLIC_: "x",
@@ -133,7 +147,7 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
     'Cannot use REP_PUBLIC_COUNT: expected a number, got "ten"',
     "Cannot find REP_SERVER_MISSING: the manifest requires it, but it is not set",
     "Cannot publish the value of REP_PUBLIC_BIG: expected at most 64000 bytes, got 64001",
-    "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key",
+    "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key; if it is meant to be public, add KEY to --accept-public (in code: acceptPublic)",
   ]);
   assertEquals([error.blocked, error.message], [1, error.issues.join("\n")]);
 });

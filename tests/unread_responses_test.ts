@@ -37,7 +37,7 @@ function connect(port: number) {
   };
 }
 
-Deno.test("large responses from memory that are not read count as transfers, end after a minute, and leave the others to be served", async () => {
+Deno.test("large responses from memory that are not read are limited, and end after a minute", async () => {
   const clock = new FakeClock();
   await using site = await TempDirectory.make({ "index.html": "<p>" });
   await Deno.writeFile(site.at("large.bin"), LARGE);

@@ -94,7 +94,7 @@ export class ReverseProxy {
       clock,
       log,
       summaryEvent: FAILED,
-      summaryFields: () => ({}),
+      summaryFields: (detail) => ({ detail }),
     });
   }
 
@@ -282,13 +282,14 @@ export class ReverseProxy {
     { method, path }: Exchange,
     reason: UpstreamFailure,
   ): void {
-    const fields = { reason, detail: detailOf(error), method, path };
+    const detail = detailOf(error);
+    const fields = { reason, detail, method, path };
     this.#services.metrics.count("rep.upstream.errors", 1, reason);
-    this.#failures.report({ key: "", reason, event: FAILED, fields });
+    this.#failures.report({ key: detail, reason, event: FAILED, fields });
   }
 }
 
-/** The event of the log if the upstream fails: the first failure for each reason, then one line a minute. */
+/** The event of the log if the upstream fails: the first failure with each detail, then one line a minute. */
 const FAILED = "rep.upstream.failed";
 
 /** A request and its response while they are in flight. */

@@ -2,6 +2,7 @@ import { BackgroundTasks } from "./background_tasks.ts";
 import { Configuration } from "./config/configuration.ts";
 import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import { type Content, openContent } from "./content/content.ts";
+import { Transfers } from "./content/transfers.ts";
 import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
 import {
   createHealthEndpoint,
@@ -127,6 +128,8 @@ async function createParts(
 ) {
   const { clock, random, log, metrics, registry, telemetry } = services;
   const background = new AbortController();
+  const { maxTransfers } = settings;
+  const transfers = new Transfers({ clock, log, maxTransfers });
   const content = await openContent({
     staticDir: settings.staticDir,
     staticCacheBytes: settings.staticCacheBytes,
@@ -136,9 +139,8 @@ async function createParts(
     basePath: settings.basePath,
     preserveHost: settings.preserveHost,
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
-    maxTransfers: settings.maxTransfers,
     rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics, telemetry });
+  }, { clock, log, metrics, telemetry, transfers });
 
   const appStore = storeOfApp(services.store, settings.app);
   const store = new CircuitBreaker(appStore, { clock, metrics, telemetry });
@@ -249,6 +251,7 @@ async function createParts(
     tail: changes?.tail,
     basePath: settings.basePath,
     allowedOrigins: settings.allowedOrigins,
+    transfers,
     clock,
   });
   const status: StatusParts = {
@@ -279,6 +282,7 @@ async function createParts(
   });
   const shutdown = new Shutdown({
     content,
+    transfers,
     changes,
     configuration,
     health,

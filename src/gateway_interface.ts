@@ -91,7 +91,7 @@ export interface Gateway extends AsyncDisposable {
    */
   beginShutdown(): void;
   /**
-   * Waits until no body of a proxied request is being received and no proxied WebSocket is open, both of which
+   * Waits until no body of a request is being received and no proxied WebSocket is open, both of which
    * `Deno.HttpServer.shutdown()` breaks. What it will break is logged. {@linkcode close} waits as well: call this one
    * before you shut down a server although the gateway goes on, such as for a new certificate.
    *
@@ -99,8 +99,8 @@ export interface Gateway extends AsyncDisposable {
    */
   finishUploads(ms: number): Promise<void>;
   /**
-   * Ends all streams, lets proxied requests in flight finish, then closes the connections to the upstream. Calling it
-   * again has no effect. The store stays open.
+   * Ends all streams, lets uploads, proxied requests and large responses in flight finish, then closes the connections
+   * to the upstream. Calling it again has no effect. The store stays open.
    *
    * Pass the server's `shutdown()` as `stopListening` instead of calling it yourself: it breaks uploads over HTTP/1.1
    * and closes proxied WebSockets at once. What does not finish in time is logged.
@@ -113,7 +113,7 @@ export interface CloseOptions {
   /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
   drainMs?: number;
   /**
-   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a proxied request is being
+   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a request is being
    * received and no proxied WebSocket is open, since `Deno.HttpServer.shutdown` breaks both.
    *
    * @default {the caller closes the ports}

@@ -176,8 +176,8 @@ export interface GatewayOptions {
    */
   upstreamTimeoutMs?: number;
   /**
-   * Maximum number of responses that are being sent from the disk or from the upstream, WebSockets included, of which
-   * one client may have half: 1 to 1_000_000.
+   * Maximum number of requests in flight to the upstream, WebSockets included, of requests for flags whose body is
+   * arriving, and of other responses of more than 128 KiB. One client may have half of them: 1 to 1_000_000.
    *
    * @default {1_000}
    */

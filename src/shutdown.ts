@@ -1,6 +1,7 @@
 import type { Changes } from "./changes/changes.ts";
 import type { Configuration } from "./config/configuration.ts";
 import type { Content } from "./content/content.ts";
+import type { Transfers } from "./content/transfers.ts";
 import type { Health } from "./endpoints/health.ts";
 import type { SessionKeys } from "./endpoints/session_key.ts";
 import type { CloseOptions } from "./gateway_interface.ts";
@@ -10,6 +11,7 @@ import { type Clock, waitAtMost } from "./values/clock.ts";
 /** Options of {@linkcode Shutdown}. */
 interface ShutdownOptions {
   readonly content: Content | undefined;
+  readonly transfers: Transfers;
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;
   readonly configuration: Configuration;
@@ -45,10 +47,9 @@ export class Shutdown {
 
   /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
   async finishUploads(ms: number): Promise<void> {
-    const { content, clock } = this.#options;
-    if (content?.drainIncoming === undefined) return;
-    await waitAtMost(ms, content.drainIncoming(), clock);
-    this.#logCutOff(content.countRequests().uploads);
+    const { transfers, clock } = this.#options;
+    await waitAtMost(ms, transfers.incomingIdle(), clock);
+    this.#logCutOff(transfers.uploads.count);
   }
 
   /** Ends what is open and in flight, then what runs in the background. */
@@ -58,14 +59,15 @@ export class Shutdown {
   }
 
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
-    const { content, changes, clock } = this.#options;
+    const { content, transfers, changes, clock } = this.#options;
     this.begin();
     await Promise.all([
       changes?.hub.close(drainMs),
       waitAtMost(drainMs, this.#finishRequests(stopListening), clock),
     ]);
-    this.#logCutOff(content?.countRequests().all ?? 0);
+    this.#logCutOff(transfers.requests);
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
+    transfers.close();
     this.#options.background.abort();
     const leaving = Promise.all([
       this.#options.configuration.close(),
@@ -78,9 +80,9 @@ export class Shutdown {
   async #finishRequests(
     stopListening: CloseOptions["stopListening"],
   ): Promise<void> {
-    const { content } = this.#options;
-    await content?.drainIncoming?.();
-    await Promise.all([stopListening?.(), content?.drain?.()]);
+    const { transfers } = this.#options;
+    await transfers.incomingIdle();
+    await Promise.all([stopListening?.(), transfers.idle()]);
   }
 
   #logCutOff(requests: number): void {

@@ -11,16 +11,25 @@ export interface SlowUpload extends Disposable {
   statusLine(): Promise<string>;
 }
 
-/** Sends the head and the first half of the body, `halfhalf` as a whole. */
-export async function startUpload(connection: Deno.Conn): Promise<SlowUpload> {
+/**
+ * Sends the head and the first half of the body, as a whole `halfhalf`.
+ *
+ * @param path `/upload` by default.
+ */
+export async function startUpload(
+  connection: Deno.Conn,
+  path = "/upload",
+  [first, second]: readonly [string, string] = ["half", "half"],
+): Promise<SlowUpload> {
   const send = async (text: string) => {
     await connection.write(encoder.encode(text));
   };
+  const length = first.length + second.length;
   await send(
-    "POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\nhalf",
+    `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${length}\r\n\r\n${first}`,
   );
   return {
-    finish: () => send("half"),
+    finish: () => send(second),
     async statusLine() {
       const buffer = new Uint8Array(4_096);
       const size = await connection.read(buffer).catch(() => null);
@@ -29,6 +38,12 @@ export async function startUpload(connection: Deno.Conn): Promise<SlowUpload> {
     },
     [Symbol.dispose]: () => connection.close(),
   };
+}
+
+/** Sends the first half of a request for all flags of OpenFeature. */
+export function startEvaluation(connection: Deno.Conn): Promise<SlowUpload> {
+  const path = "/ofrep/v1/evaluate/flags";
+  return startUpload(connection, path, ['{"context":', "{}}"]);
 }
 
 /** An upstream that says when an upload has begun, and answers with its body. */

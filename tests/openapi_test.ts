@@ -36,7 +36,11 @@ interface Scenario {
   /** Brings the gateway into that state. */
   prepare?: (gate: TestGateway) => unknown;
   exchanges: Exchange[];
+  /** Ends what it has begun. */
+  finish?: () => unknown;
 }
+
+const STOPPED = new FakeClock(1_700_000_400_000);
 
 const HEALTH_PORT_PATHS = ["/livez", "/readyz", "/metrics", "/status"];
 const LOCAL = { host: "localhost" };
@@ -171,6 +175,17 @@ const SCENARIOS: Scenario[] = [
     ],
   },
   {
+    name: "a gateway to which a request of the same client is being sent",
+    options: { maxTransfers: 1, clock: STOPPED },
+    prepare({ gateway }) {
+      const url = "http://gateway.test/ofrep/v1/evaluate/flags";
+      const body = new ReadableStream();
+      void gateway.fetch(new Request(url, { method: "POST", body }));
+    },
+    exchanges: everyOperation(429, /POST .*ofrep/),
+    finish: () => STOPPED.tick(10_000),
+  },
+  {
     name: "a gateway with other hosts",
     options: { allowedHosts: ["other.test"] },
     exchanges: everyOperation(421, /session-key|changes|client|status|ofrep/),
@@ -258,7 +273,9 @@ Deno.test("docs/openapi.yaml has the paths of the tables of endpoints, and no ot
   assertEquals([...documented].toSorted(), [...new Set(rows)].toSorted());
 });
 
-for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
+for (
+  const { name, variables, options, prepare, exchanges, finish } of SCENARIOS
+) {
   Deno.test(`${name} answers as docs/openapi.yaml says`, async () => {
     await using gate = await setUp(
       variables ?? { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" },
@@ -286,6 +303,7 @@ for (const { name, variables, options, prepare, exchanges } of SCENARIOS) {
         );
       await assertDocumented(documented, response);
     }
+    await finish?.();
   });
 }
 

@@ -2,6 +2,7 @@ import { eTag } from "@std/http/etag";
 import { parseList } from "../http/headers.ts";
 import {
   type Body,
+  isLarge,
   isStreamed,
   type Representation,
   type StreamedBody,
@@ -288,10 +289,10 @@ export class Representations {
 
 /**
  * Returns a body as a string if it consists of ASCII only. Deno copies bytes for each response, but not a string: a page
- * of 11 KB takes 50 µs of CPU instead of 75 (docs/development/performance.md).
+ * of 11 KB takes 50 µs of CPU instead of 75 (docs/development/performance.md). A large body is sent in parts.
  */
 function quickestBody(body: Body): Body {
-  if (!(body instanceof Uint8Array)) return body;
+  if (!(body instanceof Uint8Array) || isLarge(body)) return body;
   const isAscii = body.every((byte) => byte < 0x80);
   return isAscii ? new TextDecoder().decode(body) : body;
 }

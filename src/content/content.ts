@@ -2,7 +2,6 @@ import type { RouteContext } from "../http/routes.ts";
 import type { GetConfigScript } from "../pages/config_script.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
-import type { RequestCounts } from "./transfers.ts";
 
 /** The source of every response that is not the gateway's own: a directory, or an upstream. */
 export interface Content {
@@ -12,15 +11,6 @@ export interface Content {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response>;
-  /** Resolves when no proxied request, including its body, and no WebSocket is in flight. @default {there are none} */
-  drain?(): Promise<void>;
-  /**
-   * Resolves when no body of a proxied request is being received and no proxied WebSocket is open, since
-   * `Deno.HttpServer.shutdown()` breaks both. @default {there are none}
-   */
-  drainIncoming?(): Promise<void>;
-  /** Returns how many requests are in flight. */
-  countRequests(): RequestCounts;
   /** Closes the remaining WebSockets and connections to the upstream. */
   close(): void;
 }
@@ -65,7 +55,7 @@ export async function openContent(
       cacheBytes: settings.staticCacheBytes,
       immutable: settings.immutable,
       neverServed: settings.neverServed,
-      maxTransfers: settings.maxTransfers,
+      transfers: services.transfers,
       compressor: new Compressor(),
       clock: services.clock,
       log: services.log,

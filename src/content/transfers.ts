@@ -1,16 +1,17 @@
 import { Problem } from "../http/problem.ts";
+import {
+  type ByteRange,
+  isLarge,
+  isStreamed,
+  type Representation,
+  send,
+  type SendRequest,
+  type StreamedBody,
+} from "../http/send.ts";
 import { ClientLimits, type CountedClient } from "../observe/client_limits.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Log } from "../observe/log.ts";
 import { BrokenBodyError } from "./broken_body.ts";
-
-/** Requests that are in flight. WebSockets are not counted. */
-export interface RequestCounts {
-  /** Requests whose body is being received. */
-  readonly uploads: number;
-  /** All requests: the uploads, and those whose response is awaited or being sent. */
-  readonly all: number;
-}
 
 /** The reasons for which the upstream makes a proxied request or response fail. */
 export const UPSTREAM_FAILURES = [
@@ -34,10 +35,15 @@ interface TransfersOptions {
 }
 
 /**
- * Limits the responses that hold a file descriptor while they are sent: those that are read from the disk, and those of
- * the upstream. `Deno.serve` limits neither their number nor their duration, and one HTTP/2 connection can carry up to 200.
+ * Limits what clients can keep in flight by not sending or not reading: bodies of requests, proxied requests, and
+ * responses that are read from the disk or are large. `Deno.serve` limits neither their number nor their duration, and
+ * one HTTP/2 connection can carry up to 200.
  */
 export class Transfers {
+  /** Requests whose body is being received. They are transfers as well. */
+  readonly uploads = new InFlight();
+  /** Open WebSockets, which are transfers as well. */
+  readonly webSockets = new InFlight();
   readonly #clock: Clock;
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
@@ -70,14 +76,60 @@ export class Transfers {
     });
   }
 
-  /** The number of transfers in flight. */
-  get count(): number {
-    return this.#inFlight.count;
+  /**
+   * Sends a representation. If its body is large or not in memory, the response is a transfer.
+   *
+   * @throws {Problem} As {@linkcode begin} and {@linkcode send}.
+   */
+  async send(
+    request: SendRequest,
+    representation: Representation,
+    client: CountedClient,
+  ): Promise<Response> {
+    const { body } = representation;
+    const isString = typeof body === "string";
+    if (isString || (!isStreamed(body) && !isLarge(body))) {
+      return await send(request, representation);
+    }
+    const counted: StreamedBody = {
+      length: body.length,
+      read: (range) => this.#read(body, range, client),
+      cancel: () => isStreamed(body) && body.cancel(),
+    };
+    return await send(request, { ...representation, body: counted });
+  }
+
+  async #read(
+    body: StreamedBody | Uint8Array<ArrayBuffer>,
+    range: ByteRange | undefined,
+    client: CountedClient,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const transfer = this.begin(client);
+    try {
+      const reader = await readerOf(body, range);
+      return transferBody(reader, transfer);
+    } catch (error) {
+      transfer.end();
+      throw error;
+    }
+  }
+
+  /** How many requests are in flight, without WebSockets. */
+  get requests(): number {
+    return this.#inFlight.count - this.webSockets.count;
   }
 
   /** Resolves when no transfer is in flight. */
   idle(): Promise<void> {
     return this.#inFlight.idle();
+  }
+
+  /** Resolves when no body of a request is being received and no WebSocket is open. */
+  async incomingIdle(): Promise<void> {
+    while (this.uploads.count + this.webSockets.count > 0) {
+      await this.uploads.idle();
+      await this.webSockets.idle();
+    }
   }
 
   /** Logs the rejections that were counted and not logged yet. */
@@ -86,7 +138,7 @@ export class Transfers {
   }
 }
 
-/** A response that is being sent. */
+/** A body of a request that is being received, or a response that is awaited or being sent. */
 export class Transfer {
   /** Called when the transfer has ended. The code that began it may set it. */
   onEnd: () => void = () => {};
@@ -128,17 +180,47 @@ export class Transfer {
 
 /** Reads the chunks of a body. */
 export type BodyReader = Pick<
-  ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
+  ReadableStreamDefaultReader<Uint8Array>,
   "read" | "cancel"
 >;
+
+/** How many bytes of a large body are copied at once for each client. */
+const PART_BYTES = 64 << 10;
+
+/** Returns a reader for a body, or for a range of it. */
+async function readerOf(
+  body: StreamedBody | Uint8Array<ArrayBuffer>,
+  range: ByteRange | undefined,
+): Promise<BodyReader> {
+  if (!isStreamed(body)) {
+    return readParts(body.subarray(range?.start, range?.end));
+  }
+  const stream = await body.read(range) ?? new Blob([]).stream();
+  return stream.getReader();
+}
+
+function readParts(bytes: Uint8Array<ArrayBuffer>): BodyReader {
+  let position = 0;
+  return {
+    read() {
+      const value = bytes.subarray(position, position + PART_BYTES);
+      position += PART_BYTES;
+      const part = value.length > 0
+        ? { done: false as const, value }
+        : { done: true as const };
+      return Promise.resolve(part);
+    },
+    cancel: () => Promise.resolve(),
+  };
+}
 
 /** Returns a body that tells its transfer when the client does not read, and when the body has ended. */
 export function transferBody(
   reader: BodyReader,
   transfer: Transfer,
-): ReadableStream<Uint8Array<ArrayBuffer>> {
+): ReadableStream<Uint8Array> {
   async function pull(
-    controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>,
+    controller: ReadableStreamDefaultController<Uint8Array>,
   ): Promise<void> {
     transfer.reads();
     try {
@@ -203,9 +285,9 @@ export class InFlight {
 
 function tooMany(limit: "max_transfers" | "max_transfers_per_client"): Problem {
   const isOfClient = limit === "max_transfers_per_client";
-  const whose = isOfClient ? " to this client" : "";
+  const whose = isOfClient ? " of this client" : "";
   return new Problem(isOfClient ? 429 : 503, {
-    detail: `Too many responses are being sent${whose}`,
+    detail: `Too many requests${whose} are in flight`,
     headers: { "retry-after": "1" },
   });
 }

@@ -1,14 +1,18 @@
 import { Compressor, Representations } from "../coding/representations.ts";
 import type { Tail } from "../changes/tail.ts";
 import { isMapping } from "../config/variables/quote.ts";
+import type { Transfers } from "../content/transfers.ts";
+import type { Client } from "../http/client_address.ts";
 import { corsHeaders, readOrigin } from "../http/origin.ts";
+import { Problem } from "../http/problem.ts";
 import {
   type Endpoint,
   type Handler,
   notFound,
+  type RouteContext,
   type RouteTable,
 } from "../http/routes.ts";
-import { ifNoneMatchFails, send } from "../http/send.ts";
+import { ifNoneMatchFails } from "../http/send.ts";
 import { type PageValues, streamPath } from "../pages/config_script.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash, sriHash } from "../values/hash.ts";
@@ -28,6 +32,8 @@ interface OfrepOptions {
   readonly basePath: string;
   /** The origins whose scripts may read the flags, besides the gateway's own. */
   readonly allowedOrigins: readonly string[];
+  /** Counts the requests whose body is being received, and large responses. */
+  readonly transfers: Transfers;
   readonly clock: Clock;
 }
 
@@ -41,6 +47,7 @@ interface Flag {
 const METHODS: readonly string[] = ["POST", "OPTIONS"];
 const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
 
+const EXPOSED_HEADERS = "etag, retry-after";
 const UNCACHED = { "cache-control": "no-store" };
 
 /** The maximum size of a request's body. */
@@ -58,16 +65,17 @@ const INACTIVITY_S = 10;
 export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
   const getFlags = cachedFlags(options);
   return {
-    [FLAGS_PATH]: createEndpoint(options, async (request, { url }) => {
-      const failure = await readContext(request, options.clock);
+    [FLAGS_PATH]: createEndpoint(options, async (request, { url, client }) => {
+      const failure = await readContext(request, client, options);
       if (failure !== undefined) return failed(400, failure);
       const parameters = new URLSearchParams(url.search);
       const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
-      return await sendFlags(request, cursor, getFlags, options.tail);
+      return await sendFlags(request, client, cursor, getFlags, options);
     }),
-    [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, { url }) => {
+    [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, context) => {
+      const { url, client } = context;
       const key = keyOf(url.path, options.basePath);
-      const failure = await readContext(request, options.clock);
+      const failure = await readContext(request, client, options);
       if (failure !== undefined) return failed(400, { key, ...failure });
       const value = options.current().values.public.get(key);
       if (value !== undefined) {
@@ -99,13 +107,31 @@ function createEndpoint(
     async handler(request, context) {
       const response = request.method === "OPTIONS"
         ? preflight()
-        : await handler(request, context);
+        : await respondWith(handler, request, context);
       const headers = new Headers(headersFor(request, context));
       headers.forEach((value, name) => response.headers.append(name, value));
-      response.headers.set("access-control-expose-headers", "etag");
+      response.headers.set("access-control-expose-headers", EXPOSED_HEADERS);
       return response;
     },
   };
+}
+
+/** Responds to a request. If there are too many, it says so as OFREP does, since scripts read the response. */
+async function respondWith(
+  handler: Handler,
+  request: Request,
+  context: RouteContext,
+): Promise<Response> {
+  try {
+    return await handler(request, context);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const { status, message, headers } = error;
+    const failure = { errorCode: "GENERAL", errorDetails: message };
+    const response = failed(status, failure);
+    headers.forEach((value, name) => response.headers.set(name, value));
+    return response;
+  }
 }
 
 /** Browsers use it only if the origin may read the response. */
@@ -141,11 +167,19 @@ function keyOf(path: string, basePath: string): string {
   }
 }
 
-/** Reads the body, so that the connection can be used again. Returns what is wrong with it. */
+/**
+ * Reads the body, so that the connection can be used again. Until it has arrived, it counts as an upload.
+ *
+ * @returns What is wrong with it.
+ * @throws {Problem} If there are too many transfers. The body is then not read.
+ */
 async function readContext(
   request: Request,
-  clock: Clock,
+  client: Client,
+  { transfers, clock }: OfrepOptions,
 ): Promise<Failure | undefined> {
+  const transfer = transfers.begin(client);
+  transfer.onEnd = transfers.uploads.add();
   let body: unknown;
   try {
     body = JSON.parse(await readText(request, clock));
@@ -153,6 +187,8 @@ async function readContext(
     const reason = error instanceof BodyError ? error.message : "JSON";
     const errorDetails = `Cannot read the request: expected ${reason}`;
     return { errorCode: "PARSE_ERROR", errorDetails };
+  } finally {
+    transfer.end();
   }
   if (isMapping(body) && isMapping(body["context"])) return undefined;
   return {
@@ -215,9 +251,10 @@ type GetFlags = (knownId?: number) => Promise<Flags>;
  */
 async function sendFlags(
   { method, headers }: Request,
+  client: Client,
   cursor: number | undefined,
   getFlags: GetFlags,
-  tail: OfrepOptions["tail"],
+  { tail, transfers }: OfrepOptions,
 ): Promise<Response> {
   let flags = await getFlags();
   const hasOthers = headers.has("if-none-match") &&
@@ -234,9 +271,10 @@ async function sendFlags(
     else if (isBehind) flags = await getFlags();
   }
   const { etag, representations } = flags;
+  const representation = representations.select(headers);
   const response = ifNoneMatchFails(headers, etag)
     ? new Response(null, { status: 304, headers: UNCACHED })
-    : await send({ method, headers: NONE }, representations.select(headers));
+    : await transfers.send({ method, headers: NONE }, representation, client);
   response.headers.set("etag", etag);
   return response;
 }

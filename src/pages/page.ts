@@ -129,10 +129,8 @@ function withScript(
   return {
     length: undefined,
     async read() {
-      const content = await body.read();
-      return content instanceof Uint8Array
-        ? insertScript(content, bytes, warn)
-        : injectScript(content ?? new Blob([]).stream(), bytes, warn);
+      const content = await body.read() ?? new Blob([]).stream();
+      return injectScript(content, bytes, warn);
     },
     cancel: () => body.cancel(),
   };

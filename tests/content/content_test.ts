@@ -4,6 +4,7 @@ import {
   type ContentSettings,
   openContent,
 } from "../../src/content/content.ts";
+import { Transfers } from "../../src/content/transfers.ts";
 import { silentLog } from "../../src/observe/log.ts";
 import { noMetrics } from "../../src/observe/metrics.ts";
 import { noTelemetry } from "../../src/observe/telemetry.ts";
@@ -19,7 +20,6 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     basePath: "",
     preserveHost: false,
     upstreamTimeoutMs: 1_000,
-    maxTransfers: 10,
     rejectWebsockets: false,
   };
   const services = {
@@ -27,6 +27,11 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     log: silentLog,
     metrics: noMetrics,
     telemetry: noTelemetry,
+    transfers: new Transfers({
+      clock: systemClock,
+      log: silentLog,
+      maxTransfers: 10,
+    }),
   };
   return openContent({ ...settings, ...changed }, services);
 }

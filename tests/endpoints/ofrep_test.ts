@@ -1,11 +1,20 @@
-import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+} from "@std/assert";
+import { Transfers } from "../../src/content/transfers.ts";
 import { createOfrepEndpoints } from "../../src/endpoints/ofrep.ts";
+import { silentLog } from "../../src/observe/log.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { writeVariables } from "../../src/config/stored/stored_variables.ts";
 import { memoryStore } from "../../src/store/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
+import { connectRaw } from "../content/proxy/_servers.ts";
 import { collectGarbage } from "../_garbage.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
+import { serveLocally } from "../_serve.ts";
 import { readSse } from "../_sse.ts";
 import { countedStore, fallibleStore, remoteStore } from "../_store.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -118,11 +127,17 @@ Deno.test("a value that another deployment has published stays text if this mani
     tail: undefined,
     basePath: "",
     allowedOrigins: [],
+    transfers: createTransfers(),
     clock: new FakeClock(),
   });
   const response = await endpoints[FLAGS]!.handler(requestFor(FLAGS), CLIENT);
   assertEquals(await valuesOf(response), { COUNT: "many", L: "{", OFF: "no" });
 });
+
+function createTransfers(): Transfers {
+  const clock = new FakeClock();
+  return new Transfers({ clock, log: silentLog, maxTransfers: 10 });
+}
 
 /** A client, for a handler that is called without a gateway. */
 const CLIENT = {
@@ -151,6 +166,7 @@ Deno.test("the flags are built once for the values of a snapshot, and compressed
     tail: undefined,
     basePath: "",
     allowedOrigins: [],
+    transfers: createTransfers(),
     clock: new FakeClock(),
   });
   const ask = async () => {
@@ -314,6 +330,45 @@ Deno.test("a body that does not arrive within 10 s gets 400, and is not read any
   assert(isCancelled);
 });
 
+Deno.test("bodies that do not arrive are limited in total and for each client, and end after 10 s", async () => {
+  const clock = new FakeClock();
+  await using gate = await serve({ REP_PUBLIC_A: "1" }, {
+    clock,
+    hotReload: false,
+    maxTransfers: 4,
+    trustedProxies: ["127.0.0.1"],
+  });
+  await using server = serveLocally(gate.gateway.fetch);
+  const send = async (address: string, body: string) => {
+    const head =
+      `POST ${FLAGS} HTTP/1.1\r\nHost: a\r\nOrigin: http://a\r\nContent-Length: ${CONTEXT.length}\r\nX-Forwarded-For: ${address}\r\n\r\n`;
+    return await connectRaw(server.port, `${head}${body}`);
+  };
+  const [alice, bob, carol] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"] as const;
+  const unfinished = [];
+  const timers = clock.waiting;
+  for (const address of [alice, alice, bob, bob]) {
+    unfinished.push(await send(address, "{"));
+  }
+  while (clock.waiting < timers + unfinished.length) await settle();
+  for (const [address, status] of [[alice, 429], [carol, 503]] as const) {
+    using rejected = await send(address, "{"); // its body does not arrive either
+    const head = await rejected.readHead() ?? "";
+    assertEquals(Number(head.split(" ")[1]), status);
+    assertMatch(head, /^retry-after: 1\r$/m);
+    assertMatch(head, /^access-control-allow-origin: http:\/\/a\r$/m);
+    const { errorCode } = JSON.parse(await rejected.read() ?? "");
+    assertEquals(errorCode, "GENERAL");
+  }
+  await clock.tick(10_000);
+  for (const connection of unfinished) {
+    assertEquals(await connection.readStatus(), 400);
+    connection.close();
+  }
+  using next = await send(alice, CONTEXT);
+  assertEquals(await next.readStatus(), 200);
+});
+
 Deno.test("a body in very small chunks does not take more memory than its size", async () => {
   await using gate = await serve({ REP_PUBLIC_A: "1" });
   const before = Deno.memoryUsage().external;
@@ -381,7 +436,7 @@ Deno.test("scripts of allowed origins may send what the SDKs send, and read the 
       await answer.body?.cancel();
       assertEquals(corsOf(answer), {
         ...allowed,
-        "access-control-expose-headers": "etag",
+        "access-control-expose-headers": "etag, retry-after",
         vary: "Origin",
       });
       const preflight = await gate.ask(path, { method: "OPTIONS", headers });
@@ -391,7 +446,7 @@ Deno.test("scripts of allowed origins may send what the SDKs send, and read the 
         "access-control-allow-methods": "POST",
         "access-control-allow-headers":
           "content-type, authorization, x-api-key, if-none-match",
-        "access-control-expose-headers": "etag",
+        "access-control-expose-headers": "etag, retry-after",
         "access-control-max-age": "600",
         vary: "Origin",
       });

@@ -101,7 +101,7 @@ export const GROUPS = {
     ),
     "max-transfers": integer(
       NUMBER_OPTIONS.maxTransfers,
-      "Maximum number of files, upstream responses and WebSockets in flight",
+      "Maximum number of large responses, requests to the upstream and WebSockets in flight",
     ),
     "reject-websockets": toggle(
       "Reject WebSockets, since Deno does not limit the size of their messages",

@@ -7,6 +7,7 @@ import { Problem } from "../../http/problem.ts";
 import type { RouteContext } from "../../http/routes.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Metrics, secondsSince } from "../../observe/metrics.ts";
+import { RejectionLog } from "../../observe/rejection_log.ts";
 import {
   type ClientSpanStart,
   spanMethod,
@@ -23,13 +24,7 @@ import {
 import type { Clock } from "../../values/clock.ts";
 import { portOf } from "../../values/urls.ts";
 import { BrokenBodyError } from "../broken_body.ts";
-import {
-  InFlight,
-  type RequestCounts,
-  type Transfer,
-  Transfers,
-  type UpstreamFailure,
-} from "../transfers.ts";
+import type { Transfer, Transfers, UpstreamFailure } from "../transfers.ts";
 import {
   requestBody,
   upstreamHeaders,
@@ -53,11 +48,9 @@ export interface ProxySettings {
   readonly preserveHost: boolean;
   /**
    * How long to wait for the response's headers, in milliseconds after the last byte of the request was sent, and for
-   * each part of the request's body. The response's body has no time limit.
+   * each part of the request's body.
    */
   readonly upstreamTimeoutMs: number;
-  /** The maximum number of responses that are being sent. */
-  readonly maxTransfers: number;
   /** Whether WebSockets to the upstream are rejected. */
   readonly rejectWebsockets: boolean;
 }
@@ -69,6 +62,8 @@ export interface ProxyServices {
   readonly metrics: Metrics;
   /** Records a span for each request to the upstream. */
   readonly telemetry: Telemetry;
+  /** Counts the requests, from their beginning to the end of their responses. */
+  readonly transfers: Transfers;
 }
 
 /** Forwards requests to an upstream, and injects the configuration into its pages. */
@@ -77,10 +72,7 @@ export class ReverseProxy {
   readonly #settings: ProxySettings;
   readonly #services: ProxyServices;
   readonly #upstream: Upstream;
-  readonly #transfers: Transfers;
-  /** Requests whose body is being received. */
-  readonly #uploads = new InFlight();
-  readonly #webSockets = new InFlight();
+  readonly #failures: RejectionLog;
   readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
@@ -92,13 +84,18 @@ export class ReverseProxy {
     settings: ProxySettings,
     services: ProxyServices,
   ) {
-    const { upstreamTimeoutMs, maxTransfers } = settings;
+    const { upstreamTimeoutMs } = settings;
     const { clock, log } = services;
     this.#url = upstream;
     this.#settings = settings;
     this.#services = services;
     this.#upstream = new Upstream(upstream, upstreamTimeoutMs, clock);
-    this.#transfers = new Transfers({ clock, log, maxTransfers });
+    this.#failures = new RejectionLog({
+      clock,
+      log,
+      summaryEvent: FAILED,
+      summaryFields: (detail) => ({ detail }),
+    });
   }
 
   /**
@@ -138,7 +135,7 @@ export class ReverseProxy {
     const { method } = request;
     const isWebSocket = isWebSocketRequest(request);
     this.#requireForwardable(method, isWebSocket);
-    const transfer = this.#transfers.begin(context.client);
+    const transfer = this.#services.transfers.begin(context.client);
     const exchange = { method, path: context.url.path, transfer };
     try {
       return isWebSocket
@@ -154,26 +151,7 @@ export class ReverseProxy {
   close(): void {
     this.#shutdown.abort();
     this.#upstream.close();
-    this.#transfers.close();
-  }
-
-  /** Resolves when no request, including its body, and no WebSocket is in flight. */
-  drain(): Promise<void> {
-    return this.#transfers.idle();
-  }
-
-  /** Resolves when no body is being received and no WebSocket is open. */
-  async drainIncoming(): Promise<void> {
-    while (this.#uploads.count + this.#webSockets.count > 0) {
-      await this.#uploads.idle();
-      await this.#webSockets.idle();
-    }
-  }
-
-  /** Returns how many requests are in flight. */
-  countRequests(): RequestCounts {
-    const all = this.#transfers.count - this.#webSockets.count;
-    return { uploads: this.#uploads.count, all };
+    this.#failures.close();
   }
 
   /**
@@ -196,7 +174,10 @@ export class ReverseProxy {
   ): Promise<ResponseContent> {
     const { method, signal } = request;
     const { transfer } = exchange;
-    const endUpload = request.body === null ? () => {} : this.#uploads.add();
+    const { clock, transfers } = this.#services;
+    const endUpload = request.body === null
+      ? () => {}
+      : transfers.uploads.add();
     transfer.onEnd = endUpload;
     const headers = this.#headersFor(request, context);
     for (const name of headersToOmit(request)) headers.delete(name);
@@ -204,7 +185,7 @@ export class ReverseProxy {
       const accepted = headers.get("accept-encoding");
       headers.set("accept-encoding", filterAcceptEncoding(accepted));
     }
-    const body = await requestBody(request, this.#services.clock);
+    const body = await requestBody(request, clock);
     if (body === null && headers.get("content-length") !== "0") {
       headers.delete("content-length"); // Deno.serve drops the body of a GET, for which the upstream would wait
     }
@@ -221,7 +202,11 @@ export class ReverseProxy {
       return new BrokenBodyError(detailOf(error));
     };
     try {
-      return upstreamResponse(message, method, transfer, toBrokenBody);
+      return upstreamResponse(message, method, {
+        transfer,
+        clock,
+        toBrokenBody,
+      });
     } catch (error) {
       message.destroy();
       throw error;
@@ -248,7 +233,7 @@ export class ReverseProxy {
     context: RouteContext,
     transfer: Transfer,
   ): Promise<Response> {
-    transfer.onEnd = this.#webSockets.add();
+    transfer.onEnd = this.#services.transfers.webSockets.add();
     const headers = this.#headersFor(request, context);
     this.#services.telemetry.injectContext(headers);
     return await proxyWebSocket(request, {
@@ -297,12 +282,15 @@ export class ReverseProxy {
     { method, path }: Exchange,
     reason: UpstreamFailure,
   ): void {
-    const { log, metrics } = this.#services;
     const detail = detailOf(error);
-    metrics.count("rep.upstream.errors", 1, reason);
-    log.warn("rep.upstream.failed", { reason, detail, method, path });
+    const fields = { reason, detail, method, path };
+    this.#services.metrics.count("rep.upstream.errors", 1, reason);
+    this.#failures.report({ key: detail, reason, event: FAILED, fields });
   }
 }
+
+/** The event of the log if the upstream fails: the first failure with each detail, then one line a minute. */
+const FAILED = "rep.upstream.failed";
 
 /** A request and its response while they are in flight. */
 interface Exchange {

@@ -258,6 +258,21 @@ const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 const MAX_BUFFERED_BYTES = 65_536;
 
 /**
+ * How long the upstream may pause its body. Streams of events are quiet for some time, but proxies usually end those
+ * that are quiet for longer.
+ */
+const MAX_PAUSE_MS = 5 * 60_000;
+
+/** Options of {@linkcode upstreamResponse}. */
+interface UpstreamResponseOptions {
+  /** Ends when the body has been received or cancelled. */
+  readonly transfer: Transfer;
+  readonly clock: Clock;
+  /** Returns the error with which the body ends if it breaks off, pauses for too long, or cannot be decoded. */
+  readonly toBrokenBody: (error: unknown) => Error;
+}
+
+/**
  * Converts the upstream's message to a response with the same status, end-to-end headers and bytes. A 205 becomes a 204,
  * which means the same to browsers: `Deno.serve` sends a 205 without a length, so HTTP/1 clients would wait for its end.
  *
@@ -265,17 +280,15 @@ const MAX_BUFFERED_BYTES = 65_536;
  * cancellation closes the connection.
  *
  * @param method The method of the request. A response to HEAD has no body, whatever its headers say.
- * @param transfer Ends when the body has been received or cancelled.
- * @param toBrokenBody Returns the error with which the body ends if the connection breaks or the body cannot be decoded.
  * @throws {RangeError} If the status is not between 200 and 599.
  * @throws {TypeError} If a header is invalid.
  */
 export function upstreamResponse(
   message: IncomingMessage,
   method: string,
-  transfer: Transfer,
-  toBrokenBody: (error: unknown) => Error,
+  options: UpstreamResponseOptions,
 ): ResponseContent {
+  const { transfer, toBrokenBody } = options;
   const { statusCode = 0 } = message;
   const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
   if (status < 200 || status > 599) {
@@ -293,7 +306,7 @@ export function upstreamResponse(
     message.readableLength <= MAX_BUFFERED_BYTES;
   if (hasBody && !hasArrived) {
     message.on("close", () => transfer.end()); // even if nobody reads the body
-    const body = transferBody(readerOf(message, toBrokenBody), transfer);
+    const body = transferBody(readerOf(message, options), transfer);
     return { status, headers, body, toDecodingError };
   }
   const body = hasBody ? readBuffered(message) : null;
@@ -338,17 +351,24 @@ function readBuffered(message: IncomingMessage): Uint8Array<ArrayBuffer> {
 /** Returns a reader for the chunks of a body as they arrive. */
 function readerOf(
   message: IncomingMessage,
-  toBrokenBody: (error: unknown) => Error,
+  { clock, toBrokenBody }: UpstreamResponseOptions,
 ): BodyReader {
   const chunks = message[Symbol.asyncIterator]();
   let isCancelled = false;
   return {
     async read() {
+      const cancelTimer = clock.after(
+        MAX_PAUSE_MS,
+        () => message.destroy(new Error("The body paused for 5 minutes")),
+        true,
+      );
       try {
         const { done, value } = await chunks.next();
         return done ? { done } : { done: false, value: toBytes(value) };
       } catch (error) {
         throw isCancelled ? error : toBrokenBody(error);
+      } finally {
+        cancelTimer();
       }
     },
     cancel() {

@@ -9,12 +9,6 @@ import {
 } from "../../coding/representations.ts";
 import { Problem } from "../../http/problem.ts";
 import { notFound, type RouteContext } from "../../http/routes.ts";
-import {
-  isStreamed,
-  type Representation,
-  send,
-  type SendRequest,
-} from "../../http/send.ts";
 import type { Log } from "../../observe/log.ts";
 import type { GetConfigScript } from "../../pages/config_script.ts";
 import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
@@ -27,7 +21,7 @@ import {
 } from "../../values/paths.ts";
 import { SharedCalls } from "../../values/shared_calls.ts";
 import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import { type RequestCounts, transferBody, Transfers } from "../transfers.ts";
+import type { Transfers } from "../transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 import {
   type FoundFile,
@@ -54,8 +48,8 @@ export interface StaticContentOptions {
   readonly immutable: readonly string[];
   /** Returns the paths of files and directories that are never served. */
   readonly neverServed: () => Promise<readonly string[]>;
-  /** The maximum number of files that are streamed at once. */
-  readonly maxTransfers: number;
+  /** Counts the responses that are not sent as a whole. */
+  readonly transfers: Transfers;
   /** Compresses files and pages in memory. It is closed with the content. */
   readonly compressor: Compressor;
   readonly clock: Clock;
@@ -618,7 +612,6 @@ export class StaticContent {
   readonly #barred: BarredFiles;
   readonly #looks: Looks;
   readonly #contents: Contents;
-  readonly #transfers: Transfers;
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
 
@@ -627,12 +620,11 @@ export class StaticContent {
     options: StaticContentOptions,
     isImmutable: (path: string) => boolean,
   ) {
-    const { neverServed, maxTransfers, clock, log } = options;
+    const { neverServed, clock } = options;
     this.#options = options;
     this.#barred = new BarredFiles({ neverServed, clock });
     this.#looks = new Looks(options, this.#barred);
     this.#contents = new Contents(options, isImmutable);
-    this.#transfers = new Transfers({ clock, log, maxTransfers });
   }
 
   /** Warns if the page of the app is missing, and of files in the directory that are never served. */
@@ -663,6 +655,7 @@ export class StaticContent {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
+    const { transfers } = this.#options;
     const { method, headers } = request; // before the first await: nobody can read a request whose client has left
     const { path, search } = context.url;
     const filePath = parseFilePath(path.slice(this.#options.basePath.length));
@@ -677,7 +670,11 @@ export class StaticContent {
           getConfigScript,
         );
         const representation = representations.select(headers);
-        return await this.#send(representation, { method, headers }, context);
+        return await transfers.send(
+          { method, headers },
+          representation,
+          context.client,
+        );
       } catch (error) {
         if (error instanceof Problem) throw error;
         this.#looks.forget(found); // it may have been replaced
@@ -691,12 +688,7 @@ export class StaticContent {
     return notFound();
   }
 
-  countRequests(): RequestCounts {
-    return { uploads: 0, all: this.#transfers.count };
-  }
-
   close(): void {
-    this.#transfers.close();
     this.#options.compressor.close();
   }
 
@@ -757,25 +749,6 @@ export class StaticContent {
       detail: "The app is temporarily missing",
       headers: { "retry-after": "1" },
     });
-  }
-
-  /** Sends a representation, and counts the response as a transfer if its file is read while it is being sent. */
-  async #send(
-    representation: Representation,
-    request: SendRequest,
-    { client }: RouteContext,
-  ): Promise<Response> {
-    const response = await send(request, representation);
-    const { body } = response;
-    const isRead = isStreamed(representation.body) && request.method === "GET";
-    if (!isRead || body === null) return response;
-    try {
-      const transfer = this.#transfers.begin(client);
-      return new Response(transferBody(body.getReader(), transfer), response);
-    } catch (error) {
-      void body.cancel(); // closes the file
-      throw error;
-    }
   }
 }
 

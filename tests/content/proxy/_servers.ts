@@ -2,6 +2,7 @@ import {
   type ProxySettings,
   ReverseProxy,
 } from "../../../src/content/proxy/reverse_proxy.ts";
+import { Transfers } from "../../../src/content/transfers.ts";
 import {
   peerAddress,
   resolveClient,
@@ -19,19 +20,22 @@ export interface ProxyOptions extends Partial<ProxySettings> {
   /** The upstream's base path. @default {"/"} */
   base?: string;
   clock?: Clock;
+  maxTransfers?: number;
 }
 
 /** Creates a proxy for an upstream. */
 export function createProxy(
   upstream: URL,
-  { base: _, clock = systemClock, ...changed }: ProxyOptions = {},
+  options: ProxyOptions = {},
   log: Log = silentLog,
+  transfers: Transfers = createTransfers(options, log),
 ): ReverseProxy {
+  const { base: _, clock = systemClock, maxTransfers: __, ...changed } =
+    options;
   const settings = {
     basePath: "",
     preserveHost: false,
     upstreamTimeoutMs: 30_000,
-    maxTransfers: 10_000,
     rejectWebsockets: false,
     ...changed,
   };
@@ -40,8 +44,16 @@ export function createProxy(
     log,
     metrics: noMetrics,
     telemetry: noTelemetry,
+    transfers,
   };
   return new ReverseProxy(upstream, settings, services);
+}
+
+function createTransfers(
+  { clock = systemClock, maxTransfers = 10_000 }: ProxyOptions,
+  log: Log,
+): Transfers {
+  return new Transfers({ clock, log, maxTransfers });
 }
 
 /** Returns what a proxy responds to a request that is not for a page. */
@@ -72,7 +84,8 @@ export function serveProxy(
   };
   const { base = "/" } = options;
   const url = new URL(`http://127.0.0.1:${upstream.port}${base}`);
-  const proxy = createProxy(url, options, log);
+  const transfers = createTransfers(options, log);
+  const proxy = createProxy(url, options, log, transfers);
   const server = serveLocally(async (request, info) => {
     const url = readUrl(request.url)!;
     const client = resolveClient(request, {
@@ -91,10 +104,12 @@ export function serveProxy(
     url: server.url,
     port: server.port,
     proxy,
+    transfers,
     /** The warnings that were logged. */
     warnings,
     async [Symbol.asyncDispose]() {
       proxy.close();
+      transfers.close();
       await server.shutdown();
     },
   };

@@ -112,7 +112,7 @@ Deno.test("responses of the upstream that nobody reads over HTTP/2 end after a m
   });
   await Promise.all(responses);
   assertEquals(open, 5);
-  const idle = proxy.proxy.drain();
+  const idle = proxy.transfers.idle();
   while (open > 0) await clock.tick(10_000);
   await Promise.all([closed.promise, idle]);
   assertEquals(proxy.warnings, []); // it is not the upstream that failed

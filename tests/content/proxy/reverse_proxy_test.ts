@@ -2,7 +2,9 @@ import { serveLocally } from "../../_serve.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { Problem } from "../../../src/http/problem.ts";
 import { stdFlags } from "../../../tools/std.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { within } from "../../_relay.ts";
+import { WatchedClock } from "../../_time.ts";
 import {
   connectRaw,
   createProxy,
@@ -284,7 +286,9 @@ Deno.test("ReverseProxy reads an upload no faster than the upstream", async () =
       } else controller.close();
     },
   });
-  const proxy = createProxy(new URL(`http://127.0.0.1:${upstream.port}/`));
+  const clock = new FakeClock(); // the end of the request is logged after close()
+  const url = new URL(`http://127.0.0.1:${upstream.port}/`);
+  const proxy = createProxy(url, { clock });
   const responding = respond(
     proxy,
     new Request("http://host/a", { method: "POST", body }),
@@ -429,7 +433,7 @@ Deno.test("ReverseProxy responds with 502 if the upstream is down, without its a
   ]);
 });
 
-Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps working", async () => {
+Deno.test("ReverseProxy responds with 502 if the response is not HTTP, keeps working, and logs the first failure with each detail, and how many followed", async () => {
   const responses = [
     "SSH-2.0-OpenSSH\r\n\r\n",
     "",
@@ -445,20 +449,23 @@ Deno.test("ReverseProxy responds with 502 if the response is not HTTP, and keeps
   ];
   await using upstream = scriptedUpstream(async (connection, index) => {
     await connection.readHead();
-    await connection.write(responses[index]!);
+    await connection.write(responses[index % responses.length]!);
     connection.closeWriting();
     await connection.read();
   });
   await using gateway = serveProxy(upstream);
-  for (const response of responses) {
+  for (const response of [...responses, ...responses]) {
     const { status, body } = await fetch(gateway.url);
     await body?.cancel();
-    assertEquals(
-      [status, gateway.warnings.splice(0).length],
-      [502, 1],
-      response.slice(0, 60),
-    );
+    assertEquals(status, 502, response.slice(0, 60));
   }
+  const first = gateway.warnings.splice(0);
+  const details = first.map(([, fields]) => fields?.["detail"]);
+  assertEquals(details, [...new Set(details)]);
+  gateway.proxy.close();
+  const counts = gateway.warnings.map(([, fields]) => fields?.["unreachable"]);
+  const following = counts.reduce<number>((sum, n) => sum + Number(n), 0);
+  assertEquals(following, 2 * responses.length - first.length);
 });
 
 Deno.test("ReverseProxy accepts a response head as large as Deno.serve accepts in a request", async () => {
@@ -567,21 +574,36 @@ Deno.test("ReverseProxy responds with 408 if the client pauses its upload for to
   assertEquals(gateway.warnings, []);
 });
 
-Deno.test("ReverseProxy has no timeout once the headers have arrived", async () => {
-  const clock = manualClock();
-  const slow = Promise.withResolvers<void>();
+Deno.test("ReverseProxy lets the upstream pause a body for less than 5 minutes, and then ends it, and logs that", async () => {
+  const clock = new WatchedClock();
+  const paused = Promise.withResolvers<void>();
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
-    await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
-    await slow.promise;
-    await connection.write("ok");
+    await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab");
+    await paused.promise;
+    await connection.write("c");
     await connection.readHead();
   });
   await using gateway = serveProxy(upstream, { clock });
   const response = await fetch(gateway.url);
-  assertEquals(clock.pending, 0);
-  slow.resolve();
-  assertEquals(await response.text(), "ok");
+  const reader = response.body!.pipeThrough(new TextDecoderStream())
+    .getReader();
+  assertEquals((await reader.read()).value, "ab");
+  await clock.waits();
+  await clock.tick(299_000);
+  paused.resolve();
+  assertEquals((await reader.read()).value, "c");
+  await clock.waits();
+  await clock.tick(299_000);
+  assertEquals([gateway.transfers.requests, gateway.warnings], [1, []]);
+  await clock.tick(1_000);
+  await assertRejects(() => reader.read(), TypeError);
+  const detail = "The body paused for 5 minutes";
+  const request = { method: "GET", path: "/" };
+  const failure = { reason: "broken_body", detail, ...request };
+  assertEquals([gateway.transfers.requests, gateway.warnings], [0, [
+    ["rep.upstream.failed", failure],
+  ]]);
 });
 
 Deno.test("ReverseProxy connects only to an https: upstream with a trusted certificate", async () => {
@@ -757,23 +779,23 @@ Deno.test("ReverseProxy sends nothing for a request that is already aborted", as
   proxy.close();
 });
 
-Deno.test("drain() resolves at once if no request is in flight", async () => {
+Deno.test("idle() resolves at once if no request is in flight", async () => {
   await using upstream = serveLocally(() => new Response("ok"));
   await using gateway = serveProxy(upstream);
-  await gateway.proxy.drain();
+  await gateway.transfers.idle();
   for (const method of ["GET", "HEAD", "POST"]) {
     await (await fetch(gateway.url, { method })).text();
-    await gateway.proxy.drain();
+    await gateway.transfers.idle();
   }
 });
 
-Deno.test("drain() does not wait for a request that failed", async () => {
+Deno.test("idle() does not wait for a request that failed", async () => {
   await using gateway = serveProxy({ port: findFreePort() });
   await (await fetch(gateway.url)).text();
-  await gateway.proxy.drain();
+  await gateway.transfers.idle();
 });
 
-Deno.test("drain() waits for the response and its body, which close() leaves intact after that", async () => {
+Deno.test("idle() waits for the response and its body, which close() leaves intact after that", async () => {
   const received = Promise.withResolvers<void>();
   const respond = Promise.withResolvers<void>();
   const body = Promise.withResolvers<
@@ -788,7 +810,7 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
   await using gateway = serveProxy(upstream);
   const responding = fetch(gateway.url);
   await received.promise;
-  const drained = track(gateway.proxy.drain());
+  const drained = track(gateway.transfers.idle());
   respond.resolve();
   const response = await responding;
   const controller = await body.promise;
@@ -807,15 +829,15 @@ Deno.test("drain() waits for the response and its body, which close() leaves int
   ]);
 });
 
-Deno.test("drain() does not wait for a response whose client has disconnected", async () => {
+Deno.test("idle() does not wait for a response whose client has disconnected", async () => {
   await using upstream = serveLocally(() => new Response(new ReadableStream()));
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
   await response.body?.cancel();
-  await gateway.proxy.drain();
+  await gateway.transfers.idle();
 });
 
-Deno.test("close() ends a body that is still streaming in an error, and drain() resolves", async () => {
+Deno.test("close() ends a body that is still streaming in an error, and idle() resolves", async () => {
   await using upstream = scriptedUpstream(async (connection) => {
     await connection.readHead();
     await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
@@ -823,7 +845,7 @@ Deno.test("close() ends a body that is still streaming in an error, and drain() 
   });
   await using gateway = serveProxy(upstream);
   const response = await fetch(gateway.url);
-  const drained = gateway.proxy.drain();
+  const drained = gateway.transfers.idle();
   gateway.proxy.close();
   await assertRejects(() => response.text(), TypeError);
   await drained;

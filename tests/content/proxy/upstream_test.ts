@@ -28,10 +28,15 @@ function convert(message: IncomingMessage): [ResponseContent, number] {
   const options = { clock, log: silentLog, maxTransfers: 10 };
   const transfers = new Transfers(options);
   const transfer = transfers.begin({ address: "", clientKey: "" });
-  const content = upstreamResponse(message, "GET", transfer, () => {
+  const toBrokenBody = () => {
     throw new Error("Expected no broken body");
+  };
+  const content = upstreamResponse(message, "GET", {
+    transfer,
+    clock,
+    toBrokenBody,
   });
-  return [content, transfers.count];
+  return [content, transfers.requests];
 }
 
 Deno.test("upstreamResponse() needs no stream for a small body that has arrived", async () => {

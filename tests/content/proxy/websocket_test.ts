@@ -285,7 +285,7 @@ Deno.test("proxyWebSocket() does not accept the client if the upstream rejects t
       path: "/ws",
     }],
   ]);
-  await gateway.proxy.drain();
+  await gateway.transfers.idle();
 });
 
 Deno.test("proxyWebSocket() does not accept a subprotocol that the client did not offer", async () => {
@@ -377,26 +377,26 @@ Deno.test("proxyWebSocket() closes both WebSockets if unread messages take too m
   clients.forEach((client) => client.close());
 });
 
-Deno.test("close() closes the WebSockets of both peers, and drain() resolves", async () => {
+Deno.test("close() closes the WebSockets of both peers, and idle() resolves", async () => {
   const closed = Promise.withResolvers<Close>();
   await using upstream = webSocketUpstream((socket) => {
     socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
   });
   await using gateway = serveProxy(upstream);
   const client = await openWebSocket(gateway.port);
-  const drained = gateway.proxy.drain();
+  const drained = gateway.transfers.idle();
   gateway.proxy.close();
   const end: Close = [4901, "The gateway has closed the connection"];
   assertEquals([await client.closed, await closed.promise], [end, end]);
   await drained;
 });
 
-Deno.test("drain() waits for WebSockets until both peers are closed", async () => {
+Deno.test("idle() waits for WebSockets until both peers are closed", async () => {
   await using upstream = webSocketUpstream(echo);
   await using gateway = serveProxy(upstream);
   const client = await openWebSocket(gateway.port);
   let isDrained = false;
-  const drained = gateway.proxy.drain().then(() => isDrained = true);
+  const drained = gateway.transfers.idle().then(() => isDrained = true);
   client.socket.send("one");
   await client.next();
   assertEquals(isDrained, false);
@@ -434,7 +434,7 @@ Deno.test("a WebSocket whose client ignores its close is no transfer after 5 s",
     }
   }
   for (const client of clients) client.close();
-  await gateway.proxy.drain();
+  await gateway.transfers.idle();
 });
 
 Deno.test("a WebSocket whose upstream ignores its close is no transfer after 5 s", async () => {
@@ -452,7 +452,7 @@ Deno.test("a WebSocket whose upstream ignores its close is no transfer after 5 s
   client.close();
   await received.promise;
   let isDrained = false;
-  const drained = gateway.proxy.drain().then(() => isDrained = true);
+  const drained = gateway.transfers.idle().then(() => isDrained = true);
   await clock.tick(4_999);
   assertEquals(isDrained, false);
   await clock.tick(1);

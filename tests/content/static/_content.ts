@@ -5,6 +5,7 @@ import {
   type StaticContent,
   type StaticContentOptions,
 } from "../../../src/content/static/static_content.ts";
+import { Transfers } from "../../../src/content/transfers.ts";
 import { Problem, problemResponse } from "../../../src/http/problem.ts";
 import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
 import { silentLog } from "../../../src/observe/log.ts";
@@ -34,7 +35,11 @@ export function openContent(
     cacheBytes: 67_108_864,
     immutable: [],
     neverServed: () => Promise.resolve([]),
-    maxTransfers: 100,
+    transfers: new Transfers({
+      clock: systemClock,
+      log: silentLog,
+      maxTransfers: 100,
+    }),
     compressor: new Compressor(),
     clock: systemClock,
     log: silentLog,
@@ -124,7 +129,7 @@ interface SiteOptions {
 /** Serves files. */
 export async function serveSite(
   files: Files,
-  { neverServed = [], ...options }: SiteOptions = {},
+  { neverServed = [], maxTransfers = 100, ...options }: SiteOptions = {},
 ): Promise<Site> {
   const parent = await TempDirectory.make({ "secret.txt": "secret" });
   const at = (name = "") => parent.at(join("site", name));
@@ -136,6 +141,7 @@ export async function serveSite(
     ...options,
     directory: at(),
     neverServed: () => Promise.resolve(neverServed.map(at)),
+    transfers: new Transfers({ clock, log, maxTransfers }),
     clock,
     log,
   });

@@ -101,7 +101,7 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
       [name, JSON.stringify(applied[name]) ?? "undefined"] as const
     ),
   );
-  assertEquals(documented.length, 26);
+  assertEquals(documented.length, 27);
 });
 
 Deno.test("GatewayOptions documents the default and the range of every number as in NUMBER_OPTIONS", async () => {

@@ -24,8 +24,8 @@ export type {
   CloseOptions,
   Gateway,
   PrivateVariables,
-} from "./src/gateway_interface.ts";
-export type { ReloadOptions } from "./src/config/configuration.ts";
+} from "./src/core/gateway_interface.ts";
+export type { ReloadOptions } from "./src/core/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/options.ts";
 export {
   type NodeHandler,
@@ -36,40 +36,40 @@ export {
   type NodeResponse,
   type NodeServer,
   toNodeHandler,
-} from "./src/http/node_handler.ts";
-export type { PeerAddress } from "./src/http/client_address.ts";
-export type { ConnectionInfo } from "./src/http/respond.ts";
-export { ConfigurationError } from "./src/config/variables/snapshot.ts";
-export type { Environment } from "./src/config/variables/tiers.ts";
-export type { ParsedManifest } from "./src/config/variables/manifest.ts";
-export type { PatternLibrary } from "./src/config/variables/apply_manifest.ts";
-export type { ValueListener } from "./src/config/configuration.ts";
-export type { Clock } from "./src/values/clock.ts";
-export { OptionError } from "./src/values/option_error.ts";
-export { openTelemetry } from "./src/observe/open_telemetry.ts";
-export type { MetricsSink, ObservedValue } from "./src/observe/metrics.ts";
+} from "./src/adapters/node_handler.ts";
+export type { PeerAddress } from "./src/core/http/client_address.ts";
+export type { ConnectionInfo } from "./src/core/http/respond.ts";
+export { ConfigurationError } from "./src/core/config/variables/snapshot.ts";
+export type { Environment } from "./src/core/config/variables/tiers.ts";
+export type { ParsedManifest } from "./src/core/config/variables/manifest.ts";
+export type { PatternLibrary } from "./src/core/config/variables/apply_manifest.ts";
+export type { ValueListener } from "./src/core/config/configuration.ts";
+export type { Clock } from "./src/core/values/clock.ts";
+export { OptionError } from "./src/core/values/option_error.ts";
+export { openTelemetry } from "./src/addons/telemetry/open_telemetry.ts";
+export type { MetricsSink, ObservedValue } from "./src/core/observe/metrics.ts";
 export type {
   ClientSpan,
   ClientSpanStart,
   SpanIds,
   Telemetry,
-} from "./src/observe/telemetry.ts";
+} from "./src/core/observe/telemetry.ts";
 export {
   createLog,
   type Log,
   type LogFields,
   type LogLevel,
   type LogOptions,
-} from "./src/observe/log.ts";
+} from "./src/core/observe/log.ts";
 export {
   type KvDatabase,
   type KvEntry,
   type KvOperation,
   kvStore,
   type KvStoreOptions,
-} from "./src/store/kv.ts";
-export { memoryStore } from "./src/store/memory.ts";
-export { openStore, type OpenStoreOptions } from "./src/store/open.ts";
+} from "./src/engines/kv.ts";
+export { memoryStore } from "./src/core/store/memory.ts";
+export { openStore, type OpenStoreOptions } from "./src/engines/open.ts";
 export {
   type Check,
   type Entry,
@@ -78,9 +78,9 @@ export {
   type Store,
   StoreUnavailableError,
   type Write,
-} from "./src/store/store.ts";
+} from "./src/core/store/store.ts";
 
 // Loaded only for the command, and not awaited: whoever imports the module loads nothing of it.
 if (import.meta.main) {
-  void import("./src/cli/main.ts").then(({ main }) => main(Deno.args));
+  void import("./src/command/main.ts").then(({ main }) => main(Deno.args));
 }

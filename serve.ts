@@ -12,20 +12,20 @@ import {
   isOnDeploy,
   readStart,
   type Start,
-} from "./src/cli/options/read_start.ts";
-import type { OptionName } from "./src/cli/options/option_table.ts";
-import { UsageError } from "./src/cli/options/read_options.ts";
+} from "./src/command/options/read_start.ts";
+import type { OptionName } from "./src/command/options/option_table.ts";
+import { UsageError } from "./src/command/options/read_options.ts";
 import {
   exitWithStartError,
   openLog,
   openTelemetryIfEnabled,
-} from "./src/cli/start/start_log.ts";
-import { onSignals } from "./src/cli/start/signals.ts";
-import { hostAndPort } from "./src/cli/start/listen.ts";
-import { checkStart } from "./src/cli/start/check_start.ts";
-import { Service } from "./src/cli/start/service.ts";
-import type { ConnectionInfo } from "./src/http/respond.ts";
-import { systemClock } from "./src/values/clock.ts";
+} from "./src/command/start/start_log.ts";
+import { onSignals } from "./src/command/start/signals.ts";
+import { hostAndPort } from "./src/command/start/listen.ts";
+import { checkStart } from "./src/command/start/check_start.ts";
+import { Service } from "./src/command/start/service.ts";
+import type { ConnectionInfo } from "./src/core/http/respond.ts";
+import { systemClock } from "./src/core/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {

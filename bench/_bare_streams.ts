@@ -1,5 +1,5 @@
-import { STREAM_FORMS } from "../src/changes/stream_forms.ts";
-import { eventFrame } from "../src/changes/tail.ts";
+import { STREAM_FORMS } from "../src/core/changes/stream_forms.ts";
+import { eventFrame } from "../src/core/changes/tail.ts";
 
 /** The floor of event streams: the least code that sends the gateway's bytes to all of them. */
 export class BareStreams {

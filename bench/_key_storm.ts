@@ -46,7 +46,7 @@ function reconnectMs(random: Random): number {
 
 /** One in this many latencies is recorded. */
 const SAMPLE = 100;
-/** How long a request waits for the store, and when the store is behind: `src/keys/rate_limit.ts`. */
+/** How long a request waits for the store, and when the store is behind: `src/core/keys/rate_limit.ts`. */
 const MAX_WAIT_MS = 1_000;
 const MAX_LAG_MS = 500;
 

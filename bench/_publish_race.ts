@@ -24,8 +24,8 @@ interface Observation {
 }
 
 /**
- * Processes that see the same change within some time, join its rollout, and all try to publish it: as `src/rollout/`
- * and `src/changes/publisher.ts` do.
+ * Processes that see the same change within some time, join its rollout, and all try to publish it: as `src/core/rollout/`
+ * and `src/core/changes/publisher.ts` do.
  */
 export class PublishRace {
   readonly #world: World;

@@ -44,21 +44,21 @@ export type Random = () => number;
 /** One result of a simulated scenario. */
 export type Finding = readonly [name: string, unit: string, value: number];
 
-/** How often a process polls for events and stored variables: `src/changes/event_polling.ts`. */
+/** How often a process polls for events and stored variables: `src/core/changes/event_polling.ts`. */
 export const POLL_MS = 1_000;
-/** The mean period of heartbeats, and how many representatives a configuration has: `src/rollout/`. */
+/** The mean period of heartbeats, and how many representatives a configuration has: `src/core/rollout/`. */
 export const HEARTBEAT_MS = 4_500;
 export const MAX_REPRESENTATIVES = 8;
-/** Rate limit windows and their sweep: `src/keys/rate_limit.ts`. */
+/** Rate limit windows and their sweep: `src/core/keys/rate_limit.ts`. */
 export const WINDOW_S = 60;
 export const SWEEP_S = 60;
 export const SWEEP_PAGE = 500;
-/** When clients reconnect: `src/changes/hub.ts`. */
+/** When clients reconnect: `src/core/changes/hub.ts`. */
 export const RETRY_MS = [2_000, 8_000] as const;
-/** Commits that meet a conflict: `src/store/commits.ts`. */
+/** Commits that meet a conflict: `src/core/store/commits.ts`. */
 export const MAX_TRIES = 40;
 export const MAX_PAUSE_MS = 100;
-/** The circuit breaker: `src/store/circuit_breaker.ts`. */
+/** The circuit breaker: `src/core/store/circuit_breaker.ts`. */
 export const TIMEOUT_MS = 5_000;
 export const OPEN_MS = 1_000;
 

@@ -8,9 +8,9 @@
  * tools/denokv.ts`, `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
  */
 import { createGateway } from "../src/gateway.ts";
-import type { Gateway } from "../src/gateway_interface.ts";
-import { silentLog } from "../src/observe/log.ts";
-import { openStore } from "../src/store/open.ts";
+import type { Gateway } from "../src/core/gateway_interface.ts";
+import { silentLog } from "../src/core/observe/log.ts";
+import { openStore } from "../src/engines/open.ts";
 import { clientAddress } from "./_load.ts";
 import { type Engine, withEngines } from "./_engines.ts";
 import { EventReader } from "./_event_reader.ts";

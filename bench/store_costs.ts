@@ -8,9 +8,9 @@
  * it, without round trips. On this machine, the client takes a share of it; so the CPU time of a `denokv` server is
  * reported as well. Every window is new, and every commit checks that it does not exist.
  */
-import { silentLog } from "../src/observe/log.ts";
-import { openStore } from "../src/store/open.ts";
-import type { Key, Store } from "../src/store/store.ts";
+import { silentLog } from "../src/core/observe/log.ts";
+import { openStore } from "../src/engines/open.ts";
+import type { Key, Store } from "../src/core/store/store.ts";
 import { clientAddress } from "./_load.ts";
 import { type Engine, withEngines } from "./_engines.ts";
 import { readUsage } from "./_process_usage.ts";

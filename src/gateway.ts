@@ -1,23 +1,23 @@
-import { BackgroundTasks } from "./background_tasks.ts";
-import { Configuration } from "./config/configuration.ts";
-import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
+import { BackgroundTasks } from "./core/background_tasks.ts";
+import { Configuration } from "./core/config/configuration.ts";
+import { StoredVariablesSource } from "./core/config/stored/stored_variables_source.ts";
 import { type Content, openContent } from "./content/content.ts";
-import { Transfers } from "./content/transfers.ts";
-import { createChangesEndpoint } from "./endpoints/changes_endpoint.ts";
+import { Transfers } from "./core/http/transfers.ts";
+import { createChangesEndpoint } from "./core/endpoints/changes.ts";
 import {
   createHealthEndpoint,
   createReadyEndpoint,
   Health,
   LIVE_ENDPOINT,
-} from "./endpoints/health.ts";
-import { createMetricsEndpoint } from "./endpoints/metrics_endpoint.ts";
-import { SessionKeys } from "./endpoints/session_key.ts";
-import type { StatusParts } from "./endpoints/status/status.ts";
-import type { Gateway } from "./gateway_interface.ts";
-import { hostRule } from "./http/allowed_hosts.ts";
-import { createProxyWarning, trustRule } from "./http/client_address.ts";
-import { problemResponse } from "./http/problem.ts";
-import { createResponder } from "./http/respond.ts";
+} from "./core/endpoints/health.ts";
+import { createMetricsEndpoint } from "./addons/metrics/metrics.ts";
+import { SessionKeys } from "./core/endpoints/session_key.ts";
+import type { StatusParts } from "./addons/status/status.ts";
+import type { Gateway } from "./core/gateway_interface.ts";
+import { hostRule } from "./core/http/allowed_hosts.ts";
+import { createProxyWarning, trustRule } from "./core/http/client_address.ts";
+import { problemResponse } from "./core/http/problem.ts";
+import { createResponder } from "./core/http/respond.ts";
 import {
   type Endpoint,
   type Handler,
@@ -25,14 +25,14 @@ import {
   READ_METHODS,
   readUrl,
   Router,
-} from "./http/routes.ts";
-import { Epochs } from "./keys/epochs.ts";
-import { sharedMasterKey } from "./keys/master_key.ts";
-import { RateLimit } from "./keys/rate_limit.ts";
-import { CertificateWatch } from "./observe/certificate_watch.ts";
-import { messageOf } from "./observe/log.ts";
-import { noMetrics, type ObservedValue } from "./observe/metrics.ts";
-import { observeProcess } from "./observe/process_metrics.ts";
+} from "./core/http/routes.ts";
+import { Epochs } from "./core/keys/epochs.ts";
+import { sharedMasterKey } from "./core/keys/master_key.ts";
+import { RateLimit } from "./core/keys/rate_limit.ts";
+import { CertificateWatch } from "./addons/certificate_watch.ts";
+import { messageOf } from "./core/observe/log.ts";
+import { noMetrics, type ObservedValue } from "./core/observe/metrics.ts";
+import { observeProcess } from "./addons/metrics/process_metrics.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,
@@ -48,13 +48,13 @@ import type {
   ConfigScriptCache,
   GetConfigScript,
   PageValues,
-} from "./pages/config_script.ts";
-import type { ServerRendering } from "./pages/server_rendering.ts";
-import { Shutdown } from "./shutdown.ts";
-import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
-import { storeOfApp } from "./store/app_store.ts";
-import { CircuitBreaker } from "./store/circuit_breaker.ts";
-import { requireRuntime } from "./values/runtime.ts";
+} from "./core/pages/config_script.ts";
+import type { ServerRendering } from "./addons/server_rendering.ts";
+import { Shutdown } from "./core/shutdown.ts";
+import { NOT_READY_ROUTE, notReady, Startup } from "./core/startup.ts";
+import { storeOfApp } from "./core/store/app_store.ts";
+import { CircuitBreaker } from "./core/store/circuit_breaker.ts";
+import { requireRuntime } from "./core/values/runtime.ts";
 
 /**
  * Creates and starts a gateway. While its store cannot be read, it is returned before it is {@linkcode Gateway.ready}, so
@@ -77,7 +77,7 @@ import { requireRuntime } from "./values/runtime.ts";
 export async function createGateway(
   options: GatewayOptions = {},
 ): Promise<Gateway> {
-  const module = await import("./pages/server_rendering.ts");
+  const module = await import("./addons/server_rendering.ts");
   const rendering = await module.ServerRendering.create();
   const gateway = await createGatewayIn(UNKNOWN_PROCESS, options, rendering);
   gateway.ready.catch((error) => {
@@ -160,7 +160,7 @@ async function createParts(
   });
   // A gateway without hot reload does not load what publishes and delivers changes.
   const changesModule = settings.hotReload
-    ? await import("./changes/changes.ts")
+    ? await import("./core/changes/changes.ts")
     : undefined;
   const changes = changesModule && new changesModule.Changes({
     store,
@@ -243,7 +243,7 @@ async function createParts(
   }
 
   const ofrepModule = settings.ofrep
-    ? await import("./endpoints/ofrep.ts")
+    ? await import("./addons/ofrep.ts")
     : undefined;
   const ofrepEndpoints = ofrepModule?.createOfrepEndpoints({
     current: pageValues,
@@ -369,7 +369,7 @@ function connect(
       return await gateway.fetch(request, info);
     },
     async inject(response, request = new Request("http://gateway.invalid/")) {
-      const { injectPage, isHtml } = await import("./pages/page.ts");
+      const { injectPage, isHtml } = await import("./core/pages/page.ts");
       if (health.isStarting && isHtml(response)) {
         await response.body?.cancel();
         return problemResponse(notReady());
@@ -430,7 +430,7 @@ function publicRouter(
         methods: READ_METHODS,
         // A gateway whose pages have a client of their own does not load this one.
         async handler(request) {
-          const module = await import("./endpoints/client_script.ts");
+          const module = await import("./addons/client_script.ts");
           return await module.handleClientScript(request);
         },
       },
@@ -470,7 +470,7 @@ function internalRouter(
         methods: READ_METHODS,
         // A gateway whose operators do not look at the status does not load the page.
         async handler(request, context) {
-          const module = await import("./endpoints/status/render.ts");
+          const module = await import("./addons/status/render.ts");
           return await module.respondWithStatus(request, context, status);
         },
       },
@@ -494,7 +494,7 @@ function configScripts(
   { current, isRendered }: ScriptOptions,
 ): GetConfigScript {
   async function open(): Promise<ConfigScriptCache> {
-    const module = await import("./pages/config_script.ts");
+    const module = await import("./core/pages/config_script.ts");
     return new module.ConfigScriptCache({
       current,
       isRendered,

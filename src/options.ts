@@ -1,49 +1,52 @@
-import type { Manifest, ParsedManifest } from "./config/variables/manifest.ts";
+import type {
+  Manifest,
+  ParsedManifest,
+} from "./core/config/variables/manifest.ts";
 import {
   type Environment,
   EXPECTED_PUBLIC_NAMES,
   parsePublicName,
   TIERS,
-} from "./config/variables/tiers.ts";
-import { readEnvironment } from "./config/files/read_environment.ts";
+} from "./core/config/variables/tiers.ts";
+import { readEnvironment } from "./core/config/files/read_environment.ts";
 import {
   describeKind,
   formatValue,
   isMapping,
-} from "./config/variables/quote.ts";
-import type { PatternLibrary } from "./config/variables/apply_manifest.ts";
+} from "./core/config/variables/quote.ts";
+import type { PatternLibrary } from "./core/config/variables/apply_manifest.ts";
 import {
   ConfigurationError,
   type SnapshotInput,
-} from "./config/variables/snapshot.ts";
-import { LABEL_VALUES } from "./endpoints/metrics_endpoint.ts";
-import { EXPECTED_HOSTS, isHostPattern } from "./http/allowed_hosts.ts";
-import { EXPECTED_PROXIES } from "./http/client_address.ts";
-import { parseIpBlock } from "./http/ip_address.ts";
-import { EXPECTED_ORIGINS, normalizeOrigin } from "./http/origin.ts";
-import { MASTER_KEY_BYTES } from "./keys/master_key.ts";
-import { type Log, silentLog } from "./observe/log.ts";
-import { combineMetrics, type Metrics } from "./observe/metrics.ts";
-import { Registry } from "./observe/registry.ts";
+} from "./core/config/variables/snapshot.ts";
+import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
+import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
+import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
+import { parseIpBlock } from "./core/http/ip_address.ts";
+import { EXPECTED_ORIGINS, normalizeOrigin } from "./core/http/origin.ts";
+import { MASTER_KEY_BYTES } from "./core/keys/master_key.ts";
+import { type Log, silentLog } from "./core/observe/log.ts";
+import { combineMetrics, type Metrics } from "./core/observe/metrics.ts";
+import { Registry } from "./addons/metrics/registry.ts";
 import {
   logWithSpanIds,
   noTelemetry,
   type Telemetry,
-} from "./observe/telemetry.ts";
-import { checkApp } from "./store/app_store.ts";
-import { memoryStore } from "./store/memory.ts";
-import type { Store } from "./store/store.ts";
+} from "./core/observe/telemetry.ts";
+import { checkApp } from "./core/store/app_store.ts";
+import { memoryStore } from "./core/store/memory.ts";
+import type { Store } from "./core/store/store.ts";
 import {
   EXPECTED_BASE_PATH,
   EXPECTED_UPSTREAM,
   parseBasePath,
   parseUpstream,
   redactUrl,
-} from "./values/urls.ts";
-import { type Clock, systemClock } from "./values/clock.ts";
-import { OptionError } from "./values/option_error.ts";
-import { EXPECTED_GLOBS, isGlob } from "./values/paths.ts";
-import { VERSION } from "./values/version.ts";
+} from "./core/values/urls.ts";
+import { type Clock, systemClock } from "./core/values/clock.ts";
+import { OptionError } from "./core/values/option_error.ts";
+import { EXPECTED_GLOBS, isGlob } from "./core/values/paths.ts";
+import { VERSION } from "./core/values/version.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
@@ -457,7 +460,9 @@ async function resolveManifest(
 ): Promise<Manifest | undefined> {
   if (source === undefined) return undefined;
   if (typeof source === "string") {
-    const { parseManifest } = await import("./config/variables/manifest.ts");
+    const { parseManifest } = await import(
+      "./core/config/variables/manifest.ts"
+    );
     return parseManifest(source, { path });
   }
   const isParsed = isMapping(source) && source.variables instanceof Map;

@@ -2,15 +2,15 @@ import {
   type Change,
   EventLog,
   type LogEvent,
-} from "../src/changes/event_log.ts";
-import { type PublicTarget, Publisher } from "../src/changes/publisher.ts";
-import { Tail } from "../src/changes/tail.ts";
-import { EMPTY_SNAPSHOT } from "../src/config/variables/snapshot.ts";
-import { silentLog } from "../src/observe/log.ts";
-import { noMetrics } from "../src/observe/metrics.ts";
-import { batches } from "../src/store/commits.ts";
-import type { Store } from "../src/store/store.ts";
-import type { Clock } from "../src/values/clock.ts";
+} from "../src/core/changes/event_log.ts";
+import { type PublicTarget, Publisher } from "../src/core/changes/publisher.ts";
+import { Tail } from "../src/core/changes/tail.ts";
+import { EMPTY_SNAPSHOT } from "../src/core/config/variables/snapshot.ts";
+import { silentLog } from "../src/core/observe/log.ts";
+import { noMetrics } from "../src/core/observe/metrics.ts";
+import { batches } from "../src/core/store/commits.ts";
+import type { Store } from "../src/core/store/store.ts";
+import type { Clock } from "../src/core/values/clock.ts";
 
 /** Creates an event log that keeps as many events as the gateway's, unless a test says how many. */
 export function createEventLog(

@@ -1,11 +1,11 @@
 import { createGatewayIn } from "../src/gateway.ts";
-import type { Gateway } from "../src/gateway_interface.ts";
+import type { Gateway } from "../src/core/gateway_interface.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,
   UNKNOWN_PROCESS,
 } from "../src/options.ts";
-import { createLog, type Log } from "../src/observe/log.ts";
+import { createLog, type Log } from "../src/core/observe/log.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 
 /** Returns a log that records its lines as objects. */

@@ -1,4 +1,4 @@
-import { deriveKey, FINGERPRINT_INFO } from "../src/keys/epochs.ts";
+import { deriveKey, FINGERPRINT_INFO } from "../src/core/keys/epochs.ts";
 
 /** The `kid` of an epoch, as pages contain it. */
 export async function kidOf(

@@ -1,6 +1,6 @@
-import { parseManifest } from "../src/config/variables/manifest.ts";
-import type { SnapshotInput } from "../src/config/variables/snapshot.ts";
-import { TIERS } from "../src/config/variables/tiers.ts";
+import { parseManifest } from "../src/core/config/variables/manifest.ts";
+import type { SnapshotInput } from "../src/core/config/variables/snapshot.ts";
+import { TIERS } from "../src/core/config/variables/tiers.ts";
 
 /** The input of a snapshot as tests write it: with the text of the manifest. */
 export interface TestSnapshotInput extends Omit<SnapshotInput, "manifest"> {

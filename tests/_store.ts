@@ -1,6 +1,6 @@
-import { kvStore } from "../src/store/kv.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import { kvStore } from "../src/engines/kv.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 
 /** A store that counts operations. */
 export interface CountedStore extends Store {

@@ -3,7 +3,7 @@ import { findProgram } from "../tools/find_program.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 import type { Message } from "./_sse.ts";
 import { openStream } from "./_stream_client.ts";
-import { modesIn } from "./store/_modes.ts";
+import { modesIn } from "./core/store/_modes.ts";
 import { TempDirectory } from "./_temp.ts";
 
 // What docs/deploy.md says about backups, upgrades and rollbacks of processes on one file.

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import config from "../deno.json" with { type: "json" };
-import { helpText } from "../src/cli/options/help.ts";
+import { helpText } from "../src/command/options/help.ts";
 import { stdFlags } from "../tools/std.ts";
 import { runDeno } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";

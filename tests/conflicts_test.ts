@@ -1,6 +1,6 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals } from "@std/assert";
-import type { Clock } from "../src/values/clock.ts";
+import type { Clock } from "../src/core/values/clock.ts";
 import { pageOf, pageValues, shareStore } from "./_replicas.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";
@@ -171,7 +171,7 @@ Deno.test("a variable in the store, which both apps have, does not make them one
   await using shared = await shareStore();
   await using shop = await shared.start(SHOP);
   const { setStoredVariables } = await import(
-    "../src/config/stored/set_stored_variables.ts"
+    "../src/core/config/stored/set_stored_variables.ts"
   );
   await setStoredVariables(shared.store, { BANNER: "x" }, {
     environment: {},

@@ -1,13 +1,13 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
+import { setStoredVariables } from "../src/core/config/stored/set_stored_variables.ts";
 import {
   listVariables,
   readHistory,
   VARIABLES_HEAD_KEY,
-} from "../src/config/stored/stored_variables.ts";
+} from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore, testWithStores } from "./_store.ts";

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { writeVariables } from "../src/config/stored/stored_variables.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

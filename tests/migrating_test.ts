@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { OPTION_NAMES } from "../src/cli/options/option_table.ts";
-import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
-import { parseEnvFile } from "../src/config/files/read_environment.ts";
-import { buildSnapshot } from "../src/config/variables/snapshot.ts";
-import { optionsOf } from "./cli/_options.ts";
+import { OPTION_NAMES } from "../src/command/options/option_table.ts";
+import { parseCommandManifest } from "../src/command/options/manifest_settings.ts";
+import { parseEnvFile } from "../src/core/config/files/read_environment.ts";
+import { buildSnapshot } from "../src/core/config/variables/snapshot.ts";
+import { optionsOf } from "./command/_options.ts";
 import { startCommand } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
 import { snapshotInput } from "./_snapshot.ts";

@@ -42,7 +42,7 @@ async function readGateway(): Promise<string> {
   const text = await Deno.readTextFile(`${SOURCES}/gateway.ts`);
   const url = (path: string) => JSON.stringify(import.meta.resolve(path));
   return text.replace('"@rep/gateway"', url("../main.ts"))
-    .replace('"@rep/gateway/sources"', url("../src/config/mod.ts"));
+    .replace('"@rep/gateway/sources"', url("../src/sources.ts"));
 }
 
 /** Returns how many of 12 requests got a key; 10 if all count as those of one client. */

@@ -1,11 +1,11 @@
 /** The npm package as its users have it: installed from the tarball, with the compilers and the runtimes of today. */
 import { assertEquals } from "@std/assert";
-import { generateTypes } from "../src/config/variables/generate_types.ts";
-import { parseManifest } from "../src/config/variables/manifest.ts";
+import { generateTypes } from "../src/core/config/variables/generate_types.ts";
+import { parseManifest } from "../src/core/config/variables/manifest.ts";
 import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
-import { VERSION } from "../src/values/version.ts";
+import { VERSION } from "../src/core/values/version.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 

@@ -1,4 +1,4 @@
-import { parseManifest } from "../src/config/variables/manifest.ts";
+import { parseManifest } from "../src/core/config/variables/manifest.ts";
 import {
   assertEquals,
   assertNotStrictEquals,
@@ -8,8 +8,8 @@ import {
   assertThrows,
 } from "@std/assert";
 import { createGateway } from "../src/gateway.ts";
-import { ConfigurationError } from "../src/config/variables/snapshot.ts";
-import { TIERS } from "../src/config/variables/tiers.ts";
+import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
+import { TIERS } from "../src/core/config/variables/tiers.ts";
 import {
   type GatewayOptions,
   NUMBER_OPTIONS,
@@ -19,11 +19,11 @@ import {
   resolveSettings,
   resolveSources,
 } from "../src/options.ts";
-import { silentLog } from "../src/observe/log.ts";
-import { noTelemetry } from "../src/observe/telemetry.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import { systemClock } from "../src/values/clock.ts";
-import { OptionError } from "../src/values/option_error.ts";
+import { silentLog } from "../src/core/observe/log.ts";
+import { noTelemetry } from "../src/core/observe/telemetry.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import { systemClock } from "../src/core/values/clock.ts";
+import { OptionError } from "../src/core/values/option_error.ts";
 
 const NUMBERS = Object.entries(NUMBER_OPTIONS) as [
   keyof typeof NUMBER_OPTIONS,

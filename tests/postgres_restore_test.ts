@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { PostgresConnection } from "../src/store/postgres/connection.ts";
-import { parsePostgresUrl } from "../src/store/postgres/url.ts";
+import { PostgresConnection } from "../src/engines/postgres/connection.ts";
+import { parsePostgresUrl } from "../src/engines/postgres/url.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
 import { logged } from "./_multi_gateway.ts";

@@ -1,6 +1,6 @@
 /** The limits of the proxies in `examples/proxies`, and what passes through them. */
 import { assertEquals } from "@std/assert";
-import { type Clock, systemClock } from "../src/values/clock.ts";
+import { type Clock, systemClock } from "../src/core/values/clock.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { type AppClient, HOST, TLS } from "./_app_client.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

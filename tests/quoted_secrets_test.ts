@@ -11,16 +11,19 @@ import {
 import {
   buildSnapshot,
   type ConfigurationError,
-} from "../src/config/variables/snapshot.ts";
-import { setStoredVariables } from "../src/config/stored/set_stored_variables.ts";
-import { messageOf } from "../src/observe/log.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import { openStore } from "../src/store/open.ts";
-import { formatStorePath, missingPermission } from "../src/store/open_named.ts";
+} from "../src/core/config/variables/snapshot.ts";
+import { setStoredVariables } from "../src/core/config/stored/set_stored_variables.ts";
+import { messageOf } from "../src/core/observe/log.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import { openStore } from "../src/engines/open.ts";
+import {
+  formatStorePath,
+  missingPermission,
+} from "../src/engines/open_named.ts";
 import { makeProject } from "./vite/_project.ts";
-import { run, runWith } from "./cli/commands/_run.ts";
-import { formatOptions } from "../src/cli/options/help.ts";
-import { readStart } from "../src/cli/options/read_start.ts";
+import { run, runWith } from "./command/commands/_run.ts";
+import { formatOptions } from "../src/command/options/help.ts";
+import { readStart } from "../src/command/options/read_start.ts";
 import { stdFlags } from "../tools/std.ts";
 import { runCommand, runDeno } from "./_command.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";

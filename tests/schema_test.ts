@@ -3,12 +3,12 @@ import { parse } from "@std/yaml/parse";
 import { Ajv } from "ajv";
 import * as fc from "fast-check";
 import schema from "../schema/rep.schema.json" with { type: "json" };
-import { parseCommandManifest } from "../src/cli/options/manifest_settings.ts";
-import type { Option } from "../src/cli/options/option_kinds.ts";
-import { OPTIONS } from "../src/cli/options/option_table.ts";
-import { TIERS } from "../src/config/variables/tiers.ts";
-import { VARIABLE_TYPES } from "../src/config/variables/manifest.ts";
-import { formatDuration } from "../src/values/units.ts";
+import { parseCommandManifest } from "../src/command/options/manifest_settings.ts";
+import type { Option } from "../src/command/options/option_kinds.ts";
+import { OPTIONS } from "../src/command/options/option_table.ts";
+import { TIERS } from "../src/core/config/variables/tiers.ts";
+import { VARIABLE_TYPES } from "../src/core/config/variables/manifest.ts";
+import { formatDuration } from "../src/core/values/units.ts";
 import { testProperty } from "./fuzz/_property.ts";
 
 // `strictTypes` and `strictRequired` reject schemas that are valid, such as a type with `null`.

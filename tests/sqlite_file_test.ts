@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { assertEquals, assertLess, assertMatch } from "@std/assert";
-import { silentLog } from "../src/observe/log.ts";
-import { openStore } from "../src/store/open.ts";
+import { silentLog } from "../src/core/observe/log.ts";
+import { openStore } from "../src/engines/open.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";

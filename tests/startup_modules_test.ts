@@ -57,44 +57,53 @@ async function staticModulesOf(
   return [...found].map((specifier) => specifier.replace(ROOT, "")).sort();
 }
 
-/** What a plain start does not need, and what it is needed for. */
-const NOT_NEEDED = [
-  ["the Node layer", /^node:/],
-  [
-    "@std/path, which looks for Node's process",
+/** What a plain start does not need, and the modules that it is in: each pattern has to match one. */
+const NOT_NEEDED: Readonly<Record<string, readonly RegExp[]>> = {
+  "the Node layer": [/^node:/],
+  "@std/path, which looks for Node's process": [
     /\/path(@[\d.]+)?\/|@std\/path/,
   ],
-  [
-    "the YAML parser and manifests",
-    /yaml|src\/config\/variables\/(manifest|apply_manifest)|manifest_settings/,
+  "the YAML parser and manifests": [
+    /yaml/,
+    /src\/core\/config\/variables\/manifest/,
+    /src\/core\/config\/variables\/apply_manifest/,
+    /manifest_settings/,
   ],
-  ["the proxy", /src\/content\/proxy\//],
-  ["static files", /src\/content\/static\/|media.types/],
-  ["pages", /src\/pages\//],
-  [
-    "commands and --help",
-    /src\/cli\/(commands\/(?!command_table)|options\/help)/,
+  "the proxy": [/src\/content\/proxy\//],
+  "static files": [/src\/content\/static\//, /media.types/],
+  "content codings": [/src\/content\/coding\//],
+  "pages": [/src\/core\/pages\//],
+  "commands and --help": [
+    /src\/command\/commands\/(?!command_table)/,
+    /src\/command\/options\/help/,
   ],
-  ["the file watcher", /cli\/sources\/triggers|config\/files\/watch_paths/],
-  ["the status page", /src\/endpoints\/status\//],
-  ["the browser module", /src\/client\/|client_script/],
-  ["content codings", /src\/coding\//],
-  [
-    "the event log, streams and the rollout",
-    /src\/(changes\/(?!stream_rejections)|rollout\/)/,
+  "the file watcher": [
+    /src\/command\/sources\/triggers/,
+    /src\/core\/config\/files\/watch_paths/,
   ],
-  ["files and servers as a store", /src\/store\/(open_named|remote|postgres)/],
-] as const;
+  "the status page": [/src\/addons\/status\//],
+  "the browser module": [/src\/client\//, /src\/addons\/client_script/],
+  "the event log, streams and the rollout": [
+    /src\/core\/changes\/(?!stream_rejections|known_events)/,
+    /src\/core\/rollout\//,
+  ],
+  "files and servers as a store": [
+    /src\/engines\/open_named/,
+    /src\/engines\/remote/,
+    /src\/engines\/postgres\//,
+  ],
+};
 
-for (const entry of ["src/cli/main.ts", "serve.ts"]) {
+for (const entry of ["src/command/main.ts", "serve.ts"]) {
   Deno.test(`${entry} loads nothing that a plain start does not need`, async () => {
     const modules = await staticModulesOf(entry);
     assert(modules.includes("src/gateway.ts"));
-    const superfluous = NOT_NEEDED.flatMap(([what, pattern]) => {
-      return modules.filter((specifier) => pattern.test(specifier)).map((
-        specifier,
-      ) => `${specifier} (${what})`);
-    });
+    const superfluous = Object.entries(NOT_NEEDED).flatMap((
+      [what, patterns],
+    ) =>
+      modules.filter((it) => patterns.some((pattern) => pattern.test(it)))
+        .map((specifier) => `${specifier} (${what})`)
+    );
     assertEquals(superfluous, []);
     assertEquals(
       modules.filter((specifier) => /^npm:(?!\/?deno-std@)/.test(specifier)),
@@ -108,19 +117,19 @@ Deno.test("everything that a plain start must not load is loaded on demand", asy
   const specifiers = modules.map(({ specifier }) =>
     specifier.replace(ROOT, "")
   );
-  assertEquals(
-    NOT_NEEDED.filter(([, pattern]) =>
-      !specifiers.some((it) => pattern.test(it))
-    ),
-    [],
+  const unmatched = Object.values(NOT_NEEDED).flat().filter((pattern) =>
+    !specifiers.some((it) => pattern.test(it))
   );
+  assertEquals(unmatched, []);
 });
 
 Deno.test("main.ts, imported as a module, loads nothing of the command and nothing of the Node layer", async () => {
   const modules = await staticModulesOf("main.ts");
   assert(modules.includes("src/gateway.ts"));
+  const ofCommand = await staticModulesOf("src/command/main.ts");
+  assert(ofCommand.some((it) => it.startsWith("src/command/")));
   assertEquals(
-    modules.filter((specifier) => /^src\/cli\/|^node:|\.json$/.test(specifier)),
+    modules.filter((it) => /^src\/command\/|^node:|\.json$/.test(it)),
     [],
   );
 });

@@ -1,10 +1,10 @@
 /** A gateway that starts while its store cannot be read. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { writeVariables } from "../src/config/stored/stored_variables.ts";
+import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
 import { createGateway } from "../src/gateway.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";

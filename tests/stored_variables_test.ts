@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { writeVariables } from "../src/config/stored/stored_variables.ts";
-import { ConfigurationError } from "../src/config/variables/snapshot.ts";
+import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
+import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import type { Environment } from "../src/config/variables/tiers.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import type { Environment } from "../src/core/config/variables/tiers.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { replicatedStore } from "./_store.ts";

@@ -1,11 +1,11 @@
 import { assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { listVariables } from "../src/config/stored/stored_variables.ts";
+import { listVariables } from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import type { Member } from "../src/rollout/observation.ts";
-import { memoryStore } from "../src/store/memory.ts";
-import type { Store } from "../src/store/store.ts";
+import type { Member } from "../src/core/rollout/observation.ts";
+import { memoryStore } from "../src/core/store/memory.ts";
+import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
-import { runWith } from "./cli/commands/_run.ts";
+import { runWith } from "./command/commands/_run.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore, remoteStore } from "./_store.ts";
 

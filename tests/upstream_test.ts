@@ -7,7 +7,7 @@ import {
   gzipSync,
   zstdCompressSync,
 } from "node:zlib";
-import { decodeContent } from "../src/coding/content_encoding.ts";
+import { decodeContent } from "../src/content/coding/content_encoding.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { startCommand, startServe } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

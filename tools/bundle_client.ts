@@ -1,6 +1,6 @@
 /**
  * Writes what browsers run, as modules that export its text: `src/client/bundle.ts`, the client, and
- * `src/endpoints/status/status_page.ts`, the status page without its content. Run it after every change in `src/client/`
+ * `src/addons/status/status_page.ts`, the status page without its content. Run it after every change in `src/client/`
  * or in `tools/status_page/`:
  *
  *     deno run -A tools/bundle_client.ts
@@ -134,7 +134,7 @@ if (import.meta.main) {
     Deno.writeTextFile(new URL(path, ROOT), text);
   await write("src/client/bundle.ts", createClientModule(await bundleClient()));
   await write(
-    "src/endpoints/status/status_page.ts",
+    "src/addons/status/status_page.ts",
     createStatusModule(await bundleStatusPage()),
   );
 }

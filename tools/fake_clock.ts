@@ -1,4 +1,4 @@
-import type { Clock } from "../src/values/clock.ts";
+import type { Clock } from "../src/core/values/clock.ts";
 
 /** A clock that stands still until a test advances it. */
 export class FakeClock implements Clock {

@@ -38,7 +38,7 @@ export async function readFigures(): Promise<Figure[]> {
         ["docs/scale.md", /(?<=each\s+open\s+stream\s+takes\s+)\d+\s+KiB/],
         ["docs/scale.md", /(?<=MiB \+ )\d+\s+KiB/],
         [
-          "src/cli/options/option_table.ts",
+          "src/command/options/option_table.ts",
           /(?<=open\s+streams;\s+each\s+takes\s+)\d+\s+KiB/,
         ],
       ],

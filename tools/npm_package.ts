@@ -17,7 +17,9 @@ const ROOT = join(import.meta.dirname ?? ".", "..");
 /** The program of the package, which `npx @rep/gateway` runs, since it is the only one. */
 const PROGRAM_NAME = "rep-gateway";
 const PROGRAM = `#!/usr/bin/env node
-import { main } from "${toFileUrl(join(ROOT, "src/cli/node_main.ts")).href}";
+import { main } from "${
+  toFileUrl(join(ROOT, "src/command/node_main.ts")).href
+}";
 import process from "node:process";
 
 process.exitCode = await main(process.argv.slice(2));

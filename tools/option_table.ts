@@ -1,7 +1,7 @@
 /** Writes the table of options into docs/reference.md: `deno run -A tools/option_table.ts`. A test compares the two. */
-import { defaultOf, flagOf } from "../src/cli/options/help.ts";
-import type { Option } from "../src/cli/options/option_kinds.ts";
-import { OPTION_NAMES, OPTIONS } from "../src/cli/options/option_table.ts";
+import { defaultOf, flagOf } from "../src/command/options/help.ts";
+import type { Option } from "../src/command/options/option_kinds.ts";
+import { OPTION_NAMES, OPTIONS } from "../src/command/options/option_table.ts";
 
 const FILE = "docs/reference.md";
 

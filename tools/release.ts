@@ -20,11 +20,11 @@ export const VERSIONED_FILES = [
   "examples/systemd/rep-gateway.service",
   "examples/vite-react/package.json",
   "examples/vite-vue/package.json",
-  "src/values/version.ts",
+  "src/core/values/version.ts",
 ] as const;
 const CHANGELOG = "CHANGELOG.md";
-const VERSION_CONSTANT = "src/values/version.ts";
-/** As in `src/cli/program_version.ts`. */
+const VERSION_CONSTANT = "src/core/values/version.ts";
+/** As in `src/command/program_version.ts`. */
 const COMMIT_DIGITS = 8;
 
 /** The platforms of `deno compile --target` for which a release has a binary. */

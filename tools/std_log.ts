@@ -1,5 +1,5 @@
 /**
- * The part of `@std/log` that `src/observe/log.ts` uses, for networks without JSR: it is the only `@std` package that npm
+ * The part of `@std/log` that `src/core/observe/log.ts` uses, for networks without JSR: it is the only `@std` package that npm
  * lacks. Names and behaviour are those of `@std/log@0.224`. The published gateway never loads this file.
  */
 

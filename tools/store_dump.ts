@@ -1,9 +1,9 @@
 /**
- * Makes the dumps in `tests/store/dumps/`, which every later version has to open. A gateway of a checkout fills new
+ * Makes the dumps in `tests/engines/dumps/`, which every later version has to open. A gateway of a checkout fills new
  * stores, so that the dump of a version that changes a store is made once, when the version is committed:
  *
  *     git worktree add /tmp/112aa7d 112aa7d
- *     deno run -A tools/store_dump.ts /tmp/112aa7d tests/store/dumps/112aa7d
+ *     deno run -A tools/store_dump.ts /tmp/112aa7d tests/engines/dumps/112aa7d
  *
  * It needs `sqlite3`, and PostgreSQL with `pg_dump`. The master keys in the dumps are used nowhere else.
  */

@@ -1,5 +1,5 @@
-import type { RouteContext } from "../http/routes.ts";
-import type { GetConfigScript } from "../pages/config_script.ts";
+import type { RouteContext } from "../core/http/routes.ts";
+import type { GetConfigScript } from "../core/pages/config_script.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
 
@@ -48,7 +48,7 @@ export async function openContent(
   }
   if (staticDir !== undefined) {
     const { openStaticContent } = await import("./static/static_content.ts");
-    const { Compressor } = await import("../coding/representations.ts");
+    const { Compressor } = await import("./coding/representations.ts");
     return await openStaticContent({
       directory: staticDir,
       basePath: settings.basePath,

@@ -1,13 +1,13 @@
 import { Buffer } from "node:buffer";
 import { readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { detectInCode } from "../config/variables/guardrails.ts";
+import { detectInCode } from "../core/config/variables/guardrails.ts";
 import {
   type EnvPath,
   readEnvFiles,
-} from "../config/files/read_environment.ts";
-import { classify } from "../config/variables/snapshot.ts";
-import type { Variable } from "../config/variables/tiers.ts";
+} from "../core/config/files/read_environment.ts";
+import { classify } from "../core/config/variables/snapshot.ts";
+import type { Variable } from "../core/config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";
 import type { ViteConfig, ViteOutput } from "./vite.ts";
 

@@ -1,7 +1,7 @@
 import { realpathSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { NodeHandler } from "../http/node_handler.ts";
+import type { NodeHandler } from "../adapters/node_handler.ts";
 import type { ViteConfig } from "./vite.ts";
 
 /**

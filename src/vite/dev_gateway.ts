@@ -1,10 +1,10 @@
 import { RE2JS } from "re2js";
-import { watchFiles } from "../config/mod.ts";
-import type { Manifest } from "../config/variables/manifest.ts";
+import { watchFiles } from "../sources.ts";
+import type { Manifest } from "../core/config/variables/manifest.ts";
 import { createGateway } from "../gateway.ts";
-import type { Gateway } from "../gateway_interface.ts";
-import { type NodeHandler, toNodeHandler } from "../http/node_handler.ts";
-import { createLog, type Log, messageOf } from "../observe/log.ts";
+import type { Gateway } from "../core/gateway_interface.ts";
+import { type NodeHandler, toNodeHandler } from "../adapters/node_handler.ts";
+import { createLog, type Log, messageOf } from "../core/observe/log.ts";
 import { type GatewayOptions, NUMBER_OPTIONS } from "../options.ts";
 import { ownRequests, type ViteHosts } from "./own_requests.ts";
 import { ProjectFiles, type ProjectPaths } from "./project_files.ts";

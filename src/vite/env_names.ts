@@ -1,4 +1,4 @@
-import { OPTION_PREFIX } from "../config/variables/tiers.ts";
+import { OPTION_PREFIX } from "../core/config/variables/tiers.ts";
 import type { ViteUserConfig } from "./vite.ts";
 
 /** Returns the prefixes that names in `import.meta.env` have. */

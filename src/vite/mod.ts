@@ -12,7 +12,7 @@
  * @module
  */
 import { resolve } from "node:path";
-import { requireRuntime } from "../values/runtime.ts";
+import { requireRuntime } from "../core/values/runtime.ts";
 import {
   rejectModule,
   rejectPublicFiles,

@@ -1,9 +1,9 @@
-import { internalHostRule } from "../http/allowed_hosts.ts";
+import { internalHostRule } from "../core/http/allowed_hosts.ts";
 import type {
   NodeHandler,
   NodeRequest,
   NodeResponse,
-} from "../http/node_handler.ts";
+} from "../adapters/node_handler.ts";
 
 /** Vite's option `allowedHosts`: a leading dot stands for a domain and its subdomains; `true` allows any host. */
 export type ViteHosts = readonly string[] | true | undefined;

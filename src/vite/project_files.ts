@@ -1,26 +1,29 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { parseCommandManifest } from "../cli/options/manifest_settings.ts";
-import { EnvSource, readTwice } from "../config/files/env_source.ts";
+import { parseCommandManifest } from "../command/options/manifest_settings.ts";
+import { EnvSource, readTwice } from "../core/config/files/env_source.ts";
 import {
   type EnvPath,
   isMissing,
   readEnvironment,
-} from "../config/files/read_environment.ts";
-import { generateTypes } from "../config/variables/generate_types.ts";
-import { type Manifest, nameAt } from "../config/variables/manifest.ts";
-import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
+} from "../core/config/files/read_environment.ts";
+import { generateTypes } from "../core/config/variables/generate_types.ts";
+import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
+import {
+  classify,
+  ConfigurationError,
+} from "../core/config/variables/snapshot.ts";
 import {
   type Environment,
   environmentName,
   hasTier,
   isRepName,
   TIER_PREFIX,
-} from "../config/variables/tiers.ts";
-import { type LogFields, messageOf } from "../observe/log.ts";
-import { type Clock, systemClock } from "../values/clock.ts";
-import { didYouMean } from "../values/did_you_mean.ts";
+} from "../core/config/variables/tiers.ts";
+import { type LogFields, messageOf } from "../core/observe/log.ts";
+import { type Clock, systemClock } from "../core/values/clock.ts";
+import { didYouMean } from "../core/values/did_you_mean.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import type { ViteConfig } from "./vite.ts";
 

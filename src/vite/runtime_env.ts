@@ -1,11 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { watchFiles } from "../config/mod.ts";
-import { EnvSource } from "../config/files/env_source.ts";
-import { parseManifest } from "../config/variables/manifest.ts";
-import { classify, ConfigurationError } from "../config/variables/snapshot.ts";
-import { messageOf } from "../observe/log.ts";
-import { type Clock, systemClock } from "../values/clock.ts";
+import { watchFiles } from "../sources.ts";
+import { EnvSource } from "../core/config/files/env_source.ts";
+import { parseManifest } from "../core/config/variables/manifest.ts";
+import {
+  classify,
+  ConfigurationError,
+} from "../core/config/variables/snapshot.ts";
+import { messageOf } from "../core/observe/log.ts";
+import { type Clock, systemClock } from "../core/values/clock.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import {

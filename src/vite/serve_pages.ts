@@ -1,15 +1,15 @@
 import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
-import type { Gateway } from "../gateway_interface.ts";
+import type { Gateway } from "../core/gateway_interface.ts";
 import {
   type NodeHandler,
   type NodeRequest,
   type NodeResponse,
   send,
   toRequest,
-} from "../http/node_handler.ts";
-import { headersToOmit, isHtml } from "../pages/page.ts";
-import { runWithoutValues } from "../pages/server_rendering.ts";
+} from "../adapters/node_handler.ts";
+import { headersToOmit, isHtml } from "../core/pages/page.ts";
+import { runWithoutValues } from "../addons/server_rendering.ts";
 
 /** The part of a gateway that {@linkcode servePages} uses. */
 type PagesGateway = Pick<Gateway, "inject" | "run">;

@@ -4,11 +4,11 @@ import {
   type ContentSettings,
   openContent,
 } from "../../src/content/content.ts";
-import { Transfers } from "../../src/content/transfers.ts";
-import { silentLog } from "../../src/observe/log.ts";
-import { noMetrics } from "../../src/observe/metrics.ts";
-import { noTelemetry } from "../../src/observe/telemetry.ts";
-import { systemClock } from "../../src/values/clock.ts";
+import { Transfers } from "../../src/core/http/transfers.ts";
+import { silentLog } from "../../src/core/observe/log.ts";
+import { noMetrics } from "../../src/core/observe/metrics.ts";
+import { noTelemetry } from "../../src/core/observe/telemetry.ts";
+import { systemClock } from "../../src/core/values/clock.ts";
 
 function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
   const settings: ContentSettings = {

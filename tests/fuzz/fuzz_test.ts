@@ -2,28 +2,31 @@ import { assert, assertEquals } from "@std/assert";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import * as fc from "fast-check";
 import { isIP } from "node:net";
-import { STREAM_FORMS } from "../../src/changes/stream_forms.ts";
-import { CLIENT_READ_MS, eventFrame } from "../../src/changes/tail.ts";
-import { parseCommandManifest } from "../../src/cli/options/manifest_settings.ts";
+import { STREAM_FORMS } from "../../src/core/changes/stream_forms.ts";
+import { CLIENT_READ_MS, eventFrame } from "../../src/core/changes/tail.ts";
+import { parseCommandManifest } from "../../src/command/options/manifest_settings.ts";
 import {
   buildSnapshot,
   ConfigurationError,
-} from "../../src/config/variables/snapshot.ts";
-import { typeIssue } from "../../src/config/variables/apply_manifest.ts";
-import { parseByteRange } from "../../src/http/send.ts";
+} from "../../src/core/config/variables/snapshot.ts";
+import { typeIssue } from "../../src/core/config/variables/apply_manifest.ts";
+import { parseByteRange } from "../../src/core/http/send.ts";
 import { createGateway } from "../../src/gateway.ts";
-import type { Gateway } from "../../src/gateway_interface.ts";
-import { resolveClient, trustRule } from "../../src/http/client_address.ts";
+import type { Gateway } from "../../src/core/gateway_interface.ts";
+import {
+  resolveClient,
+  trustRule,
+} from "../../src/core/http/client_address.ts";
 import {
   corsHeaders,
   normalizeOrigin,
   originRejection,
-} from "../../src/http/origin.ts";
-import { escapeForScript } from "../../src/pages/config_script.ts";
-import { injectScript } from "../../src/pages/insert_script.ts";
+} from "../../src/core/http/origin.ts";
+import { escapeForScript } from "../../src/core/pages/config_script.ts";
+import { injectScript } from "../../src/core/pages/insert_script.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { EventStreamParser } from "../model/_event_stream_parser.ts";
-import { assertInserted } from "../pages/_html_oracle.ts";
+import { assertInserted } from "../core/pages/_html_oracle.ts";
 import { chunksOf, headerOf, testProperty, textOf } from "./_property.ts";
 import { snapshotInput } from "../_snapshot.ts";
 

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import {
   buildSnapshot,
   ConfigurationError,
-} from "../../src/config/variables/snapshot.ts";
+} from "../../src/core/config/variables/snapshot.ts";
 import { testProperty, textOf } from "./_property.ts";
 import { snapshotInput } from "../_snapshot.ts";
 

@@ -1,4 +1,4 @@
-import type { LogEvent } from "../../src/changes/event_log.ts";
+import type { LogEvent } from "../../src/core/changes/event_log.ts";
 import { equal } from "@std/assert";
 import { openEventSource } from "./_event_source.ts";
 import type { Simulation } from "./_simulation.ts";

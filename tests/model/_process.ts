@@ -1,16 +1,16 @@
-import type { Environment } from "../../src/config/variables/tiers.ts";
-import { ConfigurationError } from "../../src/config/variables/snapshot.ts";
+import type { Environment } from "../../src/core/config/variables/tiers.ts";
+import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../src/gateway.ts";
-import type { Gateway } from "../../src/gateway_interface.ts";
-import { createLog } from "../../src/observe/log.ts";
-import type { Store } from "../../src/store/store.ts";
-import type { Clock } from "../../src/values/clock.ts";
+import type { Gateway } from "../../src/core/gateway_interface.ts";
+import { createLog } from "../../src/core/observe/log.ts";
+import type { Store } from "../../src/core/store/store.ts";
+import type { Clock } from "../../src/core/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 // What a gateway loads when it needs it is loaded now: the virtual time does not wait for a disk.
-import "../../src/changes/changes.ts";
-import "../../src/pages/config_script.ts";
-import "../../src/pages/page.ts";
-import "../../src/pages/server_rendering.ts";
+import "../../src/core/changes/changes.ts";
+import "../../src/core/pages/config_script.ts";
+import "../../src/core/pages/page.ts";
+import "../../src/addons/server_rendering.ts";
 
 const START = 1_700_000_000_000;
 /** A store that takes seconds for one request counts as down. */

@@ -4,10 +4,10 @@ import {
   type LogEvent,
   type StoredEvent,
   toEvents,
-} from "../../src/changes/event_log.ts";
-import type { Environment } from "../../src/config/variables/tiers.ts";
-import { memoryStore } from "../../src/store/memory.ts";
-import type { Store } from "../../src/store/store.ts";
+} from "../../src/core/changes/event_log.ts";
+import type { Environment } from "../../src/core/config/variables/tiers.ts";
+import { memoryStore } from "../../src/core/store/memory.ts";
+import type { Store } from "../../src/core/store/store.ts";
 import { SeededChoices, seededRandom } from "../../tools/seeded_random.ts";
 import type { Network } from "./_event_source.ts";
 import type { Process } from "./_process.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, equal } from "@std/assert";
-import { kvStore } from "../../src/store/kv.ts";
-import { systemClock } from "../../src/values/clock.ts";
+import { kvStore } from "../../src/engines/kv.ts";
+import { systemClock } from "../../src/core/values/clock.ts";
 import { SeededChoices } from "../../tools/seeded_random.ts";
 import { type RunningCommand, startCommand } from "../_command.ts";
 import { runSeeds, seedsOf } from "../_seeds.ts";

@@ -73,7 +73,7 @@ async function modulesWith(pattern: RegExp): Promise<string[]> {
 const SOURCES = await importGraph("src");
 
 Deno.test("no two modules of src/ import each other, directly or through others", () => {
-  assertEquals(importersOf("src/values/", SOURCES).length > 10, true);
+  assertEquals(importersOf("src/core/values/", SOURCES).length > 10, true);
   assertEquals(cyclesIn(SOURCES), []);
 });
 
@@ -83,21 +83,21 @@ Deno.test("no two folders of src/ import each other, directly or through others"
   assertEquals(cyclesIn(grouped(SOURCES, roomOf)), []);
 });
 
-Deno.test("no two subfolders of src/config/ import each other, directly or through others", () => {
+Deno.test("no two subfolders of src/core/config/ import each other, directly or through others", () => {
   assertEquals(cyclesIn(grouped(SOURCES, configFolderOf)), []);
 });
 
 function configFolderOf(path: string) {
-  return path.startsWith("src/config/") ? dirname(path) : path;
+  return path.startsWith("src/core/config/") ? dirname(path) : path;
 }
 
 Deno.test("no library module imports the command line, but for the plugin what reads a manifest's settings", () => {
-  const importers = importersOf("src/cli/", SOURCES);
-  const others = importers.filter((path) => !path.startsWith("src/cli/"));
+  const importers = importersOf("src/command/", SOURCES);
+  const others = importers.filter((path) => !path.startsWith("src/command/"));
   assertEquals(others, ["src/vite/project_files.ts"]);
   const imported = [...SOURCES.get("src/vite/project_files.ts") ?? []];
-  const commands = imported.filter((path) => path.startsWith("src/cli/"));
-  assertEquals(commands, ["src/cli/options/manifest_settings.ts"]);
+  const commands = imported.filter((path) => path.startsWith("src/command/"));
+  assertEquals(commands, ["src/command/options/manifest_settings.ts"]);
 });
 
 Deno.test("neither src/ nor bench/ nor tools/ imports from tests/", async () => {

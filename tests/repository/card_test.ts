@@ -7,19 +7,19 @@ import { readModules } from "./_sources.ts";
 
 /** What the design names, where it is used, and what its use looks like. */
 const CARD: readonly [what: string, folder: string, use: RegExp][] = [
-  ["@std/http", "src/http", importOf("@std/http/")],
-  ["@std/crypto", "src/keys", importOf("@std/crypto/")],
-  ["@std/log", "src/observe", importOf("@std/log/")],
-  ["@std/cli", "src/cli/options", importOf("@std/cli/parse-args")],
-  ["Deno.serve", "src/cli/start", /\bDeno\.serve\(/],
-  ["ReadableStream", "src/changes", /\bnew ReadableStream\b/],
-  ["TextEncoderStream", "src/changes", /\bnew TextEncoderStream\(/],
+  ["@std/http", "src/core/http", importOf("@std/http/")],
+  ["@std/crypto", "src/core/keys", importOf("@std/crypto/")],
+  ["@std/log", "src/core/observe", importOf("@std/log/")],
+  ["@std/cli", "src/command/options", importOf("@std/cli/parse-args")],
+  ["Deno.serve", "src/command/start", /\bDeno\.serve\(/],
+  ["ReadableStream", "src/core/changes", /\bnew ReadableStream\b/],
+  ["TextEncoderStream", "src/core/changes", /\bnew TextEncoderStream\(/],
   [
     "HKDF of crypto.subtle",
-    "src/keys",
+    "src/core/keys",
     /\bname: "HKDF"[^]*\bcrypto\.subtle\.deriveBits\(/,
   ],
-  ["Deno.Kv", "src/store", /\bDeno\.openKv\(/],
+  ["Deno.Kv", "src/engines", /\bDeno\.openKv\(/],
 ];
 
 /** Matches an import of more than types from a module whose name begins so. */
@@ -73,8 +73,8 @@ Deno.test("a name in a comment, or an import of types, is no use of it", () => {
 const WITHOUT_ASSERTIONS = [
   "tests/denokv_test.ts",
   "tests/model/service_test.ts",
-  "tests/pages/html_oracle_test.ts",
-  "tests/rollout/model_test.ts",
+  "tests/core/pages/html_oracle_test.ts",
+  "tests/core/rollout/model_test.ts",
 ];
 
 Deno.test("tests assert with @std/assert", async () => {

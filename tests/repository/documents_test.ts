@@ -5,12 +5,12 @@ import {
   assertMatch,
   assertStringIncludes,
 } from "@std/assert";
-import { MAX_HISTORY } from "../../src/config/stored/stored_variables.ts";
-import { MAX_NAME_BYTES } from "../../src/config/variables/snapshot.ts";
-import { MAX_PUBLIC_BYTES } from "../../src/config/variables/tiers.ts";
+import { MAX_HISTORY } from "../../src/core/config/stored/stored_variables.ts";
+import { MAX_NAME_BYTES } from "../../src/core/config/variables/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import { NUMBER_OPTIONS } from "../../src/options.ts";
-import { MAX_CHECKS } from "../../src/store/kv.ts";
-import { POSTGRES_MAX_CHECKS } from "../../src/store/postgres/postgres.ts";
+import { MAX_CHECKS } from "../../src/engines/kv.ts";
+import { POSTGRES_MAX_CHECKS } from "../../src/engines/postgres/postgres.ts";
 import { readFigures } from "../../tools/figures.ts";
 import { withOptionTable } from "../../tools/option_table.ts";
 import { PAGES, PICTURE, withResults } from "../../tools/performance.ts";

@@ -1,14 +1,14 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
-import { HEALTH_PROBLEMS } from "../../src/endpoints/health.ts";
-import { LABEL_VALUES } from "../../src/endpoints/metrics_endpoint.ts";
-import { AUDIT_EVENT } from "../../src/observe/log.ts";
+import { HEALTH_PROBLEMS } from "../../src/core/endpoints/health.ts";
+import { LABEL_VALUES } from "../../src/addons/metrics/metrics.ts";
+import { AUDIT_EVENT } from "../../src/core/observe/log.ts";
 import {
   type Instrument,
   INSTRUMENT_NAMES,
   INSTRUMENTS,
-} from "../../src/observe/metrics.ts";
-import { prometheusName } from "../../src/observe/registry.ts";
+} from "../../src/core/observe/metrics.ts";
+import { prometheusName } from "../../src/addons/metrics/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
 import { metricsIn } from "./_promql.ts";
 import { readModules } from "./_sources.ts";

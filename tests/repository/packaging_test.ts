@@ -1,10 +1,10 @@
-import type { StartOptions } from "../../src/cli/options/option_table.ts";
-import { readStart } from "../../src/cli/options/read_start.ts";
-import { FLUSH_MS } from "../../src/cli/start/service.ts";
-import { LEAVE_TIMEOUT_MS } from "../../src/shutdown.ts";
+import type { StartOptions } from "../../src/command/options/option_table.ts";
+import { readStart } from "../../src/command/options/read_start.ts";
+import { FLUSH_MS } from "../../src/command/start/service.ts";
+import { LEAVE_TIMEOUT_MS } from "../../src/core/shutdown.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
-import { parseDuration } from "../../src/values/units.ts";
+import { parseDuration } from "../../src/core/values/units.ts";
 import { RunningCommand } from "../_command.ts";
 import { readIngress } from "../_ingress.ts";
 import {

@@ -3,8 +3,11 @@ import { assertEquals } from "@std/assert";
 import { parse } from "@std/yaml/parse";
 import { createGatewayIn } from "../../src/gateway.ts";
 import { UNKNOWN_PROCESS } from "../../src/options.ts";
-import { INSTRUMENT_NAMES, INSTRUMENTS } from "../../src/observe/metrics.ts";
-import { prometheusName } from "../../src/observe/registry.ts";
+import {
+  INSTRUMENT_NAMES,
+  INSTRUMENTS,
+} from "../../src/core/observe/metrics.ts";
+import { prometheusName } from "../../src/addons/metrics/registry.ts";
 import { rowsAfter } from "../_markdown.ts";
 import { metricsIn } from "./_promql.ts";
 import { findProgram } from "../../tools/find_program.ts";

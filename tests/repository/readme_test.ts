@@ -1,7 +1,7 @@
 /** Runs every program in README.md, and compares its claims with the code. */
 import { assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
-import { OPTIONS } from "../../src/cli/options/option_table.ts";
+import { OPTIONS } from "../../src/command/options/option_table.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
 import { readSse } from "../_sse.ts";

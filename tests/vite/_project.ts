@@ -1,5 +1,8 @@
 import { assert } from "@std/assert";
-import type { NodeHandler, NodeResponse } from "../../src/http/node_handler.ts";
+import type {
+  NodeHandler,
+  NodeResponse,
+} from "../../src/adapters/node_handler.ts";
 import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
 import { TempDirectory } from "../_temp.ts";
 

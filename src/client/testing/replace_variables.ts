@@ -1,5 +1,5 @@
 import type { PublicVariables } from "@rep/gateway/client";
-import { sriHash } from "../../values/hash.ts";
+import { sriHash } from "../../core/values/hash.ts";
 
 /** The element with the configuration, as the gateway writes it. The groups are the parts around the hash, and the text. */
 const ELEMENT =

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
-import type { Client } from "../../http/client_address.ts";
-import { copyHeaders, parseList } from "../../http/headers.ts";
-import type { RequestUrl } from "../../http/routes.ts";
-import { type Clock, sleep } from "../../values/clock.ts";
+import type { Client } from "../../core/http/client_address.ts";
+import { copyHeaders, parseList } from "../../core/http/headers.ts";
+import type { RequestUrl } from "../../core/http/routes.ts";
+import { type Clock, sleep } from "../../core/values/clock.ts";
 
 /**
  * Returns the request target for the upstream: its base path, followed by the path and the query of the request.

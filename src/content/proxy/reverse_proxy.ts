@@ -2,29 +2,33 @@ import type { IncomingMessage } from "node:http";
 import {
   encodeContent,
   filterAcceptEncoding,
-} from "../../coding/content_encoding.ts";
-import { Problem } from "../../http/problem.ts";
-import type { RouteContext } from "../../http/routes.ts";
-import type { Log } from "../../observe/log.ts";
-import { type Metrics, secondsSince } from "../../observe/metrics.ts";
-import { RejectionLog } from "../../observe/rejection_log.ts";
+} from "../coding/content_encoding.ts";
+import { Problem } from "../../core/http/problem.ts";
+import type { RouteContext } from "../../core/http/routes.ts";
+import type { Log } from "../../core/observe/log.ts";
+import { type Metrics, secondsSince } from "../../core/observe/metrics.ts";
+import { RejectionLog } from "../../core/observe/rejection_log.ts";
 import {
   type ClientSpanStart,
   spanMethod,
   type Telemetry,
-} from "../../observe/telemetry.ts";
-import type { GetConfigScript } from "../../pages/config_script.ts";
+} from "../../core/observe/telemetry.ts";
+import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import {
   headersToOmit,
   injectPage,
   isFragmentRequest,
   mayExpectPage,
   type ResponseContent,
-} from "../../pages/page.ts";
-import type { Clock } from "../../values/clock.ts";
-import { portOf } from "../../values/urls.ts";
-import { BrokenBodyError } from "../broken_body.ts";
-import type { Transfer, Transfers, UpstreamFailure } from "../transfers.ts";
+} from "../../core/pages/page.ts";
+import type { Clock } from "../../core/values/clock.ts";
+import { portOf } from "../../core/values/urls.ts";
+import { BrokenBodyError } from "../../core/http/broken_body.ts";
+import type {
+  Transfer,
+  Transfers,
+  UpstreamFailure,
+} from "../../core/http/transfers.ts";
 import {
   requestBody,
   upstreamHeaders,

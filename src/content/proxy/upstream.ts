@@ -1,12 +1,16 @@
 import http, { type IncomingMessage } from "node:http";
-import { parseList } from "../../http/headers.ts";
-import { drained } from "../../http/node_handler.ts";
-import { Problem } from "../../http/problem.ts";
-import { messageOf } from "../../observe/log.ts";
-import type { ResponseContent } from "../../pages/page.ts";
-import { concat } from "../../values/chunks.ts";
-import type { Clock } from "../../values/clock.ts";
-import { type BodyReader, type Transfer, transferBody } from "../transfers.ts";
+import { parseList } from "../../core/http/headers.ts";
+import { drained } from "../../adapters/node_handler.ts";
+import { Problem } from "../../core/http/problem.ts";
+import { messageOf } from "../../core/observe/log.ts";
+import type { ResponseContent } from "../../core/pages/page.ts";
+import { concat } from "../../core/values/chunks.ts";
+import type { Clock } from "../../core/values/clock.ts";
+import {
+  type BodyReader,
+  type Transfer,
+  transferBody,
+} from "../../core/http/transfers.ts";
 import { withoutHopByHop } from "./forwarded_request.ts";
 import { TlsAgent } from "./tls_agent.ts";
 

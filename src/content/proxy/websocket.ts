@@ -1,6 +1,6 @@
-import { copyHeaders, parseList, TOKEN } from "../../http/headers.ts";
-import { Problem } from "../../http/problem.ts";
-import { type Clock, waitAtMost } from "../../values/clock.ts";
+import { copyHeaders, parseList, TOKEN } from "../../core/http/headers.ts";
+import { Problem } from "../../core/http/problem.ts";
+import { type Clock, waitAtMost } from "../../core/values/clock.ts";
 
 /** Options of {@linkcode proxyWebSocket}. */
 interface WebSocketProxyOptions {

@@ -1,13 +1,13 @@
-import type { Clock } from "../../values/clock.ts";
+import type { Clock } from "../../core/values/clock.ts";
 import {
   isInside,
   lastName,
   SEPARATOR,
   toAbsolute,
-} from "../../values/paths.ts";
-import { isGranted } from "../../values/runtime.ts";
-import { SharedCalls } from "../../values/shared_calls.ts";
-import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
+} from "../../core/values/paths.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import { SharedCalls } from "../../core/values/shared_calls.ts";
+import { SizeBoundedCache } from "../../core/values/size_bounded_cache.ts";
 import type { FoundFile } from "./read_file.ts";
 
 /** Options of {@linkcode BarredFiles}. */

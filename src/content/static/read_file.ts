@@ -1,7 +1,7 @@
 import { eTag } from "@std/http/etag";
-import type { ByteRange, StreamedBody } from "../../http/send.ts";
-import { type Clock, withDeadline } from "../../values/clock.ts";
-import { SEPARATOR } from "../../values/paths.ts";
+import type { ByteRange, StreamedBody } from "../../core/http/send.ts";
+import { type Clock, withDeadline } from "../../core/values/clock.ts";
+import { SEPARATOR } from "../../core/values/paths.ts";
 
 /** A file, as a look at it found it. */
 export interface FoundFile {

@@ -6,22 +6,22 @@ import {
   isCompressibleType,
   type RepresentationCoding,
   Representations,
-} from "../../coding/representations.ts";
-import { Problem } from "../../http/problem.ts";
-import { notFound, type RouteContext } from "../../http/routes.ts";
-import type { Log } from "../../observe/log.ts";
-import type { GetConfigScript } from "../../pages/config_script.ts";
-import { HtmlFile, isFragmentRequest } from "../../pages/page.ts";
-import type { Clock } from "../../values/clock.ts";
+} from "../coding/representations.ts";
+import { Problem } from "../../core/http/problem.ts";
+import { notFound, type RouteContext } from "../../core/http/routes.ts";
+import type { Log } from "../../core/observe/log.ts";
+import type { GetConfigScript } from "../../core/pages/config_script.ts";
+import { HtmlFile, isFragmentRequest } from "../../core/pages/page.ts";
+import type { Clock } from "../../core/values/clock.ts";
 import {
   globMatcher,
   isInside,
   SEPARATOR,
   toAbsolute,
-} from "../../values/paths.ts";
-import { SharedCalls } from "../../values/shared_calls.ts";
-import { SizeBoundedCache } from "../../values/size_bounded_cache.ts";
-import type { Transfers } from "../transfers.ts";
+} from "../../core/values/paths.ts";
+import { SharedCalls } from "../../core/values/shared_calls.ts";
+import { SizeBoundedCache } from "../../core/values/size_bounded_cache.ts";
+import type { Transfers } from "../../core/http/transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
 import {
   type FoundFile,

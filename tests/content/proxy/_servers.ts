@@ -2,17 +2,17 @@ import {
   type ProxySettings,
   ReverseProxy,
 } from "../../../src/content/proxy/reverse_proxy.ts";
-import { Transfers } from "../../../src/content/transfers.ts";
+import { Transfers } from "../../../src/core/http/transfers.ts";
 import {
   peerAddress,
   resolveClient,
-} from "../../../src/http/client_address.ts";
-import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
-import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { type Log, silentLog } from "../../../src/observe/log.ts";
-import { noMetrics } from "../../../src/observe/metrics.ts";
-import { noTelemetry } from "../../../src/observe/telemetry.ts";
-import { type Clock, systemClock } from "../../../src/values/clock.ts";
+} from "../../../src/core/http/client_address.ts";
+import { readUrl, type RouteContext } from "../../../src/core/http/routes.ts";
+import { Problem, problemResponse } from "../../../src/core/http/problem.ts";
+import { type Log, silentLog } from "../../../src/core/observe/log.ts";
+import { noMetrics } from "../../../src/core/observe/metrics.ts";
+import { noTelemetry } from "../../../src/core/observe/telemetry.ts";
+import { type Clock, systemClock } from "../../../src/core/values/clock.ts";
 import { serveLocally } from "../../_serve.ts";
 
 /** What is special about the proxy of a test. */

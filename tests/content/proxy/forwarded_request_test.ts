@@ -5,10 +5,10 @@ import {
   upstreamTarget,
   withoutHopByHop,
 } from "../../../src/content/proxy/forwarded_request.ts";
-import { readUrl } from "../../../src/http/routes.ts";
+import { readUrl } from "../../../src/core/http/routes.ts";
 import { endToEndHeaders } from "../../../src/content/proxy/upstream.ts";
-import type { Client } from "../../../src/http/client_address.ts";
-import { systemClock } from "../../../src/values/clock.ts";
+import type { Client } from "../../../src/core/http/client_address.ts";
+import { systemClock } from "../../../src/core/values/clock.ts";
 
 function assertTarget(
   target: string,

@@ -1,6 +1,6 @@
 import { serveLocally } from "../../_serve.ts";
 import { assertEquals, assertRejects } from "@std/assert";
-import { Problem } from "../../../src/http/problem.ts";
+import { Problem } from "../../../src/core/http/problem.ts";
 import { stdFlags } from "../../../tools/std.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { within } from "../../_relay.ts";

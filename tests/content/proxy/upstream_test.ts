@@ -2,9 +2,9 @@ import { assertEquals } from "@std/assert";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { upstreamResponse } from "../../../src/content/proxy/upstream.ts";
-import { Transfers } from "../../../src/content/transfers.ts";
-import { silentLog } from "../../../src/observe/log.ts";
-import type { ResponseContent } from "../../../src/pages/page.ts";
+import { Transfers } from "../../../src/core/http/transfers.ts";
+import { silentLog } from "../../../src/core/observe/log.ts";
+import type { ResponseContent } from "../../../src/core/pages/page.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 
 /** A message without a network, whose chunks have all arrived. */

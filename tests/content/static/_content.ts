@@ -1,16 +1,16 @@
 import { dirname, join } from "@std/path";
-import { Compressor } from "../../../src/coding/representations.ts";
+import { Compressor } from "../../../src/content/coding/representations.ts";
 import {
   openStaticContent,
   type StaticContent,
   type StaticContentOptions,
 } from "../../../src/content/static/static_content.ts";
-import { Transfers } from "../../../src/content/transfers.ts";
-import { Problem, problemResponse } from "../../../src/http/problem.ts";
-import { readUrl, type RouteContext } from "../../../src/http/routes.ts";
-import { silentLog } from "../../../src/observe/log.ts";
-import type { ConfigScript } from "../../../src/pages/config_script.ts";
-import { systemClock } from "../../../src/values/clock.ts";
+import { Transfers } from "../../../src/core/http/transfers.ts";
+import { Problem, problemResponse } from "../../../src/core/http/problem.ts";
+import { readUrl, type RouteContext } from "../../../src/core/http/routes.ts";
+import { silentLog } from "../../../src/core/observe/log.ts";
+import type { ConfigScript } from "../../../src/core/pages/config_script.ts";
+import { systemClock } from "../../../src/core/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";

@@ -3,7 +3,7 @@ import {
   mayBeRoute,
   parseFilePath,
 } from "../../../src/content/static/static_content.ts";
-import { Problem } from "../../../src/http/problem.ts";
+import { Problem } from "../../../src/core/http/problem.ts";
 
 const ALLOWED = [
   ["", { names: [], isDirectory: true }],

@@ -1,7 +1,7 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { Compressor } from "../../../src/coding/representations.ts";
+import { Compressor } from "../../../src/content/coding/representations.ts";
 import { settle } from "../../../tools/fake_clock.ts";
 import {
   answerWith,

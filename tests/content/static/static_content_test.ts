@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
 import { dirname } from "@std/path";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import type { GetConfigScript } from "../../../src/pages/config_script.ts";
+import type { GetConfigScript } from "../../../src/core/pages/config_script.ts";
 import { type Answer, answerOf } from "../../_answer.ts";
 import {
   answerWith,

@@ -1,0 +1,335 @@
+import {
+  internalHostRule,
+  requireAllowedHost,
+} from "../../core/http/allowed_hosts.ts";
+import type { RouteContext } from "../../core/http/routes.ts";
+import { createStatus, type Status, type StatusParts } from "./status.ts";
+import { STATUS_PAGE, STATUS_POLICY } from "./status_page.ts";
+
+const JSON_HEADERS = {
+  "cache-control": "no-store",
+  "vary": "accept",
+  "x-content-type-options": "nosniff",
+};
+const PAGE_HEADERS = {
+  ...JSON_HEADERS,
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": STATUS_POLICY,
+};
+
+/**
+ * Handles `GET /status`: a page for operators, or the same as JSON for those who ask for JSON and not for HTML. Nothing
+ * can be changed with it.
+ *
+ * @throws {Problem} 421 if the host is neither an address, nor `localhost`, nor allowed.
+ */
+export async function respondWithStatus(
+  { headers }: Request,
+  { url }: Pick<RouteContext, "url">,
+  parts: StatusParts,
+): Promise<Response> {
+  requireAllowedHost(url.origin, internalHostRule(parts.allowedHosts));
+  const status = await createStatus(parts);
+  const accept = headers.get("accept") ?? "";
+  if (accept.includes("json") && !accept.includes("html")) {
+    return Response.json(status, { headers: JSON_HEADERS });
+  }
+  return new Response(renderPage(status), { headers: PAGE_HEADERS });
+}
+
+function renderPage(status: Status): string {
+  const title = markup`<title>${status.place && `${status.place}: `}`;
+  const main = markup`<main>${renderStatus(status)}`;
+  return STATUS_PAGE
+    .replace("<title>", () => String(title))
+    .replace("<main>", () => String(main));
+}
+
+/** Returns the content of the page: first what is wrong, then what explains it. */
+function renderStatus(status: Status): Markup {
+  return markup`${renderHealth(status)}
+${renderFacts(status)}
+${renderHour(status)}
+${renderRollout(status)}
+${renderEvents(status)}
+${renderVariables(status)}
+${renderOptions(status)}`;
+}
+
+const STATES = {
+  starting: "Starting",
+  healthy: "Healthy",
+  degraded: "Degraded, but serving",
+  stopping: "Stopping",
+};
+
+const PROBLEMS = {
+  config_rejected:
+    "The last reload was rejected. Correct the issues below and reload. Do not restart: the gateway would not start.",
+  store_unavailable:
+    "The store is unavailable, for the reason below: changes wait. Do not restart gateways until it is back.",
+  store_emptied:
+    "The store came back without the variables that were set, and got them back from memory. Find out why, then send SIGHUP.",
+  certificate_rejected:
+    "The new TLS certificate was rejected; the previous one stays in use. Replace its files with a matching pair, and reload.",
+  certificate_ended:
+    "The TLS certificate has expired, and clients reject it. Renew it, replace its files, and reload.",
+  uncaught_error:
+    "There was an uncaught error. Report it with its stack, which is in the log, and restart this process.",
+  other_app:
+    "Another app uses the same store. Nothing is published, and pages keep their values. Give each app its own name or its own database.",
+  other_master_key:
+    "Another replica has a different master key: neither can issue keys for the other's pages. Set the same key for all replicas, or for none.",
+  clock_skew:
+    "The clock of this process or of another replica is wrong: keys for pages are rejected. Synchronize the clocks of the machines (NTP).",
+};
+
+const PAGES = {
+  active: "Pages have the PUBLIC values of this process's configuration.",
+  superseded:
+    "Pages have the PUBLIC values of a newer configuration than this process has. This is normal during a rollout.",
+  rolledBack:
+    "Pages have the PUBLIC values of an earlier configuration instead of this process's own.",
+  unannounced:
+    "Pages have the PUBLIC values of the previous configuration until the store is back.",
+};
+
+const NO_KEY =
+  "Pages have no SENSITIVE values, because their key is in the store. Do not restart gateways that have already read it.";
+
+function renderHealth(status: Status): Markup {
+  const { problems = [], issues, conflicts, store, configuration } = status;
+  const { state, rollback } = configuration;
+  const isRolledBack = state === "superseded" && rollback !== undefined;
+  const pages = PAGES[isRolledBack ? "rolledBack" : state];
+  const lacksKey = !status.has_master_key && status.variables.sensitive > 0;
+  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
+  const reasons = [...issues, ...conflicts];
+  if (store.failure !== undefined) reasons.push(store.failure);
+  const { certificate_rejection } = status;
+  if (certificate_rejection) reasons.push(certificate_rejection);
+  return markup`<section class="health ${status.status}">
+<p class="state" role="status">${STATES[status.status]}</p>
+${paragraphs}${list(reasons)}
+<p>${pages}</p><p>${rollback && `Rollback: ${rollback.detail}.`}</p><p>${
+    lacksKey ? NO_KEY : ""
+  }</p></section>`;
+}
+
+function renderFacts(status: Status): Markup {
+  const { configuration, store, time } = status;
+  const { hash, state, active, loaded } = configuration;
+  const own = nameOf(hash, configuration.revision);
+  const activeName = nameOf(active, configuration.active_revision);
+  const other = active === hash ? "" : `; ${activeName} is active`;
+  const availability = store.available ? "available" : "unavailable";
+  const sources = Object.entries(status.sources);
+  const counts = sources.map(([source, count]) => `${source} (${count})`);
+  const rejectedSince = status.rejected_since &&
+    ago(status.rejected_since, time);
+  const certificate = status.certificate_end &&
+    `until ${status.certificate_end.slice(0, 10)}`;
+  const facts = {
+    "Place": status.place,
+    "Configuration": `${own}, ${state}${other}`,
+    "Loaded": ago(loaded, time),
+    "Reloads rejected since": rejectedSince,
+    "From": counts.join(", "),
+    "Store": `${store.engine}, ${availability} since ${ago(store.since, time)}`,
+    "Certificate": certificate,
+    "Version": status.version,
+    "Running for": duration(status.uptime_seconds),
+    "As of": markup`<time>${time}</time>`,
+  };
+  return markup`<dl>
+${Object.entries(facts).map(([name, value]) => fact(name, value))}</dl>`;
+}
+
+function nameOf(hash: string, revision: string | undefined): string {
+  return revision === undefined ? hash : `${hash} (${revision})`;
+}
+
+/** Returns nothing for what is not known. */
+function fact(name: string, value: Content): Content {
+  if (value === undefined || value === "") return "";
+  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>\n`;
+}
+
+function renderHour({ hour }: Status): Markup {
+  const { streams, keys, rejected_keys } = hour;
+  const reasons: string[] = [];
+  const rejected = keys.map(() => 0);
+  for (const [reason, counts] of Object.entries(rejected_keys)) {
+    const sum = sumOf(counts);
+    if (sum > 0) reasons.push(`${sum} ${reason}`);
+    for (const minute of rejected.keys()) {
+      rejected[minute]! += counts[minute] ?? 0;
+    }
+  }
+  return markup`<h2>The last hour, minute by minute</h2><div class="plots">
+${plot("Open streams", streams, `now ${streams.at(-1)}`)}
+${plot("Session keys issued", keys, `${sumOf(keys)} in total`)}
+${plot("Session keys rejected", rejected, reasons.join(", ") || "none")}</div>`;
+}
+
+/** One bar for each minute, the current one at the right. */
+function plot(
+  title: string,
+  values: readonly number[],
+  summary: string,
+): Markup {
+  const highest = Math.max(...values);
+  const bars = values.map((value, index) => {
+    const x = 242 - 4 * (values.length - index);
+    const height = 40 * value / (highest || 1);
+    return `M${x} 40v${-height}`;
+  });
+  const label = `${summary}; at most ${highest}`;
+  return markup`<figure><figcaption>${title} <small>${label}</small></figcaption><svg viewBox="0 0 240 40"
+preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="${
+    bars.join("")
+  }"/></svg></figure>`;
+}
+
+function renderRollout({ rollout, time }: Status): Markup {
+  const heads = [
+    "Configuration",
+    "Revision",
+    "Status",
+    "Rank",
+    "Place",
+    "Process",
+    "Last heartbeat",
+  ];
+  const rows = rollout.map((member) => [
+    member.hash,
+    member.revision,
+    member.role,
+    member.rank,
+    member.place,
+    member.state,
+    ago(member.heartbeat, time),
+  ]);
+  return markup`<h2>Rollout</h2>
+<p>Up to eight representatives of each configuration, as of the last answer from the store.</p>
+${table("Rollout", heads, rows)}`;
+}
+
+function renderEvents({ events }: Status): Markup {
+  const heads = ["Time", "ID", "Name", "Action"];
+  const rows = events.map(({ time, id, name, action }) => [
+    time,
+    id,
+    name,
+    action,
+  ]);
+  return markup`<h2>Events</h2>${table("Events", heads, rows)}`;
+}
+
+function renderVariables(status: Status): Markup {
+  const { variables, warnings, sensitive, configuration } = status;
+  const { hash, active, active_revision } = configuration;
+  const activeName = nameOf(active, active_revision);
+  const note = hash === active
+    ? ""
+    : `These are the values of this process's own configuration. Pages have those of ${activeName}.`;
+  const texts = warnings.map(({ name, detail }) =>
+    `Warning: ${name}: ${detail}`
+  );
+  const heads = ["Name", "Value", "Source", "Type"];
+  const rows = status.public.map(({ name, value, source, type }) => [
+    name,
+    value,
+    source,
+    type,
+  ]);
+  return markup`<h2>Variables</h2>${list(texts)}
+<h3>PUBLIC: ${count(rows.length, variables.public)}</h3><p>${note}</p>
+${table("PUBLIC variables", heads, rows)}
+<h3>SENSITIVE: ${count(sensitive.length, variables.sensitive)}</h3>${
+    list(sensitive)
+  }
+<h3>SERVER: ${variables.server}</h3>`;
+}
+
+function count(shown: number, all: number): Content {
+  return shown < all ? `the first ${shown} of ${all}` : all;
+}
+
+function renderOptions({ options }: Status): Markup {
+  const rows = Object.entries(options);
+  return markup`<details><summary>Options</summary>
+${table("Options", ["Option", "Value"], rows)}</details>`;
+}
+
+function list(items: readonly Content[]): Markup {
+  return markup`<ul>${items.map((item) => markup`<li>${item}</li>`)}</ul>`;
+}
+
+/** It scrolls, also by keyboard, so that a long one does not hide what is below it. */
+function table(
+  label: string,
+  heads: readonly string[],
+  rows: readonly (readonly Content[])[],
+): Markup {
+  if (rows.length === 0) return markup`<p>None</p>`;
+  return markup`<div class="table" role="region" aria-label="${label}" tabindex="0"><table>
+<tr>${heads.map((head) => markup`<th scope="col">${head}</th>`)}</tr>
+${
+    rows.map((cells) =>
+      markup`<tr>${cells.map((cell) => markup`<td>${cell}</td>`)}</tr>\n`
+    )
+  }</table></div>`;
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
+}
+
+function ago(time: string, now: string): string {
+  return `${time.slice(0, 19).replace("T", " ")}, ${
+    duration((Date.parse(now) - Date.parse(time)) / 1_000)
+  } ago`;
+}
+
+/** Formats the largest unit of which there are two. */
+function duration(seconds: number): string {
+  const units = [["days", 86_400], ["h", 3_600], ["min", 60]] as const;
+  const [unit, size] = units.find(([, size]) => seconds >= 2 * size) ??
+    ["s", 1];
+  return `${Math.max(0, Math.floor(seconds / size))} ${unit}`;
+}
+
+/** HTML in which all values are escaped. */
+class Markup extends String {}
+
+/** A value in a template. */
+type Content = Markup | string | number | undefined | readonly Content[];
+
+/** The tag of templates of HTML. */
+function markup(
+  parts: TemplateStringsArray,
+  ...contents: readonly Content[]
+): Markup {
+  return new Markup(
+    parts.map((part, index) => part + toText(contents[index])).join(""),
+  );
+}
+
+function toText(content: Content): string {
+  if (Array.isArray(content)) return content.map(toText).join("");
+  return content instanceof Markup
+    ? content.toString()
+    : escape(String(content ?? ""));
+}
+
+/** Also makes visible what hides or reverses the text around it: control and format characters. */
+function escape(text: string): string {
+  const toEntity = (character: string) => `&#${character.charCodeAt(0)};`;
+  const toEscape = (character: string) =>
+    `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  return text.replace(/[&<>"']/g, toEntity).replace(
+    /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu,
+    toEscape,
+  );
+}

@@ -1,0 +1,168 @@
+import type { Changes } from "../../core/changes/changes.ts";
+import type { Configuration } from "../../core/config/configuration.ts";
+import type { Snapshot } from "../../core/config/variables/snapshot.ts";
+import type { Epochs } from "../../core/keys/epochs.ts";
+import type { CertificateWatch } from "../certificate_watch.ts";
+import type { Registry } from "../metrics/registry.ts";
+import {
+  describeRollback,
+  type Rollback,
+} from "../../core/rollout/activations.ts";
+import type { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
+import type { Clock } from "../../core/values/clock.ts";
+import { shortHash } from "../../core/values/hash.ts";
+import { formatTime } from "../../core/values/units.ts";
+import { redactCredentials } from "../../core/values/urls.ts";
+import type { HealthState } from "../../core/endpoints/health.ts";
+
+/** What the status is read from. */
+export interface StatusParts {
+  readonly health: Pick<HealthState, "report">;
+  /** The hosts for which the page is served, in addition to addresses and `localhost`. */
+  readonly allowedHosts: readonly string[];
+  readonly configuration: Configuration;
+  /** `undefined` without hot reload. */
+  readonly changes: Changes | undefined;
+  readonly store: CircuitBreaker;
+  readonly epochs: Pick<Epochs, "hasMasterKey">;
+  /** The place of this process. */
+  readonly instanceId: string | undefined;
+  /** What this process was built from. */
+  readonly revision: string | undefined;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly certificate: Pick<CertificateWatch, "notAfter" | "rejection">;
+  /** Returns the options in effect. */
+  readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
+}
+
+/** What `GET /status` shows. */
+export type Status = Awaited<ReturnType<typeof createStatus>>;
+
+/** How many items of a list, and how many characters of a text are shown. */
+const MAX_SHOWN = 300;
+const MAX_EVENTS = 50;
+
+/** Creates the status without a read of the store. It contains no values except those of PUBLIC variables. */
+export async function createStatus(parts: StatusParts) {
+  const { configuration, changes, store, registry } = parts;
+  const { snapshot, rejection } = configuration;
+  const { engine = "unknown", failure } = store.state;
+  const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
+  const conflicts = changes?.rollout.conflicts ?? [];
+  const { notAfter, rejection: certificateRejection } = parts.certificate;
+  return {
+    ...parts.health.report(),
+    time: formatTime(parts.clock.now()),
+    place: parts.instanceId,
+    issues: issues.map(toMessage),
+    /** What is wrong between this process and others. */
+    conflicts: conflicts.map(({ detail }) => toMessage(detail)),
+    rejected_since: rejection && formatTime(rejection.since),
+    configuration: {
+      ...describeRole(snapshot.deployment, parts),
+      loaded: formatTime(configuration.loadedAt),
+    },
+    store: {
+      engine,
+      available: store.isAvailable,
+      since: formatTime(store.state.at),
+      failure: failure && toMessage(failure.message),
+    },
+    has_master_key: parts.epochs.hasMasterKey,
+    certificate_end: notAfter && formatTime(1_000 * notAfter),
+    certificate_rejection: certificateRejection &&
+      toMessage(certificateRejection),
+    hour: {
+      streams: registry.history("rep.streams.open")[""] ?? [],
+      keys: registry.history("rep.session_keys.issued")[""] ?? [],
+      rejected_keys: registry.history("rep.session_keys.rejected"),
+    },
+    rollout: describeRollout(changes),
+    events: describeEvents(changes),
+    ...describeVariables(snapshot),
+    options: await parts.shownOptions(),
+  };
+}
+
+function describeRole(
+  hash: string,
+  { changes, store, revision }: StatusParts,
+) {
+  const { active = hash, members = [], rollback } = changes?.rollout ?? {};
+  const shown = {
+    hash: shortHash(hash),
+    revision,
+    active: shortHash(active),
+    rollback: rollback && toRollback(rollback),
+  };
+  if (active === hash) {
+    return { ...shown, state: "active", active_revision: revision } as const;
+  }
+  const isKnown = members.some((member) => member.hash === hash);
+  const state = isKnown || store.isAvailable ? "superseded" : "unannounced"; // the store failed before any process announced it
+  const active_revision = changes?.rollout.activeRevision;
+  return { ...shown, state, active_revision } as const;
+}
+
+/** Returns when an earlier configuration became active again, and which one it replaced. */
+function toRollback(rollback: Rollback) {
+  const { activation: { since, lastActive }, replaced } = rollback;
+  return {
+    since: formatTime(since),
+    last_active: lastActive === undefined ? undefined : formatTime(lastActive),
+    replaced: shortHash(replaced.hash),
+    replaced_revision: replaced.revision,
+    detail: describeRollback(rollback),
+  };
+}
+
+function describeRollout(changes: Changes | undefined) {
+  const { active, members = [] } = changes?.rollout ?? {};
+  const newestFirst = members.toSorted((a, b) => b.rank - a.rank);
+  return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
+    hash: shortHash(member.hash),
+    revision: member.revision,
+    role: member.hash === active ? "active" : "superseded",
+    rank: member.rank,
+    place: member.place,
+    state: member.state,
+    heartbeat: formatTime(member.heartbeatAt),
+  }));
+}
+
+function describeEvents(changes: Changes | undefined) {
+  const events = changes?.tail.newest(MAX_EVENTS) ?? [];
+  return events.toReversed().map(({ id, name, value }) => ({
+    time: formatTime(id / 1_000),
+    id,
+    name,
+    action: value === undefined ? "delete" : "update",
+  }));
+}
+
+function describeVariables(snapshot: Snapshot) {
+  const { sources, sensitive } = snapshot;
+  const entries = [...snapshot.public.entries().take(MAX_SHOWN)];
+  const shown = entries.map(([name, value]) => {
+    const description = snapshot.describe(name);
+    return { name, value: cut(value), ...description };
+  });
+  const warnings = snapshot.warnings.slice(0, MAX_SHOWN);
+  return {
+    sources,
+    public: shown,
+    sensitive: [...sensitive.keys().take(MAX_SHOWN)],
+    warnings: warnings.map(({ name, detail }) => ({ name, detail })),
+  };
+}
+
+/** An error's text may contain a URL with credentials. */
+function toMessage(text: string): string {
+  return cut(redactCredentials(text));
+}
+
+function cut(text: string): string {
+  if (text.length <= MAX_SHOWN) return text;
+  return `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`;
+}

@@ -1,0 +1,27 @@
+import type { Environment } from "../../core/config/variables/tiers.ts";
+import type { Store } from "../../core/store/store.ts";
+import type { Clock } from "../../core/values/clock.ts";
+
+/** Everything outside of a command that it uses. */
+export interface CommandIo {
+  /** The `REP_…` variables of the process. */
+  environment: Environment;
+  /** Opens the store at a path. The command closes it. */
+  openStore: (path: string | undefined) => Promise<Store>;
+  /** Returns whether there is a store at a path, which opening it would create. */
+  storeExists: (path: string) => Promise<boolean>;
+  /** The width of the terminal in columns. */
+  columns: number;
+  /** Prints one or more lines to standard output. */
+  print: (text: string) => void;
+  /** Prints a message to standard error. */
+  printError: (text: string) => void;
+  /** Asks the user a yes/no question. Returns `undefined` if there is no terminal. */
+  confirm: (question: string) => Promise<boolean | undefined>;
+  clock: Clock;
+  /** Returns a number in [0, 1), for backoff. */
+  random: () => number;
+}
+
+/** The width of a table in a file or a pipe. */
+export const FILE_COLUMNS = 200;

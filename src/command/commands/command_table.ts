@@ -1,0 +1,201 @@
+import { MAX_HISTORY } from "../../core/config/stored/stored_variables.ts";
+import {
+  EXPECTED_PUBLIC_NAMES,
+  parsePublicName,
+} from "../../core/config/variables/tiers.ts";
+import {
+  app,
+  integer,
+  list,
+  optionalInteger,
+  type OptionValues,
+  paths,
+  PORT,
+  text,
+  toggle,
+} from "../options/option_kinds.ts";
+
+/** The options of all commands, except `--help`, which every command has. */
+export const COMMAND_OPTIONS = {
+  "kv": text(
+    "PATH|URL",
+    "Database of the gateway; by default, Deno's own database",
+  ),
+  "app": app("Name of the app, if the gateway has one"),
+  "port": integer(
+    PORT,
+    "Port of the gateway, if it has neither --kv nor --app",
+  ),
+  "manifest": text("FILE", "Manifest; by default .rep.yaml, except for set"),
+  "env-file": paths("PATH", "Env file; later ones take precedence"),
+  "strict": toggle("Fail if PUBLIC values look like secrets"),
+  "accept-public": list(
+    "NAME,…",
+    EXPECTED_PUBLIC_NAMES,
+    parsePublicName,
+    "Variables that are no secrets, although they look like it",
+  ),
+  "out": text("FILE", "Write the types to this file"),
+  "config-js": text("FILE", "Also write a script for pages to load"),
+  "dir": paths("DIR", "Same as the argument DIR"),
+  "pattern": paths("GLOB", "Check these files only"),
+  "exclude": paths("GLOB,…", "Skip these files"),
+  "json": toggle("Print JSON"),
+  "if-id": optionalInteger(
+    { min: 0, max: Number.MAX_SAFE_INTEGER },
+    "ID",
+    "Write only if the variable has this id; 0 means that it must not exist",
+  ),
+  "force": toggle("Overwrite files; set values that look like secrets"),
+  "limit": integer(
+    { min: 1, max: MAX_HISTORY, default: 20 },
+    `Number of writes, 1 to ${MAX_HISTORY}`,
+  ),
+};
+
+/** A command that does not start the gateway. */
+interface CommandDescription {
+  /** The arguments as in `--help`; in brackets if they are optional. */
+  readonly args: string;
+  readonly help: string;
+  readonly options: readonly (keyof typeof COMMAND_OPTIONS)[];
+  /** Remarks at the end of its own `--help`. */
+  readonly notes: readonly string[];
+  /** When the exit code is 1: what follows "if". */
+  readonly fails: string;
+}
+
+const STORE_NOTES = [
+  "Without the flags, REP_GATEWAY_KV, REP_GATEWAY_APP and REP_GATEWAY_PORT are used.",
+];
+const WRITE_NOTES = [
+  "KEY is a name with or without the prefix REP_PUBLIC_.",
+  "Waits up to 6 s until the running gateways have taken the change. Exit code 3: it is written, but no gateway has taken it.",
+  ...STORE_NOTES,
+];
+const READ_FAILS = "the store is unavailable";
+const WRITE_FAILS =
+  "the change is rejected, conflicts with another, or the store is unavailable";
+
+/** All commands. `run_command.ts` contains the function of each. */
+export const COMMANDS = {
+  init: {
+    args: "[DIR ...]",
+    help: "Write a manifest and an env file for an app",
+    options: ["manifest", "env-file", "force"],
+    notes: [
+      "Searches the sources in DIR, by default in this directory, for variables of Vite, Create React App, Next.js, " +
+      "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE. Reads their values from .env, .env.local, " +
+      ".env.development and .env.development.local in DIR and in this directory. Writes .rep.yaml and app.env, or " +
+      "the files that the options name. Asks before it overwrites a file. A variable that looks like a secret " +
+      "becomes SENSITIVE.",
+    ],
+    fails: "a file exists and there is no terminal to ask at",
+  },
+  validate: {
+    args: "",
+    help: "Check the manifest, the env files, the environment and the store",
+    options: [
+      "manifest",
+      "env-file",
+      "strict",
+      "accept-public",
+      "kv",
+      "app",
+      "json",
+    ],
+    notes: [
+      "Reads the store if --kv or REP_GATEWAY_KV names one, and writes nothing to it. That needs Deno.",
+      "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
+      "that look like secrets, are not printed.",
+    ],
+    fails: "there is an issue",
+  },
+  typegen: {
+    args: "",
+    help: "Print TypeScript types for the variables in the manifest",
+    options: ["manifest", "out"],
+    notes: [
+      "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
+    ],
+    fails: "the manifest is invalid",
+  },
+  lint: {
+    args: "[DIR ...]",
+    help: "Find values that look like secrets in a build",
+    options: ["strict", "dir", "pattern", "exclude", "json"],
+    notes: [
+      "Without DIR, checks dist. Values that look like secrets are not printed.",
+    ],
+    fails: "there is a finding",
+  },
+  inject: {
+    args: "DIR ...",
+    help: "Write PUBLIC values into the pages of a build",
+    options: ["manifest", "env-file", "strict", "accept-public", "config-js"],
+    notes: [
+      "For builds that are served without a gateway, such as from a CDN. Injecting again replaces the values. With " +
+      '--config-js, DIR is optional: pages load the script with <script src="/config.js"></script> before their own ' +
+      "scripts.",
+    ],
+    fails: "the configuration is invalid, or there is no page",
+  },
+  set: {
+    args: "KEY=VALUE ...",
+    help: "Set PUBLIC variables in the store",
+    options: ["kv", "app", "port", "json", "manifest", "if-id", "force"],
+    notes: WRITE_NOTES,
+    fails: WRITE_FAILS,
+  },
+  unset: {
+    args: "KEY ...",
+    help: "Delete variables from the store",
+    options: ["kv", "app", "port", "json", "if-id"],
+    notes: WRITE_NOTES,
+    fails: WRITE_FAILS,
+  },
+  list: {
+    args: "",
+    help: "Print the variables in the store",
+    options: ["kv", "app", "port", "json"],
+    notes: STORE_NOTES,
+    fails: READ_FAILS,
+  },
+  history: {
+    args: "",
+    help: "Print the latest writes, newest first",
+    options: ["kv", "app", "port", "json", "limit"],
+    notes: STORE_NOTES,
+    fails: READ_FAILS,
+  },
+} satisfies Record<string, CommandDescription>;
+
+/** The name of a command. */
+export type CommandName = keyof typeof COMMANDS;
+
+/** The names of all commands, in the order of `--help`. */
+export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
+
+/** Returns whether a command needs Deno, since it always uses the store. */
+export function needsDeno(command: CommandName): boolean {
+  const options: readonly string[] = COMMANDS[command].options;
+  return options.includes("kv") && command !== "validate";
+}
+
+/** A parsed command line. */
+export interface CommandArguments extends OptionValues<typeof COMMAND_OPTIONS> {
+  readonly command: CommandName;
+  /** The arguments after the command that are not flags. */
+  readonly args: readonly string[];
+}
+
+/** Returns the command that a command line begins with; `undefined` if it starts the gateway. */
+export function commandIn(args: readonly string[]): CommandName | undefined {
+  const [first] = withoutDashes(args);
+  return COMMAND_NAMES.find((name) => name === first);
+}
+
+/** Removes a leading `--`, which `deno serve` and `deno task` pass on. */
+export function withoutDashes(args: readonly string[]): string[] {
+  return args[0] === "--" ? args.slice(1) : [...args];
+}

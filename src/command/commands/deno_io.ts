@@ -1,0 +1,69 @@
+import { readEnvironment } from "../../core/config/files/read_environment.ts";
+import { silentLog } from "../../core/observe/log.ts";
+import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
+import type { Store } from "../../core/store/store.ts";
+import { systemClock } from "../../core/values/clock.ts";
+import { loadKvToken } from "../sources/secret_files.ts";
+import { writeLine } from "../start/write_line.ts";
+import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
+
+/** Returns what commands use on Deno. */
+export function denoIo(): CommandIo {
+  return {
+    environment: readEnvironment(),
+    openStore: openPersistentStore,
+    async storeExists(path) {
+      const module = await import("../../engines/open_named.ts"); // most commands do not use it
+      return await module.storeExists(path);
+    },
+    columns: terminalColumns(),
+    print: writeLine, // `console.log` ignores a broken pipe, so that a command would go on
+    printError,
+    confirm: confirmAtTerminal,
+    clock: systemClock,
+    random: Math.random,
+  };
+}
+
+/**
+ * Opens the store that `--kv` names, as the gateway does.
+ *
+ * @throws {TypeError} If it cannot be opened, or would be in memory and end with the command.
+ */
+export async function openPersistentStore(
+  path: string | undefined,
+): Promise<Store> {
+  const warnings = path === ":memory:"
+    ? [
+      "it is deleted when this command ends; expected --kv with a file or a URL",
+    ]
+    : [];
+  await loadKvToken();
+  const store = await openStore(path, {
+    ...silentLog,
+    // Only this warning matters here: if a server is unreachable, the first operation fails.
+    warn: (event, fields) =>
+      event === STORE_IN_MEMORY && warnings.push(String(fields?.detail)),
+  });
+  if (warnings.length === 0) return store;
+  store.close();
+  const reasons = warnings.join("; ");
+  throw new TypeError(
+    `Cannot keep variables in memory, where no gateway would see them: ${reasons}`,
+  );
+}
+
+function terminalColumns(): number {
+  const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
+  return columns > 0 ? columns : FILE_COLUMNS; // some terminals report 0
+}
+
+function printError(text: string): void {
+  // deno-lint-ignore no-console -- messages go to standard error
+  console.error(text);
+}
+
+function confirmAtTerminal(question: string): Promise<boolean | undefined> {
+  const hasTerminal = Deno.stdin.isTerminal();
+  return Promise.resolve(hasTerminal ? confirm(question) : undefined);
+}

@@ -1,0 +1,175 @@
+import { formatValue } from "../../core/config/variables/quote.ts";
+import type { Environment } from "../../core/config/variables/tiers.ts";
+import { messageOf } from "../../core/observe/log.ts";
+import { redactUrl } from "../../core/values/urls.ts";
+import {
+  formatRows,
+  HELP_ROW,
+  NODE_PROGRAM,
+  optionRows,
+  PROGRAM,
+  PROGRAM_WITH_STORE,
+  wrap,
+} from "../options/help.ts";
+import type { Option, OptionTable } from "../options/option_kinds.ts";
+import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
+import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
+import type { CommandIo } from "./command_io.ts";
+import {
+  COMMAND_NAMES,
+  COMMAND_OPTIONS,
+  type CommandArguments,
+  type CommandName,
+  COMMANDS,
+  needsDeno,
+} from "./command_table.ts";
+import { init } from "./init.ts";
+import { inject } from "./inject.ts";
+import { lint } from "./lint.ts";
+import { typegen, validate } from "./manifest_commands.ts";
+import { history, list, set, unset } from "./variable_commands.ts";
+
+/** Runs a command. It may return an exit code other than 0. */
+type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
+
+const RUN: Readonly<Record<CommandName, Run>> = {
+  init,
+  validate,
+  typegen,
+  lint,
+  inject,
+  set,
+  unset,
+  list,
+  history,
+};
+
+/**
+ * Runs a command.
+ *
+ * @param args The arguments after the name of the command.
+ * @returns The exit code: 0 for success; 1 if the command was rejected, conflicted with another write or found an issue,
+ * or the store is unavailable; 2 if the usage is invalid; 3 if no running gateway has taken a write.
+ */
+export async function runCommand(
+  command: CommandName,
+  args: readonly string[],
+  io: CommandIo,
+): Promise<number> {
+  try {
+    const line = parseArguments(command, args, io.environment);
+    if (line !== undefined) return await RUN[command](line, io) ?? 0;
+    io.print(commandHelp(command));
+    return 0;
+  } catch (error) {
+    if ((error as Error).name === "BrokenPipe") return 0; // for example after `| head -1`
+    io.printError(messageOf(error));
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+/** Other names of flags, as in REP's own command-line tool. */
+const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
+
+/** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
+const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file"];
+
+/**
+ * Parses the arguments after the name of a command.
+ *
+ * @returns `undefined` for `--help`.
+ * @throws {UsageError} If it is invalid.
+ */
+function parseArguments(
+  command: CommandName,
+  args: readonly string[],
+  environment: Environment,
+): CommandArguments | undefined {
+  const table = { ...COMMAND_OPTIONS, help: OTHER_OPTIONS.help };
+  const { flags, words } = parseFlags(args, table, ALIASES);
+  for (const flag of flags.keys()) {
+    const isValid = flag === "help" || hasOption(command, flag);
+    if (!isValid) rejectOption(command, flag);
+  }
+  if (flags.has("help")) return undefined;
+  const own: Record<string, string> = {}; // without other options, whose values may be invalid
+  for (const name of FROM_ENVIRONMENT) {
+    const variable = environmentVariable(name);
+    if (hasOption(command, name)) own[variable] = environment[variable] ?? "";
+  }
+  const sources = { flags, environment: own, manifest: {} };
+  const values = readValues(COMMAND_OPTIONS, sources);
+  const line = { ...values, command, args: [...words, ...values.dir] };
+  checkArgs(line);
+  return line;
+}
+
+function hasOption(command: CommandName, option: string): boolean {
+  return COMMANDS[command].options.some((name) => name === option);
+}
+
+function rejectOption(command: CommandName, flag: string): never {
+  const commands = COMMAND_NAMES.filter((name) => hasOption(name, flag));
+  const names = commands.join(", ").replace(/, ([^,]*)$/, " and $1");
+  throw new UsageError(
+    `Cannot ${command} with --${flag}: it is an option of ${names}`,
+  );
+}
+
+function checkArgs(line: CommandArguments): void {
+  const { command, args } = line;
+  const expected = COMMANDS[command].args;
+  if (expected === "" && args.length > 0) {
+    const got = formatValue(redactUrl(args[0] ?? ""));
+    throw new UsageError(
+      `Cannot use ${got} with ${command}: expected options only; see --help`,
+    );
+  }
+  const needsArgs = expected !== "" && !expected.startsWith("[");
+  if (needsArgs && args.length === 0 && line["config-js"] === undefined) {
+    throw new UsageError(`Cannot ${command}: expected ${expected}; see --help`);
+  }
+  if (line["if-id"] !== undefined && args.length > 1) {
+    throw new UsageError(
+      `Cannot ${command} with --if-id: expected one variable, got ${args.length}`,
+    );
+  }
+}
+
+/** Node.js has an option of this name, and searches the arguments of programs for it. */
+const ENV_FILE_ON_NODE =
+  "Write -env-file, with one dash, for a directory or a file that does not exist yet: Node.js reads --env-file itself, " +
+  "and ends with exit code 9.";
+
+/** Returns the text of `--help` after a command. */
+export function commandHelp(command: CommandName): string {
+  const { args, help, notes, fails } = COMMANDS[command];
+  const isOnNode = globalThis.Deno === undefined;
+  const usage = [programOf(command), command, args, "[OPTION ...]"];
+  const end: string[] = [...notes];
+  if (isOnNode && hasOption(command, "env-file")) end.push(ENV_FILE_ON_NODE);
+  end.push(`Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`);
+  return [
+    `${help}.`,
+    "",
+    `Usage: ${usage.filter((word) => word !== "").join(" ")}`,
+    "",
+    ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
+    "",
+    ...end.flatMap((note) => wrap(note)),
+  ].join("\n");
+}
+
+/** Returns how a command is started in this runtime. */
+function programOf(command: CommandName): string {
+  if (needsDeno(command)) return PROGRAM_WITH_STORE;
+  return globalThis.Deno === undefined ? NODE_PROGRAM : PROGRAM;
+}
+
+/** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */
+function optionsOf(command: CommandName): OptionTable {
+  const options = Object.entries<Option<unknown>>(COMMAND_OPTIONS);
+  return Object.fromEntries(
+    options.filter(([name]) => hasOption(command, name)),
+  );
+}

@@ -1,0 +1,216 @@
+import {
+  publicName,
+  validateAssignments,
+} from "../../core/config/stored/set_stored_variables.ts";
+import { formatValue } from "../../core/config/variables/quote.ts";
+import {
+  listVariables,
+  readHistory,
+  type StoredWrite,
+  writeVariables,
+} from "../../core/config/stored/stored_variables.ts";
+import { noMetrics } from "../../core/observe/metrics.ts";
+import { storeOfApp } from "../../core/store/app_store.ts";
+import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
+import {
+  MAX_WAIT_MS,
+  type Receipt,
+  waitUntilTaken,
+} from "../../core/rollout/taken_writes.ts";
+import {
+  type Store,
+  StoreUnavailableError,
+  withTimeout,
+} from "../../core/store/store.ts";
+import { formatTime } from "../../core/values/units.ts";
+import { UsageError } from "../options/read_options.ts";
+import { readManifest } from "../sources/variable_sources.ts";
+import { storeOfGateway } from "../options/read_start.ts";
+import type { CommandIo } from "./command_io.ts";
+import type { CommandArguments } from "./command_table.ts";
+import { escapeInvisible, printTable, terminalJson } from "./terminal_text.ts";
+
+/** A database server may accept a connection and never respond. */
+const OPEN_TIMEOUT_MS = 10_000;
+
+export async function set(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<number> {
+  const values = parseAssignments(line.args);
+  const { manifest } = line;
+  const warnings = await validateAssignments(values, {
+    manifest: manifest === undefined ? undefined : await readManifest(manifest),
+    environment: io.environment,
+    force: line.force,
+  });
+  const { exitCode } = await write(values, line, io);
+  for (const warning of warnings) io.printError(warning);
+  return exitCode;
+}
+
+export async function unset(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<number> {
+  const names = new Set(line.args.map(publicName));
+  const values = new Map([...names].map((name) => [name, undefined]));
+  const { writes, exitCode } = await write(values, line, io);
+  const missing = names.difference(new Set(writes.map(({ name }) => name)));
+  for (const name of missing) io.printError(`${name} is not in the store`);
+  return exitCode;
+}
+
+export async function list(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const variables = await withStore(line, io, listVariables);
+  if (line.json) return printJson(variables, io);
+  if (variables.length === 0) {
+    return io.printError("There are no variables in the store");
+  }
+  const rows = [["NAME", "VALUE", "ID", "WRITTEN"]];
+  for (const { name, value, id, at } of variables) {
+    rows.push([name, value, String(id), formatTime(at)]);
+  }
+  printTable(rows, 1, io);
+}
+
+export async function history(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const read = (store: Store) => readHistory(store, line.limit);
+  const writes = await withStore(line, io, read);
+  if (line.json) return printJson(writes, io);
+  if (writes.length === 0) return io.printError("There are no writes yet");
+  const rows = [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"]];
+  for (const write of writes) {
+    const { name, value = "", id, at } = write;
+    rows.push([formatTime(at), String(id), kindOf(write), name, value]);
+  }
+  printTable(rows, 4, io);
+}
+
+/** The exit code if gateways with hot reload are running and none has taken the write. */
+export const NOT_TAKEN = 3;
+
+/** Writes variables, and prints the writes and whether the gateways have taken them. */
+async function write(
+  values: ReadonlyMap<string, string | undefined>,
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<{ writes: readonly StoredWrite[]; exitCode: number }> {
+  const options = {
+    clock: io.clock,
+    random: io.random,
+    ifId: line["if-id"],
+  };
+  return await withStore(line, io, async (store) => {
+    const writes = await writeVariables(store, values, options);
+    if (!line.json && writes.length > 0) {
+      const rows = writes.map(({ name, id }) => [name, String(id)]);
+      printTable([["NAME", "ID"], ...rows], 0, io);
+    }
+    const receipt = await receiptOf(writes, store, io);
+    const { takenBy, notTakenBy } = receipt;
+    if (line.json) {
+      const taken = { taken_by: takenBy, not_taken_by: notTakenBy };
+      const all = writes.map((write) => ({ ...toJson(write), ...taken }));
+      io.print(terminalJson(all, 2));
+    }
+    const isTaken = takenBy.length > 0 || notTakenBy.length === 0;
+    return { writes, exitCode: isTaken ? 0 : NOT_TAKEN };
+  });
+}
+
+/** Waits until the gateways have taken the writes, and prints how many have. It does not fail if the store does. */
+async function receiptOf(
+  writes: readonly StoredWrite[],
+  store: Store,
+  io: CommandIo,
+): Promise<Receipt> {
+  const newest = writes.at(-1)?.id;
+  const none = { takenBy: [], notTakenBy: [] };
+  if (newest === undefined) return none;
+  try {
+    const receipt = await waitUntilTaken(store, newest, io.clock);
+    io.printError(escapeInvisible(describeReceipt(receipt)));
+    return receipt;
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    io.printError(
+      `Written; whether a gateway has taken it is unknown: ${error.message}`,
+    );
+    return none;
+  }
+}
+
+function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
+  const count = takenBy.length;
+  const gateways = count === 1 ? "1 gateway" : `${count} gateways`;
+  if (notTakenBy.length > 0) {
+    const result = count > 0
+      ? `Taken by ${gateways}, but not`
+      : "Written, but not taken";
+    const places = notTakenBy.join(", ");
+    const time = `within ${MAX_WAIT_MS / 1_000} s`;
+    return `${result} by ${places} ${time}: look for rep.config.rejected in the log there. The store has the new values until you set or unset them again`;
+  }
+  return count > 0 ? `Taken by ${gateways}` : NO_GATEWAY;
+}
+
+/** Gateways without hot reload also take writes, but have no entry in the store. */
+const NO_GATEWAY =
+  "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
+  "and others do not report what they have taken";
+
+/** Opens the store of a command line, and closes it in the end. */
+export async function withStore<T>(
+  line: CommandArguments,
+  { openStore, clock }: CommandIo,
+  run: (store: Store) => Promise<T>,
+): Promise<T> {
+  const opened = await withTimeout(openStore(line.kv), OPEN_TIMEOUT_MS, clock);
+  const gatewayStore = storeOfApp(storeOfGateway(opened, line), line.app);
+  const store = new CircuitBreaker(gatewayStore, {
+    clock,
+    metrics: noMetrics,
+  });
+  try {
+    return await run(store);
+  } finally {
+    store.close();
+  }
+}
+
+function parseAssignments(args: readonly string[]): Map<string, string> {
+  const values = new Map<string, string>();
+  for (const arg of args) {
+    const index = arg.indexOf("=");
+    if (index === -1) {
+      throw new UsageError(
+        `Cannot set ${formatValue(arg)}: expected KEY=VALUE`,
+      );
+    }
+    const name = publicName(arg.slice(0, index));
+    if (values.has(name)) {
+      throw new UsageError(`Cannot set ${name} twice: expected one value`);
+    }
+    values.set(name, arg.slice(index + 1));
+  }
+  return values;
+}
+
+function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
+  print(terminalJson(writes.map(toJson), 2));
+}
+
+function toJson({ name, value, id, at }: StoredWrite) {
+  return { name, value: value ?? null, id, written_at: formatTime(at) };
+}
+
+function kindOf({ value }: StoredWrite): string {
+  return value === undefined ? "unset" : "set";
+}

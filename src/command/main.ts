@@ -1,0 +1,64 @@
+import { systemClock } from "../core/values/clock.ts";
+import {
+  commandIn,
+  type CommandName,
+  withoutDashes,
+} from "./commands/command_table.ts";
+import { readStart } from "./options/read_start.ts";
+import { programVersion } from "./program_version.ts";
+import {
+  exitWithStartError,
+  openLog,
+  openTelemetryIfEnabled,
+} from "./start/start_log.ts";
+import { limitStreams } from "./start/limit_streams.ts";
+import { onSignals } from "./start/signals.ts";
+import { checkStart } from "./start/check_start.ts";
+import { Service } from "./start/service.ts";
+
+/** Runs the gateway until a signal stops it, or another command. */
+export async function main(args: readonly string[]): Promise<void> {
+  const command = commandIn(args);
+  if (command === undefined) {
+    return await runGateway(args).catch(exitWithStartError);
+  }
+  Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)));
+}
+
+async function runGateway(args: readonly string[]): Promise<void> {
+  const start = await readStart(args);
+  if (start === "help") {
+    const { helpText } = await import("./options/help.ts");
+    return print(helpText());
+  }
+  if (start === "version") return print(await programVersion());
+
+  await checkStart(start.options);
+  const log = openLog(start);
+  const service = new Service(limitStreams(start, log), {
+    log,
+    telemetry: await openTelemetryIfEnabled(log),
+    clock: systemClock,
+  });
+  await service.bind();
+  onSignals({
+    log,
+    reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
+    stop: () => service.stop(),
+  });
+  await service.start();
+}
+
+async function runCommandAlone(
+  command: CommandName,
+  args: readonly string[],
+): Promise<number> {
+  const { runCommand } = await import("./commands/run_command.ts");
+  const { denoIo } = await import("./commands/deno_io.ts");
+  return await runCommand(command, args, denoIo());
+}
+
+function print(text: string): void {
+  // deno-lint-ignore no-console -- help and version belong to standard output
+  console.log(text);
+}

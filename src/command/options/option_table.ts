@@ -1,0 +1,304 @@
+import {
+  EXPECTED_PUBLIC_NAMES,
+  parsePublicName,
+} from "../../core/config/variables/tiers.ts";
+import {
+  EXPECTED_HOSTS,
+  isHostPattern,
+} from "../../core/http/allowed_hosts.ts";
+import { EXPECTED_PROXIES } from "../../core/http/client_address.ts";
+import { parseIpBlock } from "../../core/http/ip_address.ts";
+import { EXPECTED_ORIGINS, normalizeOrigin } from "../../core/http/origin.ts";
+import { WINDOW_MS } from "../../core/keys/rate_limit.ts";
+import {
+  EXPECTED_REVISION,
+  isRevision,
+  NUMBER_OPTIONS,
+} from "../../options.ts";
+import { EXPECTED_GLOBS, isGlob } from "../../core/values/paths.ts";
+import {
+  EXPECTED_BASE_PATH,
+  parseBasePath,
+  parseUpstream,
+} from "../../core/values/urls.ts";
+import {
+  accept,
+  app,
+  byteSize,
+  choice,
+  duration,
+  ignoringCase,
+  inManifest,
+  integer,
+  list,
+  optionalInteger,
+  type OptionValues,
+  orEmpty,
+  paths,
+  PORT,
+  text,
+  textual,
+  toggle,
+  withDefault,
+} from "./option_kinds.ts";
+
+const EXPECTED_URL = "a URL such as http://127.0.0.1:3000, or host:port";
+
+function parseUrl(input: string): URL | undefined {
+  return parseUpstream(input.includes("://") ? input : `http://${input}`);
+}
+
+function parsePrefix(path: string): string | undefined {
+  return path === "" ? undefined : parseBasePath(path);
+}
+
+function isProxy(item: string): boolean {
+  return parseIpBlock(item) !== undefined;
+}
+
+/**
+ * Every option of the gateway, by its group in `--help`. Its flag is `--name`, its environment variable
+ * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md use this table.
+ */
+export const GROUPS = {
+  "Content": {
+    "mode": choice(
+      ["embedded", "proxy"],
+      "Serve --static-dir (embedded) or --upstream (proxy); by default, whichever is set",
+    ),
+    "base-path": withDefault(
+      "",
+      textual(
+        "PATH",
+        EXPECTED_BASE_PATH,
+        parsePrefix,
+        "Path under which everything is served",
+      ),
+    ),
+    "static-dir": text(
+      "DIR",
+      "Directory of static files to serve; the configuration is injected into HTML",
+    ),
+    "static-cache": byteSize(
+      NUMBER_OPTIONS.staticCacheBytes,
+      "Memory for static files and pages; 0 turns caching off",
+    ),
+    "immutable": list(
+      "GLOB,…",
+      EXPECTED_GLOBS,
+      accept(isGlob),
+      "Static files that never change, such as assets/* for Vite",
+    ),
+    "upstream": textual(
+      "URL",
+      EXPECTED_URL,
+      parseUrl,
+      "Upstream server to proxy; the configuration is injected into HTML",
+    ),
+    "preserve-host": toggle(
+      "Forward the host that the client requested to the upstream",
+    ),
+    "upstream-timeout": duration(
+      NUMBER_OPTIONS.upstreamTimeoutMs,
+      "Timeout for the response headers of the upstream, and for pauses in uploads",
+    ),
+    "max-transfers": integer(
+      NUMBER_OPTIONS.maxTransfers,
+      "Maximum number of large responses, requests to the upstream and WebSockets in flight",
+    ),
+    "reject-websockets": toggle(
+      "Reject WebSockets, since Deno does not limit the size of their messages",
+    ),
+  },
+  "Variables": {
+    "manifest": text(
+      "FILE",
+      "Manifest that declares the variables, such as .rep.yaml",
+    ),
+    "env-file": paths(
+      "PATH,…",
+      "File of NAME=value lines, or directory with one file per variable",
+    ),
+    "strict": inManifest(
+      "strict_guardrails",
+      toggle("Reject PUBLIC values that look like secrets"),
+    ),
+    "accept-public": inManifest(
+      "accept_public",
+      list(
+        "NAME,…",
+        EXPECTED_PUBLIC_NAMES,
+        parsePublicName,
+        "PUBLIC variables that are no secrets, although they look like it",
+      ),
+    ),
+    "kv": text(
+      "PATH|URL|:memory:",
+      "Store: a SQLite file, a denokv or PostgreSQL server, or memory; by default, Deno's own database, or memory without --unstable-kv",
+    ),
+    "start-without-store": toggle(
+      "Serve requests although the store has not been read yet; by default, they get 503 until then",
+    ),
+    "revision": textual(
+      "TEXT",
+      EXPECTED_REVISION,
+      accept(isRevision),
+      "What this process was built from, such as a Git hash or image tag",
+    ),
+    "app": app("Name of the app, if several apps share a store"),
+  },
+  "Changes": {
+    "hot-reload": inManifest(
+      "hot_reload",
+      toggle("Serve /rep/changes, the stream of changes"),
+    ),
+    "hot-reload-mode": inManifest(
+      "hot_reload_mode",
+      withDefault(
+        "signal",
+        choice(
+          ["signal", "file_watch", "poll"],
+          "What triggers a reload; SIGHUP always triggers one",
+        ),
+      ),
+    ),
+    "watch-path": text(
+      "PATH",
+      "Path that file_watch watches besides --env-file and --manifest. Without --env-file, this path is also the env file",
+    ),
+    "poll-interval": inManifest(
+      "hot_reload_poll_interval",
+      duration(
+        { default: 30_000, min: 1_000, max: 86_400_000 },
+        "Interval for reading all sources again, in the modes poll and file_watch",
+      ),
+    ),
+    "max-streams": integer(
+      NUMBER_OPTIONS.maxStreams,
+      "Maximum number of open streams; each takes 62 KiB. Further clients poll instead",
+    ),
+    "max-streams-per-client": optionalInteger(
+      NUMBER_OPTIONS.maxStreamsPerClient,
+      "N",
+      "Maximum number of open streams per client address; by default, half of --max-streams",
+    ),
+    "max-stream-age": duration(
+      NUMBER_OPTIONS.maxStreamAgeMs,
+      "Maximum age of a stream; its client then reconnects",
+    ),
+    "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
+  },
+  "Session keys": {
+    "allowed-origins": inManifest(
+      "allowed_origins",
+      orEmpty(list(
+        "ORIGIN,…",
+        EXPECTED_ORIGINS,
+        normalizeOrigin,
+        "Origins whose pages may request session keys, streams and OpenFeature flags; by default, only the gateway's own. If you set this option, include the gateway's own",
+      )),
+    ),
+    "session-key-ttl": inManifest(
+      "session_key_ttl",
+      duration(
+        NUMBER_OPTIONS.sessionKeyTtlMs,
+        "Time after which clients discard a session key",
+      ),
+    ),
+    "session-key-max-rate": inManifest(
+      "session_key_max_rate",
+      integer(
+        NUMBER_OPTIONS.sessionKeyMaxRate,
+        `Maximum number of session keys per client address in any ${
+          WINDOW_MS / 1_000
+        } seconds`,
+      ),
+    ),
+    "key-rotation": duration(
+      NUMBER_OPTIONS.keyRotationMs,
+      "How long newly sent pages share a session key, until a new key replaces it",
+    ),
+    "key-retention": duration(
+      NUMBER_OPTIONS.keyRetentionMs,
+      "How long pages can still request a session key that has been replaced",
+    ),
+  },
+  "Network": {
+    "port": integer(PORT, "Port to listen on; 0 picks a free port"),
+    "hostname": withDefault("0.0.0.0", text("HOST", "Address to listen on")),
+    "health-port": optionalInteger(
+      PORT,
+      "N",
+      "Separate port for health, probes, metrics and /status; by default, or with 0, there is none",
+    ),
+    "allowed-hosts": list(
+      "HOST,…",
+      EXPECTED_HOSTS,
+      accept(isHostPattern),
+      "Hosts to serve, such as *.example.com; by default, all hosts",
+    ),
+    "trusted-proxies": orEmpty(list(
+      "CIDR,…",
+      EXPECTED_PROXIES,
+      accept(isProxy),
+      "Proxies whose X-Forwarded-* headers are trusted",
+    )),
+    "tls-cert": text("FILE", "TLS certificate chain (PEM); requires --tls-key"),
+    "tls-key": text("FILE", "TLS private key (PEM); requires --tls-cert"),
+  },
+  "Shutdown": {
+    "stop-delay": duration(
+      { default: 0, min: 0, max: 600_000 },
+      "Time to keep serving after SIGTERM, while health answers 503",
+    ),
+    "drain": duration(
+      { default: 10_000, min: 0, max: 600_000 },
+      "Time for streams to end and requests to finish, after --stop-delay",
+    ),
+  },
+  "Log": {
+    "access-log": toggle("Log every request"),
+    "log-format": withDefault(
+      "json",
+      ignoringCase(choice(["json", "text"], "Log format")),
+    ),
+    "log-level": withDefault(
+      "info",
+      ignoringCase(choice(
+        ["debug", "info", "warn", "error"],
+        "Minimum level to log; the issuance of a session key is always logged",
+      )),
+    ),
+  },
+};
+
+/** The switches that print something instead of starting the gateway. */
+export const OTHER_OPTIONS = {
+  "version": toggle("Print the version"),
+  "help": toggle("Print this help"),
+};
+
+/** The options of all groups. */
+export const OPTIONS = {
+  ...GROUPS.Network,
+  ...GROUPS.Content,
+  ...GROUPS.Variables,
+  ...GROUPS.Changes,
+  ...GROUPS["Session keys"],
+  ...GROUPS.Shutdown,
+  ...GROUPS.Log,
+};
+
+/** The name of an option. */
+export type OptionName = keyof typeof OPTIONS;
+
+/** The value of every option. */
+export type StartOptions = OptionValues<typeof OPTIONS>;
+
+/** The names of all options, in the order of the table in docs/reference.md. */
+export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
+
+/** Returns the environment variable of an option. */
+export function environmentVariable(name: string): string {
+  return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
+}

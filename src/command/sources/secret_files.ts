@@ -1,0 +1,111 @@
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
+import type { Environment } from "../../core/config/variables/tiers.ts";
+import { messageOf } from "../../core/observe/log.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
+import type { Tls } from "../start/listen.ts";
+import { readTextFile } from "./variable_sources.ts";
+
+/** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
+const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
+
+/**
+ * Returns the secret in a variable, or in the file whose path is in the variable with `_FILE`, as with Docker and
+ * Kubernetes. Whitespace around the text of the file is not part of the secret.
+ *
+ * @param expected What the secret is, for messages.
+ * @throws {UsageError} If both are set.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function readSecret(
+  name: string,
+  environment: Environment,
+  expected: string,
+): Promise<string | undefined> {
+  const value = environment[name];
+  const path = environment[`${name}_FILE`];
+  if (!path) return value || undefined; // an empty variable counts as not set, as in Compose files
+  if (value) {
+    throw new UsageError(
+      `Cannot use ${name} and ${name}_FILE: expected one of them`,
+    );
+  }
+  const text = (await readTextFile(path, `${name}_FILE`).catch((error) => {
+    throw new ConfigurationError(
+      [`${messageOf(error)}; expected ${expected}`],
+      { cause: error },
+    );
+  })).trim();
+  if (text === "") {
+    throw new UsageError(
+      `Cannot read ${name}_FILE "${path}": expected ${expected}, got an empty file`,
+    );
+  }
+  return text;
+}
+
+/** Returns the paths of the files from which {@linkcode readSecret} reads. */
+export function secretPaths(): string[] {
+  const variables = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE];
+  const paths = variables.map((name) => readVariable(`${name}_FILE`));
+  return paths.filter((path) => path !== "");
+}
+
+/** Reads a variable of the process; an empty text if it is not set, or may not be read, since Deno would prompt. */
+function readVariable(variable: string): string {
+  const isReadable = isGranted({ name: "env", variable });
+  return isReadable ? Deno.env.get(variable) ?? "" : "";
+}
+
+/**
+ * Sets `DENO_KV_ACCESS_TOKEN` to the text of the file that `DENO_KV_ACCESS_TOKEN_FILE` names, if that is set:
+ * `Deno.openKv()` reads a token only from `DENO_KV_ACCESS_TOKEN`.
+ *
+ * @throws {UsageError} If both are set, or the file is empty.
+ * @throws {ConfigurationError} If the file cannot be read.
+ */
+export async function loadKvToken(): Promise<void> {
+  const name = KV_TOKEN_VARIABLE;
+  if (!isGranted({ name: "env", variable: name })) return; // Deno would prompt
+  const file = `${name}_FILE`;
+  const environment = {
+    [name]: readVariable(name),
+    [file]: readVariable(file),
+  };
+  const token = await readSecret(name, environment, "a token");
+  if (token !== undefined) Deno.env.set(name, token);
+}
+
+/** The options that name the certificate and its key. */
+export type TlsOptions = Partial<Pick<StartOptions, "tls-cert" | "tls-key">>;
+
+/**
+ * Reads the files that `--tls-cert` and `--tls-key` name.
+ *
+ * @returns `undefined` if the options are not set.
+ * @throws {ConfigurationError} If one of the files cannot be read.
+ */
+export async function readTls(options: TlsOptions): Promise<Tls | undefined> {
+  const { "tls-cert": certFile, "tls-key": keyFile } = options;
+  if (certFile === undefined || keyFile === undefined) return undefined;
+  const [cert, key] = await Promise.all([
+    readTextFile(certFile, "--tls-cert"),
+    readTextFile(keyFile, "--tls-key"),
+  ]);
+  const notAfter = await readNotAfter(cert).catch(() => undefined); // the listener rejects an invalid one
+  return { cert, key, certFile, keyFile, notAfter };
+}
+
+/** Loads the Node.js compatibility layer, so it is called only if there is a certificate. */
+async function readNotAfter(cert: string): Promise<Date> {
+  const { X509Certificate } = await import("node:crypto");
+  return new Date(new X509Certificate(cert).validTo);
+}
+
+/** Returns the paths of the certificate and its key. */
+export function tlsPaths(options: TlsOptions): string[] {
+  return [options["tls-cert"], options["tls-key"]].filter((path) =>
+    path !== undefined
+  );
+}

@@ -1,0 +1,218 @@
+import { EnvSource } from "../../core/config/files/env_source.ts";
+import {
+  loadEnvFile,
+  readEnvironment,
+  requiredPath,
+} from "../../core/config/files/read_environment.ts";
+import type { Manifest } from "../../core/config/variables/manifest.ts";
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
+import {
+  type Environment,
+  OPTION_PREFIX,
+} from "../../core/config/variables/tiers.ts";
+import { type Log, messageOf } from "../../core/observe/log.ts";
+import {
+  type Clock,
+  systemClock,
+  withDeadline,
+} from "../../core/values/clock.ts";
+import { localFiles, readBoundedFile } from "../../core/values/local_files.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import type { StartOptions } from "../options/option_table.ts";
+
+/**
+ * Creates the sources, which are read at startup and at every reload. The environment of the process overrides the env
+ * files (REP-RFC-0001 §4.2), and each env file overrides the ones before it.
+ */
+export function createSources(
+  options: SourceOptions,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+) {
+  const envPaths = resolveEnvPaths(options);
+  const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
+  let environment: Environment = {};
+  const logIneffective = createIneffectiveLog(log);
+  const { manifest } = options;
+  return {
+    async variables(): Promise<Environment> {
+      const files = await readPaths(envPaths, () => source.read(), clock);
+      environment = readEnvironment();
+      logIneffective(files, environment);
+      return { ...files, ...environment };
+    },
+    /** Returns the source that a variable was read from. */
+    sourceOf: (name: string) =>
+      environment[name] === undefined
+        ? source.placeOf(name)?.path ?? "env file"
+        : "environment",
+    manifest: manifest === undefined
+      ? undefined
+      : () => readManifest(manifest, clock),
+  };
+}
+
+/** Returns a function that logs each variable of the env files that has no effect there, once. */
+function createIneffectiveLog(
+  log: Log,
+): (files: Environment, environment: Environment) => void {
+  const logged = new Set<string>();
+  return (files, environment) => {
+    const variables: string[] = [];
+    for (const name of Object.keys(files)) {
+      const isOption = name.startsWith(OPTION_PREFIX);
+      const isOverridden = !isOption && environment[name] !== undefined;
+      if (logged.has(name) || !(isOption || isOverridden)) continue;
+      logged.add(name);
+      if (isOverridden) variables.push(name);
+      else {
+        const fields = { variable_name: name, detail: NO_OPTION };
+        log.warn("rep.config.suspicious_name", fields);
+      }
+    }
+    if (variables.length > 0) {
+      log.info("rep.config.overridden", { detail: OVERRIDDEN, variables });
+    }
+  };
+}
+
+const NO_OPTION =
+  "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
+const OVERRIDDEN =
+  "the environment of the process overrides the env files: change them in the environment, and restart";
+
+/** The manifest of a project, as in REP's own command-line tool. */
+export const DEFAULT_MANIFEST = ".rep.yaml";
+/** A network file system may never answer. This is longer than the five seconds for env files that keep changing. */
+const READ_TIMEOUT_MS = 15_000;
+
+/**
+ * Reads and parses a manifest, including its `settings`.
+ *
+ * @throws {ConfigurationError} If it cannot be read or is invalid.
+ */
+export async function readManifest(
+  path: string,
+  clock: Clock = systemClock,
+): Promise<Manifest> {
+  const text = await readTextFile(path, "--manifest", clock);
+  const { parseCommandManifest } = await import(
+    "../options/manifest_settings.ts"
+  );
+  const manifest = parseCommandManifest(text, path);
+  if (manifest.issues.length === 0) return manifest;
+  throw new ConfigurationError(manifest.issues);
+}
+
+/** Returns the path of the manifest in the current directory; `undefined` if there is none, or it may not be read. */
+export async function findDefaultManifest(): Promise<string | undefined> {
+  if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
+  const files = await localFiles();
+  const isThere = await files.stat(DEFAULT_MANIFEST).then(
+    () => true,
+    () => false,
+  );
+  return isThere ? DEFAULT_MANIFEST : undefined;
+}
+
+/** The options that name a source. */
+export type SourceOptions = Pick<
+  StartOptions,
+  "env-file" | "watch-path" | "manifest" | "hot-reload-mode"
+>;
+
+/** Paths, and the flag that sets them. */
+interface FlagPaths {
+  readonly flag: string;
+  readonly paths: readonly string[];
+}
+
+/** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
+export function resolveEnvPaths(options: SourceOptions): FlagPaths {
+  const {
+    "env-file": envFiles,
+    "watch-path": watchPath,
+    "hot-reload-mode": mode,
+  } = options;
+  const isMount = envFiles.length === 0 && mode === "file_watch" &&
+    watchPath !== undefined;
+  return isMount
+    ? { flag: "--watch-path", paths: [watchPath] }
+    : { flag: "--env-file", paths: envFiles };
+}
+
+/** Returns the paths to watch for changes of the variables. */
+export function watchedPaths(options: SourceOptions): string[] {
+  const { "watch-path": path, "env-file": envFiles, manifest } = options;
+  return [path, ...envFiles, manifest].filter((it) => it !== undefined);
+}
+
+/**
+ * Reads an env file or directory that an option names, once.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export async function readEnvPath(
+  path: string,
+  flag: string,
+): Promise<Environment> {
+  const { variables } = await readPaths(
+    { flag, paths: [path] },
+    () => loadEnvFile(path),
+    systemClock,
+  );
+  return variables;
+}
+
+/**
+ * Reads a file that an option names.
+ *
+ * @throws {ConfigurationError} If it cannot be read.
+ */
+export function readTextFile(
+  path: string,
+  flag: string,
+  clock: Clock = systemClock,
+): Promise<string> {
+  const read = async () =>
+    new TextDecoder().decode(await readBoundedFile(path));
+  return readPaths({ flag, paths: [path] }, read, clock);
+}
+
+/** Returns a message if the permission to read a path is missing, for which Deno would prompt. */
+export function missingRead(
+  flag: string,
+  path: string | undefined,
+): string | undefined {
+  if (path === undefined || isGranted({ name: "read", path })) return undefined;
+  return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
+}
+
+/**
+ * Reads files that an option names.
+ *
+ * @throws {ConfigurationError} If they cannot be read in time.
+ */
+export async function readPaths<T>(
+  { flag, paths }: FlagPaths,
+  read: () => Promise<T>,
+  clock: Clock,
+): Promise<T> {
+  const missing = paths.map((path) => missingRead(flag, path))
+    .filter((issue) => issue !== undefined);
+  if (missing.length > 0) throw new ConfigurationError(missing);
+  const seconds = READ_TIMEOUT_MS / 1_000;
+  const createError = () =>
+    new Error(`expected to be read within ${seconds} s`);
+  try {
+    return await withDeadline(read(), READ_TIMEOUT_MS, clock, createError);
+  } catch (cause) {
+    const isComplete = cause instanceof ConfigurationError; // its issues contain the paths
+    const issues = isComplete
+      ? cause.issues
+      : paths.map((path) => `"${path}": ${messageOf(cause)}`);
+    throw new ConfigurationError(
+      issues.map((issue) => `Cannot read ${flag} ${issue}`),
+      { cause },
+    );
+  }
+}

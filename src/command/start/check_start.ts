@@ -1,0 +1,166 @@
+import { isInside } from "../../core/values/paths.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import { portOf } from "../../core/values/urls.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import { secretPaths, tlsPaths } from "../sources/secret_files.ts";
+import { missingRead, resolveEnvPaths } from "../sources/variable_sources.ts";
+import { isRepName } from "../../core/config/variables/tiers.ts";
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
+
+/**
+ * Checks permissions, files and reload triggers without any side effect.
+ *
+ * @throws {ConfigurationError} If a permission is missing.
+ * @throws {UsageError} If a trigger cannot be set up.
+ */
+export async function checkStart(options: StartOptions): Promise<void> {
+  const issues = await checkPermissions(options);
+  if (issues.length > 0) throw new ConfigurationError(issues);
+  const triggers = await loadTriggers(options["hot-reload-mode"]);
+  triggers?.checkTriggers(options);
+}
+
+/** Loads the code that triggers reloads; `undefined` if only a signal does, so that most starts do not load it. */
+export async function loadTriggers(mode: StartOptions["hot-reload-mode"]) {
+  return mode === "signal" ? undefined : await import("../sources/triggers.ts");
+}
+
+/**
+ * Checks the permissions for files, directories, the store and the upstream. Without this check, Deno would prompt for
+ * them on a terminal.
+ *
+ * @returns A message for each missing permission.
+ */
+export async function checkPermissions(
+  options: StartOptions,
+): Promise<string[]> {
+  const { flag, paths } = resolveEnvPaths(options);
+  const issues = [
+    missingRead("--static-dir", options["static-dir"]),
+    missingRead("--manifest", options.manifest),
+    ...paths.map((path) => missingRead(flag, path)),
+    missingRead("--tls-cert", options["tls-cert"]),
+    missingRead("--tls-key", options["tls-key"]),
+    await storeIssue(options.kv),
+    options.upstream && upstreamIssue(options.upstream),
+  ];
+  return issues.filter((issue) => issue !== undefined);
+}
+
+async function storeIssue(kv: string | undefined): Promise<string | undefined> {
+  if (kv === undefined || kv === ":memory:") return undefined;
+  const { formatStorePath, missingPermission } = await import(
+    "../../engines/open_named.ts"
+  );
+  const missing = missingPermission(kv);
+  return missing &&
+    `Cannot open --kv "${formatStorePath(kv)}": expected ${missing}`;
+}
+
+function upstreamIssue(upstream: URL): string | undefined {
+  const host = `${upstream.hostname}:${portOf(upstream)}`;
+  return isGranted({ name: "net", host })
+    ? undefined
+    : `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`;
+}
+
+/** What {@linkcode startWarnings} depends on in addition to options. */
+export interface StartContext {
+  /** Whether `set` and `unset` of another process can change the variables in the store. */
+  readonly isStoreShared: boolean;
+  /** Whether other gateways on the machine use the same keys of the same database. */
+  readonly sharesDefaultDatabase: boolean;
+  /** Whether `--hot-reload-mode` is set anywhere. */
+  readonly isModeSet: boolean;
+  /** The manifest in the current directory, if there is one. */
+  readonly defaultManifest: string | undefined;
+}
+
+/** Most files of a build are larger. */
+const MIN_CACHE_BYTES = 65_536;
+
+/** Returns warnings about options that are probably mistakes, but do not prevent the start. */
+export function startWarnings(
+  options: StartOptions,
+  context: StartContext,
+): string[] {
+  const { "static-dir": staticDir, upstream, "static-cache": bytes } = options;
+  const warnings: string[] = [];
+  if (staticDir === undefined && upstream === undefined) {
+    warnings.push(
+      "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
+    );
+  }
+  // Whoever writes a small number without a unit probably means MiB.
+  if (bytes > 0 && bytes < MIN_CACHE_BYTES) {
+    warnings.push(
+      `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
+    );
+  }
+  // With --hot-reload, the pages of both apps would get the values of the gateway that was started last.
+  if (context.sharesDefaultDatabase) {
+    warnings.push(
+      "gateways of different apps share Deno's default database if they run from the same URL: expected --app NAME or --kv FILE",
+    );
+  }
+  // Like REP's Go gateway, this one reads no manifest by default, but `validate` and `typegen` do.
+  if (options.manifest === undefined && context.defaultManifest !== undefined) {
+    warnings.push(
+      `the manifest in this directory is not used: expected --manifest ${context.defaultManifest}`,
+    );
+  }
+  if (options["hot-reload"]) warnings.push(...reloadWarnings(options, context));
+  return warnings;
+}
+
+function reloadWarnings(
+  options: StartOptions,
+  { isStoreShared, isModeSet }: StartContext,
+): string[] {
+  const envPaths = resolveEnvPaths(options).paths;
+  const hasFiles = envPaths.length > 0 || options.manifest !== undefined;
+  if (!hasFiles && !isStoreShared) {
+    return [
+      "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +
+      "outside; expected --env-file with --hot-reload-mode file_watch, or a persistent --kv",
+    ];
+  }
+  if (!hasFiles || options["hot-reload-mode"] !== "signal" || isModeSet) {
+    return [];
+  }
+  return [
+    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+  ];
+}
+
+/**
+ * Returns the paths of the files that the command reads or writes: env files and directories, the manifest, the store,
+ * the certificate with its key, and files of secrets. They are never served, even if they are in the served directory.
+ */
+export async function ownFiles(options: StartOptions): Promise<string[]> {
+  const { kv, manifest, "static-dir": staticDir } = options;
+  if (staticDir === undefined) return [];
+  const paths: string[] = [];
+  for (const path of resolveEnvPaths(options).paths) {
+    paths.push(...await envFiles(path, staticDir));
+  }
+  if (kv !== undefined && kv !== ":memory:") {
+    const { storeFiles } = await import("../../engines/open_named.ts");
+    paths.push(...await storeFiles(kv));
+  }
+  if (manifest !== undefined) paths.push(manifest);
+  return [...paths, ...tlsPaths(options), ...secretPaths()];
+}
+
+/** Returns the paths of an env file or directory. If the directory contains the app, only its variables are excluded. */
+async function envFiles(path: string, staticDir: string): Promise<string[]> {
+  const { isDirectory } = await Deno.stat(path).catch(() => ({
+    isDirectory: false,
+  }));
+  if (!isDirectory) return [path];
+  const names = await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
+  const files = names.filter(isRepName).map((name) => `${path}/${name}`);
+  const app = await Deno.realPath(staticDir);
+  const containsApp = isInside(app, await Deno.realPath(path));
+  return containsApp ? files : [path, ...files];
+}

@@ -1,0 +1,287 @@
+import type { ReloadOptions } from "../../core/config/configuration.ts";
+import { createGatewayIn } from "../../gateway.ts";
+import type { Gateway } from "../../core/gateway_interface.ts";
+import type { ConnectionInfo } from "../../core/http/respond.ts";
+import { type Log, messageOf } from "../../core/observe/log.ts";
+import type { Telemetry } from "../../core/observe/telemetry.ts";
+import type { ProcessInfo } from "../../options.ts";
+import { MEMORY } from "../../core/store/memory.ts";
+import { openStore } from "../../engines/open.ts";
+import type { Store } from "../../core/store/store.ts";
+import { type Clock, sleep, waitAtMost } from "../../core/values/clock.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import type { StartOptions } from "../options/option_table.ts";
+import {
+  sharesDefaultDatabase,
+  type Start,
+  storeOfGateway,
+} from "../options/read_start.ts";
+import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import { readTls } from "../sources/secret_files.ts";
+import {
+  createSources,
+  findDefaultManifest,
+} from "../sources/variable_sources.ts";
+import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
+import { listen, type Listener } from "./listen.ts";
+import { logUncaughtErrors } from "./signals.ts";
+import { createStartingResponder } from "./starting_responder.ts";
+
+/** What a {@linkcode Service} depends on. */
+interface ServiceOptions {
+  readonly log: Log;
+  readonly telemetry: Telemetry | undefined;
+  readonly clock: Clock;
+}
+
+/** How long the system may take to send the last bytes of responses after the drain. */
+export const FLUSH_MS = 1_000;
+
+/**
+ * The process around a gateway, from its start to the end of its shutdown: its ports, its store, and what triggers its
+ * reloads.
+ */
+export class Service {
+  readonly #start: Start;
+  readonly #log: Log;
+  readonly #telemetry: Telemetry | undefined;
+  readonly #clock: Clock;
+  /** Responds until there is a gateway. */
+  readonly #starting: Pick<Gateway, "fetch" | "fetchHealth">;
+  /** Settled as soon as there is a gateway, which may still wait for its store, or when the start has failed. */
+  readonly #created = Promise.withResolvers<Gateway>();
+  #gateway: Gateway | undefined;
+  #isReady = false;
+  /** Both listeners are `undefined` under `deno serve`, which binds the port itself. */
+  #listener: Listener | undefined;
+  #healthListener: Listener | undefined;
+  #store: Store | undefined;
+  #stopTriggers: (() => void) | undefined;
+  #reloadingTls: Promise<void> = Promise.resolve();
+  /** Why the last certificate was rejected. */
+  #tlsRejection: string | undefined;
+
+  constructor(start: Start, options: ServiceOptions) {
+    this.#start = start;
+    this.#log = options.log;
+    this.#telemetry = options.telemetry;
+    this.#clock = options.clock;
+    this.#starting = createStartingResponder({
+      options: start.options,
+      version: start.version,
+      created: this.#created.promise,
+      clock: options.clock,
+      log: options.log,
+    });
+    this.#created.promise.catch(() => {}); // start() throws the same error
+  }
+
+  /**
+   * Reads the certificate and binds every port. From then on, health is 503 `starting`, and other requests wait.
+   *
+   * @throws {Error} If a port cannot be bound or the certificate cannot be used; then no port stays bound.
+   */
+  async bind(): Promise<void> {
+    const { options } = this.#start;
+    this.#listener = listen({
+      serves: "gateway",
+      hostname: options.hostname,
+      port: options.port,
+      path: options["base-path"],
+      tls: await readTls(options),
+      handler: this.fetch,
+      clock: this.#clock,
+      log: this.#log,
+    });
+    const healthPort = options["health-port"];
+    if (healthPort === undefined) return;
+    try {
+      this.#healthListener = listen({
+        serves: "health",
+        hostname: options.hostname,
+        port: healthPort,
+        path: "",
+        tls: undefined,
+        handler: this.fetchHealth,
+        clock: this.#clock,
+        log: this.#log,
+      });
+    } catch (error) {
+      await this.#unbind();
+      throw error;
+    }
+  }
+
+  /**
+   * Opens the store, reads it and the variables, joins the rollout and publishes changes. If that fails, it closes the
+   * ports and the store. If the process is stopped before, it never ends.
+   *
+   * @throws {ConfigurationError} If the variables are invalid.
+   * @throws {TypeError} If the store cannot be opened.
+   */
+  async start(): Promise<void> {
+    // Not earlier: if `deno serve` cannot bind its port, its uncaught error has to end the process.
+    const failure = logUncaughtErrors(this.#log);
+    try {
+      await this.#startTriggers();
+      this.#store = await this.#openStore();
+      this.#gateway = await this.#createGateway(this.#store, failure);
+      this.#created.resolve(this.#gateway);
+      await this.#gateway.ready;
+      this.#isReady = true;
+    } catch (error) {
+      this.#created.reject(error);
+      this.#stopTriggers?.();
+      this.#store?.close();
+      await this.#unbind();
+      throw error;
+    }
+    this.#listener?.logListening();
+    this.#healthListener?.logListening();
+  }
+
+  /** Responds to every request. */
+  readonly fetch = (
+    request: Request,
+    info?: ConnectionInfo,
+  ): Response | Promise<Response> => {
+    const responder = this.#gateway ?? this.#starting;
+    return responder.fetch(request, info);
+  };
+
+  /** Responds to requests for health, probes and metrics only. */
+  readonly fetchHealth = (request: Request): Response | Promise<Response> => {
+    const responder = this.#gateway ?? this.#starting;
+    return responder.fetchHealth(request);
+  };
+
+  /** Reads the variables and the certificate again as soon as the gateway is ready. It logs issues. */
+  reloadVariablesAndTls(options: ReloadOptions): void {
+    void this.#reloadVariables(options);
+    // If two ran at once, the one that read the older file could finish last.
+    this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
+  }
+
+  /**
+   * Announces the shutdown, keeps serving for `--stop-delay`, then closes the ports, ends streams and requests within
+   * `--drain`, and closes the store. Of a start, it waits for the first attempt to read the store only.
+   */
+  async stop(): Promise<void> {
+    const { "stop-delay": stopDelayMs, drain: drainMs } = this.#start.options;
+    const gateway = await this.#created.promise;
+    this.#stopTriggers?.();
+    gateway.beginShutdown();
+    if (this.#isReady && stopDelayMs > 0) await sleep(stopDelayMs, this.#clock);
+    await gateway.close({ drainMs, stopListening: () => this.#unbind() });
+    await waitAtMost(FLUSH_MS, this.#unbind(), this.#clock);
+    this.#store?.close();
+  }
+
+  async #startTriggers(): Promise<void> {
+    const { options } = this.#start;
+    const triggers = await loadTriggers(options["hot-reload-mode"]);
+    this.#stopTriggers = await triggers?.startTriggers({
+      options,
+      reload: () => this.reloadVariablesAndTls({}),
+      clock: this.#clock,
+      log: this.#log,
+    });
+  }
+
+  /** Opens the gateway's part of the store, and logs warnings about options that are probably mistakes. */
+  async #openStore(): Promise<Store> {
+    const { options, isSet } = this.#start;
+    // Under `deno serve`, the port is not known.
+    const port = this.#listener === undefined ? 0 : options.port;
+    const place = { kv: options.kv, app: options.app, port };
+    const store = await openStore(options.kv, this.#log);
+    const isStoreShared = store.engine !== MEMORY;
+    const warnings = startWarnings(options, {
+      isStoreShared,
+      sharesDefaultDatabase: isStoreShared && sharesDefaultDatabase(place),
+      isModeSet: isSet("hot-reload-mode"),
+      defaultManifest: await findDefaultManifest(),
+    });
+    for (const detail of warnings) {
+      this.#log.warn("rep.start.warning", { detail });
+    }
+    return storeOfGateway(store, place);
+  }
+
+  async #createGateway(store: Store, failure: AbortSignal): Promise<Gateway> {
+    const { options, masterKey, version } = this.#start;
+    const listener = this.#listener;
+    const log = this.#log;
+    const clock = this.#clock;
+    const sources = createSources(options, { clock, log });
+    const process: ProcessInfo = {
+      version,
+      sourceOf: sources.sourceOf,
+      shownOptions: async () => {
+        const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
+        return formatOptions(options);
+      },
+      failure,
+      scheme: listener?.scheme,
+      certificateNotAfter: () => listener?.certificateNotAfter,
+      certificateRejection: () => this.#tlsRejection,
+    };
+    const gatewayOptions = toGatewayOptions(options, {
+      sources,
+      neverServed: () => ownFiles(options),
+      instanceId: listener === undefined
+        ? undefined
+        : resolveInstanceId(options),
+      masterKey,
+      store,
+      log,
+      telemetry: this.#telemetry,
+      clock,
+    });
+    return await createGatewayIn(process, gatewayOptions);
+  }
+
+  async #reloadVariables(options: ReloadOptions): Promise<void> {
+    try {
+      const gateway = await this.#created.promise;
+      await gateway.reload(options);
+    } catch {
+      // The gateway logged it as rep.config.rejected, or start() throws it.
+    }
+  }
+
+  async #reloadTls(): Promise<void> {
+    try {
+      const tls = await readTls(this.#start.options);
+      if (tls === undefined || this.#listener === undefined) return;
+      const isNew = await this.#listener.useTls(tls, async () => {
+        await this.#gateway?.finishUploads(this.#start.options.drain);
+      });
+      const wasRejected = this.#tlsRejection !== undefined;
+      this.#tlsRejection = undefined;
+      if (!isNew && !wasRejected) return;
+      const not_after = tls.notAfter?.toISOString();
+      this.#log.info("rep.tls.reloaded", { not_after });
+    } catch (error) {
+      this.#tlsRejection = messageOf(error);
+      this.#log.error("rep.tls.rejected", {
+        detail: `the previous certificate stays: ${this.#tlsRejection}`,
+      });
+    }
+  }
+
+  async #unbind(): Promise<void> {
+    await Promise.all([
+      this.#listener?.shutdown(),
+      this.#healthListener?.shutdown(),
+    ]);
+  }
+}
+
+/** Returns host name, address and port, which no two running processes share; `undefined` if they are unknown. */
+function resolveInstanceId(options: StartOptions): string | undefined {
+  const { hostname, port } = options;
+  if (port === 0) return undefined;
+  if (!isGranted({ name: "sys", kind: "hostname" })) return undefined;
+  return `${Deno.hostname()} ${hostname}:${port}`;
+}

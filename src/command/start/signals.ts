@@ -1,0 +1,81 @@
+import { describeError, type Log } from "../../core/observe/log.ts";
+
+interface SignalActions {
+  /** Called for SIGHUP. */
+  reload: () => void;
+  /** Called once, for SIGINT or SIGTERM. */
+  stop: () => Promise<void>;
+  log: Log;
+  /**
+   * Ends the process after a clean shutdown. Under `deno serve` it must not do so, since other threads may still be busy;
+   * the process ends by itself when all of them have stopped.
+   *
+   * @default {Deno.exit}
+   */
+  exit?: (code: number) => void;
+}
+
+/** Windows has neither SIGTERM nor SIGHUP. */
+const IS_WINDOWS = Deno.build.os === "windows";
+/** The signals that stop a process. */
+const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
+  ? ["SIGINT", "SIGBREAK"]
+  : ["SIGINT", "SIGTERM"];
+
+/**
+ * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
+ * exits at once, with code 1. It logs a warning for a signal that the platform does not support.
+ */
+export function onSignals(
+  { reload, stop, log, exit = Deno.exit }: SignalActions,
+): void {
+  let isStopping = false;
+
+  async function stopOnce(signal: Deno.Signal): Promise<void> {
+    if (isStopping) Deno.exit(1);
+    isStopping = true;
+    log.info("rep.stopping", { signal });
+    try {
+      await stop();
+    } catch (error) {
+      log.error("rep.stop.failed", { detail: describeError(error) });
+      return Deno.exit(1);
+    }
+    log.info("rep.stopped");
+    exit(0); // listeners of signals, and clients that do not read, would keep the process alive
+  }
+
+  function on(signal: Deno.Signal, listener: () => void): void {
+    try {
+      Deno.addSignalListener(signal, listener);
+    } catch (error) {
+      log.warn("rep.signal.missing", {
+        signal,
+        detail: `this platform does not pass it on: ${error}`,
+      });
+    }
+  }
+
+  for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
+  if (!IS_WINDOWS) on("SIGHUP", reload);
+}
+
+/**
+ * Logs uncaught errors, which would otherwise end the process or a thread of `deno serve --parallel`.
+ *
+ * @returns A signal that the first one aborts.
+ */
+export function logUncaughtErrors(log: Log): AbortSignal {
+  const failure = new AbortController();
+  function report(event: Event, error: unknown): void {
+    event.preventDefault();
+    log.error("rep.uncaught", { detail: describeError(error) });
+    failure.abort();
+  }
+  globalThis.addEventListener("error", (event) => report(event, event.error));
+  globalThis.addEventListener(
+    "unhandledrejection",
+    (event) => report(event, event.reason),
+  );
+  return failure.signal;
+}

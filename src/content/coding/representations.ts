@@ -1,0 +1,311 @@
+import { eTag } from "@std/http/etag";
+import { parseList } from "../../core/http/headers.ts";
+import {
+  type Body,
+  isLarge,
+  isStreamed,
+  type Representation,
+  type StreamedBody,
+} from "../../core/http/send.ts";
+
+/** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
+export const CODINGS = [
+  { name: "br", suffix: ".br" },
+  { name: "zstd", suffix: ".zst" },
+  { name: "gzip", suffix: ".gz" },
+] as const;
+
+/** The content coding of a representation; `identity` means none. */
+export type RepresentationCoding = typeof CODINGS[number]["name"] | "identity";
+
+/** The codings in which the gateway compresses content, the preferred one first. */
+export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
+
+/** One of {@linkcode COMPRESSOR_CODINGS}. */
+export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
+
+/** Returns whether content is encoded. Some servers send the coding `identity` for content that is not. */
+export function isEncoded(headers: Headers): boolean {
+  return contentCodings(headers).length > 0;
+}
+
+/** Returns the codings of content, in the order in which they were applied (RFC 9110 §8.4). */
+export function contentCodings(headers: Headers): string[] {
+  const codings = parseCodings(headers.get("content-encoding"));
+  return codings.filter((coding) => coding !== "identity");
+}
+
+/** Parses a list of codings, whose names are not case-sensitive. */
+export function parseCodings(header: string | null): string[] {
+  return parseList(header?.toLowerCase() ?? null);
+}
+
+/** A smaller file needs no fewer packets when it is compressed. */
+const MIN_BYTES = 1_024;
+
+const TEXT_TYPE = /^(?:text\/.+|.+\+(?:json|xml))$/;
+
+/** Text types that {@linkcode TEXT_TYPE} does not match, and the few binary formats that are not compressed themselves. */
+const OTHER_TYPES: ReadonlySet<string> = new Set([
+  "application/javascript",
+  "application/json",
+  "application/rtf",
+  "application/vnd.ms-fontobject",
+  "application/wasm",
+  "application/xml",
+  "font/collection",
+  "font/otf",
+  "font/ttf",
+  "image/bmp",
+  "image/vnd.microsoft.icon",
+  "image/x-icon",
+]);
+
+/** Returns whether compression makes content of this type, such as `text/css; charset=UTF-8`, smaller. */
+export function isCompressibleType(type: string): boolean {
+  const [essence = ""] = type.toLowerCase().split(";", 1);
+  return TEXT_TYPE.test(essence.trim()) || OTHER_TYPES.has(essence.trim());
+}
+
+/** Returns whether to compress content of this type and this size, in bytes. */
+export function isCompressible(type: string, size: number): boolean {
+  return size >= MIN_BYTES && isCompressibleType(type);
+}
+
+/**
+ * Selects the available coding that a client prefers (RFC 9110 §12.5.3), and the first one among those with the same
+ * weight.
+ *
+ * @param accepted The `Accept-Encoding` header; `null` if it is absent.
+ * @param available Names of codings, in lower case, the preferred one first.
+ * @returns `undefined` if the content has to be sent without a coding: the client has no `Accept-Encoding` header,
+ * accepts none of the available codings, or gives `identity` a higher weight.
+ */
+export function preferredCoding<T extends string>(
+  accepted: string | null,
+  available: readonly T[],
+): T | undefined {
+  if (!accepted || available.length === 0) return undefined;
+  const weights = parseWeights(accepted);
+  let preferred: T | undefined;
+  let highest = 0;
+  for (const coding of available) {
+    const weight = weights.get(coding) ?? weights.get("*") ?? 0;
+    if (weight <= highest) continue;
+    preferred = coding;
+    highest = weight;
+  }
+  return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
+}
+
+/** Returns the weight of every coding that a header lists. */
+function parseWeights(accepted: string): Map<string, number> {
+  const weights = new Map<string, number>();
+  for (const item of accepted.toLowerCase().split(",")) {
+    const [coding = "", ...parameters] = item.split(";");
+    const weight = parameters.length === 0
+      ? 1
+      : parseWeight(parameters.join(";"));
+    weights.set(coding.trim(), weight);
+  }
+  return weights;
+}
+
+/** Parses `q=0.5`. An invalid weight counts as 0, so that the coding is not used. */
+function parseWeight(parameter: string): number {
+  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
+  return Math.min(1, Number(match?.[1] ?? 0));
+}
+
+/** How many files may wait for compression. Each has at most 1 MiB, so together they take at most 32 MiB. */
+const MAX_WAITING = 32;
+
+/** Compresses content that is in memory, one piece after the other, between requests. */
+export class Compressor {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #isClosed = false;
+
+  /** Whether so much content is waiting that callers should try later, as when a full cache replaces files all the time. */
+  get isBusy(): boolean {
+    return this.#waiting >= MAX_WAITING;
+  }
+
+  /**
+   * Compresses bytes.
+   *
+   * @returns `undefined` if the result is not smaller than the content, or the compressor was closed.
+   */
+  async compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    this.#waiting++;
+    const result = this.#last.then(() => this.#compress(bytes, coding));
+    this.#last = result.catch(() => {}); // the caller handles the rejection
+    try {
+      return await result;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Resolves when nothing is waiting any more. */
+  async idle(): Promise<void> {
+    while (this.#waiting > 0) await this.#last;
+  }
+
+  /** Drops what has not been compressed yet. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #compress(
+    bytes: Uint8Array<ArrayBuffer>,
+    coding: CompressorCoding,
+  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    if (this.#isClosed) return undefined;
+    const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` takes long to load
+    const compressed = await encodeThoroughly(bytes, coding);
+    const isSmaller = compressed.length < bytes.length;
+    return isSmaller && !this.#isClosed ? compressed : undefined;
+  }
+}
+
+/** A resource in one content coding. */
+export interface CodedBody {
+  readonly coding: RepresentationCoding;
+  readonly body: Uint8Array<ArrayBuffer> | StreamedBody;
+  /** A strong one belongs to exactly these bytes. */
+  readonly etag: string | undefined;
+}
+
+/** A {@linkcode CodedBody} in the form in which it is sent. */
+interface SentBody extends Omit<CodedBody, "body"> {
+  readonly body: Body;
+}
+
+/** What all representations of a resource have in common. */
+interface Resource extends Pick<Representation, "isHtml"> {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly lastModified?: Date | undefined;
+  /** Compresses the resource if it is in memory, and if its type and size make that worthwhile. */
+  readonly compressor: Compressor | undefined;
+}
+
+/**
+ * The representations of one version of a resource. The first request of a client that prefers a coding starts the
+ * compression in the background. Until it has finished, clients get the resource uncompressed.
+ */
+export class Representations {
+  /** How many bytes of memory all representations take at most: a compressed one counts as much as the original. */
+  readonly maxBytes: number;
+  readonly #resource: Resource;
+  readonly #body: Body;
+  readonly #original: Representation;
+  readonly #variants = new Map<
+    RepresentationCoding,
+    Representation | "pending"
+  >();
+  /** The codings that exist or that the compressor can add. */
+  #codings: readonly RepresentationCoding[];
+
+  /** @param variants Compressed variants that already exist. If there are any, the compressor adds no others. */
+  constructor(
+    resource: Resource,
+    original: SentBody,
+    variants: readonly CodedBody[] = [],
+  ) {
+    const bytes = bytesOf(original);
+    const type = resource.headers["content-type"] ?? "";
+    const isCompressed = variants.length === 0 &&
+      resource.compressor !== undefined && isCompressible(type, bytes);
+    this.#resource = resource;
+    this.#body = quickestBody(original.body);
+    this.#codings = isCompressed
+      ? COMPRESSOR_CODINGS
+      : variants.map(({ coding }) => coding);
+    this.#original = this.#represent({ ...original, body: this.#body });
+    let maxBytes = bytes;
+    if (isCompressed) maxBytes += bytes * COMPRESSOR_CODINGS.length;
+    for (const variant of variants) {
+      this.#variants.set(variant.coding, this.#represent(variant));
+      maxBytes += bytesOf(variant);
+    }
+    this.maxBytes = maxBytes;
+  }
+
+  /** Selects the representation for a request. */
+  select(headers: Headers): Representation {
+    const accepted = headers.get("accept-encoding");
+    const coding = preferredCoding(accepted, this.#codings);
+    if (coding === undefined) return this.#original;
+    const variant = this.#variants.get(coding);
+    if (variant === undefined) void this.#compress(coding as CompressorCoding);
+    if (variant === undefined || variant === "pending") return this.#original;
+    return variant;
+  }
+
+  #represent({ coding, body, etag: own }: SentBody): Representation {
+    const { isHtml, headers: common, lastModified } = this.#resource;
+    const headers: Record<string, string> = { ...common };
+    const etag = codedEtag(own, coding);
+    if (etag !== undefined) headers["etag"] = etag;
+    if (this.#codings.length > 0) {
+      const vary = common["vary"];
+      headers["vary"] = vary === undefined
+        ? "Accept-Encoding"
+        : `Accept-Encoding, ${vary}`;
+    }
+    if (coding !== "identity") headers["content-encoding"] = coding;
+    if (body.length !== undefined) headers["content-length"] = `${body.length}`;
+    return { isHtml, headers, validators: { etag, lastModified }, body };
+  }
+
+  /**
+   * Adds the variant of a coding. If the result is not smaller, or the compression fails, it does not try that coding
+   * again. It never rejects, since the original can still be sent.
+   */
+  async #compress(coding: CompressorCoding): Promise<void> {
+    const { compressor } = this.#resource;
+    if (compressor === undefined || compressor.isBusy) return;
+    if (isStreamed(this.#body)) return;
+    this.#variants.set(coding, "pending");
+    const bytes = typeof this.#body === "string"
+      ? new TextEncoder().encode(this.#body)
+      : this.#body;
+    const body = await compressor.compress(bytes, coding)
+      .catch(() => undefined);
+    if (body === undefined) {
+      this.#codings = this.#codings.filter((other) => other !== coding);
+      return;
+    }
+    const { etag: original } = this.#original.validators;
+    const isStrong = original?.startsWith('"'); // that of a page is weak, and so applies to all variants
+    const etag = isStrong ? await eTag(body) : original;
+    this.#variants.set(coding, this.#represent({ coding, body, etag }));
+  }
+}
+
+/**
+ * Returns a body as a string if it consists of ASCII only. Deno copies bytes for each response, but not a string: a page
+ * of 11 KB takes 50 µs of CPU instead of 75 (docs/development/performance.md). A large body is sent in parts.
+ */
+function quickestBody(body: Body): Body {
+  if (!(body instanceof Uint8Array) || isLarge(body)) return body;
+  const isAscii = body.every((byte) => byte < 0x80);
+  return isAscii ? new TextDecoder().decode(body) : body;
+}
+
+/** Returns how many bytes of memory a body takes. */
+function bytesOf({ body }: SentBody): number {
+  return isStreamed(body) ? 0 : body.length;
+}
+
+/** Returns the entity tag of a representation, which differs for each coding (RFC 9110 §8.8.3.3). */
+export function codedEtag(
+  etag: string | undefined,
+  coding: RepresentationCoding,
+): string | undefined {
+  return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
+}

@@ -1,0 +1,180 @@
+import type { Changes } from "./changes/changes.ts";
+import type { Configuration } from "./config/configuration.ts";
+import {
+  newestWrite,
+  VARIABLES_HEAD_KEY,
+} from "./config/stored/stored_variables.ts";
+import type { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
+import type { Epochs } from "./keys/epochs.ts";
+import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
+import type { CertificateWatch } from "../addons/certificate_watch.ts";
+import { type Log, logTaskError } from "./observe/log.ts";
+import type { Registry } from "../addons/metrics/registry.ts";
+import type { CircuitBreaker } from "./store/circuit_breaker.ts";
+import { type Key, StoreUnavailableError } from "./store/store.ts";
+import { type Clock, every } from "./values/clock.ts";
+
+/** How often to look for new events, and for new writes to the variables in the store. */
+const POLL_MS = 1_000;
+/** How often to repeat a failed publication while the store is available. */
+const PUBLISH_MS = 5_000;
+/** How often to probe a failed store, and to store what was counted in memory. */
+const PROBE_MS = 1_000;
+/** How often to make sure that the store still has the master key. */
+const MASTER_KEY_MS = 60_000;
+/** How often to take a sample for the plots of the status page, and to check the end of the certificate. */
+const SAMPLE_MS = 60_000;
+
+/** What the tasks work on. */
+interface BackgroundTasksOptions {
+  readonly store: CircuitBreaker;
+  readonly epochs: Epochs;
+  readonly rateLimit: RateLimit;
+  /** `undefined` without hot reload. */
+  readonly changes: Changes | undefined;
+  readonly storedVariables: StoredVariablesSource;
+  readonly configuration: Configuration;
+  readonly certificate: CertificateWatch;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the tasks when it is aborted. */
+  readonly signal: AbortSignal;
+}
+
+/** Does a task. */
+type Task = () => unknown;
+
+/**
+ * What a gateway does beside answering requests, at intervals and on hints of the store. Errors of tasks are logged. An
+ * outage of the store is logged only once.
+ */
+export class BackgroundTasks {
+  readonly #options: BackgroundTasksOptions;
+  /** Functions that immediately run the tasks that need the store. */
+  readonly #catchUp: (() => Promise<void>)[] = [];
+
+  constructor(options: BackgroundTasksOptions) {
+    this.#options = options;
+  }
+
+  /** Starts all tasks. */
+  start(): void {
+    const { store, epochs, rateLimit, changes, certificate } = this.#options;
+    certificate.check();
+    this.#repeat(SAMPLE_MS, "sample", () => this.#sample());
+    this.#catchUp.push(
+      this.#repeat(PROBE_MS, "probe", () => store.probe()),
+      this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
+      this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
+      this.#repeat(POLL_MS, "poll", () => this.#poll()),
+      this.#repeat(MASTER_KEY_MS, "master key", () => epochs.keepMasterKey()),
+    );
+    this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#pollVariables());
+    if (changes === undefined) return;
+    const { eventsHeadKey, tail } = changes;
+    this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
+    this.#catchUp.push(
+      this.#repeat(PUBLISH_MS, "publish", () => this.#retryPublication()),
+    );
+  }
+
+  /**
+   * Called when the store fails, and when it is available again. In between, its operations fail at once
+   * ({@linkcode CircuitBreaker}). Afterwards, the tasks catch up: they read what was missed, publish what could not be
+   * published, and store what was counted in memory.
+   */
+  handleStoreChange(failure: Error | undefined): void {
+    const { log } = this.#options;
+    if (failure === undefined) {
+      log.info("rep.store.up", { detail: "the store is available again" });
+      for (const run of this.#catchUp) void run();
+      return;
+    }
+    log.error("rep.store.down", {
+      detail: `limits are counted in memory, changes wait: ${failure.message}`,
+    });
+  }
+
+  #sample(): void {
+    this.#options.registry.sample();
+    this.#options.certificate.check();
+  }
+
+  /** Stores the session keys that were counted in memory. */
+  async #saveCounts(): Promise<void> {
+    const clients = await this.#options.rateLimit.save();
+    if (clients === 0) return;
+    this.#options.log.info("rep.rate_limit.saved", { clients });
+  }
+
+  /** Looks for new events, and for new writes to the variables in the store. */
+  async #poll(): Promise<void> {
+    const { changes, epochs } = this.#options;
+    if (changes === undefined) return await this.#pollVariables();
+    const found = await changes.poll();
+    // Neither is awaited: reading the sources may take long, and the next poll must not wait for that.
+    void this.#run("reload", () => this.#follow(found.newestWrite));
+    if (!found.hasLostEvents) return;
+    // It publishes the events again. The store may have lost variables and the master key as well.
+    void this.#run("reload", () => this.#reload());
+    void this.#run("master key", () => epochs.keepMasterKey());
+  }
+
+  async #pollVariables(): Promise<void> {
+    await this.#follow(await newestWrite(this.#options.store));
+  }
+
+  /** Reads the variables again if one in the store has been written since. */
+  async #follow(newestWrite: number): Promise<void> {
+    const { storedVariables } = this.#options;
+    await storedVariables.follow(newestWrite, () => this.#reload());
+  }
+
+  /** Repeats a failed publication. If it failed because of newer variables in the store, they are read again first. */
+  async #retryPublication(): Promise<void> {
+    const publisher = this.#options.changes?.publisher;
+    if (publisher?.isOutdated) await this.#reload();
+    await publisher?.retry();
+  }
+
+  async #reload(): Promise<void> {
+    try {
+      await this.#options.configuration.reload();
+    } catch {
+      // Its issues have been logged.
+    }
+  }
+
+  /** Runs a task every `ms` milliseconds, but never twice at the same time; returns a function that runs it at once. */
+  #repeat(ms: number, name: string, task: Task): () => Promise<void> {
+    const { clock, log, signal } = this.#options;
+    let isRunning = false;
+    const run = async () => {
+      if (isRunning) return;
+      isRunning = true;
+      await this.#run(name, task);
+      isRunning = false;
+    };
+    const stop = every(ms, run, { clock, onError: logTaskError(log, name) });
+    signal.addEventListener("abort", stop);
+    return run;
+  }
+
+  /** Runs a task when the store hints that a key may have been written. */
+  #runOnHint(key: Key, name: string, task: Task): void {
+    const { store, signal } = this.#options;
+    const stop = store.watch(key, () => void this.#run(name, task));
+    signal.addEventListener("abort", stop);
+  }
+
+  /** Never rejects. */
+  async #run(name: string, task: Task): Promise<void> {
+    try {
+      await task();
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) return;
+      logTaskError(this.#options.log, name)(error);
+    }
+  }
+}

@@ -1,0 +1,468 @@
+import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
+import { type Log, logTaskError } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { type Clock, every, sleep } from "../values/clock.ts";
+import { concat } from "../values/chunks.ts";
+import {
+  onceForEachForm,
+  STREAM_FORMS,
+  type StreamFormName,
+} from "./stream_forms.ts";
+import {
+  STREAM_REJECTIONS,
+  type StreamRejection,
+} from "./stream_rejections.ts";
+import type { Frame, Tail } from "./tail.ts";
+
+/** Options of {@linkcode Hub}. */
+export interface HubOptions {
+  clock: Clock;
+  /** Returns a number in [0, 1). */
+  random: () => number;
+  log: Log;
+  metrics: Metrics;
+  /** The maximum number of open streams. */
+  maxStreams: number;
+  /** The maximum number of open streams of one client. */
+  maxStreamsPerClient: number;
+  /** The age at which a stream ends, so that a peer that vanished silently does not hold it forever. */
+  maxStreamAgeMs: number;
+}
+
+/** Where a stream begins. */
+export interface Position {
+  /** The id of the last event that the client has received; `undefined` if unknown, so that it gets the whole state. */
+  readonly cursor: number | undefined;
+  /** Whether it begins with the newest event of each variable that changed after the cursor, instead of every event. */
+  readonly skipsOutdated: boolean;
+}
+
+/** What a client asks for. */
+export interface StreamRequest {
+  readonly client: CountedClient;
+  readonly position: Position;
+  readonly form: StreamFormName;
+  /** Whether it is a poll, which ends when the client has received everything. */
+  readonly isPoll: boolean;
+}
+
+/** The body of a response: a stream, unless all of it is known at once. */
+export type StreamBody =
+  | ReadableStream<Uint8Array<ArrayBuffer>>
+  | Uint8Array<ArrayBuffer>;
+
+type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
+
+/**
+ * An open stream. It has no queue: events are read from the log when its client reads. What was sent but not read takes
+ * memory of the server and of the system until the client reads it or leaves. So if the client does not read, its stream
+ * counts until then, even after the time at which it should end: otherwise a client could open any number of streams.
+ */
+interface Subscriber {
+  /** The {@linkcode CountedClient.clientKey}. */
+  readonly clientKey: string;
+  /** Among the streams, or among the polls that are open. */
+  readonly countedIn: ClientLimits<string>;
+  readonly form: StreamFormName;
+  /** The id of the last event that was sent. */
+  cursor: number;
+  /** Whether outdated events are skipped. It ends when the stream is up to date. */
+  skipsOutdated: boolean;
+  /** When the next heartbeat is due. */
+  heartbeatAt: number;
+  /** Until when its client has to read what was sent last. */
+  readBy: number;
+  /** When it ends. If its client does not read at that time, it ends when the client reads again. */
+  endsAt: number;
+  /** Writes to the stream; `undefined` until that exists. */
+  controller: Controller | undefined;
+  /** Called when the stream has ended. */
+  onRemove: (() => void) | undefined;
+}
+
+/** A stream reads nothing before its client does. */
+const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
+
+/**
+ * The longest silence of a stream; its heartbeat comes up to a fifth earlier. Middleboxes drop silent connections after
+ * 30 to 60 s.
+ */
+const STREAM_HEARTBEAT_MS = 15_000;
+const TICK_MS = 1_000;
+/** How long a client may take to read what was sent last. Its cursor says where it goes on if it reconnects. */
+const MAX_UNREAD_MS = 60_000;
+/** The maximum size of a chunk while a stream catches up. */
+const CHUNK_BYTES = 64 << 10;
+/** Random for each stream, so that clients do not reconnect all at once after a restart. */
+const RETRY_MS = [2_000, 8_000] as const;
+const REJECTED_RETRY_MS = [5_000, 30_000] as const;
+const POLL_RETRY_MS = [5_000, 10_000] as const;
+/** The same while there is no room for a stream: every client still gets a change within about a minute. */
+const FULL_RETRY_MS = [15_000, 60_000] as const;
+/**
+ * How often one client may poll in a second. Behind a proxy that is not trusted, all clients count as one: 100,000
+ * pages without a stream poll 2,700 times a second.
+ */
+const MAX_POLLS_PER_SECOND = 3_000;
+/**
+ * How many polls may be open, because they cannot be answered with one chunk. Each takes as much memory as a stream,
+ * for as long as its client does not read.
+ */
+const MAX_OPEN_POLLS = 100;
+
+/** All open streams: sends them events and heartbeats, and ends them. */
+export class Hub {
+  readonly #tail: Tail;
+  readonly #options: HubOptions;
+  readonly #subscribers = new Set<Subscriber>();
+  readonly #streams: ClientLimits<"max_streams">;
+  readonly #openPolls: ClientLimits<"max_polls">;
+  /** All polls of the current second, which {@linkcode #tick} forgets. */
+  readonly #pollsThisSecond: ClientLimits<"max_polls">;
+  /** The subscribers that are up to date and whose client waits for the next event. */
+  #waiting = new Set<Subscriber>();
+  readonly #logError: (error: unknown) => void;
+  readonly #stopTicking: () => void;
+  #isClosing = false;
+
+  constructor(tail: Tail, options: HubOptions) {
+    this.#tail = tail;
+    this.#options = options;
+    const { clock, log, maxStreams, maxStreamsPerClient } = options;
+    function limit<Name extends string>(
+      name: Name,
+      max: number,
+      maxPerClient: number,
+    ) {
+      const event = "rep.streams.rejected";
+      return new ClientLimits({ clock, log, event, name, max, maxPerClient });
+    }
+    this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
+    this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
+    this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
+    this.#logError = logTaskError(log, "streams");
+    this.#stopTicking = every(TICK_MS, () => this.#tick(), {
+      clock,
+      onError: this.#logError,
+    });
+  }
+
+  /** The number of open streams. */
+  get size(): number {
+    return this.#streams.count;
+  }
+
+  /**
+   * Counts a poll, or a request for a stream if there is no room for one. The steps after it may read the log.
+   *
+   * @returns Why the client has to come back later; `undefined` if it may go on.
+   */
+  admit(client: CountedClient, isPoll: boolean): StreamRejection | undefined {
+    if (this.#isClosing) return "stopping";
+    if (!isPoll && !this.#streams.limitOf(client)) return undefined;
+    const rejection = this.#pollsThisSecond.rejection(client);
+    if (rejection === undefined) this.#pollsThisSecond.add(client.clientKey);
+    return rejection;
+  }
+
+  /** Opens a stream. If there is no room for it, the request is treated as a poll. */
+  open(request: StreamRequest): StreamBody {
+    const { client, position, form, isPoll } = request;
+    if (this.#isClosing) return this.reject("stopping", form);
+    if (!this.#tail.isLoaded) return this.reject("store_unavailable", form);
+    if (isPoll) return this.#poll(request, undefined);
+    const limit = this.#streams.rejection(client);
+    if (limit !== undefined) return this.#poll(request, limit);
+    this.#options.metrics.count("rep.streams.opened", 1);
+    const { cursor } = position;
+    const comment = cursor === undefined
+      ? "unknown event id; sending the full public state"
+      : "connected";
+    const opening = this.#opening(form, comment, RETRY_MS, cursor);
+    return this.#stream(request, opening, this.#streams);
+  }
+
+  /**
+   * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
+   * standard §9.2.3).
+   */
+  reject(reason: StreamRejection, form: StreamFormName): StreamBody {
+    this.#options.metrics.count("rep.streams.rejected", 1, reason);
+    const isFull = reason.startsWith("max_");
+    const retryMs = isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS;
+    const comment = reconnectLater(STREAM_REJECTIONS[reason]);
+    return this.#opening(form, comment, retryMs, undefined);
+  }
+
+  /**
+   * Sends a client what it has missed, and no more. That is an ordinary response, for which nothing stays open. If it
+   * is larger than a chunk, or has to be read from the store, it is sent as the client reads it, and counts for as long
+   * as that takes.
+   *
+   * @param limit Why it is no stream; `undefined` if the client asked for a poll.
+   */
+  #poll(
+    request: StreamRequest,
+    limit: StreamRejection | undefined,
+  ): StreamBody {
+    const { client, position, form } = request;
+    const { metrics } = this.#options;
+    const missed = this.#missed(position);
+    const overload = missed ? undefined : this.#openPolls.rejection(client);
+    if (overload !== undefined) return this.reject(overload, form);
+    metrics.count("rep.streams.polled", 1);
+    if (limit !== undefined) metrics.count("rep.streams.rejected", 1, limit);
+    const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
+    const isFull = this.#streams.limitOf(client) !== undefined;
+    const retryMs = isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
+    const opening = this.#opening(form, comment, retryMs, position.cursor);
+    if (!missed) return this.#stream(request, opening, this.#openPolls);
+    if (missed.length === 0) return opening;
+    metrics.count("rep.events.replayed", missed.length);
+    return concat([opening, STREAM_FORMS[form].events(missed)]);
+  }
+
+  /** Returns what a client has missed, if that is in memory and fits into a chunk. */
+  #missed(
+    { cursor = 0, skipsOutdated }: Position,
+  ): readonly Frame[] | undefined {
+    const tail = this.#tail;
+    if (!skipsOutdated && cursor < tail.cachedAfter) return undefined;
+    const frames = skipsOutdated
+      ? tail.newestOfEach(cursor, CHUNK_BYTES)
+      : tail.cached(cursor, CHUNK_BYTES);
+    const last = frames.at(-1)?.id ?? tail.head;
+    return last === tail.head ? frames : undefined;
+  }
+
+  /**
+   * @param id The client's position, not the log's head: otherwise a client cut off here would miss the events between.
+   */
+  #opening(
+    form: StreamFormName,
+    comment: string,
+    [minRetryMs, maxRetryMs]: readonly [number, number],
+    id: number | undefined,
+  ): Uint8Array<ArrayBuffer> {
+    const range = maxRetryMs - minRetryMs;
+    const retryMs = Math.round(minRetryMs + range * this.#options.random());
+    const opening = STREAM_FORMS[form].opening({ retryMs, comment, id });
+    return encoder.encode(opening);
+  }
+
+  #stream(
+    request: StreamRequest,
+    opening: Uint8Array<ArrayBuffer>,
+    countedIn: ClientLimits<string>,
+  ): ReadableStream<Uint8Array<ArrayBuffer>> {
+    // The functions of the stream refer neither to the request nor to the opening: they live as long as it does.
+    const subscriber = this.#subscribe(request, countedIn);
+    const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (controller) => void (subscriber.controller = controller),
+      pull: () =>
+        this.#pull(subscriber).catch((error) => this.#fail(subscriber, error)),
+      cancel: () => void this.#remove(subscriber),
+    }, NO_READ_AHEAD);
+    subscriber.controller?.enqueue(opening);
+    return stream;
+  }
+
+  #subscribe(
+    { client: { clientKey }, position, form }: StreamRequest,
+    countedIn: ClientLimits<string>,
+  ): Subscriber {
+    const { clock, random, maxStreamAgeMs } = this.#options;
+    const now = clock.monotonic();
+    const subscriber: Subscriber = {
+      clientKey,
+      countedIn,
+      form,
+      cursor: position.cursor ?? 0,
+      skipsOutdated: position.skipsOutdated,
+      heartbeatAt: this.#nextHeartbeat(now),
+      readBy: now + MAX_UNREAD_MS,
+      endsAt: now + maxStreamAgeMs * (0.8 + 0.2 * random()),
+      controller: undefined,
+      onRemove: undefined,
+    };
+    this.#subscribers.add(subscriber);
+    countedIn.add(clientKey);
+    return subscriber;
+  }
+
+  /**
+   * Sends a client that reads what it has missed, one chunk per call, or remembers that it waits for the next event.
+   * The missed events come from the first of these sources that has any after its cursor:
+   *
+   * 1. the public state, while the stream skips outdated events, which it does until its cursor is the newest event;
+   * 2. the log in the store, if memory lacks events after the cursor;
+   * 3. the events in memory.
+   */
+  async #pull(subscriber: Subscriber): Promise<void> {
+    const tail = this.#tail;
+    const now = this.#options.clock.monotonic();
+    if (now >= subscriber.endsAt) return this.#end(subscriber);
+    subscriber.readBy = now + MAX_UNREAD_MS;
+    if (subscriber.skipsOutdated) {
+      const newest = tail.newestOfEach(subscriber.cursor, CHUNK_BYTES);
+      if (newest.length > 0) return this.#replay(subscriber, newest);
+      subscriber.skipsOutdated = false;
+    }
+    if (subscriber.cursor < tail.cachedAfter) {
+      const isSent = await this.#replayFromStore(subscriber);
+      if (isSent) return;
+    }
+    const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
+    const isPoll = subscriber.countedIn === this.#openPolls;
+    if (frames.length > 0) this.#replay(subscriber, frames);
+    else if (isPoll) this.#end(subscriber);
+    else this.#waiting.add(subscriber);
+  }
+
+  /** @returns Whether the stream needs nothing else for now: something was sent to it, or it has ended. */
+  async #replayFromStore(subscriber: Subscriber): Promise<boolean> {
+    const { cursor } = subscriber;
+    let frames: readonly Frame[];
+    try {
+      frames = await this.#tail.readFromStore(cursor, CHUNK_BYTES);
+    } catch {
+      // The circuit breaker reports a failure of the store; the client reconnects with its cursor.
+      this.#end(subscriber);
+      return true;
+    }
+    if (!this.#subscribers.has(subscriber)) return true;
+    if (frames.length > 0) {
+      this.#replay(subscriber, frames);
+      return true;
+    }
+    // The store has no events between the cursor and the cache.
+    subscriber.cursor = this.#tail.cachedAfter;
+    return false;
+  }
+
+  #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
+    this.#options.metrics.count("rep.events.replayed", frames.length);
+    const chunk = STREAM_FORMS[subscriber.form].events(frames);
+    this.#send(subscriber, frames, chunk);
+  }
+
+  /** Sends new events to all waiting subscribers. The others get them when they read again. */
+  deliver(frames: readonly Frame[]): void {
+    const waiting = this.#waiting;
+    this.#waiting = new Set();
+    const chunkOf = onceForEachForm((form) => form.events(frames));
+    for (const subscriber of waiting) {
+      this.#guard(subscriber, () => {
+        this.#send(subscriber, frames, chunkOf(subscriber.form));
+      });
+    }
+    this.#options.metrics.count(
+      "rep.events.delivered",
+      frames.length * waiting.size,
+    );
+  }
+
+  #send(
+    subscriber: Subscriber,
+    frames: readonly Frame[],
+    chunk: Uint8Array<ArrayBuffer>,
+  ): void {
+    subscriber.cursor = frames.at(-1)?.id ?? subscriber.cursor;
+    const now = this.#options.clock.monotonic();
+    subscriber.heartbeatAt = this.#nextHeartbeat(now);
+    subscriber.readBy = now + MAX_UNREAD_MS;
+    subscriber.controller?.enqueue(chunk);
+  }
+
+  #tick(): void {
+    const now = this.#options.clock.monotonic();
+    const { head } = this.#tail;
+    const heartbeatOf = onceForEachForm((form) =>
+      encoder.encode(form.heartbeat(head))
+    );
+    this.#pollsThisSecond.clear();
+    for (const subscriber of this.#subscribers) {
+      this.#guard(subscriber, () => {
+        if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
+        else if (now >= subscriber.endsAt) this.#end(subscriber);
+        else if (now >= subscriber.heartbeatAt) {
+          this.#waiting.delete(subscriber);
+          this.#send(subscriber, [], heartbeatOf(subscriber.form));
+        }
+      });
+    }
+  }
+
+  #checkStalled(subscriber: Subscriber, now: number): void {
+    if (now < subscriber.readBy || now >= subscriber.endsAt) return;
+    subscriber.endsAt = now;
+    this.#options.metrics.count("rep.streams.stalled", 1);
+  }
+
+  /** With jitter, so that streams that received an event together are not due together. */
+  #nextHeartbeat(now: number): number {
+    return now + STREAM_HEARTBEAT_MS * (0.8 + 0.2 * this.#options.random());
+  }
+
+  /** Does something with one of several streams. If that fails, only this stream ends. */
+  #guard(subscriber: Subscriber, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#fail(subscriber, error);
+    }
+  }
+
+  /** Ends a stream because of an unexpected error; the client reconnects with its cursor. */
+  #fail(subscriber: Subscriber, error: unknown): void {
+    this.#logError(error);
+    this.#remove(subscriber);
+    subscriber.controller?.error(error);
+  }
+
+  #end(subscriber: Subscriber): void {
+    if (this.#remove(subscriber)) subscriber.controller?.close();
+  }
+
+  #remove(subscriber: Subscriber): boolean {
+    this.#waiting.delete(subscriber);
+    const isOpen = this.#subscribers.delete(subscriber);
+    if (isOpen) subscriber.countedIn.remove(subscriber.clientKey);
+    subscriber.onRemove?.();
+    return isOpen;
+  }
+
+  /**
+   * Rejects new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
+   */
+  async close(drainMs: number): Promise<void> {
+    this.#isClosing = true;
+    const open = [...this.#subscribers];
+    await Promise.all(
+      open.map((subscriber, index) =>
+        this.#endAfter(drainMs * index / open.length, subscriber)
+      ),
+    );
+    this.#stopTicking();
+    for (
+      const limits of [this.#streams, this.#openPolls, this.#pollsThisSecond]
+    ) {
+      limits.close();
+    }
+  }
+
+  /** Resolves when the stream has ended, earlier if its client leaves. */
+  async #endAfter(ms: number, subscriber: Subscriber): Promise<void> {
+    const { clock } = this.#options;
+    const removed = new AbortController();
+    subscriber.onRemove = () => removed.abort();
+    if (ms > 0) await sleep(ms, clock, { signal: removed.signal });
+    this.#guard(subscriber, () => this.#end(subscriber));
+  }
+}
+
+const encoder = new TextEncoder();
+
+function reconnectLater(reason: string): string {
+  return `${reason}; reconnect later`;
+}

@@ -1,0 +1,149 @@
+import type { Changes } from "../changes/changes.ts";
+import type { Position, StreamBody } from "../changes/hub.ts";
+import type { StreamFormName } from "../changes/stream_forms.ts";
+import type { Tail } from "../changes/tail.ts";
+import { corsHeaders, readOrigin } from "../http/origin.ts";
+import { Problem } from "../http/problem.ts";
+import {
+  CORS_METHODS,
+  type Endpoint,
+  type RouteContext,
+} from "../http/routes.ts";
+import { shortHash } from "../values/hash.ts";
+import { parseEventId, readNewEvents } from "../changes/known_events.ts";
+
+/** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
+const STREAM_HEADERS = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache, no-store, no-transform",
+  "x-accel-buffering": "no",
+};
+
+/**
+ * Creates the endpoint `/rep/changes`.
+ *
+ * @param changes `undefined` without hot reload: then every method is answered with 404.
+ * @param allowedOrigins The origins whose scripts may read the stream, besides the gateway's own.
+ */
+export function createChangesEndpoint(
+  changes: Pick<Changes, "hub" | "rollout" | "tail"> | undefined,
+  allowedOrigins: readonly string[],
+): Endpoint {
+  const headersFor = (request: Request, { client }: RouteContext) =>
+    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+
+  if (changes === undefined) {
+    return {
+      handler(request, context) {
+        const headers = headersFor(request, context);
+        throw new Problem(404, {
+          detail: "Hot reload is not enabled",
+          headers,
+        });
+      },
+    };
+  }
+  return {
+    methods: CORS_METHODS,
+    isServedAtStart: true,
+    headersOf405: headersFor,
+    async handler(request, context) {
+      const headers = headersFor(request, context);
+      if (request.method === "OPTIONS") return preflight(headers);
+      const body = await openStream(request.headers, context, changes);
+      return new Response(body, { headers: { ...headers, ...STREAM_HEADERS } });
+    },
+  };
+}
+
+/**
+ * Handles `GET /rep/changes`: a stream of changes to PUBLIC variables (endpoint specification, GET /rep/changes; HTML
+ * standard §9.2). The response is always a stream, since an `EventSource` does not reconnect after any status but 200.
+ *
+ * - A stream with a `Last-Event-ID` header begins with every event after that id, in order. Without that header, a
+ *   stream with `?last_event_id=` begins with the newest event of each variable that changed after it, in order;
+ *   without either, with the next event. For an invalid id it begins with the whole public state. If the log has to be
+ *   read first, for the first time or to validate the id, and the store is unavailable, the stream ends at once and
+ *   asks the client to reconnect.
+ * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
+ * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
+ * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
+ */
+async function openStream(
+  headers: Headers,
+  { client, url }: RouteContext,
+  { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
+): Promise<StreamBody> {
+  const query = new URLSearchParams(url.search);
+  const form = readForm(query);
+  if (rollout.standsApart) return hub.reject("stands_apart", form);
+  const isPoll = query.has("poll");
+  const rejection = hub.admit(client, isPoll);
+  if (rejection !== undefined) return hub.reject(rejection, form);
+  const position = await readPosition(headers, query, tail);
+  // Not with the public state, which may be older in this process than the client's values.
+  if (position === undefined) return hub.reject("store_unavailable", form);
+  return hub.open({ client, position, form, isPoll });
+}
+
+function readForm(query: URLSearchParams): StreamFormName {
+  if (query.get("format") === "ofrep") return "ofrep";
+  const hasHeartbeatEvents = query.get("heartbeat") === "event";
+  return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
+}
+
+/** For clients other than `EventSource`: a `Last-Event-ID` that a script sets requires a preflight. */
+function preflight(headers: Record<string, string>): Response {
+  if ("access-control-allow-origin" in headers) {
+    headers["access-control-allow-methods"] = "GET";
+    headers["access-control-allow-headers"] = "last-event-id, cache-control";
+    headers["access-control-max-age"] = "600";
+  }
+  headers["allow"] = CORS_METHODS.join(", ");
+  return new Response(null, { status: 204, headers });
+}
+
+/** With the newest event of each variable. */
+const UNKNOWN: Position = { cursor: undefined, skipsOutdated: true };
+
+/**
+ * Reads where a stream begins.
+ *
+ * An `EventSource` that reconnects sends the header. The query is a page's own cursor: clients use it each time they
+ * subscribe, and outdated values would take the page back in time.
+ *
+ * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
+ * unless the client already has it: it has received no event (the header is the page's own cursor), so its values are
+ * those of its page, and these are current (the page's hash).
+ *
+ * Without a cursor, a stream begins at the newest event; with an invalid one, with the whole state. With a cursor, the
+ * first of these applies:
+ *
+ * 1. the log reaches it: the stream continues from there, even during an outage;
+ * 2. the log may reach it, but cannot be read: the client has to come back;
+ * 3. it is of another log, or of events that this one has lost: see above.
+ *
+ * @returns `undefined` if the log would have to be read first, but the store is unavailable.
+ */
+async function readPosition(
+  headers: Headers,
+  query: URLSearchParams,
+  tail: Tail,
+): Promise<Position | undefined> {
+  // After an outage at the start, the store is available, and reported as such, before the log has been read.
+  if (!tail.isLoaded && !await readNewEvents(tail)) return undefined;
+  const header = headers.get("last-event-id");
+  const text = header || query.get("last_event_id");
+  if (!text) return { cursor: tail.head, skipsOutdated: false };
+  const cursor = parseEventId(text);
+  if (cursor === undefined) return UNKNOWN;
+  const isAhead = cursor > tail.head; // another process may have just issued it
+  const hasFailed = isAhead && !await readNewEvents(tail);
+  if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
+  if (hasFailed) return undefined;
+  const { head } = tail; // read first, so that what is published later is sent
+  const state = shortHash(await tail.stateHash);
+  const hasState = header === query.get("last_event_id") &&
+    query.get("state") === state;
+  return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;
+}

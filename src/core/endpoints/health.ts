@@ -1,0 +1,229 @@
+import type { Configuration } from "../config/configuration.ts";
+import type { StoredVariablesSource } from "../config/stored/stored_variables_source.ts";
+import {
+  countVariables,
+  EMPTY_SNAPSHOT,
+} from "../config/variables/snapshot.ts";
+import { type Endpoint, READ_METHODS } from "../http/routes.ts";
+import type { CertificateWatch } from "../../addons/certificate_watch.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { Rollout } from "../rollout/rollout.ts";
+import type { CircuitBreaker } from "../store/circuit_breaker.ts";
+import type { Clock } from "../values/clock.ts";
+
+/**
+ * - `starting`: the ports are bound, but nothing is served yet. `store_unavailable` is then why.
+ * - `healthy`
+ * - `degraded`: requests are served, but there is a problem.
+ * - `stopping`: shutdown has begun.
+ */
+export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
+
+/**
+ * Why a gateway is `degraded`, or still `starting`:
+ * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
+ * - `store_unavailable`: the last read or write of the store failed.
+ * - `store_emptied`: the store came back without the variables that were set, and nobody has asked for a reload since.
+ * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
+ * - `certificate_ended`: the TLS certificate has ended, so clients reject it.
+ * - `uncaught_error`: the process is in an unknown state until it is restarted.
+ * - `other_app`: living gateways of another app use the same store, and neither app publishes.
+ * - `other_master_key`: a living replica uses another master key.
+ * - `clock_skew`: the clocks of this process and of a living replica differ by more than a minute.
+ */
+export const HEALTH_PROBLEMS = [
+  "config_rejected",
+  "store_unavailable",
+  "store_emptied",
+  "certificate_rejected",
+  "certificate_ended",
+  "uncaught_error",
+  "other_app",
+  "other_master_key",
+  "clock_skew",
+] as const;
+
+/** The type of a problem. */
+export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
+
+/** The health of a process, whether its gateway runs or is still starting. */
+export interface HealthState {
+  /** Returns the report of `GET /rep/health`. */
+  report(): HealthReport;
+}
+
+/** The report of `GET /rep/health` (endpoint specification, Health report). */
+export interface HealthReport {
+  readonly status: HealthStatus;
+  readonly version: string;
+  readonly variables: ReturnType<typeof countVariables>;
+  readonly guardrails: { readonly warnings: number; readonly blocked: number };
+  readonly uptime_seconds: number;
+  /** Why it is degraded, or still starting: an addition to the spec. */
+  readonly problems?: readonly HealthProblem[];
+}
+
+function createReport(
+  status: HealthStatus,
+  version: string,
+  { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
+  uptimeMs: number,
+): HealthReport {
+  return {
+    status,
+    version,
+    variables: countVariables(snapshot),
+    guardrails: { warnings: snapshot.warnings.length, blocked },
+    uptime_seconds: Math.floor(uptimeMs / 1_000),
+  };
+}
+
+/** What the health of a gateway depends on. */
+interface HealthOptions {
+  readonly version: string;
+  readonly configuration: Pick<
+    Configuration,
+    "snapshot" | "blocked" | "isReloadRejected"
+  >;
+  readonly store: Pick<CircuitBreaker, "isAvailable">;
+  readonly storedVariables: Pick<StoredVariablesSource, "wasEmptied">;
+  /** `undefined` without hot reload. */
+  readonly rollout: Pick<Rollout, "conflicts"> | undefined;
+  readonly certificate: Pick<CertificateWatch, "rejection" | "hasEnded">;
+  /** Aborted after an error that was not caught. */
+  readonly failure: AbortSignal;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly metrics: Metrics;
+}
+
+/** The health of a gateway. Everything is read on request. */
+export class Health implements HealthState {
+  readonly #options: HealthOptions;
+  readonly #startedAt: number;
+  /** Whether the gateway does not serve anything yet. */
+  isStarting = false;
+  /** Whether the shutdown has begun. */
+  isStopping = false;
+
+  constructor(options: HealthOptions) {
+    this.#options = options;
+    this.#startedAt = options.clock.monotonic();
+    options.metrics.observe("rep.health.problem", () => this.#gauges());
+  }
+
+  /** Returns the report of `GET /rep/health`. */
+  report(): HealthReport {
+    const { version, configuration, clock } = this.#options;
+    const uptimeMs = clock.monotonic() - this.#startedAt;
+    const problems = this.#problems();
+    const status = this.#statusWith(problems);
+    const report = createReport(status, version, configuration, uptimeMs);
+    const hasReason = problems.length > 0 && status !== "stopping";
+    return hasReason ? { ...report, problems } : report;
+  }
+
+  /** A gateway with problems serves everything, and is degraded. */
+  #statusWith(problems: readonly HealthProblem[]): HealthStatus {
+    if (this.isStopping) return "stopping";
+    if (this.isStarting) return "starting";
+    return problems.length > 0 ? "degraded" : "healthy";
+  }
+
+  #problems(): readonly HealthProblem[] {
+    const { configuration, store, storedVariables } = this.#options;
+    const { certificate, failure, rollout } = this.#options;
+    const problems: HealthProblem[] = [];
+    if (configuration.isReloadRejected) problems.push("config_rejected");
+    if (!store.isAvailable) problems.push("store_unavailable");
+    if (storedVariables.wasEmptied) problems.push("store_emptied");
+    if (certificate.rejection !== undefined) {
+      problems.push("certificate_rejected");
+    }
+    if (certificate.hasEnded) problems.push("certificate_ended");
+    if (failure.aborted) problems.push("uncaught_error");
+    for (const { type } of rollout?.conflicts ?? []) problems.push(type);
+    return problems;
+  }
+
+  #gauges(): ReadonlyMap<string, number> {
+    const problems = this.#problems();
+    return new Map(
+      HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]),
+    );
+  }
+}
+
+/** Returns the health of a process whose gateway does not run yet. */
+export function startingHealth(
+  version: string,
+  clock: Pick<Clock, "monotonic">,
+): HealthState {
+  const startedAt = clock.monotonic();
+  const configuration = { snapshot: EMPTY_SNAPSHOT, blocked: 0 };
+  return {
+    report() {
+      const uptimeMs = clock.monotonic() - startedAt;
+      return createReport("starting", version, configuration, uptimeMs);
+    },
+  };
+}
+
+/**
+ * Creates the endpoint `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200:
+ * restarting it because its last reload was rejected would not help.
+ */
+export function createHealthEndpoint(health: HealthState): Endpoint {
+  const handler = ({ method }: Request) => {
+    const report = health.report();
+    const body = method === "HEAD" ? null : JSON.stringify(report);
+    const status = isUnavailable(report.status) ? 503 : 200;
+    return new Response(body, { status, headers: REPORT_HEADERS });
+  };
+  return {
+    methods: READ_METHODS,
+    isForAnyHost: true,
+    isServedAtStart: true,
+    handler,
+    respondAtOnce: handler,
+  };
+}
+
+const REPORT_HEADERS = {
+  "content-type": "application/json",
+  "cache-control": "no-store",
+};
+
+/** The endpoint `GET /livez`: 200 for as long as the process responds. */
+export const LIVE_ENDPOINT: Endpoint = {
+  methods: READ_METHODS,
+  handler: ({ method }) => probe(method, "live", 200),
+};
+
+/**
+ * Creates the endpoint `GET /readyz`: 503 while the gateway starts or stops, with the reason. A degraded gateway is ready,
+ * since it serves everything.
+ */
+export function createReadyEndpoint(health: HealthState): Endpoint {
+  return {
+    methods: READ_METHODS,
+    handler({ method }) {
+      const { status, problems = [] } = health.report();
+      if (!isUnavailable(status)) return probe(method, status, 200);
+      return probe(method, [status, ...problems].join(" "), 503);
+    },
+  };
+}
+
+/** Whether a load balancer should send requests elsewhere. */
+function isUnavailable(status: HealthStatus): boolean {
+  return status === "starting" || status === "stopping";
+}
+
+function probe(method: string, text: string, status: number): Response {
+  const headers = {
+    "content-type": "text/plain; charset=utf-8",
+    "cache-control": "no-store",
+  };
+  const body = method === "HEAD" ? null : `${text}\n`;
+  return new Response(body, { status, headers });
+}

@@ -1,0 +1,229 @@
+import type { Payload } from "../../client/page.ts";
+import { isEqualMap, type Snapshot } from "../config/variables/snapshot.ts";
+import type { EpochKeys, Epochs } from "../keys/epochs.ts";
+import { encryptSensitive, integrityToken } from "../keys/page_crypto.ts";
+import { escapeCodeUnit, type Log, messageOf } from "../observe/log.ts";
+import type { Clock } from "../values/clock.ts";
+import {
+  canonicalJson,
+  publicHash,
+  shortHash,
+  sriHash,
+} from "../values/hash.ts";
+
+export type { Payload } from "../../client/page.ts";
+
+/** The version of REP that the payload conforms to. */
+export const PROTOCOL_VERSION = "0.1.0";
+
+/** The input of {@linkcode makePayload}. */
+export interface PayloadInput extends Pick<Snapshot, "public" | "sensitive"> {
+  keys: EpochKeys;
+  /** The ID of the newest event that the values contain; `undefined` without hot reload. */
+  cursor: number | undefined;
+  /** The path under which the endpoints are served, such as `/app`, or empty. */
+  basePath: string;
+  /** Milliseconds since the Unix epoch. */
+  now: number;
+}
+
+/** Creates the payload for a snapshot and an epoch. */
+export async function makePayload(input: PayloadInput): Promise<Payload> {
+  const { keys, cursor, sensitive, basePath } = input;
+  const integrity = await integrityToken(input.public, keys.integrityKey);
+  const isSecret = sensitive.size > 0;
+  const meta: Payload["_meta"] = {
+    version: PROTOCOL_VERSION,
+    injected_at: new Date(input.now).toISOString(),
+    integrity,
+    ...(isSecret && {
+      key_endpoint: `${basePath}/rep/session-key?kid=${keys.kid}`,
+    }),
+    ...(cursor !== undefined && {
+      hot_reload: await streamPath(cursor, input),
+    }),
+    ttl: 0,
+  };
+  const values = Object.fromEntries(input.public);
+  if (!isSecret) return { public: values, _meta: meta };
+  const encrypted = await encryptSensitive(
+    sensitive,
+    keys.sessionKey,
+    integrity,
+  );
+  return { public: values, sensitive: encrypted, _meta: meta };
+}
+
+/** Returns the path of a stream that begins after a cursor. It contains the hash of the values that the page has. */
+export async function streamPath(
+  cursor: number,
+  { basePath, public: values }: Pick<PayloadInput, "basePath" | "public">,
+): Promise<string> {
+  const state = shortHash(await publicHash(values));
+  return `${basePath}/rep/changes?last_event_id=${cursor}&state=${state}`;
+}
+
+/** The `<script>` element that is inserted into a page. */
+export interface ConfigScript {
+  /** The whole element. */
+  readonly bytes: Uint8Array;
+  /** A part of the page's `ETag`. It changes with the PUBLIC values. */
+  readonly revision: string;
+  /** Whether it contains SENSITIVE values. A page with it must not be stored. */
+  readonly isSecret: boolean;
+}
+
+/** Options of {@linkcode renderConfigScript}. */
+interface ScriptOptions {
+  /** Whether the HTML of the page was rendered with the PUBLIC values. The client then hydrates it with the same. */
+  readonly isRendered?: boolean;
+}
+
+/**
+ * Renders the element for a payload (REP-RFC-0001 §4.3). The client hashes the text of the element as it stands in the
+ * document, so `<` is escaped before the hash is computed.
+ */
+export async function renderConfigScript(
+  payload: Payload,
+  { isRendered = false }: ScriptOptions = {},
+): Promise<ConfigScript> {
+  const text = escapeForScript(JSON.stringify(payload));
+  const integrity = await sriHash(text);
+  const attributes =
+    `type="application/json" data-rep-version="${PROTOCOL_VERSION}" data-rep-integrity="${integrity}"`;
+  const mark = isRendered ? " data-rep-rendered" : "";
+  const html = `<script id="__rep__" ${attributes}${mark}>${text}</script>`;
+  const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
+  const hasNoStream = payload._meta.hot_reload === undefined;
+  const revision = await sriHash(`${publicValues}|${hasNoStream}`);
+  return {
+    bytes: new TextEncoder().encode(html),
+    revision: revision.replace(/^sha256-/, "").slice(0, 16),
+    isSecret: payload.sensitive !== undefined,
+  };
+}
+
+/**
+ * Escapes JSON so that it cannot end the element or begin a comment (HTML standard §4.12.1.3). The result is ASCII, so it
+ * is valid in a page of any encoding.
+ */
+export function escapeForScript(json: string): string {
+  return json.replace(/[<\u007f-\uffff]/g, escapeCodeUnit);
+}
+
+/** Returns the config script for a page that is sent now. */
+export type GetConfigScript = () => Promise<ConfigScript>;
+
+/** The values that pages receive. */
+export interface PageValues {
+  readonly values: Pick<Snapshot, "public" | "sensitive">;
+  /** The ID of the newest event that the values contain. The page requests the changes after it. */
+  readonly cursor: number;
+}
+
+/** Options of {@linkcode ConfigScriptCache}. */
+interface ConfigScriptCacheOptions extends ScriptOptions {
+  /** Returns the values for a page that is sent now. */
+  current: () => PageValues;
+  hotReload: boolean;
+  /** The path under which the endpoints are served, such as `/app`, or empty. */
+  basePath: string;
+  epochs: Pick<Epochs, "current" | "keys" | "hasMasterKey">;
+  clock: Clock;
+  log: Log;
+}
+
+/** How long a script without SENSITIVE values is used before the next attempt to get the master key. */
+const RETRY_MS = 1_000;
+
+/** Everything that a config script depends on. */
+interface CacheKey extends PageValues {
+  readonly epoch: string;
+}
+
+/**
+ * Renders the config script once for each combination of values, cursor and epoch. So a reload without a change, such as
+ * most polls, does not invalidate the pages in memory and their compressed variants.
+ */
+export class ConfigScriptCache {
+  readonly #options: ConfigScriptCacheOptions;
+  #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
+  /** When the cached script has to be rendered again, on the monotonic clock. */
+  #validUntil = Infinity;
+  /** Whether the last script lacks SENSITIVE values, because the master key was unavailable. */
+  #lacksKey = false;
+
+  constructor(options: ConfigScriptCacheOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the config script for a page that is sent now. */
+  async get(): Promise<ConfigScript> {
+    const { current, epochs, clock } = this.#options;
+    const { values, cursor } = current();
+    const key = { values, cursor, epoch: epochs.current() };
+    const isCurrent = this.#cached !== undefined &&
+      clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
+    const script = isCurrent ? this.#cached!.script : this.#render(key);
+    this.#cached = { key, script }; // the new key, so that the next comparison finds the same object
+    return await script;
+  }
+
+  async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
+    const { hotReload, clock, basePath, isRendered = false } = this.#options;
+    this.#validUntil = Infinity;
+    const keys = await this.#keysFor(values, epoch);
+    const payload = await makePayload({
+      public: values.public,
+      sensitive: keys === undefined ? new Map() : values.sensitive,
+      keys: keys ?? temporaryKeys(epoch),
+      cursor: hotReload ? cursor : undefined,
+      basePath,
+      now: clock.now(),
+    });
+    return await renderConfigScript(payload, { isRendered });
+  }
+
+  /**
+   * Returns `undefined` if the store is unavailable and so the master key is unknown. Pages then have only PUBLIC values.
+   * Without SENSITIVE values, it does not ask the store for the key.
+   */
+  async #keysFor(
+    { sensitive }: PageValues["values"],
+    epoch: string,
+  ): Promise<EpochKeys | undefined> {
+    const { epochs, clock } = this.#options;
+    if (sensitive.size === 0 && !epochs.hasMasterKey) return undefined;
+    try {
+      const keys = await epochs.keys(epoch);
+      this.#lacksKey = false;
+      return keys;
+    } catch (error) {
+      this.#validUntil = clock.monotonic() + RETRY_MS;
+      this.#reportMissingKey(error);
+      return undefined;
+    }
+  }
+
+  /** Logs it once for each outage. */
+  #reportMissingKey(error: unknown): void {
+    if (this.#lacksKey) return;
+    this.#lacksKey = true;
+    this.#options.log.error("rep.page.without_sensitive", {
+      detail: `the master key is unavailable: ${messageOf(error)}`,
+    });
+  }
+}
+
+function isSame(a: CacheKey, b: CacheKey): boolean {
+  if (a.cursor !== b.cursor || a.epoch !== b.epoch) return false;
+  if (a.values === b.values) return true;
+  return isEqualMap(a.values.public, b.values.public) &&
+    isEqualMap(a.values.sensitive, b.values.sensitive);
+}
+
+/** Returns random keys for one payload. REP requires an integrity token, but nothing verifies that of such a payload. */
+function temporaryKeys(kid: string): EpochKeys {
+  const key = () => crypto.getRandomValues(new Uint8Array(32));
+  return { kid, sessionKey: key(), integrityKey: key() };
+}

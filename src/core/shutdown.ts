@@ -1,0 +1,92 @@
+import type { Changes } from "./changes/changes.ts";
+import type { Configuration } from "./config/configuration.ts";
+import type { Content } from "../content/content.ts";
+import type { Transfers } from "./http/transfers.ts";
+import type { Health } from "./endpoints/health.ts";
+import type { SessionKeys } from "./endpoints/session_key.ts";
+import type { CloseOptions } from "./gateway_interface.ts";
+import type { Log } from "./observe/log.ts";
+import { type Clock, waitAtMost } from "./values/clock.ts";
+
+/** Options of {@linkcode Shutdown}. */
+interface ShutdownOptions {
+  readonly content: Content | undefined;
+  readonly transfers: Transfers;
+  /** `undefined` without hot reload. */
+  readonly changes: Changes | undefined;
+  readonly configuration: Configuration;
+  readonly health: Health;
+  readonly sessionKeys: SessionKeys;
+  /** Aborted to end what runs in the background. */
+  readonly background: AbortController;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * How long a shutdown waits for the store, and for a reload, whose sources may never answer. If the store fails, the
+ * other replicas notice the missing heartbeat instead.
+ */
+export const LEAVE_TIMEOUT_MS = 1_000;
+
+/** The end of a gateway: it is announced, then nothing new begins, and what is in flight has some time to finish. */
+export class Shutdown {
+  readonly #options: ShutdownOptions;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: ShutdownOptions) {
+    this.#options = options;
+  }
+
+  /** Announces the shutdown, while everything is still served. */
+  begin(): void {
+    const { health, changes } = this.#options;
+    health.isStopping = true;
+    changes?.leave();
+  }
+
+  /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
+  async finishUploads(ms: number): Promise<void> {
+    const { transfers, clock } = this.#options;
+    await waitAtMost(ms, transfers.incomingIdle(), clock);
+    this.#logCutOff(transfers.uploads.count);
+  }
+
+  /** Ends what is open and in flight, then what runs in the background. */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(options);
+    return this.#closing;
+  }
+
+  async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
+    const { content, transfers, changes, clock } = this.#options;
+    this.begin();
+    await Promise.all([
+      changes?.hub.close(drainMs),
+      waitAtMost(drainMs, this.#finishRequests(stopListening), clock),
+    ]);
+    this.#logCutOff(transfers.requests);
+    content?.close(); // ends the remaining WebSockets, so that the ports are closed
+    transfers.close();
+    this.#options.background.abort();
+    const leaving = Promise.all([
+      this.#options.configuration.close(),
+      changes?.close(),
+    ]);
+    await waitAtMost(LEAVE_TIMEOUT_MS, leaving, clock);
+    this.#options.sessionKeys.close();
+  }
+
+  async #finishRequests(
+    stopListening: CloseOptions["stopListening"],
+  ): Promise<void> {
+    const { transfers } = this.#options;
+    await transfers.incomingIdle();
+    await Promise.all([stopListening?.(), transfers.idle()]);
+  }
+
+  #logCutOff(requests: number): void {
+    if (requests === 0) return;
+    this.#options.log.warn("rep.requests.cut_off", { requests });
+  }
+}

@@ -1,0 +1,417 @@
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import type { CommandIo } from "../../../src/command/commands/command_io.ts";
+import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
+import { listVariables } from "../../../src/core/config/stored/stored_variables.ts";
+import { storeOfPort } from "../../../src/core/store/app_store.ts";
+import { memoryStore } from "../../../src/core/store/memory.ts";
+import type { Store } from "../../../src/core/store/store.ts";
+import { FakeClock, settle } from "../../../tools/fake_clock.ts";
+import { delegate, fallibleStore } from "../../_store.ts";
+import { runDeno } from "../../_command.ts";
+import { TempDirectory } from "../../_temp.ts";
+import { done, failed, runWith } from "./_run.ts";
+
+const START = 1_700_000_000_000;
+const AT = "2023-11-14T22:13:20.000Z";
+/** What is printed after a write, since none of these tests has a gateway. */
+const NO_GATEWAY =
+  "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
+  "and others do not report what they have taken";
+
+/** Creates a store that stays open when a command closes it, like a database that every command opens anew. */
+function persistentMemory(): Store {
+  return { ...delegate(memoryStore()), close: () => {} };
+}
+
+/** Sets up commands that share a store and run in this process. */
+function setUp(
+  overrides: Partial<CommandIo> = {},
+  store = persistentMemory(),
+) {
+  const clock = new FakeClock(START);
+  const io = { openStore: () => Promise.resolve(store), clock, ...overrides };
+  return {
+    store,
+    clock,
+    run: (...args: string[]) => runWith(args, io),
+    async values() {
+      const variables = await listVariables(storeOfPort(store, 8080));
+      const entries = variables.map(({ name, value }) => [name, value]);
+      return Object.fromEntries(entries);
+    },
+  };
+}
+
+Deno.test("set writes variables with or without the prefix, and prints their ids", async () => {
+  const { run, values } = setUp();
+  assertEquals(await run("set", "A=1", "REP_PUBLIC_LONGER=x=y z", "_e1="), {
+    code: 0,
+    out: [
+      `NAME    ID`,
+      `A       ${START}`,
+      `LONGER  ${START + 1}`,
+      `_e1     ${START + 2}`,
+    ],
+    err: [NO_GATEWAY],
+  });
+  assertEquals(await values(), { A: "1", LONGER: "x=y z", _e1: "" });
+});
+
+Deno.test("set accepts any value, also one that looks like an option", async () => {
+  const { run, values } = setUp();
+  await run("set", "A=--force", "B=\x1b[31m\nred", "C=1e3", "--", "D=-1");
+  const expected = { A: "--force", B: "\x1b[31m\nred", C: "1e3", D: "-1" };
+  assertEquals(await values(), expected);
+});
+
+Deno.test("unset deletes variables, prints the ids of the writes, and names missing variables", async () => {
+  const { run, values } = setUp();
+  await run("set", "A=1", "B=2");
+  assertEquals(
+    await run("unset", "REP_PUBLIC_A", "C"),
+    done(
+      ["NAME  ID", `A     ${START + 2}`],
+      [NO_GATEWAY, "C is not in the store"],
+    ),
+  );
+  assertEquals(await values(), { B: "2" });
+  assertEquals(await run("unset", "A"), done([], ["A is not in the store"]));
+});
+
+Deno.test("--json prints writes and variables in full", async () => {
+  const { run } = setUp();
+  const json = async (...args: string[]) =>
+    JSON.parse((await run(...args, "--json")).out.join("\n"));
+  const long = "x ".repeat(500);
+  const a = { name: "A", value: long, id: START, written_at: AT };
+  const b = { name: "B", value: "\x1b[31m\n", id: START + 1, written_at: AT };
+  const deleted = { name: "A", value: null, id: START + 2, written_at: AT };
+  const taken = { taken_by: [], not_taken_by: [] };
+  assertEquals(await json("set", `A=${long}`, "B=\x1b[31m\n"), [
+    { ...a, ...taken },
+    { ...b, ...taken },
+  ]);
+  assertEquals(await json("list"), [a, b]);
+  assertEquals(await json("unset", "A"), [{ ...deleted, ...taken }]);
+  assertEquals(await json("unset", "A"), []);
+  assertEquals(await json("history"), [deleted, b, a]);
+});
+
+Deno.test("list prints a table of the width of the terminal, whatever the values are", async () => {
+  const { run } = setUp();
+  await run(
+    "set",
+    "B=\x1b[31mred\x1b[0m\nNAME  fake",
+    `A=${"long ".repeat(20)}`,
+    "C=",
+  );
+  assertEquals(await run("list"), {
+    code: 0,
+    out: [
+      "NAME  VALUE                              ID             WRITTEN",
+      `A     long long long long long long lo…  ${START + 1}  ${AT}`,
+      `B     \\u{1b}[31mred\\u{1b}[0m\\nNAME  fa…  ${START}  ${AT}`,
+      `C                                        ${START + 2}  ${AT}`,
+    ],
+    err: [],
+  });
+});
+
+Deno.test("list and history of an empty store print a message, or an empty array", async () => {
+  const { run } = setUp();
+  assertEquals(
+    await run("list"),
+    done([], ["There are no variables in the store"]),
+  );
+  assertEquals(await run("history"), done([], ["There are no writes yet"]));
+  assertEquals(await run("list", "--json"), done(["[]"]));
+  assertEquals(await run("history", "--json"), done(["[]"]));
+});
+
+Deno.test("history prints the newest writes first, up to --limit", async () => {
+  const { run, clock } = setUp();
+  await run("set", "A=1", "B=a\nb");
+  await clock.tick(60_000);
+  await run("unset", "A");
+  const rows = [
+    "WRITTEN                   ID             WRITE  NAME  VALUE",
+    `2023-11-14T22:14:20.000Z  ${START + 60_000}  unset  A`,
+    `${AT}  ${START + 1}  set    B     a\\nb`,
+    `${AT}  ${START}  set    A     1`,
+  ];
+  assertEquals(await run("history"), done(rows));
+  assertEquals(await run("history", "--limit=2"), done(rows.slice(0, 3)));
+});
+
+Deno.test("--if-id writes if the id matches, or else exits with 1 and reports the current id", async () => {
+  const { run, values } = setUp();
+  const expected = "Cannot write REP_PUBLIC_A: expected its id to be";
+  assertEquals((await run("set", "A=1", "--if-id=0")).code, 0);
+  assertEquals(
+    await run("set", "A=2", "--if-id=5"),
+    failed(
+      `${expected} 5, but its id is ${START}, with the value "1", written at ${AT}`,
+    ),
+  );
+  assertEquals(await values(), { A: "1" });
+  assertEquals((await run("unset", "A", `--if-id=${START}`)).code, 0);
+  assertEquals(
+    await run("unset", "A", "--if-id=5"),
+    failed(`${expected} 5, but it does not exist`),
+  );
+});
+
+const IN_ENVIRONMENT =
+  "anyone with access to the database could read the value; set it in the environment of the gateway";
+const SYNTAX = "expected letters, digits and _, not beginning with a digit";
+
+/** Invalid names, and the reasons. */
+const INVALID_NAMES: Record<string, string> = {
+  "REP_SENSITIVE_KEY":
+    `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_SERVER_URL":
+    `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "rep_sensitive_key":
+    `SENSITIVE variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_PUBLIC_REP_SERVER_URL":
+    `SERVER variables cannot be in the store: ${IN_ENVIRONMENT}`,
+  "REP_GATEWAY_PORT":
+    "it is an option of the gateway; set it in the environment of the gateway",
+  "": SYNTAX,
+  "REP_PUBLIC_": SYNTAX,
+  "1A": SYNTAX,
+  "A-B": SYNTAX,
+  "A B": SYNTAX,
+  "A.B": SYNTAX,
+  "Ä": SYNTAX,
+  "A\n": SYNTAX,
+  ["N".repeat(1_025)]: "expected at most 1024 bytes, got 1025",
+};
+
+Deno.test("set and unset reject invalid names, and write nothing", async () => {
+  const { run, values } = setUp();
+  for (const [key, reason] of Object.entries(INVALID_NAMES)) {
+    const quoted = JSON.stringify(key);
+    const name = quoted.length > 60 ? `${quoted.slice(0, 60)}…` : quoted;
+    const rejected = failed(`Cannot use the name ${name}: ${reason}`);
+    const words = ["GOOD=1", `${key}=value`, "--force"];
+    assertEquals(await run("set", ...words), rejected);
+    assertEquals(await run("unset", "GOOD", key), rejected);
+  }
+  assertEquals(await values(), {});
+});
+
+const TOKEN = `ghp_${"a1B2".repeat(9)}`;
+
+Deno.test("set rejects a value that looks like a secret without printing it, and warns with --force", async () => {
+  const { run, values } = setUp();
+  const reason = "the value looks like a GitHub token";
+  assertEquals(
+    await run("set", `A=${TOKEN}`, "B=harmless"),
+    failed(
+      `Cannot set REP_PUBLIC_A: ${reason}; anyone could read it; use force to set it anyway`,
+    ),
+  );
+  assertEquals(await values(), {});
+  const { code, err } = await run("set", `A=${TOKEN}`, "--force");
+  const warning = `Set despite the warning: REP_PUBLIC_A: ${reason}`;
+  assertEquals([code, err], [0, [NO_GATEWAY, warning]]);
+  assertEquals(await values(), { A: TOKEN });
+});
+
+Deno.test("set rejects a name that is in another tier of its environment", async () => {
+  const { run, values } = setUp({
+    environment: {
+      REP_SENSITIVE_A: "secret",
+      REP_SERVER_B: "secret",
+      REP_PUBLIC_C: "1",
+    },
+  });
+  assertEquals(
+    await run("set", "A=1", "B=2", "C=3", "--force"),
+    failed(
+      "Cannot use REP_PUBLIC_A and REP_SENSITIVE_A: expected a name in one tier only\n" +
+        "Cannot use REP_PUBLIC_B and REP_SERVER_B: expected a name in one tier only",
+    ),
+  );
+  assertEquals((await run("set", "C=3")).code, 0);
+  assertEquals(await values(), { C: "3" });
+});
+
+const MANIFEST = `
+version: "0.1.0"
+variables:
+  URL: { tier: public, type: url, required: true }
+  COUNT: { tier: public, type: number }
+  MAIL: { tier: public, pattern: "^[^@]+@[^@]+$" }
+  LEVEL: { tier: public, type: enum, values: [low, high] }
+  OLD: { tier: public, deprecated: true, deprecated_message: use NEW }
+  KEY: { tier: sensitive, default: hush }
+  DATABASE: { tier: server, required: true }
+`;
+
+Deno.test("set --manifest writes valid values even if required variables are missing, and reports deprecated ones", async () => {
+  await using directory = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const path = directory.at("rep.yaml");
+  const { run, values } = setUp();
+  const fits = { COUNT: "1", LEVEL: "low", MAIL: "a@b", OLD: "x", OTHER: "y" };
+  const words = Object.entries(fits).map(([name, value]) => `${name}=${value}`);
+  const { code, err } = await run("set", ...words, "--manifest", path);
+  assertEquals([code, err], [0, [NO_GATEWAY, "Deprecated: OLD: use NEW"]]);
+  assertEquals(await values(), fits);
+});
+
+Deno.test("set --manifest reports all invalid values at once, also with --force", async () => {
+  await using directory = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const path = directory.at("rep.yaml");
+  const environment = { REP_GATEWAY_MANIFEST: path };
+  const { run, values } = setUp({ environment });
+  const invalid = "KEY=1 DATABASE=2 URL=three COUNT=four MAIL=five LEVEL=six";
+  const words = [...invalid.split(" "), "UNDECLARED=seven"];
+  assertEquals(await run("set", ...words, "--force"), {
+    code: 1,
+    out: [],
+    err: [[
+      "Cannot use REP_PUBLIC_URL: expected a URI with a scheme and a host (RFC 3986), such as https://example.com/a, " +
+      'got "three"',
+      'Cannot use REP_PUBLIC_COUNT: expected a number, got "four"',
+      'Cannot use REP_PUBLIC_MAIL: expected a value that matches ^[^@]+@[^@]+$, got "five"',
+      'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"',
+      `Cannot use REP_PUBLIC_KEY: the manifest "${path}:9" declares it as REP_SENSITIVE_KEY`,
+      `Cannot use REP_PUBLIC_DATABASE: the manifest "${path}:10" declares it as REP_SERVER_DATABASE`,
+    ].join("\n")],
+  });
+  assertEquals(await values(), {});
+});
+
+Deno.test("set rejects a manifest that is invalid", async () => {
+  await using directory = await TempDirectory.make({
+    "rep.yaml": "version: 1",
+  });
+  const { run, values } = setUp();
+  const manifest = ["--manifest", directory.at("rep.yaml")];
+  assertEquals((await run("set", "A=1", ...manifest)).code, 1);
+  assertEquals(await values(), {});
+});
+
+Deno.test("--kv selects the store; REP_GATEWAY_KV does if the flag is not set, unless it is empty", async () => {
+  const opened: (string | undefined)[] = [];
+  const openStore = (path: string | undefined) => {
+    opened.push(path);
+    return Promise.resolve(memoryStore());
+  };
+  const inEnvironment = (kv: string) =>
+    setUp({ openStore, environment: { REP_GATEWAY_KV: kv } });
+  await setUp({ openStore }).run("list", "--kv=a.db");
+  await inEnvironment("b.db").run("list", "--kv=a.db");
+  await inEnvironment("b.db").run("set", "A=1");
+  await inEnvironment("").run("history");
+  await setUp({ openStore }).run("unset", "A");
+  assertEquals(opened, ["a.db", "a.db", "b.db", undefined, undefined]);
+});
+
+Deno.test("every command rejects :memory:, which no gateway could read", async () => {
+  const { run } = setUp({ openStore: openPersistentStore });
+  const rejected = failed(
+    "Cannot keep variables in memory, where no gateway would see them: " +
+      "it is deleted when this command ends; expected --kv with a file or a URL",
+  );
+  for (const line of ["set A=1", "unset A", "list", "history"]) {
+    const words = line.split(" ");
+    assertEquals(await run(...words, "--kv=:memory:"), rejected);
+  }
+});
+
+Deno.test("every command exits with 1 if the store is unavailable, and closes it", async () => {
+  let closed = 0;
+  const error = new TypeError("it is on fire");
+  const failing = fallibleStore(memoryStore(), () => true, { error });
+  const store = { ...failing, close: () => void closed++ };
+  const { run } = setUp({}, store);
+  const reason = "Cannot use the store: it is on fire";
+  const notWritten =
+    `${reason}; nothing was written: repeat it once the store is available`;
+  assertEquals(await run("set", "A=1"), failed(notWritten));
+  assertEquals(await run("unset", "A"), failed(notWritten));
+  assertEquals(await run("list"), failed(reason));
+  assertEquals(await run("history"), failed(reason));
+  assertEquals(closed, 4);
+});
+
+Deno.test("set has a timeout for a store that does not respond", async () => {
+  const store = {
+    ...delegate(memoryStore()),
+    commit: () => new Promise<undefined>(() => {}),
+  };
+  const { run, clock } = setUp({}, store);
+  const running = run("set", "A=1");
+  await settle();
+  await clock.tick(5_000);
+  const uncertain =
+    "Cannot use the store: no answer within 5000 ms; it may have been written, or a part of it: " +
+    "compare with the history, or repeat it";
+  assertEquals(await running, failed(uncertain));
+});
+
+Deno.test("a command exits with 0 if its output is closed", async () => {
+  function print() {
+    throw new Deno.errors.BrokenPipe("Broken pipe");
+  }
+  assertEquals((await setUp({ print }).run("list", "--json")).code, 0);
+});
+
+Deno.test("the commands say which flag Deno KV needs", async () => {
+  const run = ["run", "-A", "--no-config"]; // deno.json enables KV
+  const imports = "--import-map=tools/std_without_jsr.json";
+  const { code, stdout, stderr } = await runDeno([
+    ...run,
+    imports,
+    "main.ts",
+    "list",
+  ]);
+  assertEquals([code, stdout], [1, ""]);
+  assertStringIncludes(
+    stderr,
+    "Cannot keep variables in memory, where no gateway would see them: Deno KV is not available; enable it with --unstable-kv.",
+  );
+});
+
+Deno.test("the commands find the variables of an app, and without --kv those of a port", async () => {
+  const { run } = setUp();
+  const places = [
+    [],
+    ["--port=3000"],
+    ["--port=0"],
+    ["--app=shop"],
+    ["--kv=kv.sqlite3"],
+    ["--kv=kv.sqlite3", "--app=blog"],
+    ["--app=blog"],
+  ];
+  for (const [index, place] of places.entries()) {
+    await run("set", `A=${index}`, ...place);
+  }
+  const found = [];
+  for (const place of places) {
+    const { out } = await run("list", "--json", ...place);
+    found.push(JSON.parse(out.join("\n"))[0].value);
+  }
+  // Here, every path names the same database: the default one has the variables of port 0 where another has its own.
+  assertEquals(found, ["0", "1", "4", "3", "4", "6", "6"]);
+});
+
+Deno.test("the commands read the app and the port from the environment", async () => {
+  const environment = { REP_GATEWAY_APP: "shop" };
+  const { run, store } = setUp({ environment });
+  await run("set", "A=1");
+  assertEquals((await store.list(["shop/variable"])).length, 1);
+  const other = setUp({ environment: { REP_GATEWAY_PORT: "3000" } });
+  await other.run("set", "A=1");
+  assertEquals((await other.store.list([":3000/variable"])).length, 1);
+});
+
+Deno.test("history prints 20 writes by default", async () => {
+  const { run } = setUp();
+  await run("set", ...Array.from({ length: 25 }, (_, index) => `A${index}=`));
+  assertEquals((await run("history")).out.length, 1 + 20);
+  assertEquals((await run("history", "--limit=1000")).out.length, 1 + 25);
+});

@@ -1,0 +1,87 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import {
+  readStart,
+  type Start,
+} from "../../../src/command/options/read_start.ts";
+import { UsageError } from "../../../src/command/options/read_options.ts";
+import {
+  loadKvToken,
+  readSecret,
+} from "../../../src/command/sources/secret_files.ts";
+import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
+import { TempDirectory } from "../../_temp.ts";
+
+Deno.test("readSecret() returns the value, or the text of the file without white space around it", async () => {
+  await using directory = await TempDirectory.make({ token: " abc\n" });
+  assertEquals(await readSecret("TOKEN", {}, "a token"), undefined);
+  assertEquals(
+    await readSecret("TOKEN", { TOKEN: "", TOKEN_FILE: "" }, "a token"),
+    undefined,
+  );
+  assertEquals(await readSecret("TOKEN", { TOKEN: "abc" }, "a token"), "abc");
+  assertEquals(
+    await readSecret("TOKEN", { TOKEN_FILE: directory.at("token") }, "a token"),
+    "abc",
+  );
+});
+
+Deno.test("readSecret() rejects both at once, a missing file and an empty one, without the secret", async () => {
+  await using directory = await TempDirectory.make({ empty: " \n" });
+  const both = await assertRejects(
+    () => readSecret("TOKEN", { TOKEN: "abc", TOKEN_FILE: "x" }, "a token"),
+    UsageError,
+  );
+  assertEquals(
+    both.message,
+    "Cannot use TOKEN and TOKEN_FILE: expected one of them",
+  );
+  const empty = await assertRejects(
+    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("empty") }, "a token"),
+    UsageError,
+  );
+  assertEquals(
+    empty.message,
+    `Cannot read TOKEN_FILE "${
+      directory.at("empty")
+    }": expected a token, got an empty file`,
+  );
+  const missing = await assertRejects(
+    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("x") }, "a token"),
+    ConfigurationError,
+  );
+  assertEquals(
+    missing.message.startsWith(
+      `Cannot read TOKEN_FILE "${directory.at("x")}": `,
+    ),
+    true,
+  );
+  assertEquals(missing.message.endsWith("; expected a token"), true);
+});
+
+Deno.test("readStart() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", async () => {
+  const key = new Uint8Array(32).fill(7);
+  await using directory = await TempDirectory.make({
+    good: `${key.toBase64()}\n`,
+    bad: "c2VjcmV0",
+  });
+  const read = (name: string) =>
+    readStart([], { REP_GATEWAY_MASTER_KEY_FILE: directory.at(name) });
+  const command = await read("good") as Start;
+  assertEquals([command.masterKey, command.warnings], [key, []]);
+  const { message } = await assertRejects(() => read("bad"), UsageError);
+  assertEquals([
+    message.startsWith("Cannot read REP_GATEWAY_MASTER_KEY_FILE: "),
+    message.includes("c2Vj"),
+  ], [
+    true,
+    false,
+  ]);
+});
+
+Deno.test(
+  "loadKvToken() does nothing without permission to read the environment",
+  { permissions: {} },
+  async () => {
+    await loadKvToken();
+  },
+);

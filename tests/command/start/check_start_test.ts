@@ -1,0 +1,326 @@
+import { assertEquals } from "@std/assert";
+import {
+  checkPermissions,
+  ownFiles,
+  type StartContext,
+  startWarnings,
+} from "../../../src/command/start/check_start.ts";
+import { startCommand } from "../../_command.ts";
+import { TempDirectory } from "../../_temp.ts";
+import { optionsOf } from "../_options.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+/** Checks the permissions for a command line. */
+function issuesOf(...args: string[]): Promise<string[]> {
+  return checkPermissions(optionsOf(args));
+}
+
+/** Options that require a permission, and the message if it is missing. */
+const NEEDED: Record<string, string> = {
+  "--static-dir=dist":
+    'Cannot read --static-dir "dist": expected --allow-read=dist',
+  "--mode=embedded":
+    'Cannot read --static-dir "/usr/share/nginx/html": expected --allow-read=/usr/share/nginx/html',
+  "--manifest=rep.yaml":
+    'Cannot read --manifest "rep.yaml": expected --allow-read=rep.yaml',
+  "--env-file=app.env":
+    'Cannot read --env-file "app.env": expected --allow-read=app.env',
+  "--watch-path=/config --hot-reload-mode=file_watch":
+    'Cannot read --watch-path "/config": expected --allow-read=/config',
+  "--kv=kv.sqlite3":
+    'Cannot open --kv "kv.sqlite3": expected --allow-read=kv.sqlite3',
+  "--kv=https://kv.example":
+    'Cannot open --kv "https://kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+  "--kv=https://me:s3cret@kv.example":
+    'Cannot open --kv "https://…@kv.example": expected --allow-env=DENO_KV_ACCESS_TOKEN',
+  "--kv=postgres://me:s3cret@db.example/db":
+    'Cannot open --kv "postgres://…@db.example/db": expected --allow-env',
+  "--upstream=up.example":
+    'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
+  "--upstream=https://up.example/base":
+    'Cannot proxy to --upstream "https://up.example/base": expected --allow-net=up.example:443',
+  "--upstream=[::1]:3000":
+    'Cannot proxy to --upstream "http://[::1]:3000/": expected --allow-net=[::1]:3000',
+};
+
+Deno.test(
+  "checkPermissions() reports the missing permission for what options name",
+  {
+    permissions: {},
+  },
+  async () => {
+    for (const [line, issue] of Object.entries(NEEDED)) {
+      assertEquals([line, await issuesOf(...line.split(" "))], [line, [issue]]);
+    }
+  },
+);
+
+Deno.test("checkPermissions() reports nothing with all permissions", async () => {
+  for (const [line] of Object.entries(NEEDED)) {
+    assertEquals([line, await issuesOf(...line.split(" "))], [line, []]);
+  }
+});
+
+Deno.test(
+  "checkPermissions() requires no permission for defaults and the store in memory",
+  { permissions: {} },
+  async () => {
+    assertEquals([
+      await issuesOf(),
+      await issuesOf("--kv=:memory:"),
+      await issuesOf("--watch-path=/config"),
+    ], [
+      [],
+      [],
+      [],
+    ]);
+  },
+);
+
+Deno.test("checkPermissions() reports all issues at once", {
+  permissions: { read: ["key.pem"] },
+}, async () => {
+  const args = [
+    "--static-dir=dist",
+    "--tls-cert=cert.pem",
+    "--tls-key=key.pem",
+    "--env-file=app.env",
+  ];
+  assertEquals(await issuesOf(...args), [
+    'Cannot read --static-dir "dist": expected --allow-read=dist',
+    'Cannot read --env-file "app.env": expected --allow-read=app.env',
+    'Cannot read --tls-cert "cert.pem": expected --allow-read=cert.pem',
+  ]);
+  assertEquals(await issuesOf("--tls-cert=key.pem", "--tls-key=cert.pem"), [
+    'Cannot read --tls-key "cert.pem": expected --allow-read=cert.pem',
+  ]);
+});
+
+Deno.test("checkPermissions() requires write access to a database file", {
+  permissions: { read: ["kv.sqlite3"] },
+}, async () => {
+  assertEquals(await issuesOf("--kv=kv.sqlite3"), [
+    'Cannot open --kv "kv.sqlite3": expected --allow-write=kv.sqlite3',
+  ]);
+});
+
+Deno.test(
+  "checkPermissions() requires the network for a database server",
+  { permissions: { env: ["DENO_KV_ACCESS_TOKEN"], net: ["kv.example:443"] } },
+  async () => {
+    assertEquals([
+      await issuesOf("--kv=https://kv.example"),
+      await issuesOf("--kv=http://kv.example:4512"),
+    ], [[], [
+      'Cannot open --kv "http://kv.example:4512": expected --allow-net=kv.example:4512',
+    ]]);
+  },
+);
+
+Deno.test(
+  "checkPermissions() requires the network for every PostgreSQL server, and the files of its URL",
+  { permissions: { env: true, net: ["a.example:5432", "[::1]:1"] } },
+  async () => {
+    const issues = [
+      "a.example,[::1]:1/db",
+      "a.example,b.example:1/db",
+      "a.example/db?password_file=pw",
+    ];
+    assertEquals(
+      await Promise.all(
+        issues.map((rest) => issuesOf(`--kv=postgres://me:s3cret@${rest}`)),
+      ),
+      [
+        [],
+        ['Cannot open --kv "postgres://…@a.example,b.example:1/db": expected --allow-net=b.example:1'],
+        ['Cannot open --kv "postgres://…@a.example/db?…": expected --allow-read=pw'],
+      ],
+    );
+  },
+);
+
+/** Returns the beginning of each warning. */
+function warningsFor(
+  args: string[],
+  context: Partial<StartContext> = {},
+): string[] {
+  const warnings = startWarnings(optionsOf(args), {
+    isStoreShared: false,
+    sharesDefaultDatabase: false,
+    isModeSet: false,
+    defaultManifest: undefined,
+    ...context,
+  });
+  return warnings.map((warning) => warning.split(":")[0] ?? "");
+}
+
+const NOTHING = "there is nothing to serve but the endpoints under /rep/";
+const SHARED_DATABASE =
+  "gateways of different apps share Deno's default database if they run from the same URL";
+const NO_MANIFEST = "the manifest in this directory is not used";
+const NO_EFFECT = "--hot-reload has no effect";
+const SIGHUP_ONLY = "a changed file is only noticed at SIGHUP";
+const SERVED = "--static-dir=dist";
+const HOT = "--hot-reload";
+
+/** What is warned about, for options and circumstances. */
+const WARNINGS: readonly (readonly [
+  args: string[],
+  context: Partial<StartContext>,
+  warnings: string[],
+])[] = [
+  [[], {}, [NOTHING]],
+  [[SERVED], {}, []],
+  [[SERVED], { defaultManifest: ".rep.yaml" }, [NO_MANIFEST]],
+  [[SERVED, "--manifest=a.yaml"], { defaultManifest: ".rep.yaml" }, []],
+  [[SERVED], { sharesDefaultDatabase: true }, [SHARED_DATABASE]],
+  [["--upstream=127.0.0.1:3000"], {}, []],
+  [["--mode=embedded"], {}, []],
+  [[SERVED, "--static-cache=64"], {}, [
+    "--static-cache 64 is too little for any file",
+  ]],
+  [[SERVED, "--static-cache=64KiB"], {}, []],
+  [[SERVED, "--static-cache=0"], {}, []],
+  [[SERVED, HOT], {}, [NO_EFFECT]],
+  [[SERVED, HOT, "--hot-reload-mode=poll"], { isModeSet: true }, [NO_EFFECT]],
+  [[SERVED, HOT], { isStoreShared: true }, []],
+  [[SERVED, HOT, "--env-file=a.env"], {}, [SIGHUP_ONLY]],
+  [[SERVED, HOT, "--manifest=a.yaml"], { isStoreShared: true }, [
+    SIGHUP_ONLY,
+  ]],
+  [[SERVED, HOT, "--env-file=a.env"], { isModeSet: true }, []],
+  [[SERVED, HOT, "--env-file=a.env", "--hot-reload-mode=file_watch"], {
+    isModeSet: true,
+  }, []],
+  [[SERVED, HOT, "--watch-path=/etc/rep", "--hot-reload-mode=file_watch"], {
+    isModeSet: true,
+  }, []],
+  [[SERVED, "--env-file=a.env"], {}, []],
+];
+
+Deno.test("startWarnings() says what is probably not intended", () => {
+  for (const [args, context, warnings] of WARNINGS) {
+    assertEquals([args, warningsFor(args, context)], [args, warnings]);
+  }
+});
+
+/** Returns the paths for arguments in which `%` is the path of a directory, relative to that. */
+async function pathsFor(
+  { path }: TempDirectory,
+  args: readonly string[],
+): Promise<string[]> {
+  const options = optionsOf(args.map((arg) => arg.replaceAll("%", path)));
+  const paths = await ownFiles(options);
+  return paths.map((own) => own.replace(path, "%"));
+}
+
+const FILES = {
+  "app.env": "",
+  "kv": "",
+  "env/REP_PUBLIC_A": "a",
+  "env/other": "",
+  "site/index.html": "",
+};
+const SITE = "--static-dir=%/site";
+
+/** The paths for the options beside `--static-dir`, or others. */
+const OWN: readonly (readonly [args: string[], paths: string[]])[] = [
+  [["--env-file=%/app.env"], []],
+  [[SITE], []],
+  [[SITE, "--kv=:memory:"], []],
+  [[SITE, "--kv=https://kv.example.com"], []],
+  [[SITE, "--env-file=%/app.env,%/missing.env"], [
+    "%/app.env",
+    "%/missing.env",
+  ]],
+  [[SITE, "--manifest=%/rep.yaml"], ["%/rep.yaml"]],
+  [[SITE, "--kv=%/kv"], ["%/kv", "%/kv-wal", "%/kv-shm", "%/kv-journal"]],
+  [[SITE, "--kv=%/link"], ["%/link", "%/kv-wal", "%/kv-shm", "%/kv-journal"]],
+  [[SITE, "--kv=%/new"], ["%/new", "%/new-wal", "%/new-shm", "%/new-journal"]],
+  [[SITE, "--kv=postgres://u:p@h/d?password_file=%/pw&sslrootcert=%/ca"], [
+    "%/pw",
+    "%/ca",
+  ]],
+  [[SITE, "--tls-cert=%/tls.crt", "--tls-key=%/tls.key"], [
+    "%/tls.crt",
+    "%/tls.key",
+  ]],
+  // A directory of variables, with everything in it; if it contains the app, only what is read of it.
+  [[SITE, "--env-file=%/env"], ["%/env", "%/env/REP_PUBLIC_A"]],
+  [["--static-dir=%/env", "--env-file=%/env"], ["%/env/REP_PUBLIC_A"]],
+  [["--static-dir=%/env/app", "--env-file=%/env"], ["%/env/REP_PUBLIC_A"]],
+  [[SITE, "--watch-path=%/env", "--hot-reload-mode=file_watch"], [
+    "%/env",
+    "%/env/REP_PUBLIC_A",
+  ]],
+  // A directory that is only watched.
+  [[
+    SITE,
+    "--watch-path=%",
+    "--env-file=%/app.env",
+    "--hot-reload-mode=file_watch",
+  ], ["%/app.env"]],
+];
+
+Deno.test("ownFiles() returns what options name, if a directory is served", async () => {
+  await using directory = await TempDirectory.make();
+  for (const folder of ["env/app", "site"]) {
+    await Deno.mkdir(directory.at(folder), { recursive: true });
+  }
+  for (const [name, text] of Object.entries(FILES)) {
+    await directory.write(name, text);
+  }
+  await Deno.symlink("kv", directory.at("link"));
+  for (const [args, expected] of OWN) {
+    assertEquals([args, await pathsFor(directory, args)], [args, expected]);
+  }
+});
+
+Deno.test("a command never serves its own files if they are in the served directory, and warns", async () => {
+  await using directory = await TempDirectory.make({
+    "index.html": "<html><head></head></html>",
+    "app.env": "REP_SERVER_PASSWORD=secret",
+    "rep.yaml": 'version: "0.1.0"\nvariables: {}',
+    "master.key": btoa("k".repeat(32)),
+    "REP_SERVER_B": "secret",
+    "asset.txt": "asset",
+  });
+  const args = [
+    "--static-dir",
+    directory.path,
+    "--env-file",
+    directory.at("app.env"),
+    "--manifest",
+    directory.at("rep.yaml"),
+    "--kv",
+    directory.at("kv.sqlite3"),
+  ];
+  const env = { REP_GATEWAY_MASTER_KEY_FILE: directory.at("master.key") };
+  await using command = await startCommand(args, env);
+  const names = [
+    "app.env",
+    "rep.yaml",
+    "kv.sqlite3",
+    "kv.sqlite3-wal",
+    "kv.sqlite3-shm",
+    "master.key",
+  ];
+  const statusOf = async (name: string) => {
+    const response = await fetch(`${command.url}/${name}`);
+    await response.body?.cancel();
+    return response.status;
+  };
+  assertEquals(await Promise.all(names.map(statusOf)), names.map(() => 404));
+  assertEquals([await statusOf("asset.txt"), await statusOf("REP_SERVER_B")], [
+    200,
+    200,
+  ]); // not read: no env directory
+  const { detail } = await command.logged(({ detail }) =>
+    String(detail).includes("never served")
+  );
+  assertEquals(
+    names.filter((name) => !String(detail).includes(`/${name}"`)),
+    [],
+  );
+});

@@ -1,0 +1,82 @@
+import { assertEquals } from "@std/assert";
+import { onSignals } from "../../../src/command/start/signals.ts";
+import { bareProcess } from "../../_bare_process.ts";
+import { captureLog } from "../../_gateway.ts";
+
+Deno.test("onSignals() goes on without a signal that the platform does not have", () => {
+  const { log, lines } = captureLog();
+  const { addSignalListener } = Deno;
+  const heard: Deno.Signal[] = [];
+  Deno.addSignalListener = (signal) => {
+    if (signal === "SIGTERM") throw new TypeError("not allowed");
+    heard.push(signal);
+  };
+  try {
+    onSignals({ reload() {}, stop: () => Promise.resolve(), log });
+  } finally {
+    Deno.addSignalListener = addSignalListener;
+  }
+  assertEquals(heard, ["SIGINT", "SIGHUP"]);
+  assertEquals(
+    lines.map(({ level, msg, signal, detail }) => [level, msg, signal, detail]),
+    [[
+      "WARN",
+      "rep.signal.missing",
+      "SIGTERM",
+      "this platform does not pass it on: TypeError: not allowed",
+    ]],
+  );
+});
+
+Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the error", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/command/start/signals.ts";
+    onSignals({ log, reload() {}, stop: () => Promise.reject(new Error("the store is stuck")) });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  const lines = await Array.fromAsync(process.lines) as [
+    event: string,
+    fields: { detail: string },
+  ][];
+  assertEquals(lines.map(([event]) => event), [
+    "rep.stopping",
+    "rep.stop.failed",
+  ]);
+  assertEquals(
+    lines[1]?.[1].detail.split("\n")[0],
+    "Error: the store is stuck",
+  );
+  assertEquals((await process.child.status).code, 1);
+});
+
+Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
+  await using process = await bareProcess(`
+    import { logUncaughtErrors } from "src/command/start/signals.ts";
+    const failure = logUncaughtErrors(log);
+    say("begin", { detail: String(failure.aborted) });
+    setTimeout(() => {
+      throw new Error("thrown");
+    });
+    setTimeout(() => {
+      void Promise.reject(new Error("rejected"));
+      setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
+    });
+  `);
+  const lines = await Array.fromAsync(process.lines) as [
+    event: string,
+    fields?: { detail: string },
+  ][];
+  assertEquals(
+    lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]),
+    [
+      ["begin", "false"],
+      ["rep.uncaught", "Error: thrown"],
+      ["rep.uncaught", "Error: rejected"],
+      ["end", "true"],
+    ],
+  );
+});

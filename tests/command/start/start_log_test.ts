@@ -1,0 +1,78 @@
+// deno-lint-ignore-file no-console -- a function under test replaces console.warn
+import { assertEquals } from "@std/assert";
+import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
+import {
+  isTextLog,
+  logRuntimeWarnings,
+  startErrorMessage,
+} from "../../../src/command/start/start_log.ts";
+import { NUMBER_OPTIONS } from "../../../src/options.ts";
+import { OptionError } from "../../../src/core/values/option_error.ts";
+import { captureLog } from "../../_gateway.ts";
+
+Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {
+  const { warn } = console;
+  const { log, lines } = captureLog();
+  try {
+    logRuntimeWarnings(log);
+    console.warn("Deno.serve:", "deprecated");
+    console.warn(
+      "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
+    );
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(
+    lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
+    [
+      {
+        level: "WARN",
+        msg: "rep.runtime.warning",
+        detail: "Deno.serve: deprecated",
+      },
+    ],
+  );
+});
+
+Deno.test("startErrorMessage() names the flag of an option that the gateway rejects", () => {
+  const error = new OptionError("sessionKeyTtlMs", "an integer", "0");
+  assertEquals([error.message, startErrorMessage(error)], [
+    "Cannot use sessionKeyTtlMs: expected an integer, got 0",
+    "Cannot use --session-key-ttl: expected an integer, got 0",
+  ]);
+  assertEquals(startErrorMessage(new Error("Cannot A")), "Cannot A");
+});
+
+Deno.test("startErrorMessage() names flags that exist, for every option that can be rejected", () => {
+  const options = [
+    ...Object.keys(NUMBER_OPTIONS),
+    "allowedHosts",
+    "allowedOrigins",
+    "basePath",
+    "upstream",
+    "staticDir",
+  ];
+  const flags = options.map((option) => {
+    const message = startErrorMessage(new OptionError(option, "", ""));
+    return /--([a-z-]+)/.exec(message)?.[1] as typeof OPTION_NAMES[number];
+  });
+  assertEquals(flags.filter((flag) => !OPTION_NAMES.includes(flag)), []);
+});
+
+Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {
+  const text = [
+    ["--log-format=text"],
+    ["--log-format", "text"],
+    ["-log-format=text"],
+    ["--nonsense", "--log-format=text", "-x"],
+    ["--log-format=json", "--log-format=text"],
+    ["--log-format=TEXT"],
+    ["--log-format.x=1", "--log-format=text"],
+    ["--", "--log-format=text"],
+  ];
+  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], [
+    "--log-formats=text",
+  ]];
+  assertEquals(text.filter((args) => !isTextLog(args, {})), []);
+  assertEquals(json.filter((args) => isTextLog(args, {})), []);
+});

@@ -1,0 +1,78 @@
+import { assertEquals } from "@std/assert";
+import { memoryStore } from "../../../src/core/store/memory.ts";
+import type { Store } from "../../../src/core/store/store.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { setUp } from "../../_gateway.ts";
+import { delegate } from "../../_store.ts";
+
+/** More variables than one commit holds. */
+const MANY = Object.fromEntries(
+  Array.from({ length: 400 }, (_, index) => [`REP_PUBLIC_V${index}`, "1"]),
+);
+
+/** A store that calls back before the second commit of events. */
+function interruptedStore(
+  beforeSecond: (store: Store) => Promise<unknown>,
+): Store {
+  const inner = memoryStore();
+  let commits = 0;
+  return {
+    ...delegate(inner),
+    async commit(checks, writes) {
+      if (writes.some(({ key }) => key[0] === "event") && ++commits === 2) {
+        await beforeSecond(inner);
+      }
+      return await inner.commit(checks, writes);
+    },
+  };
+}
+
+Deno.test("a publication whose commits all conflict is repeated every 5 s, until one does not", async () => {
+  const clock = new FakeClock();
+  const inner = memoryStore();
+  let isContended = false;
+  const commit: Store["commit"] = (checks, writes) =>
+    isContended && writes.some(({ key }) => key[0] === "event")
+      ? Promise.resolve(undefined)
+      : inner.commit(checks, writes);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...delegate(inner), commit },
+    clock,
+  });
+  const failures = () => gate.logged("rep.config.not_published").length;
+  isContended = true;
+  const reload = gate.set({ REP_PUBLIC_A: "2" });
+  for (const expected of [1, 2, 3]) {
+    while (failures() < expected) await clock.tick(0); // random() is 0, and so is the pause after a conflict
+    await clock.tick(4_999);
+    assertEquals(failures(), expected);
+    isContended = expected < 3;
+    await clock.tick(1);
+  }
+  await reload;
+  const changes = gate.logged("rep.config.changed");
+  assertEquals([failures(), changes.length], [3, 2]);
+});
+
+/** Writes the head of the log, as any commit of another process does. */
+async function writeHead(store: Store): Promise<void> {
+  const head = await store.get(["head"]);
+  await store.commit([], [{ key: ["head"], value: head?.value }]);
+}
+
+for (
+  const [what, interrupt] of [
+    ["conflicts", writeHead],
+    ["fails", () => Promise.reject(new Error("down"))],
+  ] as const
+) {
+  Deno.test(`Publisher logs every change once if the second commit of a publication ${what}`, async () => {
+    const clock = new FakeClock();
+    const starting = setUp(MANY, { store: interruptedStore(interrupt), clock });
+    await using gate = await clock.tickUntil(starting, 100); // the attempt after a conflict begins after a pause
+    await clock.tick(5_000);
+    const changes = gate.logged("rep.config.changed");
+    const keys = changes.map(({ key }) => `REP_PUBLIC_${key}`);
+    assertEquals(keys.sort(), Object.keys(MANY).sort());
+  });
+}

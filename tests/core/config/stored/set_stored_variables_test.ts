@@ -1,0 +1,46 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { setStoredVariables } from "../../../../src/core/config/stored/set_stored_variables.ts";
+import { listVariables } from "../../../../src/core/config/stored/stored_variables.ts";
+import { ConfigurationError } from "../../../../src/core/config/variables/snapshot.ts";
+import { memoryStore } from "../../../../src/core/store/memory.ts";
+
+Deno.test("setStoredVariables() sets and removes variables, by names with and without their prefix", async () => {
+  const store = memoryStore();
+  const values = async () =>
+    (await listVariables(store)).map(({ name, value }) => [name, value]);
+  const writes = await setStoredVariables(store, { REP_PUBLIC_A: "1", B: "2" });
+  assertEquals(writes.map(({ name, value }) => [name, value]), [["A", "1"], [
+    "B",
+    "2",
+  ]]);
+  assertEquals(await values(), [["A", "1"], ["B", "2"]]);
+  assertEquals(
+    (await setStoredVariables(store, { A: undefined, B: "3", C: undefined }))
+      .length,
+    2,
+  );
+  assertEquals(await values(), [["B", "3"]]);
+});
+
+Deno.test("setStoredVariables() rejects a value that looks like a secret, unless it is forced", async () => {
+  const store = memoryStore();
+  const values = { KEY: `ghp_${"a1B2".repeat(9)}` };
+  await assertRejects(
+    () => setStoredVariables(store, values),
+    ConfigurationError,
+    "use force to set it anyway",
+  );
+  assertEquals(await listVariables(store), []);
+  await setStoredVariables(store, values, { force: true });
+  assertEquals((await listVariables(store)).length, 1);
+});
+
+Deno.test("setStoredVariables() removes a variable whose default in the manifest looks like a secret", async () => {
+  const store = memoryStore();
+  const token = `ghp_${"a1B2".repeat(9)}`;
+  const manifest =
+    `version: "0.1.0"\nvariables:\n  KEY: { tier: public, default: ${token} }\n`;
+  await setStoredVariables(store, { KEY: "1" });
+  await setStoredVariables(store, { KEY: undefined }, { manifest });
+  assertEquals(await listVariables(store), []);
+});

@@ -44,7 +44,7 @@ export type Random = () => number;
 /** One result of a simulated scenario. */
 export type Finding = readonly [name: string, unit: string, value: number];
 
-/** How often a process polls for events and stored variables: `src/core/changes/event_polling.ts`. */
+/** How often a process polls for events and stored variables: `src/core/background_tasks.ts`. */
 export const POLL_MS = 1_000;
 /** The mean period of heartbeats, and how many representatives a configuration has: `src/core/rollout/`. */
 export const HEARTBEAT_MS = 4_500;

@@ -375,7 +375,7 @@ function connect(
         return problemResponse(notReady());
       }
       const getScript = rendering?.isRead ? getRenderedScript : getConfigScript;
-      return await injectPage(response, request, getScript, log);
+      return await injectPage(response, request, getScript, { log, decode });
     },
     async configScript() {
       if (health.isStarting) throw notReady();
@@ -408,6 +408,12 @@ function connect(
     [Symbol.asyncDispose]: () => gateway.close(),
   };
   return gateway;
+}
+
+/** Decodes a page. It loads the decoders on demand, since `node:zlib` takes longer to load than the whole gateway. */
+async function decode(response: Response): Promise<Response> {
+  const module = await import("./content/coding/content_encoding.ts");
+  return module.decodeContent(response);
 }
 
 /** The endpoints of the public port. */

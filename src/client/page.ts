@@ -1,3 +1,5 @@
+import type { Payload } from "../core/pages/config_script.ts";
+
 /**
  * The property of `globalThis` that contains the gateways of a server's process. This module cannot import the gateways,
  * since browsers load it, too.
@@ -76,25 +78,6 @@ export class REPError extends Error {
 
 /** Values of variables by name. */
 export type Values = Readonly<Record<string, string>>;
-
-/** The configuration in a page (REP-RFC-0001 §4.3, §8.1). */
-export interface Payload {
-  readonly public: Values;
-  /** The encrypted SENSITIVE values: base64 of nonce, ciphertext and tag. Absent if there are none. */
-  readonly sensitive?: string;
-  readonly _meta: {
-    readonly version: string;
-    /** RFC 3339. */
-    readonly injected_at: string;
-    readonly integrity: string;
-    /** The path that returns the session key; absent without SENSITIVE values. */
-    readonly key_endpoint?: string;
-    /** The path of the stream of changes since this payload; absent without hot reload. */
-    readonly hot_reload?: string;
-    /** Seconds until the payload expires; 0 means never. */
-    readonly ttl?: 0;
-  };
-}
 
 /** A payload and the element that contains it. */
 export interface Page {

@@ -1,8 +1,8 @@
+import type { Payload } from "../core/pages/config_script.ts";
 import {
   type Browser,
   encode,
   freezeValues,
-  type Payload,
   REPError,
   type Values,
 } from "./page.ts";

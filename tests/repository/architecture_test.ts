@@ -4,7 +4,7 @@ import config from "../../deno.json" with { type: "json" };
 import { readModules } from "./_sources.ts";
 
 const IMPORT =
-  /^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\("(\.[^"]+)"\)/gm;
+  /^(?:import|export|\} from)\b[^;]*?"(\.[^"]+)"|import\(\s*"(\.[^"]+)"/gm;
 
 /** What imports what, by path. */
 type Graph = ReadonlyMap<string, ReadonlySet<string>>;
@@ -86,6 +86,7 @@ const LAYERS = [
   "src/vite/",
   "src/sources.ts",
   "src/gateway.ts",
+  "src/options.ts",
   "src/addons/",
   "src/adapters/",
   "src/content/",

@@ -5,14 +5,14 @@ import {
   createGzip,
   createInflateRaw,
 } from "node:zlib";
-import { addToVary, copyHeaders } from "../../core/http/headers.ts";
-import { concat } from "../../core/values/chunks.ts";
 import {
-  COMPRESSOR_CODINGS,
+  addToVary,
   contentCodings,
+  copyHeaders,
   parseCodings,
-  preferredCoding,
-} from "./representations.ts";
+} from "../../core/http/headers.ts";
+import { concat } from "../../core/values/chunks.ts";
+import { COMPRESSOR_CODINGS, preferredCoding } from "./representations.ts";
 import { encodingError, transformBody } from "./zlib.ts";
 
 /**

@@ -1,5 +1,4 @@
 import { eTag } from "@std/http/etag";
-import { parseList } from "../../core/http/headers.ts";
 import {
   type Body,
   isLarge,
@@ -23,22 +22,6 @@ export const COMPRESSOR_CODINGS = ["br", "gzip"] as const;
 
 /** One of {@linkcode COMPRESSOR_CODINGS}. */
 export type CompressorCoding = typeof COMPRESSOR_CODINGS[number];
-
-/** Returns whether content is encoded. Some servers send the coding `identity` for content that is not. */
-export function isEncoded(headers: Headers): boolean {
-  return contentCodings(headers).length > 0;
-}
-
-/** Returns the codings of content, in the order in which they were applied (RFC 9110 §8.4). */
-export function contentCodings(headers: Headers): string[] {
-  const codings = parseCodings(headers.get("content-encoding"));
-  return codings.filter((coding) => coding !== "identity");
-}
-
-/** Parses a list of codings, whose names are not case-sensitive. */
-export function parseCodings(header: string | null): string[] {
-  return parseList(header?.toLowerCase() ?? null);
-}
 
 /** A smaller file needs no fewer packets when it is compressed. */
 const MIN_BYTES = 1_024;

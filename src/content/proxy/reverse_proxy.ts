@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import {
+  decodeContent,
   encodeContent,
   filterAcceptEncoding,
 } from "../coding/content_encoding.ts";
@@ -19,7 +20,6 @@ import {
   injectPage,
   isFragmentRequest,
   mayExpectPage,
-  type ResponseContent,
 } from "../../core/pages/page.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { portOf } from "../../core/values/urls.ts";
@@ -37,6 +37,7 @@ import {
 import {
   Upstream,
   type UpstreamRequest,
+  type UpstreamResponse,
   upstreamResponse,
 } from "./upstream.ts";
 import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
@@ -125,7 +126,12 @@ export class ReverseProxy {
     const response = await this.#forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
-    const page = await injectPage(response, request, getConfigScript, log);
+    const decode = (encoded: Response) =>
+      decodeContent(encoded, response.toDecodingError);
+    const page = await injectPage(response, request, getConfigScript, {
+      log,
+      decode,
+    });
     const wasDecoded = coding !== null && !page.headers.has("content-encoding");
     if (!wasDecoded || isFragmentRequest(headers)) return page;
     return encodeContent(page, { method, headers }, coding);
@@ -135,7 +141,7 @@ export class ReverseProxy {
   async #forward(
     request: Request,
     context: RouteContext,
-  ): Promise<ResponseContent> {
+  ): Promise<UpstreamResponse> {
     const { method } = request;
     const isWebSocket = isWebSocketRequest(request);
     this.#requireForwardable(method, isWebSocket);
@@ -175,7 +181,7 @@ export class ReverseProxy {
     request: Request,
     context: RouteContext,
     exchange: Exchange,
-  ): Promise<ResponseContent> {
+  ): Promise<UpstreamResponse> {
     const { method, signal } = request;
     const { transfer } = exchange;
     const { clock, transfers } = this.#services;

@@ -261,6 +261,12 @@ const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 /** A body of at most this size that has arrived with the headers is not streamed. */
 const MAX_BUFFERED_BYTES = 65_536;
 
+/** The parts of an upstream's response. */
+export interface UpstreamResponse extends ResponseContent {
+  /** Returns the error with which the body ends if it cannot be decoded. @default {a `TypeError`} */
+  readonly toDecodingError?: (error: unknown) => Error;
+}
+
 /**
  * How long the upstream may pause its body. Streams of events are quiet for some time, but proxies usually end those
  * that are quiet for longer.
@@ -291,7 +297,7 @@ export function upstreamResponse(
   message: IncomingMessage,
   method: string,
   options: UpstreamResponseOptions,
-): ResponseContent {
+): UpstreamResponse {
   const { transfer, toBrokenBody } = options;
   const { statusCode = 0 } = message;
   const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;

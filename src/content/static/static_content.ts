@@ -11,7 +11,7 @@ import { Problem } from "../../core/http/problem.ts";
 import { notFound, type RouteContext } from "../../core/http/routes.ts";
 import type { Log } from "../../core/observe/log.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
-import { HtmlFile, isFragmentRequest } from "../../core/pages/page.ts";
+import { isFragmentRequest } from "../../core/pages/page.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import {
   globMatcher,
@@ -23,6 +23,7 @@ import { SharedCalls } from "../../core/values/shared_calls.ts";
 import { SizeBoundedCache } from "../../core/values/size_bounded_cache.ts";
 import type { Transfers } from "../../core/http/transfers.ts";
 import { BarredFiles } from "./barred_files.ts";
+import { HtmlFile } from "./html_file.ts";
 import {
   type FoundFile,
   inTime,

@@ -1,11 +1,4 @@
-import {
-  type CodedBody,
-  type Compressor,
-  COMPRESSOR_CODINGS,
-  isEncoded,
-  Representations,
-} from "../../content/coding/representations.ts";
-import { addToVary, copyHeaders } from "../http/headers.ts";
+import { addToVary, copyHeaders, isEncoded } from "../http/headers.ts";
 import {
   type BodyContent,
   type Representation,
@@ -29,6 +22,9 @@ export function isFragmentRequest(headers: Headers): boolean {
     headers.get("sec-fetch-mode") !== "navigate";
 }
 
+/** The body of an HTML document, as it is before the configuration is inserted. */
+export type DocumentBody = Uint8Array<ArrayBuffer> | StreamedBody;
+
 /**
  * Returns the representation of an HTML document. With a config script, it is a page that contains the script; without
  * one, it is a fragment, whose body is not changed.
@@ -36,9 +32,9 @@ export function isFragmentRequest(headers: Headers): boolean {
  * @param original The headers of the unchanged document.
  * @param log Receives `rep.page.not_injected`.
  */
-function representHtml(
+export function representHtml(
   original: Headers,
-  body: CodedBody["body"],
+  body: DocumentBody,
   script: ConfigScript | undefined,
   log: Log,
 ): Representation {
@@ -120,10 +116,10 @@ function cacheControl(original: string, isSecret: boolean): string {
 
 /** Inserts the config script into a page: immediately if the page is in memory, otherwise when it is read. */
 function withScript(
-  body: CodedBody["body"],
+  body: DocumentBody,
   { bytes }: ConfigScript,
   log: Log,
-): CodedBody["body"] {
+): DocumentBody {
   const warn = () => warnOfUtf16(log);
   if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
   return {
@@ -154,8 +150,22 @@ export interface ResponseContent {
   readonly headers: Headers;
   /** Nobody may change the bytes. */
   readonly body: BodyContent;
-  /** Returns the error with which the body ends if it cannot be decoded. @default {a `TypeError`} */
-  readonly toDecodingError?: (error: unknown) => Error;
+}
+
+/**
+ * Decodes the content coding of a response. The core has no decoders: whoever delivers encoded pages hands one in. A
+ * response that it cannot decode is returned unchanged.
+ */
+export type DecodeResponse = (
+  response: Response,
+) => Response | Promise<Response>;
+
+/** Options of {@linkcode injectPage}. */
+export interface InjectOptions {
+  /** Receives `rep.page.not_injected`. @default {a log that discards everything} */
+  readonly log?: Log;
+  /** @default {encoded pages get no configuration, with a warning} */
+  readonly decode?: DecodeResponse;
 }
 
 /** Returns the `Response`, which it creates from the parts if necessary. */
@@ -174,13 +184,12 @@ function createResponse(content: ResponseContent): Response {
  * A page in UTF-16, or with a content coding that the gateway does not decode, is returned unchanged, with a warning.
  *
  * @param request The request for the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
- * @param log Receives `rep.page.not_injected`.
  */
 export async function injectPage(
   response: ResponseContent,
   request: SendRequest,
   getConfigScript: GetConfigScript,
-  log: Log = silentLog,
+  { log = silentLog, decode }: InjectOptions = {},
 ): Promise<Response> {
   if (!isHtml(response)) return createResponse(response);
   if (isFragmentRequest(request.headers)) {
@@ -190,7 +199,8 @@ export async function injectPage(
     warnOfUtf16(log);
     return createResponse(response);
   }
-  const page = await decodeIfEncoded(response);
+  const isDecoded = decode === undefined || !isEncoded(response.headers);
+  const page = isDecoded ? response : await decode(createResponse(response));
   if (isEncoded(page.headers)) {
     warnOfCoding(page.headers, log);
     return createResponse(page);
@@ -219,17 +229,6 @@ function streamed(content: Exclude<BodyContent, Uint8Array>): StreamedBody {
       void content?.cancel().catch(() => {}); // it rejects if the body has already failed
     },
   };
-}
-
-/** Loads the decoders only when a page needs them, since `node:zlib` takes longer to load than the whole gateway. */
-async function decodeIfEncoded(
-  response: ResponseContent,
-): Promise<ResponseContent> {
-  if (!isEncoded(response.headers)) return response;
-  const { decodeContent } = await import(
-    "../../content/coding/content_encoding.ts"
-  );
-  return decodeContent(createResponse(response), response.toDecodingError);
 }
 
 /** Logs that a page got no script, because it cannot be decoded. A page without a script is better than no page. */
@@ -295,60 +294,4 @@ function isNavigation({ method, headers }: SendRequest): boolean {
   const accepted = headers.get("accept") ?? "";
   return isRead && accepted.includes("text/html") &&
     !isFragmentRequest(headers);
-}
-
-/** Options of {@linkcode HtmlFile}. */
-interface HtmlFileOptions {
-  readonly body: CodedBody["body"];
-  /** The headers of a response with the unchanged file, without its size. */
-  readonly headers: Headers;
-  readonly compressor: Compressor | undefined;
-  /** Receives `rep.page.not_injected`. */
-  readonly log: Log;
-}
-
-/** An HTML file, and the page that consists of it and the current config script. */
-export class HtmlFile {
-  readonly #options: HtmlFileOptions;
-  readonly #fragment: Representations;
-  #page: Representations | undefined;
-  #pageScript: ConfigScript | undefined;
-
-  constructor(options: HtmlFileOptions) {
-    this.#options = options;
-    this.#fragment = this.#represent(undefined);
-  }
-
-  /**
-   * Returns how many bytes of memory the file takes at most: the file itself, and the fragment and the page with their
-   * compressed variants.
-   */
-  maxBytes(scriptBytes: number): number {
-    const { body } = this.#options;
-    const length = body instanceof Uint8Array ? body.length : 0;
-    return length + 2 * this.#fragment.maxBytes +
-      (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
-  }
-
-  /** Returns the page with a config script; without a script, the file as a fragment. */
-  represent(script: ConfigScript | undefined): Representations {
-    if (script === undefined) return this.#fragment;
-    if (this.#page === undefined || this.#pageScript !== script) {
-      this.#page = this.#represent(script);
-      this.#pageScript = script;
-    }
-    return this.#page;
-  }
-
-  #represent(script: ConfigScript | undefined): Representations {
-    const { headers: original, body: document, compressor, log } =
-      this.#options;
-    const html = representHtml(original, document, script, log);
-    const headers = Object.fromEntries(new Headers(html.headers));
-    const { body, validators: { etag } } = html;
-    return new Representations(
-      { isHtml: true, headers, compressor },
-      { coding: "identity", body, etag },
-    );
-  }
 }

@@ -1,12 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { contentCodings, isEncoded } from "../../../src/core/http/headers.ts";
 import {
   CODINGS,
   Compressor,
   type CompressorCoding,
-  contentCodings,
   isCompressible,
-  isEncoded,
   preferredCoding,
   type RepresentationCoding,
   Representations,

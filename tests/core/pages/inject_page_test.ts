@@ -10,6 +10,7 @@ import {
   type ResponseContent,
 } from "../../../src/core/pages/page.ts";
 import type { ConfigScript } from "../../../src/core/pages/config_script.ts";
+import { decodeContent } from "../../../src/content/coding/content_encoding.ts";
 import type { Log } from "../../../src/core/observe/log.ts";
 import { captureLog } from "../../_gateway.ts";
 
@@ -34,7 +35,11 @@ function pageOf(
   { method = "GET", requestHeaders = {}, script = SCRIPT, log }: Asked = {},
 ) {
   const request = { method, headers: new Headers(requestHeaders) };
-  return injectPage(response, request, () => Promise.resolve(script), log);
+  const getScript = () => Promise.resolve(script);
+  return injectPage(response, request, getScript, {
+    ...(log && { log }),
+    decode: decodeContent,
+  });
 }
 
 interface Case extends Asked {
@@ -218,6 +223,20 @@ Deno.test("injectPage() warns of a page whose content codings it cannot decode",
     coding,
     detail: "expected a single content coding: gzip or br",
   }]]);
+});
+
+Deno.test("injectPage() warns of an encoded page if no decoder is handed in, and does not change it", async () => {
+  const { log, lines } = captureLog();
+  const bytes = new Uint8Array(gzipSync(HTML));
+  const headers = { "content-type": "text/html", "content-encoding": "gzip" };
+  const page = await injectPage(
+    new Response(bytes, { headers }),
+    new Request("http://app.example/"),
+    () => Promise.resolve(SCRIPT),
+    { log },
+  );
+  assertEquals(await page.bytes(), bytes);
+  assertEquals(lines.map(({ msg }) => msg), ["rep.page.not_injected"]);
 });
 
 Deno.test("injectPage() inserts the script into a page with the coding identity, or none", async () => {

@@ -24,7 +24,7 @@ export type {
   CloseOptions,
   Gateway,
   PrivateVariables,
-} from "./src/core/gateway_interface.ts";
+} from "./src/gateway_interface.ts";
 export type { ReloadOptions } from "./src/core/config/configuration.ts";
 export type { GatewayOptions, Source } from "./src/options.ts";
 export {

@@ -8,7 +8,7 @@
  * tools/denokv.ts`, `deno run -A tools/postgres.ts`), with their own defaults: every commit waits for the disk.
  */
 import { createGateway } from "../src/gateway.ts";
-import type { Gateway } from "../src/core/gateway_interface.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import { silentLog } from "../src/core/observe/log.ts";
 import { openStore } from "../src/engines/open.ts";
 import { clientAddress } from "./_load.ts";

@@ -7,7 +7,7 @@
  * Two gateways over one store in memory, each counted separately, on a fake clock.
  */
 import { createGateway } from "../src/gateway.ts";
-import type { Gateway } from "../src/core/gateway_interface.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import { memoryStore } from "../src/core/store/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";

@@ -28,6 +28,11 @@ import { MASTER_KEY_BYTES } from "./core/keys/master_key.ts";
 import { type Log, silentLog } from "./core/observe/log.ts";
 import { combineMetrics, type Metrics } from "./core/observe/metrics.ts";
 import { Registry } from "./addons/metrics/registry.ts";
+import type {
+  CoreServices,
+  CoreSettings,
+  CoreSources,
+} from "./core/settings.ts";
 import {
   logWithSpanIds,
   noTelemetry,
@@ -276,48 +281,28 @@ export const NUMBER_OPTIONS = {
 >;
 
 /** What users set: plain data, checked, with every default applied. */
-export interface Settings extends Readonly<Record<NumberOptionName, number>> {
-  readonly hotReload: boolean;
+export interface Settings extends CoreSettings {
   readonly ofrep: boolean;
-  /** Normalized. */
-  readonly allowedOrigins: readonly string[];
-  readonly allowedHosts: readonly string[];
-  readonly trustedProxies: readonly string[];
-  readonly separateHealth: boolean;
-  /** Without a slash at its end: an empty string if everything is served under `/`. */
-  readonly basePath: string;
   readonly staticDir: string | undefined;
+  readonly staticCacheBytes: number;
   readonly immutable: readonly string[];
   readonly upstream: URL | undefined;
+  readonly upstreamTimeoutMs: number;
   readonly preserveHost: boolean;
   readonly rejectWebsockets: boolean;
-  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instanceId: string | undefined;
-  readonly revision: string | undefined;
-  readonly app: string | undefined;
-  readonly startWithoutStore: boolean;
-  readonly accessLog: boolean;
+  readonly maxTransfers: number;
 }
 
 /** What the gateway is given to work with. */
-export interface Services {
-  /** The whole store, of which the gateway uses its app's part. */
-  readonly store: Store;
-  readonly clock: Clock;
-  /** Returns a number in [0, 1). */
-  readonly random: () => number;
-  readonly log: Log;
+export interface Services extends CoreServices {
   /** Receives measurements for both `registry` and `telemetry`. */
   readonly metrics: Metrics;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
-  readonly telemetry: Telemetry;
 }
 
 /** What is read anew whenever it is needed. */
-export interface Sources {
-  /** Reads the variables and the manifest. */
-  readonly read: () => Promise<SnapshotInput>;
+export interface Sources extends CoreSources {
   /** Returns the paths of files and directories that are never served. */
   readonly neverServed: () => Promise<readonly string[]>;
 }

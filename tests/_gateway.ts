@@ -1,5 +1,5 @@
 import { createGatewayIn } from "../src/gateway.ts";
-import type { Gateway } from "../src/core/gateway_interface.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,

@@ -1,5 +1,5 @@
 import type { Status } from "../src/addons/status/status.ts";
-import type { Gateway } from "../src/core/gateway_interface.ts";
+import type { Gateway } from "../src/gateway_interface.ts";
 
 type StatusGateway = { readonly gateway: Pick<Gateway, "fetchHealth"> };
 

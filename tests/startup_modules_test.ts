@@ -82,7 +82,7 @@ const NOT_NEEDED: Readonly<Record<string, readonly RegExp[]>> = {
     /src\/core\/config\/files\/watch_paths/,
   ],
   "the status page": [/src\/addons\/status\//],
-  "the browser module": [/src\/client\//, /src\/addons\/client_script/],
+  "the browser module": [/src\/client\//, /src\/addons\/client_script\//],
   "the event log, streams and the rollout": [
     /src\/core\/changes\/(?!stream_rejections|known_events)/,
     /src\/core\/rollout\//,

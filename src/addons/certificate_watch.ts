@@ -1,6 +1,8 @@
-import type { Clock } from "../core/values/clock.ts";
-import type { Log } from "../core/observe/log.ts";
+import type { Addition } from "../core/addon.ts";
+import type { HealthProblem } from "../core/endpoints/health.ts";
+import { type Log, logTaskError } from "../core/observe/log.ts";
 import type { Metrics } from "../core/observe/metrics.ts";
+import { type Clock, every } from "../core/values/clock.ts";
 
 /** Options of {@linkcode CertificateWatch}. */
 interface CertificateWatchOptions {
@@ -15,6 +17,9 @@ interface CertificateWatchOptions {
 
 /** How long before its end a certificate causes a warning. */
 const EXPIRING_SECONDS = 7 * 86_400;
+
+/** How often to check the end of the certificate. */
+const CHECK_MS = 60_000;
 
 /** Knows whether the TLS certificate ends soon, and whether its renewal failed. */
 export class CertificateWatch {
@@ -44,6 +49,22 @@ export class CertificateWatch {
   get hasEnded(): boolean {
     return this.#secondsLeft() <= 0;
   }
+
+  /** What is wrong with the certificate, for the health report. */
+  get problems(): readonly HealthProblem[] {
+    const problems: HealthProblem[] = [];
+    if (this.rejection !== undefined) problems.push("certificate_rejected");
+    if (this.hasEnded) problems.push("certificate_ended");
+    return problems;
+  }
+
+  /** Checks the certificate, now and from time to time. */
+  readonly addon = (): Addition => {
+    const { clock, log } = this.#options;
+    this.check();
+    const onError = logTaskError(log, "certificate");
+    return { close: every(CHECK_MS, () => this.check(), { clock, onError }) };
+  };
 
   /** Logs once for each certificate that it ends soon, and once that it has ended. */
   check(): void {

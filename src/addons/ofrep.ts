@@ -2,6 +2,7 @@ import {
   Compressor,
   Representations,
 } from "../content/coding/representations.ts";
+import type { Addon } from "../core/addon.ts";
 import type { Tail } from "../core/changes/tail.ts";
 import { isMapping } from "../core/config/variables/quote.ts";
 import type { Transfers } from "../core/http/transfers.ts";
@@ -59,6 +60,28 @@ const MAX_BODY_BYTES = 64 << 10;
 const MAX_BODY_MS = 10_000;
 /** A page that has been hidden for this time closes its stream until it is shown again. */
 const INACTIVITY_S = 10;
+
+/** What a gateway sets for OFREP. */
+type OfrepSettings = Pick<
+  OfrepOptions,
+  "basePath" | "allowedOrigins" | "transfers" | "clock"
+>;
+
+/** Returns the add-on that serves the PUBLIC variables as flags. */
+export function ofrep(settings: OfrepSettings): Addon {
+  const { basePath, allowedOrigins, transfers, clock } = settings;
+  return ({ configuration, changes, pageValues }) => ({
+    routes: createOfrepEndpoints({
+      current: pageValues,
+      typeOf: (name) => configuration.snapshot.describe(name)?.type,
+      tail: changes?.tail,
+      basePath,
+      allowedOrigins,
+      transfers,
+      clock,
+    }),
+  });
+}
 
 /**
  * Creates the endpoints of the OpenFeature Remote Evaluation Protocol (OFREP, `service/openapi.yaml` of

@@ -1,19 +1,6 @@
-import type { RouteContext } from "../core/http/routes.ts";
-import type { GetConfigScript } from "../core/pages/config_script.ts";
+import type { Content } from "../core/content.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
-
-/** The source of every response that is not the gateway's own: a directory, or an upstream. */
-export interface Content {
-  /** Responds to a request. The configuration is injected into pages. */
-  respond(
-    request: Request,
-    context: RouteContext,
-    getConfigScript: GetConfigScript,
-  ): Promise<Response>;
-  /** Closes the remaining WebSockets and connections to the upstream. */
-  close(): void;
-}
 
 /** What to serve, a directory or an upstream, and how, under the names of the gateway's options. */
 export interface ContentSettings

@@ -7,9 +7,7 @@ import {
 import type { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
-import type { CertificateWatch } from "../addons/certificate_watch.ts";
 import { type Log, logTaskError } from "./observe/log.ts";
-import type { Registry } from "../addons/metrics/registry.ts";
 import type { CircuitBreaker } from "./store/circuit_breaker.ts";
 import { type Key, StoreUnavailableError } from "./store/store.ts";
 import { type Clock, every } from "./values/clock.ts";
@@ -22,8 +20,6 @@ const PUBLISH_MS = 5_000;
 const PROBE_MS = 1_000;
 /** How often to make sure that the store still has the master key. */
 const MASTER_KEY_MS = 60_000;
-/** How often to take a sample for the plots of the status page, and to check the end of the certificate. */
-const SAMPLE_MS = 60_000;
 
 /** What the tasks work on. */
 interface BackgroundTasksOptions {
@@ -34,8 +30,6 @@ interface BackgroundTasksOptions {
   readonly changes: Changes | undefined;
   readonly storedVariables: StoredVariablesSource;
   readonly configuration: Configuration;
-  readonly certificate: CertificateWatch;
-  readonly registry: Registry;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends the tasks when it is aborted. */
@@ -60,9 +54,7 @@ export class BackgroundTasks {
 
   /** Starts all tasks. */
   start(): void {
-    const { store, epochs, rateLimit, changes, certificate } = this.#options;
-    certificate.check();
-    this.#repeat(SAMPLE_MS, "sample", () => this.#sample());
+    const { store, epochs, rateLimit, changes } = this.#options;
     this.#catchUp.push(
       this.#repeat(PROBE_MS, "probe", () => store.probe()),
       this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
@@ -94,11 +86,6 @@ export class BackgroundTasks {
     log.error("rep.store.down", {
       detail: `limits are counted in memory, changes wait: ${failure.message}`,
     });
-  }
-
-  #sample(): void {
-    this.#options.registry.sample();
-    this.#options.certificate.check();
   }
 
   /** Stores the session keys that were counted in memory. */

@@ -1,12 +1,25 @@
 import type { Changes } from "./changes/changes.ts";
 import type { Configuration } from "./config/configuration.ts";
-import type { Content } from "../content/content.ts";
+import type { Addition } from "./addon.ts";
+import type { Content } from "./content.ts";
 import type { Transfers } from "./http/transfers.ts";
 import type { Health } from "./endpoints/health.ts";
 import type { SessionKeys } from "./endpoints/session_key.ts";
-import type { CloseOptions } from "./gateway_interface.ts";
 import type { Log } from "./observe/log.ts";
 import { type Clock, waitAtMost } from "./values/clock.ts";
+
+/** Options of `Gateway.close()`. */
+export interface CloseOptions {
+  /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
+  drainMs?: number;
+  /**
+   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a request is being
+   * received and no proxied WebSocket is open, since `Deno.HttpServer.shutdown` breaks both.
+   *
+   * @default {the caller closes the ports}
+   */
+  stopListening?: () => Promise<void>;
+}
 
 /** Options of {@linkcode Shutdown}. */
 interface ShutdownOptions {
@@ -17,6 +30,8 @@ interface ShutdownOptions {
   readonly configuration: Configuration;
   readonly health: Health;
   readonly sessionKeys: SessionKeys;
+  /** What add-ons have added. */
+  readonly additions: readonly Addition[];
   /** Aborted to end what runs in the background. */
   readonly background: AbortController;
   readonly clock: Clock;
@@ -69,6 +84,7 @@ export class Shutdown {
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
     transfers.close();
     this.#options.background.abort();
+    for (const addition of this.#options.additions) addition.close?.();
     const leaving = Promise.all([
       this.#options.configuration.close(),
       changes?.close(),

@@ -7,7 +7,7 @@ import { Problem } from "./http/problem.ts";
 import { createRoute, type Route } from "./http/routes.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
-import type { Settings } from "../options.ts";
+import type { CoreSettings } from "./settings.ts";
 import {
   StoreIncompatibleError,
   StoreUnavailableError,
@@ -17,7 +17,7 @@ import { type Clock, sleep } from "./values/clock.ts";
 /** Options of {@linkcode Startup}. */
 interface StartupOptions {
   readonly settings: Pick<
-    Settings,
+    CoreSettings,
     "startWithoutStore" | "allowedHosts" | "allowedOrigins"
   >;
   readonly storedVariables: StoredVariablesSource;

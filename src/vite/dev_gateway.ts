@@ -2,7 +2,7 @@ import { RE2JS } from "re2js";
 import { watchFiles } from "../sources.ts";
 import type { Manifest } from "../core/config/variables/manifest.ts";
 import { createGateway } from "../gateway.ts";
-import type { Gateway } from "../core/gateway_interface.ts";
+import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node_handler.ts";
 import { createLog, type Log, messageOf } from "../core/observe/log.ts";
 import { type GatewayOptions, NUMBER_OPTIONS } from "../options.ts";

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
-import type { Gateway } from "../core/gateway_interface.ts";
+import type { Gateway } from "../gateway_interface.ts";
 import {
   type NodeHandler,
   type NodeRequest,

@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { CLIENT_JS } from "../../src/client/bundle.ts";
-import { handleClientScript } from "../../src/addons/client_script.ts";
+import { respondWithClientScript } from "../../src/addons/client_script/respond.ts";
 
 function request(
   headers: Record<string, string> = {},
@@ -11,12 +11,12 @@ function request(
 
 /** The current entity tag of the script. */
 async function currentTag() {
-  const response = await handleClientScript(request({}, "HEAD"));
+  const response = await respondWithClientScript(request({}, "HEAD"));
   return response.headers.get("etag") ?? "";
 }
 
 Deno.test("GET /rep/client.js returns the client module with an entity tag", async () => {
-  const response = await handleClientScript(request());
+  const response = await respondWithClientScript(request());
   const etag = response.headers.get("etag") ?? "";
   assertNotEquals(etag, "");
   assertEquals([response.status, [...response.headers]], [200, [
@@ -30,7 +30,7 @@ Deno.test("GET /rep/client.js returns the client module with an entity tag", asy
 
 for (const [coding, format] of [["br", "brotli"], ["gzip", "gzip"]] as const) {
   Deno.test(`GET /rep/client.js is sent as ${coding} to a client that accepts it, with a tag of its own`, async () => {
-    const response = await handleClientScript(
+    const response = await respondWithClientScript(
       request({ "accept-encoding": coding }),
     );
     assertEquals(response.headers.get("content-encoding"), coding);
@@ -58,7 +58,7 @@ const CONDITIONS: Record<string, 200 | 304> = {
 for (const [condition, status] of Object.entries(CONDITIONS)) {
   Deno.test(`GET /rep/client.js with If-None-Match ${condition} is ${status}`, async () => {
     const header = condition.replace("TAG", await currentTag());
-    const response = await handleClientScript(
+    const response = await respondWithClientScript(
       request({ "if-none-match": header }),
     );
     assertEquals([response.status, response.headers.get("etag")], [

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import { createGateway, toNodeHandler } from "../../main.ts";
 import { get, getAll } from "../../src/client/mod.ts";
 import { GATEWAYS } from "../../src/client/page.ts";
-import type { Gateway } from "../../src/core/gateway_interface.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import type {
   NodeRequest,
   NodeResponse,

@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
-  type Content,
   type ContentSettings,
   openContent,
 } from "../../src/content/content.ts";
+import type { Content } from "../../src/core/content.ts";
 import { Transfers } from "../../src/core/http/transfers.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import { noMetrics } from "../../src/core/observe/metrics.ts";

@@ -12,7 +12,7 @@ import {
 import { typeIssue } from "../../src/core/config/variables/apply_manifest.ts";
 import { parseByteRange } from "../../src/core/http/send.ts";
 import { createGateway } from "../../src/gateway.ts";
-import type { Gateway } from "../../src/core/gateway_interface.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import {
   resolveClient,
   trustRule,

@@ -1,7 +1,7 @@
 import type { Environment } from "../../src/core/config/variables/tiers.ts";
 import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../src/gateway.ts";
-import type { Gateway } from "../../src/core/gateway_interface.ts";
+import type { Gateway } from "../../src/gateway_interface.ts";
 import { createLog } from "../../src/core/observe/log.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import type { Clock } from "../../src/core/values/clock.ts";

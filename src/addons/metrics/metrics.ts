@@ -2,7 +2,15 @@ import { STREAM_REJECTIONS } from "../../core/changes/stream_rejections.ts";
 import { RELOAD_OUTCOMES } from "../../core/config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../../core/http/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../../core/http/routes.ts";
-import type { LabelValues } from "../../core/observe/metrics.ts";
+import type { Addon } from "../../core/addon.ts";
+import { type Log, logTaskError } from "../../core/observe/log.ts";
+import type {
+  LabelValues,
+  Metrics,
+  ObservedValue,
+} from "../../core/observe/metrics.ts";
+import { type Clock, every } from "../../core/values/clock.ts";
+import { observeProcess } from "./process_metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "./registry.ts";
 import { STORE_OPERATIONS } from "../../core/store/circuit_breaker.ts";
 import {
@@ -22,8 +30,41 @@ export const LABEL_VALUES: LabelValues = {
   "rep.upstream.errors": UPSTREAM_FAILURES,
 };
 
+/** What the measurements are kept in, and what they are about. */
+interface MetricsOptions {
+  readonly registry: Registry;
+  /** Also exported, unlike the registry alone. */
+  readonly metrics: Metrics;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How often to take a sample for the plots of the status page. */
+const SAMPLE_MS = 60_000;
+
+/** Returns the add-on that serves `GET /metrics`, on the port that stays internal, and measures the process. */
+export function metricsAddon(options: MetricsOptions): Addon {
+  const { registry, metrics, version, clock, log } = options;
+  return () => {
+    metrics.observe("rep.build.info", () => buildInfo(version));
+    observeProcess(metrics);
+    const onError = logTaskError(log, "sample");
+    return {
+      internalRoutes: { "/metrics": createMetricsEndpoint(registry) },
+      close: every(SAMPLE_MS, () => registry.sample(), { clock, onError }),
+    };
+  };
+}
+
+/** Returns what is running, as the labels of a gauge. */
+function buildInfo(version: string): ObservedValue {
+  const runtime = globalThis.navigator?.userAgent ?? "unknown";
+  return new Map([[`${version} ${runtime}`, 1]]);
+}
+
 /** Creates the endpoint `GET /metrics`: all measurements in the text format of Prometheus. */
-export function createMetricsEndpoint(registry: Registry): Endpoint {
+function createMetricsEndpoint(registry: Registry): Endpoint {
   return {
     methods: READ_METHODS,
     handler({ method }) {

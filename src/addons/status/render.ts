@@ -3,7 +3,8 @@ import {
   requireAllowedHost,
 } from "../../core/http/allowed_hosts.ts";
 import type { RouteContext } from "../../core/http/routes.ts";
-import { createStatus, type Status, type StatusParts } from "./status.ts";
+import type { AddonParts } from "../../core/addon.ts";
+import { createStatus, type Status, type StatusOptions } from "./status.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./status_page.ts";
 
 const JSON_HEADERS = {
@@ -26,10 +27,11 @@ const PAGE_HEADERS = {
 export async function respondWithStatus(
   { headers }: Request,
   { url }: Pick<RouteContext, "url">,
-  parts: StatusParts,
+  parts: AddonParts,
+  options: StatusOptions,
 ): Promise<Response> {
-  requireAllowedHost(url.origin, internalHostRule(parts.allowedHosts));
-  const status = await createStatus(parts);
+  requireAllowedHost(url.origin, internalHostRule(options.allowedHosts));
+  const status = await createStatus(parts, options);
   const accept = headers.get("accept") ?? "";
   if (accept.includes("json") && !accept.includes("html")) {
     return Response.json(status, { headers: JSON_HEADERS });

@@ -1,39 +1,30 @@
-import type { Changes } from "../../core/changes/changes.ts";
-import type { Configuration } from "../../core/config/configuration.ts";
-import type { Snapshot } from "../../core/config/variables/snapshot.ts";
-import type { Epochs } from "../../core/keys/epochs.ts";
+import type { AddonParts } from "../../core/addon.ts";
+import type { Clock } from "../../core/values/clock.ts";
 import type { CertificateWatch } from "../certificate_watch.ts";
 import type { Registry } from "../metrics/registry.ts";
+import type { Changes } from "../../core/changes/changes.ts";
+import type { Snapshot } from "../../core/config/variables/snapshot.ts";
 import {
   describeRollback,
   type Rollback,
 } from "../../core/rollout/activations.ts";
-import type { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
-import type { Clock } from "../../core/values/clock.ts";
 import { shortHash } from "../../core/values/hash.ts";
 import { formatTime } from "../../core/values/units.ts";
 import { redactCredentials } from "../../core/values/urls.ts";
-import type { HealthState } from "../../core/endpoints/health.ts";
 
-/** What the status is read from. */
-export interface StatusParts {
-  readonly health: Pick<HealthState, "report">;
+/** What the status shows besides the parts of the gateway. */
+export interface StatusOptions {
   /** The hosts for which the page is served, in addition to addresses and `localhost`. */
   readonly allowedHosts: readonly string[];
-  readonly configuration: Configuration;
-  /** `undefined` without hot reload. */
-  readonly changes: Changes | undefined;
-  readonly store: CircuitBreaker;
-  readonly epochs: Pick<Epochs, "hasMasterKey">;
   /** The place of this process. */
   readonly instanceId: string | undefined;
   /** What this process was built from. */
   readonly revision: string | undefined;
   readonly registry: Registry;
-  readonly clock: Clock;
   readonly certificate: Pick<CertificateWatch, "notAfter" | "rejection">;
   /** Returns the options in effect. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
+  readonly clock: Clock;
 }
 
 /** What `GET /status` shows. */
@@ -44,23 +35,24 @@ const MAX_SHOWN = 300;
 const MAX_EVENTS = 50;
 
 /** Creates the status without a read of the store. It contains no values except those of PUBLIC variables. */
-export async function createStatus(parts: StatusParts) {
-  const { configuration, changes, store, registry } = parts;
+export async function createStatus(parts: AddonParts, options: StatusOptions) {
+  const { configuration, changes, store } = parts;
+  const { registry } = options;
   const { snapshot, rejection } = configuration;
   const { engine = "unknown", failure } = store.state;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
   const conflicts = changes?.rollout.conflicts ?? [];
-  const { notAfter, rejection: certificateRejection } = parts.certificate;
+  const { notAfter, rejection: certificateRejection } = options.certificate;
   return {
     ...parts.health.report(),
-    time: formatTime(parts.clock.now()),
-    place: parts.instanceId,
+    time: formatTime(options.clock.now()),
+    place: options.instanceId,
     issues: issues.map(toMessage),
     /** What is wrong between this process and others. */
     conflicts: conflicts.map(({ detail }) => toMessage(detail)),
     rejected_since: rejection && formatTime(rejection.since),
     configuration: {
-      ...describeRole(snapshot.deployment, parts),
+      ...describeRole(snapshot.deployment, parts, options),
       loaded: formatTime(configuration.loadedAt),
     },
     store: {
@@ -81,13 +73,14 @@ export async function createStatus(parts: StatusParts) {
     rollout: describeRollout(changes),
     events: describeEvents(changes),
     ...describeVariables(snapshot),
-    options: await parts.shownOptions(),
+    options: await options.shownOptions(),
   };
 }
 
 function describeRole(
   hash: string,
-  { changes, store, revision }: StatusParts,
+  { changes, store }: AddonParts,
+  { revision }: StatusOptions,
 ) {
   const { active = hash, members = [], rollback } = changes?.rollout ?? {};
   const shown = {

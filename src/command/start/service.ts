@@ -1,6 +1,6 @@
 import type { ReloadOptions } from "../../core/config/configuration.ts";
 import { createGatewayIn } from "../../gateway.ts";
-import type { Gateway } from "../../core/gateway_interface.ts";
+import type { Gateway } from "../../gateway_interface.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { type Log, messageOf } from "../../core/observe/log.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";

@@ -4,7 +4,7 @@ import {
   LIVE_ENDPOINT,
   startingHealth,
 } from "../../core/endpoints/health.ts";
-import type { Gateway } from "../../core/gateway_interface.ts";
+import type { Gateway } from "../../gateway_interface.ts";
 import { Problem } from "../../core/http/problem.ts";
 import { createResponder } from "../../core/http/respond.ts";
 import {

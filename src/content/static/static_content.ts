@@ -8,7 +8,12 @@ import {
   Representations,
 } from "../coding/representations.ts";
 import { Problem } from "../../core/http/problem.ts";
-import { notFound, type RouteContext } from "../../core/http/routes.ts";
+import type { Content } from "../../core/content.ts";
+import {
+  notFound,
+  READ_METHODS,
+  type RouteContext,
+} from "../../core/http/routes.ts";
 import type { Log } from "../../core/observe/log.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import { isFragmentRequest } from "../../core/pages/page.ts";
@@ -608,7 +613,8 @@ export async function openStaticContent(
  * the `index.html` of the directory. It inserts the configuration into pages (`text/html`). All other files support
  * conditional requests, ranges, compressed variants and caching.
  */
-export class StaticContent {
+export class StaticContent implements Content {
+  readonly methods: readonly string[] = READ_METHODS;
   readonly #options: StaticContentOptions;
   readonly #barred: BarredFiles;
   readonly #looks: Looks;

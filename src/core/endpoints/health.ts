@@ -5,7 +5,6 @@ import {
   EMPTY_SNAPSHOT,
 } from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
-import type { CertificateWatch } from "../../addons/certificate_watch.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
@@ -89,9 +88,8 @@ interface HealthOptions {
   readonly storedVariables: Pick<StoredVariablesSource, "wasEmptied">;
   /** `undefined` without hot reload. */
   readonly rollout: Pick<Rollout, "conflicts"> | undefined;
-  readonly certificate: Pick<CertificateWatch, "rejection" | "hasEnded">;
-  /** Aborted after an error that was not caught. */
-  readonly failure: AbortSignal;
+  /** Returns what is wrong around the core. */
+  readonly problemsAround: () => readonly HealthProblem[];
   readonly clock: Pick<Clock, "monotonic">;
   readonly metrics: Metrics;
 }
@@ -131,16 +129,12 @@ export class Health implements HealthState {
 
   #problems(): readonly HealthProblem[] {
     const { configuration, store, storedVariables } = this.#options;
-    const { certificate, failure, rollout } = this.#options;
+    const { problemsAround, rollout } = this.#options;
     const problems: HealthProblem[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
     if (storedVariables.wasEmptied) problems.push("store_emptied");
-    if (certificate.rejection !== undefined) {
-      problems.push("certificate_rejected");
-    }
-    if (certificate.hasEnded) problems.push("certificate_ended");
-    if (failure.aborted) problems.push("uncaught_error");
+    problems.push(...problemsAround());
     for (const { type } of rollout?.conflicts ?? []) problems.push(type);
     return problems;
   }

@@ -1,7 +1,7 @@
 import config from "../../../deno.json" with { type: "json" };
 import { assertEquals, assertRejects } from "@std/assert";
 import { createGatewayIn } from "../../../src/gateway.ts";
-import type { Gateway } from "../../../src/core/gateway_interface.ts";
+import type { Gateway } from "../../../src/gateway_interface.ts";
 import {
   type GatewayOptions,
   type ProcessInfo,

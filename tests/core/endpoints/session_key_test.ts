@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { encodeBase64 } from "@std/encoding/base64";
 import { createGateway } from "../../../src/gateway.ts";
-import type { Gateway } from "../../../src/core/gateway_interface.ts";
+import type { Gateway } from "../../../src/gateway_interface.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
 import { deriveKey, SESSION_KEY_INFO } from "../../../src/core/keys/epochs.ts";
 import { createLog } from "../../../src/core/observe/log.ts";

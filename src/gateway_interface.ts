@@ -3,8 +3,14 @@ import type {
   SensitiveVariables,
   ServerVariables,
 } from "@rep/gateway/client";
-import type { ReloadOptions, ValueListener } from "./config/configuration.ts";
-import type { ConnectionInfo } from "./http/respond.ts";
+import type {
+  ReloadOptions,
+  ValueListener,
+} from "./core/config/configuration.ts";
+import type { ConnectionInfo } from "./core/http/respond.ts";
+import type { CloseOptions } from "./core/shutdown.ts";
+
+export type { CloseOptions } from "./core/shutdown.ts";
 
 /** The variables that a server reads with {@linkcode Gateway.getPrivate}, by name. */
 export type PrivateVariables = SensitiveVariables & ServerVariables;
@@ -106,17 +112,4 @@ export interface Gateway extends AsyncDisposable {
    * and closes proxied WebSockets at once. What does not finish in time is logged.
    */
   close(options?: CloseOptions): Promise<void>;
-}
-
-/** Options of {@linkcode Gateway.close}. */
-export interface CloseOptions {
-  /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
-  drainMs?: number;
-  /**
-   * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a request is being
-   * received and no proxied WebSocket is open, since `Deno.HttpServer.shutdown` breaks both.
-   *
-   * @default {the caller closes the ports}
-   */
-  stopListening?: () => Promise<void>;
 }

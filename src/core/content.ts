@@ -1,0 +1,16 @@
+import type { RouteContext } from "./http/routes.ts";
+import type { GetConfigScript } from "./pages/config_script.ts";
+
+/** The source of every response that is not the gateway's own, such as a directory or an upstream. */
+export interface Content {
+  /** The response to other methods is 405. @default {any method} */
+  readonly methods?: readonly string[];
+  /** Responds to a request. The configuration is injected into pages. */
+  respond(
+    request: Request,
+    context: RouteContext,
+    getConfigScript: GetConfigScript,
+  ): Promise<Response>;
+  /** Closes what stays open between requests. */
+  close(): void;
+}

@@ -1,0 +1,451 @@
+import type { Addon, AddonParts } from "./addon.ts";
+import { BackgroundTasks } from "./background_tasks.ts";
+import {
+  Configuration,
+  type ReloadOptions,
+  type ValueListener,
+} from "./config/configuration.ts";
+import { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
+import type { Content } from "./content.ts";
+import { createChangesEndpoint } from "./endpoints/changes.ts";
+import {
+  createHealthEndpoint,
+  createReadyEndpoint,
+  Health,
+  type HealthProblem,
+  LIVE_ENDPOINT,
+} from "./endpoints/health.ts";
+import { SessionKeys } from "./endpoints/session_key.ts";
+import { hostRule } from "./http/allowed_hosts.ts";
+import { createProxyWarning, trustRule } from "./http/client_address.ts";
+import { problemResponse } from "./http/problem.ts";
+import { type ConnectionInfo, createResponder } from "./http/respond.ts";
+import {
+  type Handler,
+  notFound,
+  readUrl,
+  Router,
+  type RouteTable,
+} from "./http/routes.ts";
+import type { Transfers } from "./http/transfers.ts";
+import { Epochs } from "./keys/epochs.ts";
+import { sharedMasterKey } from "./keys/master_key.ts";
+import { RateLimit } from "./keys/rate_limit.ts";
+import { noMetrics } from "./observe/metrics.ts";
+import type {
+  ConfigScriptCache,
+  GetConfigScript,
+  PageValues,
+} from "./pages/config_script.ts";
+import type { DecodeResponse } from "./pages/page.ts";
+import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
+import { type CloseOptions, Shutdown } from "./shutdown.ts";
+import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
+import { storeOfApp } from "./store/app_store.ts";
+import { CircuitBreaker } from "./store/circuit_breaker.ts";
+
+/** What is around the core: what it delivers, what is added to it, and what it is told about its process. */
+export interface Surroundings {
+  readonly version: string;
+  /** What the port speaks; `undefined` if another program has bound it. */
+  readonly scheme: "http" | "https" | undefined;
+  /** What is delivered besides the gateway's own endpoints; `undefined` for nothing. */
+  readonly content: Content | undefined;
+  /** Counts what is in flight for all that deliver something. */
+  readonly transfers: Transfers;
+  readonly addons: readonly Addon[];
+  /** Returns what is wrong around the core, for the health report. */
+  readonly problems: () => readonly HealthProblem[];
+  /** Decodes the pages that `inject()` gets. */
+  readonly decode: DecodeResponse;
+  /** The code that renders pages in this process; `undefined` if there is none. */
+  readonly rendering: Rendering | undefined;
+}
+
+/** Code that renders pages in this process, as the core sees it. */
+export interface Rendering {
+  /** Whether a page may have been rendered with values of this process. */
+  readonly isRead: boolean;
+  /** The values for the page of the current request; `undefined` outside of {@linkcode run}. */
+  readonly pinned: PageValues | undefined;
+  /** Makes the values of a page that is sent now available to that code. */
+  open(current: () => PageValues): void;
+  /** Calls back with all values of the same moment. */
+  run<T>(callback: () => T): T;
+  close(): void;
+}
+
+/** A gateway. `Gateway` describes its members for users of the module. */
+export interface Core extends AsyncDisposable {
+  readonly ready: Promise<void>;
+  /** Begins the start. Resolves when the gateway is ready, or as soon as it waits for its store. */
+  start(): Promise<void>;
+  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
+  handle(
+    request: Request,
+    info?: ConnectionInfo,
+  ): Promise<Response | undefined>;
+  inject(response: Response, request?: Request): Promise<Response>;
+  configScript(): Promise<string>;
+  run<Result>(callback: () => Result): Result;
+  fetchHealth(request: Request): Response | Promise<Response>;
+  reload(options?: ReloadOptions): Promise<void>;
+  get(name: string): string | undefined;
+  getPrivate(name: string): string | undefined;
+  onChange(name: string, listener: ValueListener): () => void;
+  beginShutdown(): void;
+  finishUploads(ms: number): Promise<void>;
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/**
+ * Creates a gateway, which has to be started: this is the gateway of the specification, without anything of what is
+ * around it.
+ */
+export async function createCore(
+  settings: CoreSettings,
+  services: CoreServices,
+  sources: CoreSources,
+  around: Surroundings,
+): Promise<Core> {
+  const parts = await createParts(settings, services, sources, around);
+  return connect(settings, services, parts, around);
+}
+
+/** The parts of a gateway. */
+type Parts = Awaited<ReturnType<typeof createParts>>;
+
+/**
+ * Creates the parts of a gateway, in the order in which data passes through them. A part knows only what was created
+ * before it. What it has to tell, it returns or emits, and a line connects it with what comes later.
+ */
+async function createParts(
+  settings: CoreSettings,
+  services: CoreServices,
+  sources: CoreSources,
+  around: Surroundings,
+) {
+  const { clock, random, log, metrics, telemetry } = services;
+  const background = new AbortController();
+  const appStore = storeOfApp(services.store, settings.app);
+  const store = new CircuitBreaker(appStore, { clock, metrics, telemetry });
+  const epochs = new Epochs({
+    clock,
+    rotationMs: settings.keyRotationMs,
+    retentionMs: settings.keyRetentionMs,
+    masterKey: async (known) =>
+      settings.masterKey ??
+        await sharedMasterKey(store, { clock, random, known }),
+  });
+  const rateLimit = new RateLimit({
+    store,
+    clock,
+    random,
+    limit: settings.sessionKeyMaxRate,
+  });
+  // A gateway without hot reload does not load what publishes and delivers changes.
+  const changesModule = settings.hotReload
+    ? await import("./changes/changes.ts")
+    : undefined;
+  const changes = changesModule && new changesModule.Changes({
+    store,
+    epochs,
+    clock,
+    random,
+    log,
+    metrics,
+    instanceId: settings.instanceId,
+    revision: settings.revision,
+    maxStreams: settings.maxStreams,
+    maxStreamsPerClient: settings.maxStreamsPerClient,
+    maxStreamAgeMs: settings.maxStreamAgeMs,
+  });
+  const storedVariables = new StoredVariablesSource({
+    store,
+    clock,
+    random,
+    log,
+    signal: background.signal,
+  });
+  const configuration = new Configuration({
+    read: sources.read,
+    storedVariables,
+    publisher: changes?.publisher,
+    revision: settings.revision,
+    log,
+    metrics,
+    clock,
+  });
+  const tasks = new BackgroundTasks({
+    store,
+    epochs,
+    rateLimit,
+    changes,
+    storedVariables,
+    configuration,
+    clock,
+    log,
+    signal: background.signal,
+  });
+  store.onChange = (failure) => tasks.handleStoreChange(failure);
+
+  const health = new Health({
+    version: around.version,
+    configuration,
+    store,
+    storedVariables,
+    rollout: changes?.rollout,
+    problemsAround: around.problems,
+    clock,
+    metrics,
+  });
+  const sessionKeys = new SessionKeys({
+    configuration,
+    epochs,
+    rateLimit,
+    rollout: changes?.rollout,
+    sessionKeyTtlMs: settings.sessionKeyTtlMs,
+    allowedOrigins: settings.allowedOrigins,
+    clock,
+    log,
+    metrics,
+  });
+  /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
+  function pageValues(knownId?: number): PageValues {
+    const own = configuration.snapshot;
+    return changes?.pageValues(own, knownId) ?? { values: own, cursor: 0 };
+  }
+
+  const seen: AddonParts = {
+    health,
+    configuration,
+    changes,
+    store,
+    epochs,
+    pageValues,
+  };
+  const additions = around.addons.map((addon) => addon(seen));
+  const startup = new Startup({
+    settings,
+    storedVariables,
+    configuration,
+    epochs,
+    changes,
+    tasks,
+    health,
+    clock,
+    log,
+    signal: background.signal,
+  });
+  const shutdown = new Shutdown({
+    content: around.content,
+    transfers: around.transfers,
+    changes,
+    configuration,
+    health,
+    sessionKeys,
+    additions,
+    background,
+    clock,
+    log,
+  });
+  return {
+    epochs,
+    changes,
+    configuration,
+    pageValues,
+    health,
+    sessionKeys,
+    additions,
+    startup,
+    shutdown,
+  };
+}
+
+/** Returns a gateway of its parts. Its functions can be passed on alone: `Deno.serve(gateway.fetch)`. */
+function connect(
+  settings: CoreSettings,
+  services: CoreServices,
+  parts: Parts,
+  { content, scheme, rendering, decode }: Surroundings,
+): Core {
+  const { clock, log, telemetry, metrics } = services;
+  const { changes, configuration, pageValues } = parts;
+  const { health, startup, shutdown } = parts;
+  const current = () => rendering?.pinned ?? pageValues();
+  const getConfigScript = configScripts(settings, services, parts, {
+    current,
+    isRendered: false,
+  });
+  const getRenderedScript = configScripts(settings, services, parts, {
+    current,
+    isRendered: true,
+  });
+  const router = publicRouter(settings, parts, content, getConfigScript);
+  const findRoute = (path: string) => {
+    const route = router.find(path);
+    const isTooEarly = health.isStarting && !route.isServedAtStart;
+    return isTooEarly ? NOT_READY_ROUTE : route;
+  };
+  const healthRouter = internalRouter(parts);
+  const isTrusted = trustRule(settings.trustedProxies);
+  const isAnyHost = settings.allowedHosts.length === 0;
+  const respond = createResponder({
+    scheme,
+    isTrusted,
+    isAllowedHost: isAnyHost ? undefined : hostRule(settings.allowedHosts),
+    warnOfProxy: createProxyWarning({ isTrusted, log }),
+    accessLog: settings.accessLog,
+    log,
+    telemetry,
+    metrics,
+    clock,
+  });
+  const respondHealth = createResponder({
+    scheme: undefined,
+    isTrusted,
+    isAllowedHost: undefined,
+    warnOfProxy: undefined,
+    accessLog: false, // probes and scrapes come every few seconds
+    log,
+    telemetry,
+    metrics: noMetrics,
+    clock,
+  });
+  metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
+
+  const core: Core = {
+    ready: startup.ready,
+    async start() {
+      await startup.begin();
+      rendering?.open(pageValues);
+    },
+    fetch: (request, info) => respond(request, info, findRoute),
+    async handle(request, info) {
+      const path = readUrl(request.url)?.path;
+      if (path === undefined || !router.owns(path)) return undefined;
+      return await core.fetch(request, info);
+    },
+    async inject(response, request = new Request("http://gateway.invalid/")) {
+      const { injectPage, isHtml } = await import("./pages/page.ts");
+      if (health.isStarting && isHtml(response)) {
+        await response.body?.cancel();
+        return problemResponse(notReady());
+      }
+      const getScript = rendering?.isRead ? getRenderedScript : getConfigScript;
+      return await injectPage(response, request, getScript, { log, decode });
+    },
+    async configScript() {
+      if (health.isStarting) throw notReady();
+      const { bytes } = await getRenderedScript();
+      return new TextDecoder().decode(bytes);
+    },
+    run: (callback) => rendering ? rendering.run(callback) : callback(),
+    fetchHealth: (request) =>
+      respondHealth(request, undefined, healthRouter.find),
+    async reload(options) {
+      await startup.ready;
+      await configuration.reload(options);
+    },
+    get(name) {
+      const { values } = rendering?.pinned ??
+        { values: configuration.snapshot };
+      return values.public.get(name);
+    },
+    getPrivate(name) {
+      const { sensitive, serverValue } = configuration.snapshot;
+      return sensitive.get(name) ?? serverValue(name);
+    },
+    onChange: (name, listener) => configuration.onChange(name, listener),
+    beginShutdown: () => shutdown.begin(),
+    finishUploads: (ms) => shutdown.finishUploads(ms),
+    async close(options) {
+      await shutdown.close(options);
+      rendering?.close();
+    },
+    [Symbol.asyncDispose]: () => core.close(),
+  };
+  return core;
+}
+
+/** The endpoints of the public port. */
+function publicRouter(
+  settings: CoreSettings,
+  { health, sessionKeys, changes, additions }: Parts,
+  content: Content | undefined,
+  getConfigScript: GetConfigScript,
+): Router {
+  const respond: Handler = (request, context) =>
+    content?.respond(request, context, getConfigScript) ?? notFound();
+  return new Router({
+    basePath: settings.basePath,
+    table: {
+      // Load balancers and orchestrators request health by address, so that it is served for any host.
+      "/rep/health": settings.separateHealth
+        ? { handler: notFound, isForAnyHost: true, isServedAtStart: true }
+        : createHealthEndpoint(health),
+      "/rep/session-key": sessionKeys.endpoint,
+      "/rep/changes": createChangesEndpoint(changes, settings.allowedOrigins),
+      ...joined(additions.map(({ routes }) => routes)),
+    },
+    fallback: {
+      handler: respond,
+      ...(content?.methods && { methods: content.methods }),
+    },
+  });
+}
+
+/** The endpoints of a port that stays internal. */
+function internalRouter({ health, additions }: Parts): Router {
+  return new Router({
+    basePath: "",
+    table: {
+      "/rep/health": createHealthEndpoint(health),
+      "/livez": LIVE_ENDPOINT,
+      "/readyz": createReadyEndpoint(health),
+      ...joined(additions.map(({ internalRoutes }) => internalRoutes)),
+    },
+    fallback: { handler: notFound },
+  });
+}
+
+/** Joins the endpoints of all add-ons. */
+function joined(tables: readonly (RouteTable | undefined)[]): RouteTable {
+  return Object.assign({}, ...tables);
+}
+
+/** Which values the script of a page contains. */
+interface ScriptOptions {
+  readonly current: () => PageValues;
+  /** Whether code in this process renders the page, with values that hydration needs. */
+  readonly isRendered: boolean;
+}
+
+/** Returns the function that gets the script of a page. A gateway without pages does not load what it needs. */
+function configScripts(
+  { hotReload, basePath }: CoreSettings,
+  { clock, log, metrics }: CoreServices,
+  { epochs }: Parts,
+  { current, isRendered }: ScriptOptions,
+): GetConfigScript {
+  async function open(): Promise<ConfigScriptCache> {
+    const module = await import("./pages/config_script.ts");
+    return new module.ConfigScriptCache({
+      current,
+      isRendered,
+      hotReload,
+      basePath,
+      epochs,
+      clock,
+      log,
+    });
+  }
+
+  let opening: Promise<ConfigScriptCache> | undefined;
+  return async () => {
+    metrics.count("rep.pages.served", 1);
+    opening ??= open();
+    const cache = await opening;
+    return await cache.get();
+  };
+}

@@ -1,0 +1,49 @@
+import type { SnapshotInput } from "./config/variables/snapshot.ts";
+import type { Log } from "./observe/log.ts";
+import type { Metrics } from "./observe/metrics.ts";
+import type { Telemetry } from "./observe/telemetry.ts";
+import type { Store } from "./store/store.ts";
+import type { Clock } from "./values/clock.ts";
+
+/** What users set: plain data, checked, with every default applied. `GatewayOptions` describes each by its name. */
+export interface CoreSettings {
+  readonly hotReload: boolean;
+  /** Normalized. */
+  readonly allowedOrigins: readonly string[];
+  readonly allowedHosts: readonly string[];
+  readonly trustedProxies: readonly string[];
+  readonly separateHealth: boolean;
+  /** Without a slash at its end: an empty string if everything is served under `/`. */
+  readonly basePath: string;
+  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  readonly sessionKeyTtlMs: number;
+  readonly sessionKeyMaxRate: number;
+  readonly keyRotationMs: number;
+  readonly keyRetentionMs: number;
+  readonly maxStreams: number;
+  readonly maxStreamsPerClient: number;
+  readonly maxStreamAgeMs: number;
+  readonly instanceId: string | undefined;
+  readonly revision: string | undefined;
+  readonly app: string | undefined;
+  readonly startWithoutStore: boolean;
+  readonly accessLog: boolean;
+}
+
+/** What the gateway is given to work with. */
+export interface CoreServices {
+  /** The whole store, of which the gateway uses its app's part. */
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Returns a number in [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly telemetry: Telemetry;
+}
+
+/** What is read anew whenever it is needed. */
+export interface CoreSources {
+  /** Reads the variables and the manifest. */
+  readonly read: () => Promise<SnapshotInput>;
+}

@@ -1,5 +1,5 @@
 import type { GatewayOptions } from "../src/options.ts";
-import type { Payload } from "../src/core/pages/config_script.ts";
+import type { Payload } from "../src/core/pages/payload.ts";
 import { memoryStore } from "../src/core/store/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

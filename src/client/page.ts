@@ -1,4 +1,4 @@
-import type { Payload } from "../core/pages/config_script.ts";
+import type { Payload } from "../core/pages/payload.ts";
 
 /**
  * The property of `globalThis` that contains the gateways of a server's process. This module cannot import the gateways,

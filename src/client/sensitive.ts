@@ -1,4 +1,4 @@
-import type { Payload } from "../core/pages/config_script.ts";
+import type { Payload } from "../core/pages/payload.ts";
 import {
   type Browser,
   encode,

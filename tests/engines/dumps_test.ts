@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { assertEquals } from "@std/assert";
-import type { Payload } from "../../src/core/pages/config_script.ts";
+import type { Payload } from "../../src/core/pages/payload.ts";
 import { createSensitiveReader } from "../../src/client/sensitive.ts";
 import {
   readHistory,

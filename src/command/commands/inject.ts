@@ -1,3 +1,4 @@
+import type { Payload } from "../../core/pages/payload.ts";
 import { SEPARATOR } from "@std/path/constants";
 import fs from "node:fs/promises";
 import {
@@ -8,7 +9,6 @@ import {
 import {
   type ConfigScript,
   makePayload,
-  type Payload,
   PROTOCOL_VERSION,
   renderConfigScript,
 } from "../../core/pages/config_script.ts";

@@ -9,28 +9,10 @@ import {
   shortHash,
   sriHash,
 } from "../values/hash.ts";
+import type { Payload } from "./payload.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
-
-/** The configuration in a page (REP-RFC-0001 §4.3, §8.1). */
-export interface Payload {
-  readonly public: Readonly<Record<string, string>>;
-  /** The encrypted SENSITIVE values: base64 of nonce, ciphertext and tag. Absent if there are none. */
-  readonly sensitive?: string;
-  readonly _meta: {
-    readonly version: string;
-    /** RFC 3339. */
-    readonly injected_at: string;
-    readonly integrity: string;
-    /** The path that returns the session key; absent without SENSITIVE values. */
-    readonly key_endpoint?: string;
-    /** The path of the stream of changes since this payload; absent without hot reload. */
-    readonly hot_reload?: string;
-    /** Seconds until the payload expires; 0 means never. */
-    readonly ttl?: 0;
-  };
-}
 
 /** The input of {@linkcode makePayload}. */
 export interface PayloadInput extends Pick<Snapshot, "public" | "sensitive"> {

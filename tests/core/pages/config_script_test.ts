@@ -1,3 +1,4 @@
+import type { Payload } from "../../../src/core/pages/payload.ts";
 import {
   assert,
   assertEquals,
@@ -12,7 +13,6 @@ import {
   ConfigScriptCache,
   escapeForScript,
   makePayload,
-  type Payload,
   type PayloadInput,
   renderConfigScript,
 } from "../../../src/core/pages/config_script.ts";

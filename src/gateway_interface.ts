@@ -103,7 +103,7 @@ export interface Gateway extends AsyncDisposable {
    *
    * @param ms How long to wait at most, in milliseconds. More requests may arrive meanwhile.
    */
-  finishUploads(ms: number): Promise<void>;
+  finishIncoming(ms: number): Promise<void>;
   /**
    * Ends all streams, lets uploads, proxied requests and large responses in flight finish, then closes the connections
    * to the upstream. Calling it again has no effect. The store stays open.

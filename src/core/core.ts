@@ -94,7 +94,7 @@ export interface Core extends AsyncDisposable {
   getPrivate(name: string): string | undefined;
   onChange(name: string, listener: ValueListener): () => void;
   beginShutdown(): void;
-  finishUploads(ms: number): Promise<void>;
+  finishIncoming(ms: number): Promise<void>;
   close(options?: CloseOptions): Promise<void>;
 }
 
@@ -358,7 +358,7 @@ function connect(
     },
     onChange: (name, listener) => configuration.onChange(name, listener),
     beginShutdown: () => shutdown.begin(),
-    finishUploads: (ms) => shutdown.finishUploads(ms),
+    finishIncoming: (ms) => shutdown.finishIncoming(ms),
     async close(options) {
       await shutdown.close(options);
       rendering?.close();

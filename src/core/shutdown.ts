@@ -61,7 +61,7 @@ export class Shutdown {
   }
 
   /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
-  async finishUploads(ms: number): Promise<void> {
+  async finishIncoming(ms: number): Promise<void> {
     const { transfers, clock } = this.#options;
     await waitAtMost(ms, transfers.incomingIdle(), clock);
     this.#logCutOff(transfers.uploads.count);

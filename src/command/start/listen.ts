@@ -99,17 +99,17 @@ export class Listener {
    * until then, new connections get the old certificate. Then it refuses connections for some milliseconds, and closes
    * connections that have not sent a request. (Binding the port twice requires `--unstable-net`; Deno exits without it.)
    *
-   * @param finishUploads Waits for the requests that `shutdown()` would break.
+   * @param finishIncoming Waits for the requests that `shutdown()` would break.
    * @returns Whether the certificate changed.
    * @throws {Error} If the certificate cannot be used. The previous one then stays in use.
    */
   async useTls(
     tls: Tls,
-    finishUploads: () => Promise<void>,
+    finishIncoming: () => Promise<void>,
   ): Promise<boolean> {
     if (tls.cert === this.#tls?.cert && tls.key === this.#tls.key) return false;
     checkTls(tls);
-    await finishUploads();
+    await finishIncoming();
     this.#tls = tls;
     if (this.#rebinding === undefined && !this.#isDown) {
       void this.#replace(this.#server);

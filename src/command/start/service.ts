@@ -255,7 +255,7 @@ export class Service {
       const tls = await readTls(this.#start.options);
       if (tls === undefined || this.#listener === undefined) return;
       const isNew = await this.#listener.useTls(tls, async () => {
-        await this.#gateway?.finishUploads(this.#start.options.drain);
+        await this.#gateway?.finishIncoming(this.#start.options.drain);
       });
       const wasRejected = this.#tlsRejection !== undefined;
       this.#tlsRejection = undefined;

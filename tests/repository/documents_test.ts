@@ -221,3 +221,11 @@ Deno.test("README.md says on its first screen, of 40 lines, what a user decides 
     assertStringIncludes(first, word);
   }
 });
+
+Deno.test("CONTRIBUTING.md names ten files of src/core/ to read first, which exist", async () => {
+  const text = await Deno.readTextFile("CONTRIBUTING.md");
+  const [, list = ""] = /first\*\*([^]*?)What is outside/.exec(text) ?? [];
+  const files = [...list.matchAll(/`([\w/]+\.ts)`/g)].map(([, path]) => path);
+  assertEquals(files.length, 10);
+  for (const path of files) await Deno.stat(`src/core/${path}`);
+});

@@ -75,16 +75,22 @@ export function createResponder(options: ResponderOptions): Responder {
     return problemResponse(toProblem(error, log, exhaustion));
   }
 
-  /** Records the time until the headers are ready, since a body, such as a stream, may take any time. */
-  function recordDuration(
-    startedAt: number,
+  /**
+   * The one way out. Every response of the process passes here: of every port, errors, those before the gateway is
+   * ready, and those over Node.js. A header on everything is one line here: set it in place, since a new `Response` with
+   * the body of another one sends a stream. The time that is recorded ends with the headers, since a body, such as a
+   * stream, may take any time.
+   */
+  function leave(
+    response: Response,
     { request, route }: Routed,
-    { status }: Response,
-  ): void {
+    startedAt: number,
+  ): Response {
     const method = methodAttribute(request.method);
-    const label = `${route.pattern} ${method} ${status}`;
+    const label = `${route.pattern} ${method} ${response.status}`;
     const seconds = secondsSince(startedAt, clock);
     metrics.record("http.server.request.duration", seconds, label);
+    return response;
   }
 
   /** The whole way of a request. */
@@ -115,13 +121,12 @@ export function createResponder(options: ResponderOptions): Responder {
     }
     if (method === "HEAD") response = headResponse(response);
     if (hasIgnoredContent(request)) response = await endConnection(response);
-    recordDuration(startedAt, routed, response);
     if (accessLog) {
       const address = context?.client.address ?? peer;
       const entry = { method, path: context?.url.path, address, startedAt };
       logAccess(entry, response, { log, clock });
     }
-    return response;
+    return leave(response, routed, startedAt);
   }
 
   /** The way of a request whose route has an answer at once. */
@@ -138,8 +143,7 @@ export function createResponder(options: ResponderOptions): Responder {
     } catch (error) {
       response = respondToError(error);
     }
-    recordDuration(startedAt, routed, response);
-    return response;
+    return leave(response, routed, startedAt);
   }
 
   return function respond(request, info, routeFor) {

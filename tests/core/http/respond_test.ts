@@ -40,6 +40,44 @@ function responder(
   });
 }
 
+Deno.test("every response leaves createResponder() through one place: what it records there, it records once for each", async () => {
+  const recorded: string[] = [];
+  const metrics: Metrics = {
+    ...noMetrics,
+    record: (_name, _value, label = "") => void recorded.push(label),
+  };
+  const respond = responder({ metrics });
+  const fails = () => {
+    throw new Error("a bug");
+  };
+  const atOnce = {
+    handler: fails,
+    isForAnyHost: true,
+    respondAtOnce: () => new Response("at once"),
+  };
+  const routes: Record<string, Route> = {
+    ok: createRoute({ handler: () => new Response("ok") }, "/ok"),
+    error: createRoute({ handler: fails }, "/error"),
+    absent: createRoute({ handler: notFound }, "/absent"),
+    post: createRoute({ handler: fails, methods: ["POST"] }, "/post"),
+    atOnce: createRoute(atOnce, "/at-once"),
+    fails: createRoute({ ...atOnce, respondAtOnce: fails }, "/at-once-fails"),
+  };
+  for (const route of Object.values(routes)) {
+    const request = new Request(`http://gateway.test${route.pattern}`);
+    const response = await respond(request, undefined, () => route);
+    await response.body?.cancel();
+  }
+  assertEquals(recorded, [
+    "/ok GET 200",
+    "/error GET 500",
+    "/absent GET 404",
+    "/post GET 405",
+    "/at-once GET 200",
+    "/at-once-fails GET 500",
+  ]);
+});
+
 Deno.test("createResponder() turns whatever a handler throws into a response", async () => {
   const respond = responder();
   const answer = (handler: Route["handler"]) =>

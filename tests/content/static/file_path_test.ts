@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import {
   mayBeRoute,
   parseFilePath,
-} from "../../../src/content/static/static_content.ts";
+} from "../../../src/content/static/file_path.ts";
 import { Problem } from "../../../src/core/http/problem.ts";
 
 const ALLOWED = [

@@ -6,7 +6,6 @@ import {
   StoreUnavailableError,
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import type { StoredEnvironment } from "../variables/snapshot.ts";
 import {
   storedEnvironment,
   type StoredVariables,
@@ -69,7 +68,7 @@ export class StoredVariablesSource {
    *
    * @throws {StoreIncompatibleError} If it has never read any, and no attempt ever will: a start ends with it.
    */
-  async read(): Promise<StoredEnvironment | undefined> {
+  async read(): Promise<StoredVariables | undefined> {
     try {
       this.#known = await retryConflicts(
         () => this.#tryToRead(),

@@ -95,12 +95,13 @@ export class BackgroundTasks {
     this.#options.log.info("rep.rate_limit.saved", { clients });
   }
 
-  /** Looks for new events, and for new writes to the variables in the store. */
+  /** Looks for new events, for new writes to the variables in the store, and for a new rollout. */
   async #poll(): Promise<void> {
     const { changes, epochs } = this.#options;
     if (changes === undefined) return await this.#pollVariables();
     const found = await changes.poll();
-    // Neither is awaited: reading the sources may take long, and the next poll must not wait for that.
+    // None is awaited: reading the sources may take long, and the next poll must not wait for that.
+    void this.#run("rollout", () => changes.rollout.follow(found.highestRank));
     void this.#run("reload", () => this.#follow(found.newestWrite));
     if (!found.hasLostEvents) return;
     // It publishes the events again. The store may have lost variables and the master key as well.

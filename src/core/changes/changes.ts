@@ -5,8 +5,9 @@ import type { Log } from "../observe/log.ts";
 import type { Metrics, ObservedValue } from "../observe/metrics.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
+import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
-import type { Store } from "../store/store.ts";
+import type { Entry, Store } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
@@ -31,6 +32,8 @@ export interface ChangesOptions extends HubOptions {
 export interface PollResult {
   /** The id of the newest write to a variable in the store; 0 if there was none. */
   readonly newestWrite: number;
+  /** The rank of the newest rollout; 0 if there was none. */
+  readonly highestRank: number;
   /** Whether the store lacks events that this process has delivered: they have to be published again. */
   readonly hasLostEvents: boolean;
 }
@@ -129,23 +132,21 @@ export class Changes {
   }
 
   /**
-   * Looks for new events, and for new writes to the variables in the store, which costs one small read. If the newest
-   * event is older than a known one, the store has lost events that were delivered, in a failover to a replica that
-   * lagged behind.
+   * Looks for new events, for new writes to the variables in the store, and for a new rollout, which costs one small
+   * read. If the newest event is older than a known one, the store has lost events that were delivered, in a failover to
+   * a replica that lagged behind.
    */
   async poll(): Promise<PollResult> {
     const { tail } = this;
     if (!tail.isLoaded) await tail.readNew(); // streams wait for it
     const { head } = tail; // first: what another task reads in between is newer than `newestEvent`
-    const [event, write] = await this.#store.getMany<{ id: number }>([
-      EVENTS_HEAD_KEY,
-      VARIABLES_HEAD_KEY,
-    ]);
+    const [event, write, rank] = await this.#readHeads();
     const newestEvent = event?.value.id ?? 0;
     if (newestEvent > head) await tail.readNew();
     if (newestEvent < head) this.#logLoss(head, newestEvent);
     return {
       newestWrite: write?.value.id ?? 0,
+      highestRank: rank?.value ?? 0,
       hasLostEvents: newestEvent < head,
     };
   }
@@ -159,6 +160,16 @@ export class Changes {
   async close(): Promise<void> {
     this.leave();
     await Promise.all([this.publisher.close(), this.#leaving]);
+  }
+
+  async #readHeads() {
+    const keys = [EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY, HIGHEST_RANK];
+    const entries: unknown[] = await this.#store.getMany(keys);
+    return entries as [
+      Entry<{ id: number }> | undefined,
+      Entry<{ id: number }> | undefined,
+      Entry<number> | undefined,
+    ];
   }
 
   #logLoss(delivered: number, stored: number): void {

@@ -21,7 +21,7 @@ import {
 /** The prefix of the members' entries, by process ID. */
 export const MEMBERS: Key = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
-const HIGHEST_RANK = ["rollout"];
+export const HIGHEST_RANK: Key = ["rollout"];
 /** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
 const ACTIVATIONS = ["activations"];
 
@@ -45,6 +45,8 @@ interface HeartbeatInput {
 interface Heartbeat {
   readonly observed: Observed;
   readonly decision: ElectionResult;
+  /** The highest rank that was ever assigned; `undefined` if it was not read. */
+  readonly highestRank: number | undefined;
   /** Fails once another rollout has begun; empty for a scheduled heartbeat, after which nothing is committed. */
   readonly fencing: readonly Check[];
   /** The configurations that were active. The last one still is, unless this process stands apart. */
@@ -68,6 +70,7 @@ export async function tryHeartbeat(
   const isRead = rank === undefined || !isScheduled;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = isRead ? await readRollout(store) : [];
+  const highestRank = isRead ? highest?.value ?? 0 : undefined;
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observed = observe(entries, { previous, now, isScheduled });
@@ -75,7 +78,7 @@ export async function tryHeartbeat(
     self,
     rank,
     observations: [...observed.members.values()],
-    highestRank: highest?.value ?? 0,
+    highestRank: highestRank ?? 0,
     maxRepresentatives,
   });
   const record = await recordActive(store, {
@@ -105,6 +108,7 @@ export async function tryHeartbeat(
   return {
     observed,
     decision,
+    highestRank: decision.isNew ? decision.rank : highestRank,
     fencing,
     activations: record.activations,
     hasRecorded: record.check !== undefined,

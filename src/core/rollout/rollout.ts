@@ -116,6 +116,8 @@ export class Rollout {
   #conflicts: readonly Conflict[] = [];
   /** The configurations that were active. The last one still is, unless this process stands apart. */
   #activations: Activations = [];
+  /** The highest rank when the members were last read together with it. */
+  #highestRank = 0;
   /** What was logged last: this process's configuration and the active one. */
   #logged: { readonly hash: string; readonly active: string } | undefined;
   #queue: Promise<unknown> = Promise.resolve();
@@ -242,6 +244,18 @@ export class Rollout {
     });
   }
 
+  /**
+   * Follows a rollout that another process has begun: if the highest rank is not the known one, the members are read at
+   * once instead of with the next scheduled heartbeat.
+   *
+   * @param highestRank The highest rank as a poll has found it.
+   * @throws {StoreUnavailableError} If the members cannot be read; the next poll repeats it.
+   */
+  async follow(highestRank: number): Promise<void> {
+    if (highestRank === this.#highestRank) return;
+    await this.#heartbeatUnlessLeft({ isScheduled: false });
+  }
+
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
   async leave(): Promise<void> {
     this.#hasLeft = true;
@@ -277,19 +291,23 @@ export class Rollout {
 
   async #scheduledHeartbeat(): Promise<void> {
     try {
-      const hasChanged = await this.#enqueue(async () => {
-        if (this.#hasLeft || this.#own === undefined) return false;
-        const { active, standsApart } = this;
-        await this.#heartbeat(this.#own, { isScheduled: true });
-        return this.active !== active || this.standsApart !== standsApart;
-      });
-      if (hasChanged) this.onActiveChange();
+      await this.#heartbeatUnlessLeft({ isScheduled: true });
     } catch (error) {
       if (error instanceof StoreUnavailableError) return; // the circuit breaker reports it
       logTaskError(this.#options.log, "rollout")(error);
     } finally {
       if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
     }
+  }
+
+  async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
+    const hasChanged = await this.#enqueue(async () => {
+      if (this.#hasLeft || this.#own === undefined) return false;
+      const { active, standsApart } = this;
+      await this.#heartbeat(this.#own, options);
+      return this.active !== active || this.standsApart !== standsApart;
+    });
+    if (hasChanged) this.onActiveChange();
   }
 
   /** Runs one operation at a time. */
@@ -322,6 +340,7 @@ export class Rollout {
       this.#options,
     );
     this.#observed = result.observed;
+    this.#highestRank = result.highestRank ?? this.#highestRank;
     this.#ranked = { hash, rank: result.decision.rank };
     this.#elected = result.decision.active;
     this.#activations = result.activations;

@@ -40,6 +40,32 @@ Deno.test("a replica logs that another configuration is active, and publishes it
   await stream.close();
 });
 
+Deno.test("a replica follows the rollout of another one within about a second: log, pages, open streams", async () => {
+  const options = {
+    store: memoryStore(),
+    clock: new FakeClock(),
+    random: () => 0,
+  };
+  await using old = await setUp({ REP_PUBLIC_A: "old" }, options);
+  const stream = await old.listen();
+  await stream.pull();
+  await options.clock.tick(1_000);
+  await using next = await setUp({ REP_PUBLIC_A: "new" }, options);
+  assertEquals(old.logged("rep.rollout.superseded"), []);
+  await options.clock.tick(1_100);
+  const hashes = [await hashOf({ A: "old" }), await hashOf({ A: "new" })];
+  const [line, ...more] = old.logged("rep.rollout.superseded");
+  assertEquals([line?.configuration, line?.active], hashes);
+  assertEquals(more, []);
+  assertEquals(next.logged("rep.rollout.superseded"), []);
+  assertEquals(
+    await old.metric("rep_rollout_active"),
+    `rep_rollout_active{configuration="${hashes[1]}"} 0`,
+  );
+  assertEquals(await stream.takeValues(1), ["new"]);
+  await stream.close();
+});
+
 /** Returns the lines about which configuration is active. */
 function standing(lines: readonly Record<string, unknown>[]): unknown[] {
   const events = [

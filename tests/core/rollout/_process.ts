@@ -1,4 +1,5 @@
 import { silentLog } from "../../../src/core/observe/log.ts";
+import { HIGHEST_RANK } from "../../../src/core/rollout/heartbeat.ts";
 import type { Member } from "../../../src/core/rollout/observation.ts";
 import {
   type Announcement,
@@ -30,6 +31,7 @@ interface ObservedMember extends Member {
   ageMs: number;
 }
 
+const POLL_MS = 1_000;
 const START = 1_700_000_000_000;
 /** The least time after which a member is dead, and late: four and two periods of four seconds, by a fast clock. */
 const DEAD_MS = 15_000;
@@ -61,6 +63,7 @@ export class Process {
   /** Requests that are held until the store is reachable. */
   #held: (() => void)[] = [];
   readonly clock: Clock;
+  readonly #store: Store;
   readonly #simulation: Simulation;
   readonly #drift: number;
   readonly #instanceId: string | undefined;
@@ -89,13 +92,14 @@ export class Process {
       after: (ms, callback) =>
         simulation.after(ms / this.#drift, () => this.run(callback)),
     };
+    this.#store = this.#recording(
+      new CircuitBreaker(simulation.storeOf(this), {
+        clock: this.clock,
+        metrics: noMetrics,
+      }),
+    );
     this.rollout = new Rollout({
-      store: this.#recording(
-        new CircuitBreaker(simulation.storeOf(this), {
-          clock: this.clock,
-          metrics: noMetrics,
-        }),
-      ),
+      store: this.#store,
       clock: this.clock,
       random: simulation.random,
       processId: this.name,
@@ -107,6 +111,7 @@ export class Process {
     });
     this.rollout.onActiveChange = () => this.#noteActive();
     void this.#announce();
+    void this.#poll();
   }
 
   /** Runs a callback that is due, unless the process is dead or stalled. */
@@ -217,6 +222,17 @@ export class Process {
       if (!(error instanceof StoreUnavailableError)) throw error;
     }
     this.#noteActive();
+  }
+
+  /** Looks for new rollouts every second, as `Changes` does. */
+  async #poll(): Promise<void> {
+    try {
+      const [rank] = await this.#store.getMany<number>([HIGHEST_RANK]);
+      await this.rollout.follow(rank?.value ?? 0);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+    }
+    this.clock.after(POLL_MS, () => void this.#poll());
   }
 
   #noteActive(): void {

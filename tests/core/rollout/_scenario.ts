@@ -23,6 +23,11 @@ export async function runScenario(seed: number, level: FaultLevel) {
   /** All processes have one instance ID by mistake. */
   const hasSameInstanceId = level === "low" && !hasInstanceIds &&
     simulation.chance(0.3);
+  /**
+   * With the ID of another process, it counts as dead after two periods without a heartbeat, at least eight seconds, of
+   * which up to five may have passed when it is killed.
+   */
+  const longestGapMs = hasSameInstanceId ? 2_000 : 9_000;
   const allowsFew = level !== "low" && style !== "reload"; // otherwise all representatives may reload at once
   const maxRepresentatives = allowsFew && simulation.chance(0.5) ? 2 : 8;
   if (simulation.chance(0.5)) {
@@ -170,7 +175,7 @@ export async function runScenario(seed: number, level: FaultLevel) {
       simulation.between(-30_000, 30_000),
     );
     if (level === "low") {
-      return await restart(simulation.between(0, 9_000));
+      return await restart(simulation.between(0, longestGapMs));
     }
     const maxMs = level === "medium" ? 8_000 : 150_000;
     const ms = simulation.chance(0.5)

@@ -7,7 +7,6 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
-import { formatTime } from "../values/units.ts";
 import {
   type Activations,
   describeRollback,
@@ -434,22 +433,17 @@ export class Rollout {
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;
     const { activation, replaced } = rollback;
-    const dead = this.members.filter((member) =>
+    const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
-    const places = dead.map(({ place }) => place).join(", ");
-    const description = describeRollback(rollback);
-    const isStopped = activation.place === undefined && dead.length === 0;
+    const isStopped = activation.place === undefined && !hasDied;
     const level = activation.isReload || isStopped ? "info" : "warn";
     log[level]("rep.rollout.rollback", {
       active: shortHash(activation.hash),
       active_revision: this.activeRevision,
-      last_active: activation.lastActive && formatTime(activation.lastActive),
       replaces: shortHash(replaced.hash),
       replaces_revision: replaced.revision,
-      detail: dead.length === 0
-        ? description
-        : `${description}; no heartbeats any more: ${places}`,
+      detail: describeRollback(rollback),
     });
   }
 }

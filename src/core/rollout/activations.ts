@@ -101,10 +101,9 @@ export function describeRollback({ activation, replaced }: Rollback): string {
   const last = lastActive === undefined
     ? "active before"
     : `last active until ${formatTime(lastActive)}`;
-  return `rollback from ${nameOf(replaced)} to ${
-    nameOf(activation)
-  }, ${last}; ` +
-    `if not intended, ${remedyOf(activation)}`;
+  const [from, to] = [nameOf(replaced), nameOf(activation)];
+  const remedy = remedyOf(activation);
+  return `rollback from ${from} to ${to}, ${last}; if not intended, ${remedy}`;
 }
 
 function remedyOf({ place, isReload }: Activation): string {

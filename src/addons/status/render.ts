@@ -113,7 +113,7 @@ function renderHealth(status: Status): Markup {
   return markup`<section class="health ${status.status}">
 <p class="state" role="status">${STATES[status.status]}</p>
 ${paragraphs}${list(reasons)}
-<p>${pages}</p><p>${rollback && `Rollback: ${rollback.detail}.`}</p><p>${
+<p>${pages}</p><p>${rollback && `This is a ${rollback.detail}.`}</p><p>${
     lacksKey ? NO_KEY : ""
   }</p></section>`;
 }

@@ -211,7 +211,7 @@ export class Publisher {
       );
     }
     const fencing = await this.#options.rollout.announce(target);
-    if (fencing === undefined) return "superseded";
+    if (fencing === undefined || fencing === "superseded") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
     const head = await this.#commitChanges(target, checks, unpublished);

@@ -95,23 +95,22 @@ export function findRollback(activations: Activations): Rollback | undefined {
   return { activation, replaced };
 }
 
-/** Says which configuration is active again, why, and what to do if that was not intended. */
+/** Says from which configuration to which, when that was last active, and what to do if it was not intended. */
 export function describeRollback({ activation, replaced }: Rollback): string {
-  const { lastActive, place, isReload } = activation;
+  const { lastActive } = activation;
   const last = lastActive === undefined
     ? "active before"
     : `last active until ${formatTime(lastActive)}`;
-  const begun = isReload ? "reloaded" : "started with";
-  const reason = place === undefined
-    ? "the processes of the latter have ended"
-    : `the gateway at ${place} has ${begun} it`;
-  const remedy = place === undefined
-    ? "start them again"
-    : isReload
-    ? "correct its variables"
-    : "stop every gateway that has it";
-  return `${nameOf(activation)}, ${last}, is active again instead of ` +
-    `${nameOf(replaced)}, since ${reason}; if that was not intended, ${remedy}`;
+  const [from, to] = [nameOf(replaced), nameOf(activation)];
+  const remedy = remedyOf(activation);
+  return `rollback from ${from} to ${to}, ${last}; if not intended, ${remedy}`;
+}
+
+function remedyOf({ place, isReload }: Activation): string {
+  if (place === undefined) return "start the processes of the former again";
+  return isReload
+    ? `correct the variables of the gateway at ${place}`
+    : `stop the gateway at ${place} and all others that have it`;
 }
 
 /** Names a configuration by its hash and, if it has one, its revision. */

@@ -7,7 +7,6 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
-import { formatTime } from "../values/units.ts";
 import {
   type Activations,
   describeRollback,
@@ -219,24 +218,32 @@ export class Rollout {
    * no other process is known to have it, it ended with the reload, and the new one is active at once: pages get its
    * values during the outage.
    *
-   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `undefined` if this
-   * process's configuration is not active, or once it has left: it no longer sees newer rollouts.
+   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if this
+   * process's configuration is not active, or once it has left: it no longer sees newer rollouts; `undefined` if another
+   * process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    * @throws {StandsApartError} While this process stands apart.
    */
-  async announce(own: Announcement): Promise<readonly Check[] | undefined> {
+  async announce(
+    own: Announcement,
+  ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#enqueue(async () => {
-      if (this.#hasLeft) return undefined;
+      if (this.#hasLeft) return "superseded";
+      const previous = this.#own;
       const wasAlone = this.#isAlone();
       this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
       try {
-        const fencing = await this.#heartbeat(own, { isScheduled: false });
-        if (this.#hasLeft) return undefined;
+        const fencing = await this.#tryHeartbeat(own, { isScheduled: false });
+        if (this.#hasLeft) return "superseded";
+        if (fencing === undefined) {
+          this.#own = previous; // the next attempt replaces it
+          return undefined;
+        }
         if (this.#standsApart) throw new StandsApartError(STRANGER);
-        return this.isActive ? fencing : undefined;
+        return this.isActive ? fencing : "superseded";
       } catch (error) {
-        if (this.#hasLeft) return undefined;
+        if (this.#hasLeft) return "superseded";
         const isOutage = error instanceof StoreUnavailableError;
         if (isOutage && wasAlone) this.#elected = own.deployment;
         throw error;
@@ -302,9 +309,11 @@ export class Rollout {
 
   async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
     const hasChanged = await this.#enqueue(async () => {
-      if (this.#hasLeft || this.#own === undefined) return false;
+      const own = this.#own;
+      if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
-      await this.#heartbeat(this.#own, options);
+      const attempt = () => this.#tryHeartbeat(own, options);
+      await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
     if (hasChanged) this.onActiveChange();
@@ -317,11 +326,14 @@ export class Rollout {
     return done;
   }
 
-  /** @returns The checks of a commit that only a process with the active configuration may make. */
-  async #heartbeat(
+  /**
+   * @returns The checks of a commit that only a process with the active configuration may make; `undefined` if another
+   * process wrote in the meantime, so that this has to be repeated.
+   */
+  async #tryHeartbeat(
     own: Announcement,
     { isScheduled }: { isScheduled: boolean },
-  ): Promise<readonly Check[]> {
+  ): Promise<readonly Check[] | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
     const self = this.#describe(own);
     const { hash } = self;
@@ -335,10 +347,8 @@ export class Rollout {
       isScheduled,
       maxRepresentatives,
     };
-    const result = await retryConflicts(
-      () => tryHeartbeat(store, input, clock),
-      this.#options,
-    );
+    const result = await tryHeartbeat(store, input, clock);
+    if (result === undefined) return undefined;
     this.#observed = result.observed;
     this.#highestRank = result.highestRank ?? this.#highestRank;
     this.#ranked = { hash, rank: result.decision.rank };
@@ -434,22 +444,17 @@ export class Rollout {
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;
     const { activation, replaced } = rollback;
-    const dead = this.members.filter((member) =>
+    const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
-    const places = dead.map(({ place }) => place).join(", ");
-    const description = describeRollback(rollback);
-    const isStopped = activation.place === undefined && dead.length === 0;
+    const isStopped = activation.place === undefined && !hasDied;
     const level = activation.isReload || isStopped ? "info" : "warn";
     log[level]("rep.rollout.rollback", {
       active: shortHash(activation.hash),
       active_revision: this.activeRevision,
-      last_active: activation.lastActive && formatTime(activation.lastActive),
       replaces: shortHash(replaced.hash),
       replaces_revision: replaced.revision,
-      detail: dead.length === 0
-        ? description
-        : `${description}; no heartbeats any more: ${places}`,
+      detail: describeRollback(rollback),
     });
   }
 }

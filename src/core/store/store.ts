@@ -128,7 +128,15 @@ export function toUnavailableError(error: unknown): StoreUnavailableError {
   );
 }
 
-/** How long an operation or connecting may take: for the database, its driver, and the code that waits for either. */
+/**
+ * How long an operation or connecting may take. The circuit breaker applies it to every store, with all waiting for
+ * connections and locks in it, so that nobody waits longer. Servers need the same time-out for what the circuit breaker
+ * cannot end:
+ *
+ * - `remote.ts` drops the connection, since an operation of KV Connect on a silent server never ends;
+ * - PostgreSQL ends the statement (`statement_timeout`), which would otherwise hold its locks and commit later;
+ * - its driver stops waiting for the answer (`query_timeout`) while it connects and for `LISTEN`, where nobody else does.
+ */
 export const OPERATION_TIMEOUT_MS = 5_000;
 
 /**

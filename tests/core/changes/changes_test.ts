@@ -136,14 +136,13 @@ Deno.test("a replica warns that its configuration replaces a newer one whose pro
     await hashOf({ A: "old" }),
     await hashOf({ A: "newer" }),
   ];
-  const stopped =
-    `${old}, last active until 2023-11-14T22:13:20.000Z, is active again instead of ${newer}, ` +
-    "since the processes of the latter have ended; if that was not intended, start them again";
-  const killed = `${stopped}; no heartbeats any more: vm 127.0.0.1:18080`;
+  const detail =
+    `rollback from ${newer} to ${old}, last active until 2023-11-14T22:13:20.000Z; ` +
+    "if not intended, start the processes of the former again";
   for (
     const [ending, expected] of [
-      ["stop", ["INFO", old, newer, stopped]],
-      ["kill", ["WARN", old, newer, killed]],
+      ["stop", ["INFO", old, newer, detail]],
+      ["kill", ["WARN", old, newer, detail]],
     ] as const
   ) {
     const [clock, store] = [new FakeClock(), memoryStore()];

@@ -54,6 +54,35 @@ Deno.test("a publication whose commits all conflict is repeated every 5 s, until
   assertEquals([failures(), changes.length], [3, 2]);
 });
 
+Deno.test("a publication makes 40 attempts in all, whether its heartbeats or its commits conflict", async () => {
+  const clock = new FakeClock();
+  const inner = memoryStore();
+  let isContended = false;
+  let attempts = 0;
+  const commit: Store["commit"] = (checks, writes) => {
+    if (!isContended) return inner.commit(checks, writes);
+    if (writes.some(({ key }) => key[0] === "event")) {
+      return Promise.resolve(undefined);
+    }
+    return ++attempts % 10 === 0
+      ? inner.commit(checks, writes)
+      : Promise.resolve(undefined);
+  };
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: { ...delegate(inner), commit },
+    clock,
+  });
+  isContended = true;
+  const reload = gate.set({ REP_PUBLIC_A: "2" });
+  const failures = () => gate.logged("rep.config.not_published");
+  while (failures().length === 0) await clock.tick(0);
+  const made = attempts;
+  isContended = false;
+  await clock.tick(5_000);
+  await reload;
+  assertEquals(made, 40);
+});
+
 /** Writes the head of the log, as any commit of another process does. */
 async function writeHead(store: Store): Promise<void> {
   const head = await store.get(["head"]);

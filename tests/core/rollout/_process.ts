@@ -6,6 +6,7 @@ import {
   Rollout,
 } from "../../../src/core/rollout/rollout.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
+import { retryConflicts } from "../../../src/core/store/commits.ts";
 import { CircuitBreaker } from "../../../src/core/store/circuit_breaker.ts";
 import {
   type Entry,
@@ -217,7 +218,10 @@ export class Process {
   /** Without the store, a later heartbeat announces it. */
   async #announce(): Promise<void> {
     try {
-      await this.rollout.announce(announcementOf(this.hash));
+      await retryConflicts(
+        () => this.rollout.announce(announcementOf(this.hash)),
+        { clock: this.clock, random: this.#simulation.random },
+      );
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
     }

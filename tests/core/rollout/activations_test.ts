@@ -94,7 +94,7 @@ Deno.test("rejoin() keeps the rank and the revision of the last start", () => {
   assertEquals(rejoin(activations, rebuilt).at(-1)?.revision, "v-rebuilt");
 });
 
-Deno.test("describeRollback() says what is active again since when, why, and what to do", () => {
+Deno.test("describeRollback() says from which configuration to which, when that was last active, and what to do", () => {
   const describe = (step: Step, more: Partial<Active> = {}) => {
     const active = { ...activeOf(step), ...more };
     const rollback = findRollback(
@@ -103,17 +103,17 @@ Deno.test("describeRollback() says what is active again since when, why, and wha
     return rollback && describeRollback(rollback);
   };
   const name =
-    "a (v-a), last active until 1970-01-01T00:00:01.000Z, is active again instead of b (v-b), since ";
+    "rollback from b (v-b) to a (v-a), last active until 1970-01-01T00:00:01.000Z; if not intended, ";
   assertEquals(
     describe("a 3"),
-    `${name}the gateway at vm:8080 has started with it; if that was not intended, stop every gateway that has it`,
+    `${name}stop the gateway at vm:8080 and all others that have it`,
   );
   assertEquals(
     describe("a 3", { isReload: true }),
-    `${name}the gateway at vm:8080 has reloaded it; if that was not intended, correct its variables`,
+    `${name}correct the variables of the gateway at vm:8080`,
   );
   assertEquals(
     describe("a 1"),
-    `${name}the processes of the latter have ended; if that was not intended, start them again`,
+    `${name}start the processes of the former again`,
   );
 });

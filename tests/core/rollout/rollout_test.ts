@@ -84,13 +84,20 @@ class Cluster {
   }
 }
 
-/** Announces a configuration, which a later heartbeat does if the store is unavailable. Returns the fencing checks. */
+/**
+ * Announces a configuration until no other process has written in the meantime; a later heartbeat does if the store is
+ * unavailable. Returns the fencing checks, if the configuration is active.
+ */
 async function announce(
   rollout: Rollout,
   hash: string,
 ): Promise<readonly Check[] | undefined> {
   try {
-    return await rollout.announce(announcementOf(hash));
+    while (true) {
+      const result = await rollout.announce(announcementOf(hash));
+      if (result === "superseded") return undefined;
+      if (result !== undefined) return result;
+    }
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
     return undefined;

@@ -347,6 +347,8 @@ const MISTYPED_STORES = [
   "u:" + "hunter2pw@db:5432/app",
   "http:/app:" + "hunter2pw@db",
   "jdbc:postgresql://db/app?user=app&password=" + "hunter2pw",
+  "postgres//db/app?user=app&password=" + "hunter2pw",
+  "db.example/app?password=" + "hunter2pw",
   "host=db user=app password=" + "hunter2pw",
   "host = db user = app password = '" + "hunter2pw'",
   "Server=db;Password=" + "hunter2pw",

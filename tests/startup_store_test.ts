@@ -288,3 +288,23 @@ Deno.test("a gateway that is closed while its store answers starts nothing", asy
   await settle();
   assertEquals([clock.waiting, gate.logged("rep.config.changed")], [0, []]);
 });
+
+Deno.test("a gateway that is closed during its first publication starts no tasks", async () => {
+  const clock = new FakeClock();
+  const answer = Promise.withResolvers<void>();
+  let isDown = true;
+  const store = interceptedStore(memoryStore(), async (operation) => {
+    if (isDown) throw new Error("down");
+    if (operation === "commit") await answer.promise; // that of the publication
+  });
+  const options = { store, clock, masterKey: new Uint8Array(32) };
+  const gate = await setUp({ REP_PUBLIC_A: "1" }, options);
+  isDown = false;
+  await clock.tick(1_000);
+  const closing = gate.gateway.close();
+  await clock.tick(10_000); // it does not wait for the store for ever
+  await closing;
+  answer.resolve();
+  await settle();
+  assertEquals(clock.waiting, 0);
+});

@@ -26,6 +26,7 @@ function lastLine(text: string): string {
 
 /** Returns the text of a file; an empty one if this is no checkout, or Deno would prompt for the permission. */
 async function readText(path: URL): Promise<string> {
+  if (path.protocol !== "file:") return ""; // a worktree on Windows: "gitdir: C:/…"
   if (!isGranted({ name: "read", path })) return "";
   return await Deno.readTextFile(path).catch(() => "");
 }

@@ -21,6 +21,7 @@ import { createProxyWarning, trustRule } from "./http/client_address.ts";
 import { problemResponse } from "./http/problem.ts";
 import { type ConnectionInfo, createResponder } from "./http/respond.ts";
 import {
+  type Endpoint,
   type Handler,
   notFound,
   readUrl,
@@ -379,15 +380,14 @@ function publicRouter(
     content?.respond(request, context, getConfigScript) ?? notFound();
   return new Router({
     basePath: settings.basePath,
-    table: {
+    table: joined({
       // Load balancers and orchestrators request health by address, so that it is served for any host.
       "/rep/health": settings.separateHealth
         ? { handler: notFound, isForAnyHost: true, isServedAtStart: true }
         : createHealthEndpoint(health),
       "/rep/session-key": sessionKeys.endpoint,
       "/rep/changes": createChangesEndpoint(changes, settings.allowedOrigins),
-      ...joined(additions.map(({ routes }) => routes)),
-    },
+    }, additions.map(({ routes }) => routes)),
     fallback: {
       handler: respond,
       ...(content?.methods && { methods: content.methods }),
@@ -399,19 +399,28 @@ function publicRouter(
 function internalRouter({ health, additions }: Parts): Router {
   return new Router({
     basePath: "",
-    table: {
+    table: joined({
       "/rep/health": createHealthEndpoint(health),
       "/livez": LIVE_ENDPOINT,
       "/readyz": createReadyEndpoint(health),
-      ...joined(additions.map(({ internalRoutes }) => internalRoutes)),
-    },
+    }, additions.map(({ internalRoutes }) => internalRoutes)),
     fallback: { handler: notFound },
   });
 }
 
-/** Joins the endpoints of all add-ons. */
-function joined(tables: readonly (RouteTable | undefined)[]): RouteTable {
-  return Object.assign({}, ...tables);
+/** Joins the endpoints of the core and of all add-ons, which must not replace each other's. */
+function joined(
+  own: RouteTable,
+  tables: readonly (RouteTable | undefined)[],
+): RouteTable {
+  const all: Record<string, Endpoint> = { ...own };
+  for (const table of tables) {
+    for (const [path, endpoint] of Object.entries(table ?? {})) {
+      if (path in all) throw new TypeError(`Cannot add "${path}": it exists`);
+      all[path] = endpoint;
+    }
+  }
+  return all;
 }
 
 /** Which values the script of a page contains. */

@@ -84,6 +84,7 @@ export class Startup {
     await this.#loadMasterKey();
     signal.throwIfAborted();
     await changes?.publisher.publish(configuration.snapshot);
+    signal.throwIfAborted();
     tasks.start();
     health.isStarting = false;
     this.#warnOfAnyHost();

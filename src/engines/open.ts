@@ -25,7 +25,7 @@ const MEMORY_ONLY =
  * application on Deno Deploy. If Deno KV is not available or no database is attached, the store is in memory, and a
  * warning is logged.
  *
- * A server that is unreachable does not prevent the start: a warning is logged, operations fail, and connecting is
+ * A server that is unreachable is no error here: a warning is logged, operations fail, and connecting is
  * retried, as it is when the connection is lost later.
  *
  * @param storePath A file, an `http:` or `https:` URL of a KV server, a `postgres:` URL, or `:memory:`.

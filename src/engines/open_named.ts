@@ -259,7 +259,8 @@ function postgresFiles(url: string): string[] {
 /** An absolute path, one that begins with `./` or `../`, or one on a Windows drive. */
 const FILE_PATH = /^(\.{0,2}[\\/](?![\\/])|[a-z]:[\\/])/i;
 /** A URL of another kind, credentials of a mistyped URL, or a list as `libpq` knows it: `host=… password=…`. */
-const NO_STORE = /^[a-z][a-z\d+.-]+:|:\/\/|(:|\/\/).*@|^[^:/@]*=/is;
+const NO_STORE =
+  /^[a-z][a-z\d+.-]+:|:\/\/|^[a-z][a-z\d+.-]*\/\/|(:|\/\/).*@|^[^:/@]*=|\?.*=/is;
 
 /** Returns whether a value names neither a file nor a KV server. It may contain a password. */
 function namesNoStore(path: string): boolean {

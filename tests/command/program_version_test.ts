@@ -18,6 +18,7 @@ Deno.test("programVersion() has the commit of a checkout and of a worktree, and 
   await using directory = await TempDirectory.make({
     "worktree.git": "gitdir: folder.git\n",
     "broken.git": "gitdir: /nowhere\n",
+    "windows.git": "gitdir: C:/app/.git/worktrees/a\n",
   });
   await Deno.mkdir(directory.at("folder.git/logs"), { recursive: true });
   await directory.write("folder.git/logs/HEAD", LOG);
@@ -27,6 +28,7 @@ Deno.test("programVersion() has the commit of a checkout and of a worktree, and 
   const worktree = await versionAt(directory, "worktree.git");
   assertEquals(worktree, `${VERSION}+12345678`);
   assertEquals(await versionAt(directory, "broken.git"), VERSION);
+  assertEquals(await versionAt(directory, "windows.git"), VERSION);
   const registry = new URL("https://jsr.io/@rep/gateway/0.1.0/.git");
   assertEquals(await programVersion(registry), VERSION);
   await using other = await TempDirectory.make();

@@ -1,5 +1,5 @@
 /** The gateway of the specification alone: without files, upstream, engines and add-ons. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import type { Addon } from "../../src/core/addon.ts";
 import { createCore } from "../../src/core/core.ts";
 import { Transfers } from "../../src/core/http/transfers.ts";
@@ -90,4 +90,16 @@ Deno.test("createCore() gives an add-on the parts, serves its routes, and ends i
   assertEquals(ended, []);
   await core.close();
   assertEquals(ended, ["closed"]);
+});
+
+Deno.test("createCore() rejects an add-on that would replace an endpoint", async () => {
+  const handler = () => new Response();
+  const replaces: Addon = () => ({
+    routes: { "/rep/session-key": { handler } },
+  });
+  await assertRejects(
+    () => startCore([replaces]),
+    TypeError,
+    'Cannot add "/rep/session-key": it exists',
+  );
 });

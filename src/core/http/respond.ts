@@ -76,10 +76,10 @@ export function createResponder(options: ResponderOptions): Responder {
   }
 
   /**
-   * The one way out. Every response of the process passes here: of every port, errors, those before the gateway is
-   * ready, and those over Node.js. A header on everything is one line here: set it in place, since a new `Response` with
-   * the body of another one sends a stream. The time that is recorded ends with the headers, since a body, such as a
-   * stream, may take any time.
+   * The one way out. Every response of a port passes here, with errors and those before the gateway is ready (these
+   * twice). Only what a server says without the gateway does not: Deno's 500 for a broken body, and that of the adapter
+   * for what is no request. A header on everything is one line here: set it in place, since a new `Response` with the
+   * body of another one sends a stream. The time that is recorded ends with the headers, since a body may take any time.
    */
   function leave(
     response: Response,

@@ -56,9 +56,9 @@ export interface ListOptions {
  *
  * A gateway's store consists of several, from the inside:
  *
- * 1. the database: `memory.ts`, `kv.ts` or `postgres/`, which `open.ts` chooses by `--kv`;
- * 2. on a server, `remote.ts`, which drops a connection that failed or timed out and connects again; for a file,
- *    `file_store.ts`, which notices that it was deleted;
+ * 1. the database: `memory.ts`, or one of `src/engines/`, which `open.ts` there chooses by `--kv`;
+ * 2. there as well, on a server, `remote.ts`, which drops a connection that failed or timed out and connects again; for
+ *    a file, `file_store.ts`, which notices that it was deleted;
  * 3. the part of an app or a port, `app_store.ts`, by a prefix of the keys;
  * 4. the circuit breaker, `circuit_breaker.ts`, which times out and pauses: the gateway itself uses this one only.
  */

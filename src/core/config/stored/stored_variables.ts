@@ -267,7 +267,9 @@ export async function writeBackVariables(
   { variables, newestWrite }: StoredVariables,
 ): Promise<void> {
   const checks = [{ key: VARIABLES_HEAD_KEY, version: null }];
-  const head: VariablesHead = { id: newestWrite, writes: variables.length };
+  // A later write deletes all that exceed the history at once: of many variables, that would not fit into its commit.
+  const writes = Math.min(variables.length, MAX_HISTORY);
+  const head: VariablesHead = { id: newestWrite, writes };
   const all = batches(variables);
   const last = all.pop() ?? [];
   for (const batch of all) {

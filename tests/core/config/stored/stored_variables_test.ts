@@ -342,6 +342,20 @@ testStored(
 );
 
 testStored(
+  "writeBackVariables() restores more variables than the history keeps, and the next write succeeds",
+  async ({ set, store }) => {
+    const variables = Array.from({ length: 2_100 }, (_, index) => {
+      return { name: `V${index}`, value: "1", id: index + 1, at: 0 };
+    });
+    const lost = { ...await storedEnvironment(store), variables };
+    await writeBackVariables(store, { ...lost, newestWrite: 2_100 });
+    await set({ THEME: "dark" });
+    const { environment } = await storedEnvironment(store);
+    assertEquals(environment["REP_PUBLIC_THEME"], "dark");
+  },
+);
+
+testStored(
   "writeBackVariables() writes nothing over variables that were set since",
   async ({ set, store, clear }) => {
     await set({ THEME: "lost" });

@@ -65,7 +65,7 @@ const BOUND_AFTER_MS = 2_000;
 const beginning = Promise.withResolvers<void>();
 const starting = beginning.promise
   .then(() => service.start())
-  .catch(exitWithStartError);
+  .catch((error) => exitWithStartError(error, log));
 let hasBegun = false;
 const timer = setTimeout(startOnce, BOUND_AFTER_MS);
 

@@ -5,7 +5,6 @@ import {
   type Finding,
   idleLoad,
   OPEN_MS,
-  POLL_MS,
   type Random,
   RETRY_MS,
   TIMEOUT_MS,
@@ -36,7 +35,6 @@ export function keyStorm(world: World, random: Random): Finding[] {
       100 - storm.inMemory / requests.length * 100,
     ],
     ["windows in a commit", "", storm.windowsPerCommit],
-    ["all counts are in the store after", "s", storm.endMs / 1_000],
   ];
 }
 
@@ -56,9 +54,6 @@ interface Process {
   waiting: number[];
   /** When the oldest request of the batch under way was made. */
   batchSince: number | undefined;
-  /** How many clients are counted in memory only. */
-  unsaved: number;
-  isSaving: boolean;
   /** Until when the circuit breaker is open. */
   openUntil: number;
 }
@@ -67,7 +62,6 @@ interface Process {
 class KeyStorm {
   readonly latencies: number[] = [];
   inMemory = 0;
-  endMs = 0;
   readonly #world: World;
   readonly #random: Random;
   readonly #queue = new EventQueue();
@@ -102,7 +96,7 @@ class KeyStorm {
 
   #request(process: Process, at: number): void {
     if (at < process.openUntil || isBehind(process, at)) {
-      return this.#issueFromMemory(process, at, at);
+      return this.#issueFromMemory(at, at);
     }
     process.waiting.push(at);
     this.#startBatch(process, at);
@@ -117,7 +111,7 @@ class KeyStorm {
     this.#readAndCommit(requests.length, at, (done, isInTime) => {
       process.batchSince = undefined;
       for (const since of requests) {
-        if (!isInTime) this.#issueFromMemory(process, since, done);
+        if (!isInTime) this.#issueFromMemory(since, done);
         else if (done - since > MAX_WAIT_MS) this.#issueLate();
         else this.#issueFromStore(since, done);
       }
@@ -130,7 +124,7 @@ class KeyStorm {
   #giveUpWaiting(process: Process, at: number): void {
     while (at - (process.waiting[0] ?? at) >= MAX_WAIT_MS) {
       const since = process.waiting.shift() ?? at;
-      this.#issueFromMemory(process, since, since + MAX_WAIT_MS);
+      this.#issueFromMemory(since, since + MAX_WAIT_MS);
     }
   }
 
@@ -173,7 +167,7 @@ class KeyStorm {
   #open(process: Process, at: number): void {
     process.openUntil = at + OPEN_MS;
     for (const since of process.waiting.splice(0)) {
-      this.#issueFromMemory(process, since, at);
+      this.#issueFromMemory(since, at);
     }
   }
 
@@ -184,40 +178,12 @@ class KeyStorm {
   }
 
   #issueFromStore(since: number, at: number): void {
-    this.endMs = Math.max(this.endMs, at);
     this.#issue(at - since);
   }
 
-  #issueFromMemory(process: Process, since: number, at: number): void {
+  #issueFromMemory(since: number, at: number): void {
     this.inMemory++;
-    process.unsaved++;
     this.#issue(at - since);
-    if (process.isSaving) return;
-    process.isSaving = true;
-    this.#queue.add(
-      at + this.#random() * POLL_MS,
-      (next) => this.#save(process, next),
-    );
-  }
-
-  /** Stores what was counted in memory, one batch after the other: a read and a commit each. */
-  #save(process: Process, at: number): void {
-    const size = Math.min(process.unsaved, this.#world.batch);
-    if (size === 0) return void (process.isSaving = false);
-    const again = (next: number) =>
-      this.#queue.add(next, (then) => this.#save(process, then));
-    if (at < process.openUntil) return again(at + POLL_MS);
-    this.#readAndCommit(size, at, (done, isInTime) => {
-      if (!isInTime) return this.#failSave(process, done, again);
-      process.unsaved -= size;
-      this.endMs = Math.max(this.endMs, done);
-      again(done);
-    });
-  }
-
-  #failSave(process: Process, at: number, again: (at: number) => void): void {
-    this.#open(process, at);
-    again(at + POLL_MS);
   }
 
   #issue(latency: number): void {
@@ -229,8 +195,6 @@ function createProcess(): Process {
   return {
     waiting: [],
     batchSince: undefined,
-    unsaved: 0,
-    isSaving: false,
     openUntil: 0,
   };
 }

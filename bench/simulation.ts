@@ -7,7 +7,7 @@
  * The processes do what the source does. Each polls for events and stored variables once a second and on a hint, and
  * observes the rollout every 4.5 s. To publish, it joins the rollout, obtains fencing checks, compares, and commits. It
  * counts the session keys of several clients in one commit, of up to `--batch`; if the store is behind, it counts in
- * memory and stores that later. Its circuit breaker opens for a second if the store has not responded for five. One
+ * memory. Its circuit breaker opens for a second if the store has not responded for five. One
  * process sweeps expired windows once a minute.
  *
  * Costs are parameters. Their defaults are the CPU time of a `denokv` server that writes commits together

@@ -1,4 +1,4 @@
-import { CertificateWatch } from "./addons/certificate_watch.ts";
+import { certificateWatch } from "./addons/certificate_watch.ts";
 import { clientScript } from "./addons/client_script.ts";
 import { metricsAddon } from "./addons/metrics/metrics.ts";
 import type { ServerRendering } from "./addons/server_rendering.ts";
@@ -65,11 +65,12 @@ export async function createGatewayIn(
   const sources = resolveSources(options, process.sourceOf);
   const { allowedHosts, allowedOrigins, basePath, maxTransfers } = settings;
   const { clock, log, metrics, registry, telemetry } = services;
-  const { version, failure } = process;
+  const { version } = process;
   const transfers = new Transfers({ clock, log, maxTransfers });
   const content = await openContent({
     staticDir: settings.staticDir,
     staticCacheBytes: settings.staticCacheBytes,
+    fallback: settings.fallback,
     immutable: settings.immutable,
     neverServed: sources.neverServed,
     upstream: settings.upstream,
@@ -78,17 +79,14 @@ export async function createGatewayIn(
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     rejectWebsockets: settings.rejectWebsockets,
   }, { clock, log, metrics, telemetry, transfers });
-  const certificate = new CertificateWatch({
+  const certificate = {
     notAfter: process.certificateNotAfter,
     rejection: process.certificateRejection,
-    clock,
-    log,
-    metrics,
-  });
+  };
   const addons: Addon[] = [
     clientScript,
-    certificate.addon,
-    metricsAddon({ registry, metrics, version, clock, log }),
+    certificateWatch(certificate, metrics),
+    metricsAddon({ registry, metrics, version }),
     status({
       allowedHosts,
       instanceId: settings.instanceId,
@@ -96,12 +94,11 @@ export async function createGatewayIn(
       registry,
       certificate,
       shownOptions: process.shownOptions,
-      clock,
     }),
   ];
   if (settings.ofrep) {
     const { ofrep } = await import("./addons/ofrep.ts");
-    addons.push(ofrep({ basePath, allowedOrigins, transfers, clock }));
+    addons.push(ofrep(allowedOrigins));
   }
   const gateway: Gateway & { start(): Promise<void> } = await createCore(
     settings,
@@ -113,10 +110,6 @@ export async function createGatewayIn(
       content,
       transfers,
       addons,
-      problems: () =>
-        failure.aborted
-          ? [...certificate.problems, "uncaught_error"]
-          : certificate.problems,
       decode,
       rendering,
     },

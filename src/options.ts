@@ -153,6 +153,12 @@ export interface GatewayOptions {
    */
   staticCacheBytes?: number;
   /**
+   * The page for paths without a file, relative to `staticDir`, such as `app.html`.
+   *
+   * @default {the first that exists of 200.html, __spa-fallback.html, 404.html and index.html}
+   */
+  fallback?: string | undefined;
+  /**
    * Globs of the files in `staticDir` that never change, relative to it, such as `assets/*` for Vite, which puts a hash of
    * the content into each name there. Browsers and caches keep them for a year without asking again. `*` matches within
    * a name, `**` any directories. Pages always have to be revalidated.
@@ -280,11 +286,40 @@ export const NUMBER_OPTIONS = {
   NumberRange & Partial<NumberOption>
 >;
 
+/** What the items of a list may be. */
+export interface ListOption {
+  /** Description of valid items, for error messages. */
+  readonly expected: string;
+  /** Returns an item in its normal form; `undefined` if it is invalid. */
+  readonly parse: (item: string) => string | undefined;
+}
+
+/** The valid items of every option that is a list; the options of the command refer to them as well. */
+export const LIST_OPTIONS = {
+  acceptPublic: { expected: EXPECTED_PUBLIC_NAMES, parse: parsePublicName },
+  allowedOrigins: { expected: EXPECTED_ORIGINS, parse: normalizeOrigin },
+  allowedHosts: { expected: EXPECTED_HOSTS, parse: accept(isHostPattern) },
+  trustedProxies: { expected: EXPECTED_PROXIES, parse: accept(isIpBlock) },
+  immutable: { expected: EXPECTED_GLOBS, parse: accept(isGlob) },
+} as const satisfies Partial<Record<keyof GatewayOptions, ListOption>>;
+
+/** Returns a parser of texts that are used as they are, if they are valid. */
+export function accept(
+  isValid: (text: string) => boolean,
+): (text: string) => string | undefined {
+  return (text) => isValid(text) ? text : undefined;
+}
+
+function isIpBlock(text: string): boolean {
+  return parseIpBlock(text) !== undefined;
+}
+
 /** What users set: plain data, checked, with every default applied. */
 export interface Settings extends CoreSettings {
   readonly ofrep: boolean;
   readonly staticDir: string | undefined;
   readonly staticCacheBytes: number;
+  readonly fallback: string | undefined;
   readonly immutable: readonly string[];
   readonly upstream: URL | undefined;
   readonly upstreamTimeoutMs: number;
@@ -315,8 +350,6 @@ export interface ProcessInfo {
   readonly sourceOf: (name: string) => string;
   /** Returns the options in effect, as text without credentials. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
-  /** Aborted after an uncaught error: the process goes on, but nobody knows in which state. */
-  readonly failure: AbortSignal;
   /** What the port speaks; `undefined` if another program has bound it. */
   readonly scheme: "http" | "https" | undefined;
   /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
@@ -330,7 +363,6 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   version: VERSION,
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
-  failure: new AbortController().signal,
   scheme: undefined,
   certificateNotAfter: () => undefined,
   certificateRejection: () => undefined,
@@ -346,13 +378,14 @@ export function resolveSettings(options: GatewayOptions): Settings {
     ...resolveNumbers(options),
     hotReload: options.hotReload ?? false,
     ofrep: options.ofrep ?? false,
-    allowedOrigins: checkOrigins(options.allowedOrigins ?? []),
-    allowedHosts: checkHosts(options.allowedHosts ?? []),
-    trustedProxies: checkProxies(options.trustedProxies ?? []),
+    allowedOrigins: resolveList("allowedOrigins", options),
+    allowedHosts: resolveList("allowedHosts", options),
+    trustedProxies: resolveList("trustedProxies", options),
     separateHealth: options.separateHealth ?? false,
     basePath: checkBasePath(options.basePath ?? ""),
     staticDir: options.staticDir,
-    immutable: checkGlobs(options.immutable ?? []),
+    fallback: options.fallback,
+    immutable: resolveList("immutable", options),
     upstream: checkUpstream(options.upstream),
     preserveHost: options.preserveHost ?? false,
     rejectWebsockets: options.rejectWebsockets ?? false,
@@ -385,7 +418,7 @@ export function resolveSources(
   options: GatewayOptions,
   sourceOf: ProcessInfo["sourceOf"],
 ): Sources {
-  const acceptPublic = checkPublicNames(options.acceptPublic ?? []);
+  const acceptPublic = resolveList("acceptPublic", options);
   return {
     read: () => readSources(options, acceptPublic, sourceOf),
     neverServed: () => resolveSource(options.neverServed ?? []),
@@ -494,6 +527,21 @@ function defaultOf(name: NumberOptionName, options: GatewayOptions): number {
   return Math.ceil(resolveNumber("maxStreams", options) / 2);
 }
 
+/** Checks each item of a list, which JavaScript may have passed without a check of its type. */
+function resolveList(
+  name: keyof typeof LIST_OPTIONS,
+  options: GatewayOptions,
+): readonly string[] {
+  const list = options[name] ?? [];
+  if (!Array.isArray(list)) throw invalid(name, "an array", list);
+  const { expected, parse } = LIST_OPTIONS[name];
+  return list.map((item) => {
+    const value = parse(item);
+    if (value !== undefined) return value;
+    throw invalid(name, expected, redactUrl(item));
+  });
+}
+
 function invalid(option: string, expected: string, got: unknown): OptionError {
   return new OptionError(option, expected, formatValue(got));
 }
@@ -521,51 +569,6 @@ export function isRevision(text: string): boolean {
 function checkRevision(revision: string | undefined): string | undefined {
   if (revision === undefined || isRevision(revision)) return revision;
   throw invalid("revision", EXPECTED_REVISION, revision);
-}
-
-/** What JavaScript passes has not been checked by its types. */
-function checkList(option: string, list: readonly string[]): void {
-  if (!Array.isArray(list)) throw invalid(option, "an array", list);
-}
-
-function checkOrigins(origins: readonly string[]): readonly string[] {
-  checkList("allowedOrigins", origins);
-  return origins.map((origin) => {
-    const normalized = normalizeOrigin(origin);
-    if (normalized !== undefined) return normalized;
-    throw invalid("allowedOrigins", EXPECTED_ORIGINS, redactUrl(origin));
-  });
-}
-
-function checkHosts(hosts: readonly string[]): readonly string[] {
-  checkList("allowedHosts", hosts);
-  const wrong = hosts.find((host) => !isHostPattern(host));
-  if (wrong === undefined) return hosts;
-  throw invalid("allowedHosts", EXPECTED_HOSTS, wrong);
-}
-
-function checkProxies(proxies: readonly string[]): readonly string[] {
-  checkList("trustedProxies", proxies);
-  const wrong = proxies.find((proxy) => parseIpBlock(proxy) === undefined);
-  if (wrong === undefined) return proxies;
-  throw invalid("trustedProxies", EXPECTED_PROXIES, wrong);
-}
-
-function checkGlobs(globs: readonly string[]): readonly string[] {
-  checkList("immutable", globs);
-  const wrong = globs.find((glob) => !isGlob(glob));
-  if (wrong === undefined) return globs;
-  throw invalid("immutable", EXPECTED_GLOBS, wrong);
-}
-
-/** Returns the names without their prefix. */
-function checkPublicNames(names: readonly string[]): readonly string[] {
-  checkList("acceptPublic", names);
-  return names.map((text) => {
-    const name = parsePublicName(text);
-    if (name !== undefined) return name;
-    throw invalid("acceptPublic", EXPECTED_PUBLIC_NAMES, text);
-  });
 }
 
 function checkBasePath(basePath: string): string {

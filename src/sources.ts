@@ -58,8 +58,9 @@ export interface WatchFilesOptions {
 }
 
 /**
- * Calls back after changes of files, or of directories of variables: within about half a second, and once for changes at
- * the same time. It checks the paths twice a second, and does not keep the process alive. A path need not exist yet.
+ * Calls back after changes of files, or of directories of variables, within about half a second; a second time where the
+ * file system counts in seconds. It checks the paths twice a second, and does not keep the process alive. A path need not
+ * exist yet.
  *
  * @returns A watcher, which stops when it is disposed of.
  */

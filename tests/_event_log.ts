@@ -48,7 +48,7 @@ export class TestPublisher {
       rollout: {
         isActive: true,
         configurations: {},
-        announce: () => Promise.resolve([]),
+        claimCommit: () => Promise.resolve([]),
       },
       eventLog: this.log,
       tail: this.#tail,

@@ -85,13 +85,77 @@ Deno.test("the command ends with 1 for a configuration that is rejected, and lis
   );
 });
 
-Deno.test("the command ends with 1 for a file that it may not read, and says what it needs", async () => {
-  assertEquals(await fail(["--manifest=.rep.yaml"]), {
-    code: 1,
-    stderr:
-      'Cannot read --manifest ".rep.yaml": expected --allow-read=.rep.yaml\n',
+/** Options with the permissions of the process, and how the start ends. */
+const DENIED: readonly [args: string, permissions: string, message: string][] =
+  [
+    [
+      "",
+      "",
+      'Cannot listen on 127.0.0.1:0: Requires net access to "127.0.0.1:0", run again with the --allow-net flag',
+    ],
+    [
+      "--manifest=.rep.yaml",
+      "",
+      'Cannot read --manifest ".rep.yaml": Requires read access to ".rep.yaml", run again with the --allow-read flag',
+    ],
+    [
+      "--env-file=a.env",
+      "--allow-net",
+      'Cannot read --env-file "a.env": Requires read access to "a.env", run again with the --allow-read flag',
+    ],
+    [
+      "--tls-cert=a.pem --tls-key=b.pem",
+      "--allow-net",
+      'Cannot read --tls-cert "a.pem": Requires read access to "a.pem", run again with the --allow-read flag',
+    ],
+    [
+      "--static-dir=dist",
+      "--allow-net",
+      'Cannot serve the directory "dist": expected a readable directory, got NotCapable: Requires read access to "dist", run again with the --allow-read flag',
+    ],
+    [
+      "--watch-path=dist --hot-reload-mode=file_watch",
+      "--allow-net",
+      'Cannot watch dist: Requires read access to "dist", run again with the --allow-read flag',
+    ],
+    [
+      "--upstream=up.example",
+      "--allow-net=127.0.0.1:0",
+      'Cannot proxy to --upstream "http://up.example/": expected --allow-net=up.example:80',
+    ],
+    [
+      "--kv=./none/kv",
+      "--allow-net --allow-read",
+      'Cannot open the store "./none/kv": Requires write access to "./none/kv", run again with the --allow-write flag',
+    ],
+    [
+      "--kv=https://me:s3cret@kv.example",
+      "--allow-net=127.0.0.1:0 --allow-env",
+      'Cannot open the store "https://…@kv.example": Requires net access to "kv.example:443", run again with the --allow-net flag',
+    ],
+    [
+      "--kv=postgres://me:s3cret@127.0.0.1:9/db",
+      "--allow-net=127.0.0.1:0 --allow-env",
+      'Cannot open the store "postgres://…@127.0.0.1:9/db": Requires net access to "127.0.0.1:9", run again with the --allow-net flag',
+    ],
+  ];
+
+for (const [args, permissions, message] of DENIED) {
+  Deno.test(`a start with "${args}" and no more permissions than "${permissions}" says what is missing`, async () => {
+    const store = args.includes("--kv") ? [] : ["--kv=:memory:"];
+    const line = ["--hostname=127.0.0.1", "--port=0", "--log-level=error"];
+    assertEquals(
+      await fail(
+        [...line, ...store, ...args.split(" ").filter(Boolean)],
+        permissions.split(" ").filter(Boolean),
+      ),
+      {
+        code: message.startsWith("Cannot watch") ? 2 : 1,
+        stderr: `${message}\n`,
+      },
+    );
   });
-});
+}
 
 Deno.test("init overwrites no file that it may not look for", async () => {
   await using app = await TempDirectory.make({ "app.env": "REP_PUBLIC_A=1\n" });
@@ -102,22 +166,16 @@ Deno.test("init overwrites no file that it may not look for", async () => {
     `--allow-read=${app.at("src")}`,
     `--allow-write=${app.path}`,
   ];
-  assertEquals(await run(["init", app.at("src"), ...files], permissions), {
-    code: 1,
-    stdout: "",
-    stderr:
-      `Cannot read --manifest "${manifest}": expected --allow-read=${manifest}\n` +
-      `Cannot read --env-file "${envFile}": expected --allow-read=${envFile}\n`,
-  });
+  const init = ["init", app.at("src"), ...files];
+  const { code, stderr } = await run(init, permissions);
+  assertEquals(
+    [code, stderr],
+    [
+      1,
+      'Requires read access to ".", run again with the --allow-read flag\n',
+    ],
+  );
   assertEquals(await Deno.readTextFile(envFile), "REP_PUBLIC_A=1\n");
-});
-
-Deno.test("the command without any permission asks nobody, and says that it needs --allow-net", async () => {
-  const { code, stderr } = await fail(["--kv=:memory:", "--log-level=error"]);
-  assertEquals({ code, stderr }, {
-    code: 1,
-    stderr: "Cannot listen on 0.0.0.0:8080: expected --allow-net\n",
-  });
 });
 
 Deno.test("the command remarks on what it goes on without", async () => {

@@ -54,47 +54,141 @@ Deno.test("when the store returns, a change that waits is published within a sec
   await stream.close();
 });
 
-Deno.test("a page with values that were undone before they could be published is corrected when the store returns", async () => {
+/** Returns the PUBLIC values of a page. */
+async function valuesOfPage({ gateway }: TestGateway): Promise<unknown> {
+  const script = await gateway.configScript();
+  const json = /<script id="__rep__"[^>]*>([^<]*)</.exec(script)?.[1];
+  return JSON.parse(json ?? "").public;
+}
+
+async function healthOf(gate: TestGateway): Promise<unknown> {
+  return (await (await gate.ask("/rep/health")).json()).problems;
+}
+
+Deno.test("while the store is unavailable, pages keep what is published, and an edit waits: health and the log say so", async () => {
   const { clock, store, state } = setUpStore(false);
-  await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
-    store,
-    clock,
-    random: () => 0,
-  });
+  const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(variables, { store, clock });
   state.isDown = true;
   await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1", REP_PUBLIC_C: "new" });
-  const cursor = await cursorOfPage(gate); // the page has A=2 and C=new
-  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+  assertEquals(await valuesOfPage(gate), { A: "1", B: "1" });
+  assertEquals([gate.gateway.get("A"), gate.gateway.get("C")], ["2", "new"]);
+  assertEquals(await healthOf(gate), ["store_unavailable", "change_waiting"]);
+  await clock.tick(10_000); // two retries
+  const failed = gate.logged("rep.config.not_published");
+  assertEquals(failed.map(({ level }) => level), ["ERROR", "DEBUG", "DEBUG"]);
+  const cursor = await cursorOfPage(gate);
   state.isDown = false;
   await clock.tick(2_000);
+  assertEquals(await healthOf(gate), undefined);
+  assertEquals(await valuesOfPage(gate), { A: "2", B: "1", C: "new" });
   const stream = await gate.listen({ "last-event-id": String(cursor) });
-  assertEquals(await stream.takeChanges(2), [
-    ["A", "1"],
-    ["C", undefined],
-  ]);
-  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_B: "1" });
-  assertEquals(
-    await stream.takeChanges(1),
-    [["A", "3"]],
-  );
-  assertEquals(stream.arrived(), []); // each variable was corrected once
+  assertEquals(await stream.takeChanges(2), [["A", "2"], ["C", "new"]]);
   await stream.close();
 });
 
-Deno.test("when the store returns, the session keys that were issued meanwhile are counted there", async () => {
+Deno.test("an edit that is undone before it could be published does not wait any more, and nothing is published", async () => {
+  const { clock, store, state } = setUpStore(false);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_A: "2" });
+  await gate.set({ REP_PUBLIC_A: "1" });
+  assertEquals(await healthOf(gate), ["store_unavailable"]);
+  state.isDown = false;
+  await clock.tick(10_000);
+  assertEquals(gate.logged("rep.config.changed").length, 1);
+});
+
+for (
+  const [change, variables] of [
+    ["deleted", {}],
+    ["SENSITIVE", { REP_SENSITIVE_A: "secret" }],
+    ["SERVER", { REP_SERVER_A: "secret" }],
+  ] as const
+) {
+  Deno.test(`a variable that is ${change} now is on no page while that waits for the store, and comes back with an event`, async () => {
+    const { clock, store, state } = setUpStore(false);
+    const published = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+    await using gate = await setUp(published, { store, clock });
+    state.isDown = true;
+    await gate.set({ ...variables, REP_PUBLIC_B: "1" });
+    assertEquals(await valuesOfPage(gate), { B: "1" });
+    const cursor = await cursorOfPage(gate); // of a page without A
+    await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });
+    assertEquals(await valuesOfPage(gate), { A: "1", B: "1" });
+    state.isDown = false;
+    await clock.tick(6_000);
+    const stream = await gate.listen({ "last-event-id": String(cursor) });
+    assertEquals(await stream.takeChanges(1), [["A", "1"]]);
+    await gate.set({ REP_PUBLIC_A: "2", REP_PUBLIC_B: "1" });
+    assertEquals(await stream.takeChanges(1), [["A", "2"]]);
+    assertEquals(stream.arrived(), []); // it was published again once
+    await stream.close();
+  });
+}
+
+Deno.test("a process that stands apart serves its own values, also edited ones, and does not say that they wait", async () => {
+  const options = { store: memoryStore(), clock: new FakeClock(T) };
+  await using _other = await setUp({ REP_PUBLIC_OTHER: "1" }, options);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, options);
+  await gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals(await valuesOfPage(gate), { A: "2" });
+  assertEquals([await healthOf(gate), await cursorOfPage(gate)], [
+    undefined,
+    "0",
+  ]);
+});
+
+Deno.test("a page of a superseded process has what is PUBLIC in the active configuration, whatever it is in its own: its stream would not bring it", async () => {
+  const options = { store: memoryStore(), clock: new FakeClock(T) };
+  const old = {
+    REP_SENSITIVE_A: "secret",
+    REP_SERVER_C: "secret",
+    REP_PUBLIC_B: "1",
+  };
+  await using gate = await setUp(old, options);
+  await using active = await setUp({
+    REP_PUBLIC_A: "2",
+    REP_PUBLIC_B: "2",
+    REP_PUBLIC_C: "2",
+  }, options);
+  await options.clock.tick(2_000);
+  assertEquals(await valuesOfPage(active), { A: "2", B: "2", C: "2" });
+  assertEquals(await valuesOfPage(gate), { A: "2", B: "2", C: "2" });
+});
+
+Deno.test("pages have the process's own values until anything was ever published, and then what was missed", async () => {
+  const clock = new FakeClock(T);
+  let isReadOnly = true;
+  const store = fallibleStore(memoryStore(), () => isReadOnly, {
+    operations: ["commit"],
+  });
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  assertEquals(await valuesOfPage(gate), { A: "1" });
+  await gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals(await valuesOfPage(gate), { A: "2" });
+  const cursor = await cursorOfPage(gate);
+  await gate.set({ REP_PUBLIC_A: "3" });
+  isReadOnly = false;
+  await clock.tick(6_000);
+  const stream = await gate.listen({}, `?last_event_id=${cursor}`);
+  assertEquals(await stream.takeChanges(1), [["A", "3"]]);
+  await stream.close();
+});
+
+Deno.test("when the store returns, a client's next session key counts those that were issued meanwhile there", async () => {
   const { clock, inner, store, state } = setUpStore(false);
   const variables = { REP_SENSITIVE_S: "x" };
   await using gate = await setUp(variables, { store, clock });
   state.isDown = true;
   const request = async (from: TestGateway) =>
     (await answerOf(await from.ask("/rep/session-key"))).status;
-  for (let issued = 0; issued < 10; issued++) {
+  for (let issued = 0; issued < 9; issued++) {
     assertEquals(await request(gate), 200);
   }
   state.isDown = false;
   await clock.tick(1_000);
-  const saved = gate.logged("rep.rate_limit.saved");
-  assertEquals(saved.map(({ clients }) => clients), [1]);
+  assertEquals(await request(gate), 200);
   await using other = await setUp(variables, { store: inner, clock });
   assertEquals(await request(other), 429);
 });

@@ -1,9 +1,9 @@
 /** The npm package as its users have it: installed from the tarball, with the compilers and the runtimes of today. */
 import { assertEquals } from "@std/assert";
-import { generateTypes } from "../src/core/config/variables/generate_types.ts";
+import { generateTypes } from "../src/client/generate_types.ts";
 import { parseManifest } from "../src/core/config/variables/manifest.ts";
 import { npm } from "../tools/install_npm_packages.ts";
-import { buildNpmPackage } from "../tools/npm_package.ts";
+import { buildNpmPackage, withAbsoluteLinks } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 import { VERSION } from "../src/core/values/version.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
@@ -224,6 +224,39 @@ for (const { name, install, typescript } of INSTALLERS) {
   );
 }
 
+Deno.test("the page of the npm package has absolute links to the files of its version", () => {
+  const page =
+    "![A](docs/a.png) [b](docs/b.md#c) [c](#d) [e](https://example.com/) [f\ng](SECURITY.md)";
+  const root = "https://github.com/someone/gateway";
+  assertEquals(
+    withAbsoluteLinks(page, "someone/gateway"),
+    `![A](${root}/raw/v${VERSION}/docs/a.png) [b](${root}/blob/v${VERSION}/docs/b.md#c) [c](#d) ` +
+      `[e](https://example.com/) [f\ng](${root}/blob/v${VERSION}/SECURITY.md)`,
+  );
+});
+
+Deno.test("the npm package says where it comes from, and contains the schema of manifests", async () => {
+  await using built = await TempDirectory.make();
+  await buildNpmPackage(built.path, "someone/gateway");
+  const read = async (name: string) =>
+    JSON.parse(await Deno.readTextFile(built.at(`package/${name}`)));
+  const { homepage, repository, bugs, keywords, exports } = await read(
+    "package.json",
+  );
+  const root = "https://github.com/someone/gateway";
+  assertEquals(
+    { homepage, repository, bugs },
+    {
+      homepage: `${root}#readme`,
+      repository: `git+${root}.git`,
+      bugs: `${root}/issues`,
+    },
+  );
+  assertEquals(keywords.includes("vite-plugin"), true);
+  const schema = await read(exports["./schema/rep.schema.json"]);
+  assertEquals(schema.required, ["version", "variables"]);
+});
+
 /** A server that does nothing at its end but to close. */
 const CLOSING_SERVER =
   `import { createGateway, toNodeHandler } from "@rep/gateway";
@@ -274,6 +307,45 @@ testRuntimes(
   },
 );
 
+/** A server of a framework; the second one ends itself at SIGTERM. */
+const FRAMEWORK_SERVER = `import { startGateway } from "@rep/gateway/server";
+import { createServer } from "node:http";
+
+await startGateway({ envFile: "app.env", log: { debug() {}, info() {}, warn() {}, error() {} } });
+const server = createServer().listen(0, "127.0.0.1", () => console.log("listening"));
+`;
+const ENDING_SERVER =
+  `${FRAMEWORK_SERVER}process.once("SIGTERM", () => server.close(() => process.exit(3)));\n`;
+
+testRuntimes(
+  "startGateway() of @rep/gateway/server closes at SIGTERM, and ends the process unless the server does",
+  async () => {
+    await using built = await TempDirectory.make();
+    await using project = await TempDirectory.make({
+      "package.json": '{"type":"module"}',
+      "app.env": "REP_PUBLIC_TITLE=Hello\n",
+      "alone.js": FRAMEWORK_SERVER,
+      "ending.js": ENDING_SERVER,
+    });
+    await installTarball(await buildNpmPackage(built.path), project);
+    const ends: [string, string | null, number][] = [];
+    for (const script of ["alone.js", "ending.js"]) {
+      const options = { args: [script], cwd: project.path };
+      const server = new Deno.Command(pathOf("Node 24"), {
+        ...options,
+        stdout: "piped",
+      }).spawn();
+      const reader = server.stdout.getReader();
+      await reader.read();
+      server.kill("SIGTERM");
+      const { signal, code } = await server.status;
+      ends.push([script, signal, code]);
+      await reader.cancel();
+    }
+    assertEquals(ends, [["alone.js", "SIGTERM", 143], ["ending.js", null, 3]]);
+  },
+);
+
 async function installTarball(
   tarball: string,
   { path }: TempDirectory,
@@ -302,9 +374,7 @@ testRuntimes(
       ["--help", 0, "npx @rep/gateway COMMAND"],
       ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
       ["init", 0, ".rep.yaml: written\napp.env: written\n"],
-      ["init", 0, "app.env: up to date\n"],
-      ["init --force", 0, "app.env: up to date\n"],
-      ["init --help", 0, "Write -env-file, with one dash"],
+      ["init", 0, ".rep.yaml: written\napp.env: written\n"],
       ["init --force -env-file new.env", 0, "new.env: written\n"],
       ["validate --strict=x", 2, "Cannot read --strict"],
       ["validate --env-file app.env", 0, "Valid: 1 variables"],
@@ -312,10 +382,9 @@ testRuntimes(
       ["typegen --out rep.d.ts", 0, "Wrote rep.d.ts"],
       ["lint", 0, "0 values that look like secrets in 1 files"],
       ["inject dist --env-file app.env", 0, "dist/index.html: injected"],
-      ["inject dist --env-file app.env", 0, "dist/index.html: up to date"],
       ["inject", 2, "expected DIR"],
       ["lint --strictt", 2, "did you mean --strict?"],
-      ["serve", 2, "npx -y deno run"],
+      ["dev", 2, 'Cannot use "dev": expected a command or options'],
     ] as const;
     for (const [line, code, printed] of runs) {
       const args = [program, ...line.split(" ")];

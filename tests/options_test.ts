@@ -156,6 +156,7 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   basePath: "/app",
   preserveHost: true,
   staticDir: "dist",
+  fallback: "app.html",
   staticCacheBytes: 1_000_000,
   immutable: ["assets/*"],
   maxTransfers: 7,
@@ -173,10 +174,9 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
 
 for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
   Deno.test(`resolveSettings() passes ${name} on`, () => {
-    assertStrictEquals(
-      resolveAll({ [name]: VALUES[name] })[name],
-      VALUES[name],
-    );
+    const value = VALUES[name];
+    const assertSame = Array.isArray(value) ? assertEquals : assertStrictEquals;
+    assertSame(resolveAll({ [name]: value })[name], value);
     assertNotStrictEquals(resolveAll({})[name], VALUES[name]);
   });
 }

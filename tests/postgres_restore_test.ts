@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { PostgresConnection } from "../src/engines/postgres/connection.ts";
+import { PostgresPool } from "../src/engines/postgres/connection.ts";
 import { parsePostgresUrl } from "../src/engines/postgres/url.ts";
 import { findPostgres, PostgresServer } from "../tools/postgres.ts";
 import { runCommand, type RunningCommand, startCommand } from "./_command.ts";
@@ -87,8 +87,7 @@ class World implements AsyncDisposable {
 /** Runs statements as the superuser. */
 async function query(server: PostgresServer, text: string): Promise<void> {
   const target = parsePostgresUrl(server.url());
-  const { signal } = new AbortController();
-  const connection = await PostgresConnection.open(target, signal);
+  const connection = await PostgresPool.open(target);
   await connection.query(text);
   connection.close();
 }

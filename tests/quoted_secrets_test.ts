@@ -16,10 +16,7 @@ import { setStoredVariables } from "../src/core/config/stored/set_stored_variabl
 import { messageOf } from "../src/core/observe/log.ts";
 import { memoryStore } from "../src/core/store/memory.ts";
 import { openStore } from "../src/engines/open.ts";
-import {
-  formatStorePath,
-  missingPermission,
-} from "../src/engines/open_named.ts";
+import { formatStorePath } from "../src/engines/open_named.ts";
 import { makeProject } from "./vite/_project.ts";
 import { run, runWith } from "./command/commands/_run.ts";
 import { formatOptions } from "../src/command/options/help.ts";
@@ -392,24 +389,17 @@ Deno.test("a start with a mistyped --kv does not quote it", async () => {
   }
 });
 
-Deno.test({
-  name: "a --kv that names a file is taken for one, and named",
-  permissions: { read: [] },
-  fn() {
-    const paths = [
-      "kv.sqlite3",
-      "kv@1.sqlite3",
-      "data/env=prod/kv.sqlite3",
-      "./host=db password=x",
-      "../u:1@h.sqlite3",
-      "/data/12:30@prod.sqlite3",
-      "C:\\users\\me@home\\kv.sqlite3",
-    ];
-    for (const path of paths) {
-      assertEquals(missingPermission(path), `--allow-read=${path}`);
-      assertEquals(formatStorePath(path), path);
-    }
-  },
+Deno.test("a --kv that names a file is taken for one, and named", () => {
+  const paths = [
+    "kv.sqlite3",
+    "kv@1.sqlite3",
+    "data/env=prod/kv.sqlite3",
+    "./host=db password=x",
+    "../u:1@h.sqlite3",
+    "/data/12:30@prod.sqlite3",
+    "C:\\users\\me@home\\kv.sqlite3",
+  ];
+  for (const path of paths) assertEquals(formatStorePath(path), path);
 });
 
 Deno.test("a message quotes other PUBLIC values, and says of a secret that it looks like one", async () => {

@@ -71,13 +71,7 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
     const detail =
       `rollback from ${hash} (v-new) to ${active} (v-old), last active until ${last}; ` +
       "if not intended, stop the gateway at old:8080 and all others that have it";
-    assertEquals(rollback, {
-      since: "2023-11-14T22:15:40.000Z",
-      last_active: last,
-      replaced: hash,
-      replaced_revision: "v-new",
-      detail,
-    });
+    assertEquals(rollback, detail);
     assertEquals(
       [line?.level, line?.active, line?.replaces],
       ["WARN", active, hash],
@@ -153,7 +147,10 @@ Deno.test("a replica that starts after a rollback shows it, and does not warn of
   await using later = await replicas.start("old", { instanceId: "later:8080" });
   assertEquals(rollbacks(later), []);
   const { rollback } = (await readStatus(later)).configuration;
-  assertEquals(rollback?.last_active, "2023-11-14T22:13:30.000Z");
+  assertStringIncludes(
+    String(rollback),
+    "last active until 2023-11-14T22:13:30.000Z",
+  );
 });
 
 Deno.test("a reload of earlier variables is a rollback that somebody has asked for", async () => {
@@ -204,8 +201,8 @@ Deno.test("what was active is read and written by the operations of a publicatio
   });
   store.reset();
   await gate.set({ REP_PUBLIC_A: "2" });
-  // A get and a list read the stored variables; a list looks for events to compact; five are the publication.
-  assertEquals(store.counts, { get: 1, getMany: 1, list: 4, commit: 2 });
+  // A get makes sure that no variable in the store was written; five are the publication.
+  assertEquals(store.counts, { get: 1, getMany: 1, list: 2, commit: 2 });
 });
 
 Deno.test("a process of a version that records nothing is no obstacle: the others record what it makes active", async () => {

@@ -140,7 +140,10 @@ Deno.test("with startWithoutStore, a gateway serves its own values until the sto
   const options = { startWithoutStore: true };
   const { clock, state, gate } = await setUpOutage(VARIABLES, options);
   await using _ = gate;
-  assertEquals(await healthOf(gate), [200, "degraded", ["store_unavailable"]]);
+  assertEquals(await healthOf(gate), [200, "degraded", [
+    "store_unavailable",
+    "change_waiting",
+  ]]);
   assertEquals(await valuesOfPage(gate), { A: "environment" });
   assertEquals(gate.logged("rep.start.waiting"), []);
   state.isDown = false;

@@ -103,7 +103,7 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   const [message = ""] = err;
   assertStringIncludes(message, "Written, but not taken by ");
   assertStringIncludes(message, "a:1");
-  assertStringIncludes(message, "b:1\\u{1b}[31m");
+  assertStringIncludes(message, "b:1\\u001b[31m");
   assertStringIncludes(
     message,
     " within 6 s: look for rep.config.rejected in the log there. The store has the new values until you set or unset them again",

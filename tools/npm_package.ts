@@ -16,14 +16,23 @@ const ROOT = join(import.meta.dirname ?? ".", "..");
 
 /** The program of the package, which `npx @rep/gateway` runs, since it is the only one. */
 const PROGRAM_NAME = "rep-gateway";
+const GATEWAY_NAME = "deno";
 const PROGRAM = `#!/usr/bin/env node
-import { main } from "${
-  toFileUrl(join(ROOT, "src/command/node_main.ts")).href
-}";
+import { launch } from "${urlOf("tools/npm/launcher.ts")}";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 
-process.exitCode = await main(process.argv.slice(2));
+await launch(process.argv.slice(2), fileURLToPath(new URL("./${GATEWAY_NAME}.js", import.meta.url)));
 `;
+
+/** What the program runs on Deno: the command. */
+const GATEWAY = `import { main } from "${urlOf("src/command/main.ts")}";
+
+await main(Deno.args);
+`;
+
+/** Editors check a manifest with it. */
+const SCHEMA = "./schema/rep.schema.json";
 
 /** For `deno serve`, which only Deno provides. */
 const DENO_ONLY = ["./serve"];
@@ -74,14 +83,23 @@ function packageJson(repository: string | undefined) {
     description:
       "Hands a single-page app its configuration at run time, and tells it when that changes",
     license: config.license,
-    ...(repository === undefined
-      ? {}
-      : { repository: `git+https://github.com/${repository}.git` }),
+    keywords: [
+      "configuration",
+      "runtime-environment",
+      "environment-variables",
+      "single-page-app",
+      "vite-plugin",
+    ],
+    ...(repository === undefined ? {} : {
+      homepage: `https://github.com/${repository}#readme`,
+      repository: `git+https://github.com/${repository}.git`,
+      bugs: `https://github.com/${repository}/issues`,
+    }),
     type: "module",
     sideEffects: false,
     engines: { node: ">=22" },
     bin: { [PROGRAM_NAME]: `./${PROGRAM_NAME}.js` },
-    exports: Object.fromEntries(exports),
+    exports: { ...Object.fromEntries(exports), [SCHEMA]: SCHEMA },
     dependencies: { [DEPENDENCY]: lazyVersion(DEPENDENCY) },
     peerDependencies: OPTIONAL_PEERS,
     peerDependenciesMeta: Object.fromEntries(
@@ -104,6 +122,7 @@ async function writeModules(folder: string): Promise<void> {
       );
     }
     await Deno.writeTextFile(join(sources, `${PROGRAM_NAME}.ts`), PROGRAM);
+    await Deno.writeTextFile(join(sources, `${GATEWAY_NAME}.ts`), GATEWAY);
     const external = [
       `${config.name}/client`,
       DEPENDENCY,
@@ -117,9 +136,9 @@ async function writeModules(folder: string): Promise<void> {
       "--platform=deno",
       ...external,
     ];
-    const files = [...entries().keys(), PROGRAM_NAME].map((name) =>
-      join(sources, `${name}.ts`)
-    );
+    const files = [...entries().keys(), PROGRAM_NAME, GATEWAY_NAME].map((
+      name,
+    ) => join(sources, `${name}.ts`));
     const args = [
       "bundle",
       ...options,
@@ -141,8 +160,13 @@ async function writeModules(folder: string): Promise<void> {
   }
 }
 
+/** Returns the URL of a module of this repository. */
+function urlOf(source: string): string {
+  return toFileUrl(join(ROOT, source)).href;
+}
+
 async function entryOf(source: string): Promise<string> {
-  const address = JSON.stringify(toFileUrl(join(ROOT, source)).href);
+  const address = JSON.stringify(urlOf(source));
   const hasDefault = /\bas default\b/.test(
     await Deno.readTextFile(join(ROOT, source)),
   );
@@ -190,6 +214,21 @@ function declarationOf(text: string, fileName: string): string {
     : outputText;
 }
 
+/** A relative link of a page, or with `!`, a picture. */
+const RELATIVE_LINK = /(!?)(\[[^\]]*\])\((?!https?:|#)([^)]+)\)/g;
+
+/** Returns a page of this version whose links and pictures work outside of the repository. */
+export function withAbsoluteLinks(page: string, repository: string): string {
+  const version = `v${config.version}`;
+  return page.replaceAll(
+    RELATIVE_LINK,
+    (_, mark: string, label: string, path: string) => {
+      const view = mark === "!" ? "raw" : "blob";
+      return `${mark}${label}(https://github.com/${repository}/${view}/${version}/${path})`;
+    },
+  );
+}
+
 /**
  * Builds the package in a folder, where it replaces an earlier one.
  *
@@ -213,9 +252,15 @@ export async function buildNpmPackage(
     join(target, "package.json"),
     `${JSON.stringify(packageJson(repository), null, 2)}\n`,
   );
-  for (const name of ["README.md", "LICENSE"]) {
+  await Deno.mkdir(join(target, dirname(SCHEMA)));
+  for (const name of ["LICENSE", SCHEMA]) {
     await Deno.copyFile(join(ROOT, name), join(target, name));
   }
+  const readme = await Deno.readTextFile(join(ROOT, "README.md"));
+  await Deno.writeTextFile(
+    join(target, "README.md"),
+    repository === undefined ? readme : withAbsoluteLinks(readme, repository),
+  );
   const { success, stdout, stderr } = await npm([
     "pack",
     "--json",

@@ -112,6 +112,13 @@ export function toNodeHandler(
   };
 }
 
+/*
+ * No library converts requests and responses: tried in place of `toRequest()` and `send()`, srvx 1.0.8 fails 5 of 12
+ * tests, and @hono/node-server 2.1.9 fails 7. The rest of a body that is not read blocks its connection or closes it,
+ * streams outlive a closed server, an invalid host is 500, and the prefix that Express removed is missing. Each needs
+ * code again, and packages of 43 KB that load `node:http2`.
+ */
+
 /** Returns whether the request was for one of the gateway's own paths. */
 async function answer(
   gateway: NodeHandlerGateway,

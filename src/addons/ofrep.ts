@@ -2,10 +2,8 @@ import {
   Compressor,
   Representations,
 } from "../content/coding/representations.ts";
-import type { Addon } from "../core/addon.ts";
-import type { Tail } from "../core/changes/tail.ts";
+import type { Addon, AddonParts } from "../core/addon.ts";
 import { isMapping } from "../core/config/variables/quote.ts";
-import type { Transfers } from "../core/http/transfers.ts";
 import type { Client } from "../core/http/client_address.ts";
 import { corsHeaders, readOrigin } from "../core/http/origin.ts";
 import { Problem } from "../core/http/problem.ts";
@@ -18,28 +16,14 @@ import {
 } from "../core/http/routes.ts";
 import { ifNoneMatchFails } from "../core/http/send.ts";
 import { type PageValues, streamPath } from "../core/pages/config_script.ts";
-import type { Clock } from "../core/values/clock.ts";
 import { shortHash, sriHash } from "../core/values/hash.ts";
 import { parseEventId, readNewEvents } from "../core/changes/known_events.ts";
 
-/** Options of {@linkcode createOfrepEndpoints}. */
-interface OfrepOptions {
-  /** Returns the values of a page that is sent now, to a client that knows an event. Its PUBLIC values are the flags. */
-  readonly current: (knownId?: number) => PageValues;
-  /** Returns the type that the manifest gives a variable. */
-  readonly typeOf: (name: string) => string | undefined;
-  /** The events that this process knows; `undefined` without hot reload. */
-  readonly tail:
-    | Pick<Tail, "head" | "hasReached" | "readForClient">
-    | undefined;
-  /** The path under which the endpoints are served: empty, or for example `/app`. */
-  readonly basePath: string;
-  /** The origins whose scripts may read the flags, besides the gateway's own. */
-  readonly allowedOrigins: readonly string[];
-  /** Counts the requests whose body is being received, and large responses. */
-  readonly transfers: Transfers;
-  readonly clock: Clock;
-}
+/** What the endpoints see of the gateway. */
+type OfrepParts = Pick<
+  AddonParts,
+  "basePath" | "transfers" | "configuration" | "changes" | "pageValues"
+>;
 
 /** An evaluated flag in the form of OFREP. */
 interface Flag {
@@ -54,73 +38,61 @@ const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
 const EXPOSED_HEADERS = "etag, retry-after";
 const UNCACHED = { "cache-control": "no-store" };
 
-/** The maximum size of a request's body. */
-const MAX_BODY_BYTES = 64 << 10;
-/** How long a body may take to arrive: as long as the SDKs wait for the whole response. */
-const MAX_BODY_MS = 10_000;
 /** A page that has been hidden for this time closes its stream until it is shown again. */
 const INACTIVITY_S = 10;
 
-/** What a gateway sets for OFREP. */
-type OfrepSettings = Pick<
-  OfrepOptions,
-  "basePath" | "allowedOrigins" | "transfers" | "clock"
->;
-
 /** Returns the add-on that serves the PUBLIC variables as flags. */
-export function ofrep(settings: OfrepSettings): Addon {
-  const { basePath, allowedOrigins, transfers, clock } = settings;
-  return ({ configuration, changes, pageValues }) => ({
-    routes: createOfrepEndpoints({
-      current: pageValues,
-      typeOf: (name) => configuration.snapshot.describe(name)?.type,
-      tail: changes?.tail,
-      basePath,
-      allowedOrigins,
-      transfers,
-      clock,
-    }),
-  });
+export function ofrep(allowedOrigins: readonly string[]): Addon {
+  return (parts) => ({ routes: createOfrepEndpoints(parts, allowedOrigins) });
 }
 
 /**
  * Creates the endpoints of the OpenFeature Remote Evaluation Protocol (OFREP, `service/openapi.yaml` of
  * open-feature/protocol). Flags are the PUBLIC variables, with the values of pages. All clients get the same, so the
- * context of a request is checked but not used.
+ * context of a request, which is its body, is not used.
+ *
+ * @param allowedOrigins The origins whose scripts may read the flags, besides the gateway's own.
  */
-export function createOfrepEndpoints(options: OfrepOptions): RouteTable {
-  const getFlags = cachedFlags(options);
+export function createOfrepEndpoints(
+  parts: OfrepParts,
+  allowedOrigins: readonly string[],
+): RouteTable {
+  const getFlags = cachedFlags(parts);
   return {
-    [FLAGS_PATH]: createEndpoint(options, async (request, { url, client }) => {
-      const failure = await readContext(request, client, options);
-      if (failure !== undefined) return failed(400, failure);
-      const parameters = new URLSearchParams(url.search);
-      const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
-      return await sendFlags(request, client, cursor, getFlags, options);
-    }),
-    [`${FLAGS_PATH}/*`]: createEndpoint(options, async (request, context) => {
-      const { url, client } = context;
-      const key = keyOf(url.path, options.basePath);
-      const failure = await readContext(request, client, options);
-      if (failure !== undefined) return failed(400, { key, ...failure });
-      const value = options.current().values.public.get(key);
-      if (value !== undefined) {
-        const flag = toFlag(key, value, options.typeOf);
-        return Response.json(flag, { headers: UNCACHED });
-      }
-      return failed(404, {
-        key,
-        errorCode: "FLAG_NOT_FOUND",
-        errorDetails: "Cannot find a PUBLIC variable of this name",
-      });
-    }),
+    [FLAGS_PATH]: createEndpoint(
+      allowedOrigins,
+      async (request, { url, client }) => {
+        await receiveBody(request, client, parts);
+        const parameters = new URLSearchParams(url.search);
+        const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
+        return await sendFlags(request, client, cursor, getFlags, parts);
+      },
+    ),
+    [`${FLAGS_PATH}/*`]: createEndpoint(
+      allowedOrigins,
+      async (request, context) => {
+        const { url, client } = context;
+        const key = keyOf(url.path, parts.basePath);
+        await receiveBody(request, client, parts);
+        const value = parts.pageValues().values.public.get(key);
+        if (value !== undefined) {
+          const flag = toFlag(key, value, parts);
+          return Response.json(flag, { headers: UNCACHED });
+        }
+        return failed(404, {
+          key,
+          errorCode: "FLAG_NOT_FOUND",
+          errorDetails: "Cannot find a PUBLIC variable of this name",
+        });
+      },
+    ),
     "/ofrep/*": { handler: notFound },
   };
 }
 
 /** Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. */
 function createEndpoint(
-  { allowedOrigins }: OfrepOptions,
+  allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
   const headersFor: NonNullable<Endpoint["headersOf405"]> = (
@@ -194,64 +166,28 @@ function keyOf(path: string, basePath: string): string {
 }
 
 /**
- * Reads the body, so that the connection can be used again. Until it has arrived, it counts as an upload.
+ * Receives the body to its end, so that the connection can be used again. Until then, it counts as an upload. A body that
+ * has not ended after a minute is given up.
  *
- * @returns What is wrong with it.
- * @throws {Problem} If there are too many transfers. The body is then not read.
+ * @throws {Problem} If there are too many transfers. The body is then not received.
  */
-async function readContext(
-  request: Request,
+async function receiveBody(
+  { body }: Request,
   client: Client,
-  { transfers, clock }: OfrepOptions,
-): Promise<Failure | undefined> {
+  { transfers }: OfrepParts,
+): Promise<void> {
+  if (body === null) return;
   const transfer = transfers.begin(client);
   transfer.onEnd = transfers.uploads.add();
-  let body: unknown;
+  const reader = body.getReader();
+  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read
   try {
-    body = JSON.parse(await readText(request, clock));
-  } catch (error) {
-    const reason = error instanceof BodyError ? error.message : "JSON";
-    const errorDetails = `Cannot read the request: expected ${reason}`;
-    return { errorCode: "PARSE_ERROR", errorDetails };
+    let isDone = false;
+    while (!isDone) isDone = (await reader.read()).done;
+  } catch {
+    // The client has left.
   } finally {
     transfer.end();
-  }
-  if (isMapping(body) && isMapping(body["context"])) return undefined;
-  return {
-    errorCode: "INVALID_CONTEXT",
-    errorDetails: "Cannot use the context: expected an object",
-  };
-}
-
-/** A body that is not read to its end. The message says what was expected. */
-class BodyError extends Error {}
-
-/** @throws {BodyError} If the body is too large, or arrives too slowly. */
-async function readText({ body }: Request, clock: Clock): Promise<string> {
-  if (body === null) return "";
-  const reader = body.getReader();
-  const cancel = () => void reader.cancel().catch(() => {}); // the client may have left, or go on sending
-  let isLate = false;
-  const cancelTimer = clock.after(MAX_BODY_MS, () => {
-    isLate = true;
-    cancel(); // an abort of `pipeThrough()` would not end the read in workerd
-  }, true);
-  // Kept as text: a chunk of one byte holds the 64 KiB that it was read into.
-  const decoder = new TextDecoder();
-  let text = "";
-  let size = 0;
-  try {
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (isLate) throw new BodyError("a body that arrives within 10 s");
-      if (done) return text + decoder.decode();
-      size += value.length;
-      if (size > MAX_BODY_BYTES) throw new BodyError("a body of up to 64 KiB");
-      text += decoder.decode(value, { stream: true });
-    }
-  } finally {
-    cancelTimer();
-    cancel();
   }
 }
 
@@ -265,8 +201,8 @@ interface Flags {
   readonly representations: Representations;
 }
 
-/** Returns the flags for a client that knows an event. */
-type GetFlags = (knownId?: number) => Promise<Flags>;
+/** Returns the flags for a client that asks now. */
+type GetFlags = () => Promise<Flags>;
 
 /**
  * Sends all flags, or 304. Another replica may have announced a change to the client that this process has not read
@@ -280,21 +216,20 @@ async function sendFlags(
   client: Client,
   cursor: number | undefined,
   getFlags: GetFlags,
-  { tail, transfers }: OfrepOptions,
+  { changes, transfers }: OfrepParts,
 ): Promise<Response> {
+  const tail = changes?.tail;
   let flags = await getFlags();
   const hasOthers = headers.has("if-none-match") &&
     !ifNoneMatchFails(headers, flags.etag);
   if (tail !== undefined) {
     const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
     const isRead = !isBehind || await readNewEvents(tail);
-    const isKnown = cursor !== undefined && tail.hasReached(cursor);
-    if (!isRead && cursor !== undefined && !isKnown) {
+    if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
       const errorDetails = "The store is unavailable; try again later";
       return failed(503, { errorCode: "GENERAL", errorDetails });
     }
-    if (isKnown) flags = await getFlags(cursor);
-    else if (isBehind) flags = await getFlags();
+    if (isBehind) flags = await getFlags();
   }
   const { etag, representations } = flags;
   const representation = representations.select(headers);
@@ -306,13 +241,13 @@ async function sendFlags(
 }
 
 /** Returns a function that renders all flags once for the values of a snapshot and a cursor. */
-function cachedFlags(options: OfrepOptions): GetFlags {
+function cachedFlags(parts: OfrepParts): GetFlags {
   const compressor = new Compressor();
   let cached: PageValues & { flags: Promise<Flags> } | undefined;
-  return (knownId) => {
-    const { values, cursor } = options.current(knownId);
+  return () => {
+    const { values, cursor } = parts.pageValues();
     if (cached?.values !== values || cached.cursor !== cursor) {
-      const flags = renderFlags({ values, cursor }, options, compressor);
+      const flags = renderFlags({ values, cursor }, parts, compressor);
       cached = { values, cursor, flags };
     }
     return cached.flags;
@@ -322,12 +257,13 @@ function cachedFlags(options: OfrepOptions): GetFlags {
 /** The `ETag` is a digest of everything except the cursor: an SDK whose stream begins earlier gets nothing twice. */
 async function renderFlags(
   { values, cursor }: PageValues,
-  { typeOf, tail, basePath }: OfrepOptions,
+  parts: OfrepParts,
   compressor: Compressor,
 ): Promise<Flags> {
   const sorted = [...values.public].sort(([a], [b]) => a < b ? -1 : 1);
-  const flags = sorted.map(([key, value]) => toFlag(key, value, typeOf));
-  const hasStream = tail !== undefined;
+  const flags = sorted.map(([key, value]) => toFlag(key, value, parts));
+  const { basePath, changes } = parts;
+  const hasStream = changes !== undefined;
   const digest = await sriHash(JSON.stringify({ flags, hasStream, basePath }));
   const etag = `W/"${shortHash(digest)}"`; // weak: the same flags may come with another cursor
   const path = await streamPath(cursor, { basePath, public: values.public });
@@ -347,9 +283,10 @@ async function renderFlags(
 function toFlag(
   key: string,
   value: string,
-  typeOf: OfrepOptions["typeOf"],
+  { configuration }: OfrepParts,
 ): Flag {
-  return { key, value: typedValue(value, typeOf(key)), reason: "STATIC" };
+  const type = configuration.snapshot.describe(key)?.type;
+  return { key, value: typedValue(value, type), reason: "STATIC" };
 }
 
 /**

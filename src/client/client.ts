@@ -85,7 +85,7 @@ export interface Client {
 }
 
 const NO_CONFIGURATION =
-  "Cannot find the page's configuration: docs/vite.md#no-configuration";
+  "Cannot find the page's configuration: expected a page from the gateway, not from a server behind it or a cache";
 
 /**
  * Creates the client of a page and reads its configuration, without a network request.

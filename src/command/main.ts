@@ -1,10 +1,11 @@
+import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
 import {
   commandIn,
   type CommandName,
   withoutDashes,
 } from "./commands/command_table.ts";
-import { readStart } from "./options/read_start.ts";
+import { readStart, type Start } from "./options/read_start.ts";
 import { programVersion } from "./program_version.ts";
 import {
   exitWithStartError,
@@ -19,22 +20,24 @@ import { Service } from "./start/service.ts";
 /** Runs the gateway until a signal stops it, or another command. */
 export async function main(args: readonly string[]): Promise<void> {
   const command = commandIn(args);
-  if (command === undefined) {
-    return await runGateway(args).catch(exitWithStartError);
-  }
+  if (command === undefined) return await runGateway(args);
   Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)));
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
-  const start = await readStart(args);
+  const start = await readStart(args).catch(exitWithStartError);
   if (start === "help") {
     const { helpText } = await import("./options/help.ts");
     return print(helpText());
   }
   if (start === "version") return print(await programVersion());
 
-  await checkStart(start.options);
   const log = openLog(start);
+  await serve(start, log).catch((error) => exitWithStartError(error, log));
+}
+
+async function serve(start: Start, log: Log): Promise<void> {
+  await checkStart(start.options);
   const service = new Service(limitStreams(start, log), {
     log,
     telemetry: await openTelemetryIfEnabled(log),

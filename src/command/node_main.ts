@@ -1,5 +1,5 @@
-import { messageOf } from "../core/observe/log.ts";
 import { VERSION } from "../core/values/version.ts";
+import { messageOf } from "../core/observe/log.ts";
 import type { CommandIo } from "./commands/command_io.ts";
 import {
   commandIn,
@@ -8,11 +8,23 @@ import {
 } from "./commands/command_table.ts";
 import { nodeIo } from "./commands/node_io.ts";
 import { runCommand } from "./commands/run_command.ts";
-import { DENO_PROGRAM, HOW_TO_START, nodeHelpText } from "./options/help.ts";
-import { parseCommandLine, UsageError } from "./options/read_options.ts";
+import { helpText, NODE_PROGRAM } from "./options/help.ts";
+import { parseCommandLine } from "./options/read_options.ts";
+
+/** Returns whether a command line needs what only Deno has: it starts the gateway, or opens the store. */
+export function startsOnDeno(args: readonly string[]): boolean {
+  const command = commandIn(args);
+  if (command !== undefined) return needsDeno(command);
+  try {
+    const { help, version } = parseCommandLine(args);
+    return !help && !version;
+  } catch {
+    return false; // Node.js says what is wrong
+  }
+}
 
 /**
- * Runs a command on Node.js: those that need neither a server nor the store.
+ * Runs a command line that does not need Deno.
  *
  * @returns The exit code.
  */
@@ -21,30 +33,15 @@ export async function main(
   io: CommandIo = nodeIo(),
 ): Promise<number> {
   const command = commandIn(args);
+  if (command !== undefined) {
+    return await runCommand(command, withoutDashes(args).slice(1), io);
+  }
   try {
-    if (command === undefined) return runAlone(args, io);
-    if (needsDeno(command)) rejectOnNode(command);
+    const { version } = parseCommandLine(args);
+    io.print(version ? VERSION : helpText(NODE_PROGRAM));
+    return 0;
   } catch (error) {
     io.printError(messageOf(error));
     return 2;
   }
-  return await runCommand(command, withoutDashes(args).slice(1), io);
-}
-
-/** Handles a command line without the name of a command: prints help or version, or rejects a start of the gateway. */
-function runAlone(args: readonly string[], io: CommandIo): number {
-  const words = withoutDashes(args);
-  if (words[0] === "serve") rejectOnNode("serve");
-  const { flags, help, version } = parseCommandLine(words);
-  if (flags.size > 0 && !help && !version) rejectOnNode("serve");
-  io.print(version ? VERSION : nodeHelpText());
-  return 0;
-}
-
-function rejectOnNode(action: string): never {
-  throw new UsageError(
-    `Cannot ${action} on Node.js, since that needs Deno: ${
-      action === "serve" ? HOW_TO_START : `run ${DENO_PROGRAM} ${action}`
-    }`,
-  );
 }

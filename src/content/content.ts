@@ -6,7 +6,7 @@ import type { StaticContentOptions } from "./static/static_content.ts";
 export interface ContentSettings
   extends
     ProxySettings,
-    Pick<StaticContentOptions, "immutable" | "neverServed"> {
+    Pick<StaticContentOptions, "fallback" | "immutable" | "neverServed"> {
   readonly staticDir: string | undefined;
   readonly staticCacheBytes: number;
   readonly upstream: URL | undefined;
@@ -40,6 +40,7 @@ export async function openContent(
       directory: staticDir,
       basePath: settings.basePath,
       cacheBytes: settings.staticCacheBytes,
+      fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: settings.neverServed,
       transfers: services.transfers,

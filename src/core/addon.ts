@@ -1,21 +1,48 @@
 import type { Changes } from "./changes/changes.ts";
+import type { Tail } from "./changes/tail.ts";
 import type { Configuration } from "./config/configuration.ts";
-import type { HealthState } from "./endpoints/health.ts";
+import type { HealthProblem, HealthState } from "./endpoints/health.ts";
 import type { RouteTable } from "./http/routes.ts";
+import type { Transfers } from "./http/transfers.ts";
 import type { Epochs } from "./keys/epochs.ts";
+import type { Log } from "./observe/log.ts";
 import type { PageValues } from "./pages/config_script.ts";
 import type { CircuitBreaker } from "./store/circuit_breaker.ts";
+import type { Clock } from "./values/clock.ts";
+
+/** What an add-on may see of hot reload. */
+export interface SeenChanges {
+  /** The events that this process knows. */
+  readonly tail: Pick<
+    Tail,
+    "head" | "hasReached" | "newest" | "readForClient"
+  >;
+  /** Which configuration of all replicas is active. */
+  readonly rollout: Pick<
+    Changes["rollout"],
+    "active" | "activeRevision" | "conflicts" | "members" | "rollback"
+  >;
+}
 
 /** What an add-on may see of the gateway. */
 export interface AddonParts {
+  /** The path under which the endpoints are served: empty, or for example `/app`. */
+  readonly basePath: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Counts the requests whose body is being received, and large responses. */
+  readonly transfers: Transfers;
   readonly health: HealthState;
-  readonly configuration: Configuration;
+  readonly configuration: Pick<
+    Configuration,
+    "loadedAt" | "rejection" | "snapshot"
+  >;
   /** `undefined` without hot reload. */
-  readonly changes: Changes | undefined;
-  readonly store: CircuitBreaker;
+  readonly changes: SeenChanges | undefined;
+  readonly store: Pick<CircuitBreaker, "isAvailable" | "state">;
   readonly epochs: Pick<Epochs, "hasMasterKey">;
   /** Returns the values of a page that is sent now. */
-  readonly pageValues: (knownId?: number) => PageValues;
+  readonly pageValues: () => PageValues;
 }
 
 /** What an add-on adds to the gateway. */
@@ -24,6 +51,8 @@ export interface Addition {
   readonly routes?: RouteTable;
   /** Endpoints of the port that stays internal. */
   readonly internalRoutes?: RouteTable;
+  /** Returns what is wrong, for the health report. */
+  readonly problems?: () => readonly HealthProblem[];
   /** Ends what the add-on does by itself. */
   readonly close?: () => void;
 }

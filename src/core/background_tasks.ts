@@ -13,11 +13,9 @@ import { type Key, StoreUnavailableError } from "./store/store.ts";
 import { type Clock, every } from "./values/clock.ts";
 
 /** How often to look for new events, and for new writes to the variables in the store. */
-const POLL_MS = 1_000;
+const NEWS_MS = 1_000;
 /** How often to repeat a failed publication while the store is available. */
 const PUBLISH_MS = 5_000;
-/** How often to probe a failed store, and to store what was counted in memory. */
-const PROBE_MS = 1_000;
 /** How often to make sure that the store still has the master key. */
 const MASTER_KEY_MS = 60_000;
 
@@ -54,15 +52,13 @@ export class BackgroundTasks {
 
   /** Starts all tasks. */
   start(): void {
-    const { store, epochs, rateLimit, changes } = this.#options;
+    const { epochs, rateLimit, changes } = this.#options;
     this.#catchUp.push(
-      this.#repeat(PROBE_MS, "probe", () => store.probe()),
-      this.#repeat(PROBE_MS, "save", () => this.#saveCounts()),
       this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
-      this.#repeat(POLL_MS, "poll", () => this.#poll()),
+      this.#repeat(NEWS_MS, "poll", () => this.#findNews()),
       this.#repeat(MASTER_KEY_MS, "master key", () => epochs.keepMasterKey()),
     );
-    this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#pollVariables());
+    this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#findNewWrite());
     if (changes === undefined) return;
     const { eventsHeadKey, tail } = changes;
     this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
@@ -73,8 +69,8 @@ export class BackgroundTasks {
 
   /**
    * Called when the store fails, and when it is available again. In between, its operations fail at once
-   * ({@linkcode CircuitBreaker}). Afterwards, the tasks catch up: they read what was missed, publish what could not be
-   * published, and store what was counted in memory.
+   * ({@linkcode CircuitBreaker}). Afterwards, the tasks catch up: they read what was missed, and publish what could
+   * not be published.
    */
   handleStoreChange(failure: Error | undefined): void {
     const { log } = this.#options;
@@ -88,19 +84,12 @@ export class BackgroundTasks {
     });
   }
 
-  /** Stores the session keys that were counted in memory. */
-  async #saveCounts(): Promise<void> {
-    const clients = await this.#options.rateLimit.save();
-    if (clients === 0) return;
-    this.#options.log.info("rep.rate_limit.saved", { clients });
-  }
-
   /** Looks for new events, for new writes to the variables in the store, and for a new rollout. */
-  async #poll(): Promise<void> {
+  async #findNews(): Promise<void> {
     const { changes, epochs } = this.#options;
-    if (changes === undefined) return await this.#pollVariables();
-    const found = await changes.poll();
-    // None is awaited: reading the sources may take long, and the next poll must not wait for that.
+    if (changes === undefined) return await this.#findNewWrite();
+    const found = await changes.findNews();
+    // None is awaited: reading the sources may take long, and the next look must not wait for that.
     void this.#run("rollout", () => changes.rollout.follow(found.highestRank));
     void this.#run("reload", () => this.#follow(found.newestWrite));
     if (!found.hasLostEvents) return;
@@ -109,7 +98,7 @@ export class BackgroundTasks {
     void this.#run("master key", () => epochs.keepMasterKey());
   }
 
-  async #pollVariables(): Promise<void> {
+  async #findNewWrite(): Promise<void> {
     await this.#follow(await newestWrite(this.#options.store));
   }
 

@@ -12,7 +12,6 @@ import {
   createHealthEndpoint,
   createReadyEndpoint,
   Health,
-  type HealthProblem,
   LIVE_ENDPOINT,
 } from "./endpoints/health.ts";
 import { SessionKeys } from "./endpoints/session_key.ts";
@@ -21,7 +20,6 @@ import { createProxyWarning, trustRule } from "./http/client_address.ts";
 import { problemResponse } from "./http/problem.ts";
 import { type ConnectionInfo, createResponder } from "./http/respond.ts";
 import {
-  type Endpoint,
   type Handler,
   notFound,
   readUrl,
@@ -55,8 +53,6 @@ export interface Surroundings {
   /** Counts what is in flight for all that deliver something. */
   readonly transfers: Transfers;
   readonly addons: readonly Addon[];
-  /** Returns what is wrong around the core, for the health report. */
-  readonly problems: () => readonly HealthProblem[];
   /** Decodes the pages that `inject()` gets. */
   readonly decode: DecodeResponse;
   /** The code that renders pages in this process; `undefined` if there is none. */
@@ -130,6 +126,7 @@ async function createParts(
   const background = new AbortController();
   const appStore = storeOfApp(services.store, settings.app);
   const store = new CircuitBreaker(appStore, { clock, metrics, telemetry });
+  background.signal.addEventListener("abort", () => store.stopProbing());
   const epochs = new Epochs({
     clock,
     rotationMs: settings.keyRotationMs,
@@ -195,8 +192,7 @@ async function createParts(
     configuration,
     store,
     storedVariables,
-    rollout: changes?.rollout,
-    problemsAround: around.problems,
+    changes,
     clock,
     metrics,
   });
@@ -212,12 +208,16 @@ async function createParts(
     metrics,
   });
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
-  function pageValues(knownId?: number): PageValues {
+  function pageValues(): PageValues {
     const own = configuration.snapshot;
-    return changes?.pageValues(own, knownId) ?? { values: own, cursor: 0 };
+    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
   }
 
   const seen: AddonParts = {
+    basePath: settings.basePath,
+    clock,
+    log,
+    transfers: around.transfers,
     health,
     configuration,
     changes,
@@ -226,6 +226,8 @@ async function createParts(
     pageValues,
   };
   const additions = around.addons.map((addon) => addon(seen));
+  health.problemsAround = () =>
+    additions.flatMap(({ problems }) => problems?.() ?? []);
   const startup = new Startup({
     settings,
     storedVariables,
@@ -290,11 +292,10 @@ function connect(
   };
   const healthRouter = internalRouter(parts);
   const isTrusted = trustRule(settings.trustedProxies);
-  const isAnyHost = settings.allowedHosts.length === 0;
   const respond = createResponder({
     scheme,
     isTrusted,
-    isAllowedHost: isAnyHost ? undefined : hostRule(settings.allowedHosts),
+    isAllowedHost: hostRule(settings.allowedHosts),
     warnOfProxy: createProxyWarning({ isTrusted, log }),
     accessLog: settings.accessLog,
     log,
@@ -408,19 +409,12 @@ function internalRouter({ health, additions }: Parts): Router {
   });
 }
 
-/** Joins the endpoints of the core and of all add-ons, which must not replace each other's. */
+/** Joins the endpoints of the core and of all add-ons. None replaces one of the core. */
 function joined(
   own: RouteTable,
   tables: readonly (RouteTable | undefined)[],
 ): RouteTable {
-  const all: Record<string, Endpoint> = { ...own };
-  for (const table of tables) {
-    for (const [path, endpoint] of Object.entries(table ?? {})) {
-      if (path in all) throw new TypeError(`Cannot add "${path}": it exists`);
-      all[path] = endpoint;
-    }
-  }
-  return all;
+  return Object.assign({}, ...tables, own);
 }
 
 /** Which values the script of a page contains. */
@@ -451,10 +445,10 @@ function configScripts(
   }
 
   let opening: Promise<ConfigScriptCache> | undefined;
+  let cache: ConfigScriptCache | undefined;
   return async () => {
     metrics.count("rep.pages.served", 1);
-    opening ??= open();
-    const cache = await opening;
+    cache ??= await (opening ??= open());
     return await cache.get();
   };
 }

@@ -33,8 +33,8 @@ interface StartupOptions {
   readonly signal: AbortSignal;
 }
 
-/** How long to wait before the store is read again: as long as the circuit breaker pauses. */
-const PAUSE_MS = 1_000;
+/** How long to wait before the store is read again. While it fails, the circuit breaker does not ask it. */
+const PAUSE_MS = 250;
 
 /**
  * The start of a gateway. It goes on until what the gateway needs of its store has been read once: otherwise its pages

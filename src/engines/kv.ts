@@ -20,7 +20,7 @@ const MAX_BATCH = 500;
 const MAX_KEYS = 10;
 
 /**
- * How long commits may find a SQLite file locked before the store counts as unavailable. Gateways on one file lock it
+ * How long a commit may find a SQLite file locked before the store counts as unavailable. Gateways on one file lock it
  * for milliseconds; another program may hold a transaction for hours.
  */
 const MAX_LOCKED_MS = 2_000;
@@ -155,19 +155,6 @@ export function kvStore(
   { maxChecks = 10, clock = systemClock, random = Math.random }:
     KvStoreOptions = {},
 ): Store {
-  /** When the first of several commits in a row found the file locked, on the monotonic clock. */
-  let lockedSince: number | undefined;
-
-  /** Once the file has been locked for too long, commits fail at once until one succeeds. */
-  async function waitForLock(cause: unknown): Promise<void> {
-    const now = clock.monotonic();
-    lockedSince ??= now;
-    if (now - lockedSince >= MAX_LOCKED_MS) {
-      throw new StoreUnavailableError(LOCKED, { cause });
-    }
-    await sleep(MAX_PAUSE_MS * (0.5 + 0.5 * random()), clock);
-  }
-
   return {
     engine: "Deno KV",
     maxChecks,
@@ -197,15 +184,18 @@ export function kvStore(
       return entries;
     },
     async commit(checks, writes) {
+      const deadline = clock.monotonic() + MAX_LOCKED_MS;
       while (true) {
         try {
           const result = await createOperation(kv, checks, writes).commit();
-          lockedSince = undefined;
           return result.ok ? result.versionstamp : undefined;
         } catch (error) {
           if (!isLocked(error)) throw error;
-          await waitForLock(error);
+          if (clock.monotonic() >= deadline) {
+            throw new StoreUnavailableError(LOCKED, { cause: error });
+          }
         }
+        await sleep(MAX_PAUSE_MS * (0.5 + 0.5 * random()), clock);
       }
     },
     watch(key, hint) {

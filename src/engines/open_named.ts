@@ -1,10 +1,10 @@
 import { type Log, messageOf } from "../core/observe/log.ts";
 import { isGranted } from "../core/values/runtime.ts";
-import { portOf, redactCredentials, redactUrl } from "../core/values/urls.ts";
+import { redactCredentials, redactUrl } from "../core/values/urls.ts";
 import type { RetryOptions } from "../core/store/commits.ts";
 import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
+import { isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
 import {
   type Store,
@@ -174,10 +174,6 @@ async function orCannotOpen<T>(
   path: string,
   open: () => Promise<T>,
 ): Promise<T> {
-  const missing = missingPermission(path);
-  if (missing !== undefined) {
-    throw new TypeError(`${cannotOpen(path)}: expected ${missing}`);
-  }
   try {
     return await open();
   } catch (error) {
@@ -203,44 +199,6 @@ function cannotOpen(path: string): string {
 export function formatStorePath(path: string): string {
   if (path.includes("://")) return redactUrl(path);
   return namesNoStore(path) ? "…" : path;
-}
-
-/**
- * Returns the flag of a missing permission that opening a store needs. It is checked first, since opening would prompt
- * for the permission.
- */
-export function missingPermission(path: string): string | undefined {
-  if (isPostgresUrl(path)) return missingForPostgres(path);
-  if (isUrl(path)) return missingForServer(path);
-  if (namesNoStore(path)) return undefined; // openNamedStore() says so
-  if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
-  if (!isGranted({ name: "write", path })) return `--allow-write=${path}`;
-  return undefined;
-}
-
-function missingForServer(url: string): string | undefined {
-  if (!isGranted({ name: "env", variable: "DENO_KV_ACCESS_TOKEN" })) {
-    return "--allow-env=DENO_KV_ACCESS_TOKEN";
-  }
-  const address = URL.parse(url);
-  if (address === null) return undefined; // Deno says what is wrong with it
-  return missingNet(`${address.hostname}:${portOf(address)}`);
-}
-
-function missingForPostgres(url: string): string | undefined {
-  if (!isGranted({ name: "env" })) return "--allow-env"; // the driver reads `PG…`
-  for (const path of postgresFiles(url)) {
-    if (!isGranted({ name: "read", path })) return `--allow-read=${path}`;
-  }
-  for (const host of parsePostgresUrl(url).hosts) {
-    const missing = missingNet(formatHost(host));
-    if (missing !== undefined) return missing;
-  }
-  return undefined;
-}
-
-function missingNet(host: string): string | undefined {
-  return isGranted({ name: "net", host }) ? undefined : `--allow-net=${host}`;
 }
 
 /** Returns the paths of the files that a store consists of, or that are read to connect to it. */

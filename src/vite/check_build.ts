@@ -9,6 +9,7 @@ import {
 import { classify } from "../core/config/variables/snapshot.ts";
 import type { Variable } from "../core/config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";
+import { remedyFor } from "./env_names.ts";
 import type { ViteConfig, ViteOutput } from "./vite.ts";
 
 /** @throws {Error} If a module is one of the files that the plugin reads: importing it would put it into a page. */
@@ -62,9 +63,10 @@ export async function rejectSecrets(
     const text = textsOf(file);
     const format = detectInCode(text);
     if (format) findings.push(`${file.fileName}: ${format.detail}`);
-    for (const { name, value } of secrets) {
+    for (const { name, tier, value } of secrets) {
       if (!contains(text, value)) continue;
-      findings.push(`${file.fileName}: the value of ${name}`);
+      const remedy = remedyFor({ name, tier });
+      findings.push(`${file.fileName}: the value of ${name}: ${remedy}`);
     }
   }
   if (findings.length === 0) return;

@@ -1,4 +1,3 @@
-import { realpathSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { NodeHandler } from "../adapters/node_handler.ts";
@@ -23,17 +22,9 @@ export function denialsOf(
   paths: readonly string[],
   denied: readonly string[] | undefined,
 ): string[] {
-  const patterns = paths.flatMap((path) => [path, realPath(path)]).map(escape);
+  const patterns = paths.map(escape);
   // Vite appends them to the list in the user's configuration, if there is one.
   return denied === undefined ? [...VITE_DENIALS, ...patterns] : patterns;
-}
-
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return path; // the file may be created later
-  }
 }
 
 /** Returns a picomatch pattern that matches only this path. */
@@ -61,12 +52,7 @@ export function denyFiles(
     );
     const found = await findSame(files, paths);
     if (found === undefined) return next();
-    response.writeHead(403, {
-      "content-type": "text/plain; charset=utf-8",
-      "cache-control": "no-store",
-    });
-    const text = "The gateway reads this file, and no page may read it.\n";
-    response.write(new TextEncoder().encode(text));
+    response.writeHead(403, { "cache-control": "no-store" });
     response.end();
   };
 }

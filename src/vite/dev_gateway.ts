@@ -1,51 +1,21 @@
 import { RE2JS } from "re2js";
 import { watchFiles } from "../sources.ts";
-import type { Manifest } from "../core/config/variables/manifest.ts";
 import { createGateway } from "../gateway.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node_handler.ts";
-import { createLog, type Log, messageOf } from "../core/observe/log.ts";
-import { type GatewayOptions, NUMBER_OPTIONS } from "../options.ts";
+import { type Log, type LogFields, messageOf } from "../core/observe/log.ts";
+import { envPrefixes, variablesOf } from "./env_names.ts";
 import { ownRequests, type ViteHosts } from "./own_requests.ts";
 import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
 import { servePages } from "./serve_pages.ts";
 import type { ViteConfig, ViteWebSocket } from "./vite.ts";
 
-const TIME_AND_LEVEL = /^\S+ \S+ +/;
-
-/** The settings of a manifest that also apply in development. */
-type DevSettings = Required<
-  Pick<
-    GatewayOptions,
-    "strict" | "acceptPublic" | "sessionKeyTtlMs" | "sessionKeyMaxRate"
-  >
->;
-
-/**
- * Returns the settings of a manifest that also apply in development. The plugin decides about the others: it always
- * delivers changes by watching the files (`hot_reload`, `hot_reload_mode`, `hot_reload_poll_interval`), and it returns
- * keys only to pages of Vite's own origin, which is not among the `allowed_origins` of production.
- */
-function devSettings(manifest: Manifest | undefined): DevSettings {
-  // `parseCommandManifest()` has checked the types.
-  const settings = manifest?.settings as {
-    strict_guardrails?: boolean;
-    accept_public?: string[];
-    session_key_ttl?: number;
-    session_key_max_rate?: number;
-  } | undefined;
-  const { sessionKeyTtlMs, sessionKeyMaxRate } = NUMBER_OPTIONS;
-  return {
-    strict: settings?.strict_guardrails ?? false,
-    acceptPublic: settings?.accept_public ?? [],
-    sessionKeyTtlMs: settings?.session_key_ttl ?? sessionKeyTtlMs.default,
-    sessionKeyMaxRate: settings?.session_key_max_rate ??
-      sessionKeyMaxRate.default,
-  };
-}
-
-function isSame(a: DevSettings, b: DevSettings | undefined): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
+/** What the gateway of a server needs to know of `import.meta.env`. */
+export interface LiveEnv {
+  /** The names that modules read from `import.meta.env`, as far as Vite has loaded them. */
+  readonly names: ReadonlySet<string>;
+  /** Called when files have changed and are valid. It returns whether the server restarts, which reloads open pages. */
+  readonly onValid: () => Promise<boolean>;
 }
 
 /** Options of {@linkcode DevGateway.start}. */
@@ -55,8 +25,10 @@ interface DevGatewayOptions {
   readonly allowedHosts: ViteHosts;
   /** Replaces the setting of the manifest. */
   readonly acceptPublic: readonly string[] | undefined;
+  /** Missing without `env: true`. */
+  readonly liveEnv: LiveEnv | undefined;
   /** The connection to the open pages, whose overlay shows mistakes; the preview server has none. */
-  readonly pages?: ViteWebSocket;
+  readonly pages: ViteWebSocket | undefined;
 }
 
 /** A gateway in Vite's process. It watches the project's files, and reports mistakes in them. */
@@ -67,12 +39,13 @@ export class DevGateway {
   /** Missing until the files are valid for the first time. */
   #gateway: Gateway | undefined;
   #handle: NodeHandler | undefined;
-  /** The settings of the manifest with which the gateway was started. */
-  #settings: DevSettings | undefined;
+  /** The settings of the manifest with which the gateway was started, as text. */
+  #settings: string | undefined;
   #mistake: string | undefined;
   /** The SENSITIVE variables that open pages may have. */
   #servedSensitive = "";
   #loading: Promise<void> = Promise.resolve();
+  #isStarted = false;
 
   private constructor(options: DevGatewayOptions) {
     this.#options = options;
@@ -88,6 +61,7 @@ export class DevGateway {
     started.#watcher = await watchFiles(read, () => started.#loadAgain());
     started.#loadAgain();
     await started.#loading;
+    started.#isStarted = true;
     return started;
   }
 
@@ -128,16 +102,32 @@ export class DevGateway {
     this.#loading = this.#loading.then(() => this.#load());
   }
 
+  /** Returns whether Vite restarts, which reloads the pages. It cannot while it starts. */
+  async #restartsVite(): Promise<boolean> {
+    const { liveEnv } = this.#options;
+    return this.#isStarted && await liveEnv?.onValid() === true;
+  }
+
+  /** Returns the values that modules read from `import.meta.env`, as text. */
+  #valuesIn(envNames: readonly string[]): string {
+    const prefixes = envPrefixes(this.#options.config);
+    const names = envNames.flatMap((name) => variablesOf(name, prefixes));
+    return JSON.stringify(names.map((name) => this.#gateway?.get(name)));
+  }
+
   /** Starts or reloads the gateway, and reports mistakes in its files. */
   async #load(): Promise<void> {
     const isStart = this.#gateway === undefined;
     let isRestart = false;
+    const names = [...this.#options.liveEnv?.names ?? []];
+    const values = this.#valuesIn(names);
     try {
       await this.#files.readManifest();
-      const settings = devSettings(this.#files.manifest);
-      isRestart = !isStart && !isSame(settings, this.#settings);
-      if (isStart || isRestart) await this.#startGateway(settings);
+      const settings = JSON.stringify(this.#files.manifest?.settings);
+      isRestart = !isStart && settings !== this.#settings;
+      if (isStart || isRestart) await this.#startGateway();
       else await this.#gateway?.reload();
+      this.#settings = settings;
     } catch (error) {
       this.#report(error);
       return;
@@ -147,34 +137,41 @@ export class DevGateway {
       this.#mistake = undefined;
       this.#print("info", "the configuration is valid again");
     }
-    const isReplaced = this.#files.sensitive !== this.#servedSensitive;
+    if (await this.#restartsVite()) return;
+    const isReplaced = this.#files.sensitive !== this.#servedSensitive ||
+      values !== this.#valuesIn(names);
     this.#servedSensitive = this.#files.sensitive;
-    // Open pages have no configuration yet, that of another gateway, or SENSITIVE values that no stream replaces.
+    // Open pages have no configuration yet, that of another gateway, SENSITIVE values that no stream replaces, or values
+    // of import.meta.env, which no component renders again.
     const isOutdated = isStart ? wasInvalid : isRestart || isReplaced;
     const { pages } = this.#options;
     if (isOutdated) pages?.send({ type: "full-reload" });
     else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
 
-  /** Starts a gateway and then closes the previous one. If the start fails, the previous one keeps running. */
-  async #startGateway(settings: DevSettings): Promise<void> {
+  /**
+   * Starts a gateway and then closes the previous one. If the start fails, the previous one keeps running. The plugin
+   * decides about the other settings of the manifest: it always watches the files, and returns keys only to pages of
+   * Vite's own origin, which is not among the `allowed_origins` of production.
+   */
+  async #startGateway(): Promise<void> {
     const { config, allowedHosts, acceptPublic } = this.#options;
+    const { settings } = this.#files;
     const basePath = config.base.replace(/\/$/, "");
     const gateway = await createGateway({
       variables: () => this.#files.readVariables(),
       manifest: () => this.#files.manifest,
       loadPatternLibrary: () => Promise.resolve({ RE2JS }),
       strict: settings.strict,
-      acceptPublic: acceptPublic ?? settings.acceptPublic,
-      sessionKeyTtlMs: settings.sessionKeyTtlMs,
-      sessionKeyMaxRate: settings.sessionKeyMaxRate,
+      acceptPublic: acceptPublic ?? settings["accept-public"],
+      sessionKeyTtlMs: settings["session-key-ttl"],
+      sessionKeyMaxRate: settings["session-key-max-rate"],
       hotReload: true,
       basePath: basePath.startsWith("/") ? basePath : "",
       log: this.#createLog(),
     });
     await this.#gateway?.close();
     this.#gateway = gateway;
-    this.#settings = settings;
     this.#handle = ownRequests(toNodeHandler(gateway), basePath, allowedHosts);
   }
 
@@ -210,30 +207,28 @@ export class DevGateway {
 
   /**
    * Returns the gateway's log, which prints warnings and errors in Vite's terminal. It leaves out what the plugin does
-   * itself: it reports rejected configurations, and it checks hosts, which the gateway warns about at its start. It also
-   * leaves out the audit log, which development does not need and `createLog()` would write at any level.
+   * itself: it reports rejected configurations, and it checks hosts, which the gateway warns about at its start.
    */
   #createLog(): Log {
-    const text = createLog({
-      format: "text",
-      level: "warn",
-      write: (line, level) => {
-        const message = line.replace(TIME_AND_LEVEL, ""); // Vite prints its own
-        this.#print(level === "error" ? "error" : "warn", message);
-      },
-    });
     return {
       debug() {},
       info() {},
       warn: (event, fields = {}) => {
         if (event === "rep.start.warning") return;
         const { variable_name: name, detail } = fields;
-        if (typeof name !== "string") return text.warn(event, fields);
-        this.#print("warn", this.#files.describeFinding(event, name, detail));
+        const message = typeof name === "string"
+          ? this.#files.describeFinding(event, name, detail)
+          : formatEvent(event, fields);
+        this.#print("warn", message);
       },
-      error(event, fields) {
-        if (event !== "rep.config.rejected") text.error(event, fields);
+      error: (event, fields = {}) => {
+        if (event === "rep.config.rejected") return;
+        this.#print("error", formatEvent(event, fields));
       },
     };
   }
+}
+
+function formatEvent(event: string, fields: LogFields): string {
+  return `${event} ${JSON.stringify(fields)}`;
 }

@@ -1,4 +1,7 @@
-import { OPTION_PREFIX } from "../core/config/variables/tiers.ts";
+import {
+  OPTION_PREFIX,
+  type Variable,
+} from "../core/config/variables/tiers.ts";
 import type { ViteUserConfig } from "./vite.ts";
 
 /** Returns the prefixes that names in `import.meta.env` have. */
@@ -12,6 +15,15 @@ export function envPrefixes(
 export function envNameOf(name: string, prefixes: readonly string[]): string {
   const hasPrefix = prefixes.some((prefix) => name.startsWith(prefix));
   return hasPrefix ? name : `${prefixes[0]}${name}`;
+}
+
+/** Returns the variables that a name in `import.meta.env` may stand for. */
+export function variablesOf(
+  envName: string,
+  [prefix = ""]: readonly string[],
+): string[] {
+  if (!envName.startsWith(prefix)) return [envName];
+  return [envName, envName.slice(prefix.length)];
 }
 
 /** The prefixes of names whose values no page may contain. */
@@ -28,4 +40,14 @@ export function rejectSecretPrefixes(prefixes: readonly string[]): void {
   throw new Error(
     `Cannot use envPrefix "${exposed}": Vite would put SENSITIVE and SERVER variables into import.meta.env; expected another prefix, such as VITE_`,
   );
+}
+
+/** Returns how an app can have the value of a SENSITIVE or SERVER variable that it reads from `import.meta.env`. */
+export function remedyFor(
+  { name, tier }: Pick<Variable, "name" | "tier">,
+): string {
+  const secretly = tier === "sensitive"
+    ? `getSecure("${name}")`
+    : `getPrivate("${name}") of a gateway on the server`;
+  return `expected ${secretly}; or, if everyone may know it, a PUBLIC variable, with acceptPublic: ["${name}"] if it looks like a secret`;
 }

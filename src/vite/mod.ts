@@ -18,7 +18,8 @@ import {
   rejectPublicFiles,
   rejectSecrets,
 } from "./check_build.ts";
-import { DevGateway } from "./dev_gateway.ts";
+import { checkReads, FoundReads, type ReadsPlugin } from "./check_reads.ts";
+import { DevGateway, type LiveEnv } from "./dev_gateway.ts";
 import { denialsOf, denyFiles } from "./deny_files.ts";
 import { envPrefixes, rejectSecretPrefixes } from "./env_names.ts";
 import {
@@ -36,6 +37,7 @@ import type {
   ViteOutput,
   VitePreviewServer,
   ViteUserConfig,
+  ViteWebSocket,
 } from "./vite.ts";
 
 export type {
@@ -52,6 +54,7 @@ export type {
   ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
+export type { ReadsPlugin } from "./check_reads.ts";
 export type { EnvPlugin, ViteEnvConfig } from "./runtime_env.ts";
 export type { RepEnvFile, RepOptions } from "./project_files.ts";
 
@@ -94,37 +97,57 @@ export interface RepPlugin {
 }
 
 /**
- * Returns a list, which Vite accepts in place of a plugin: the plugin, and with `env: true` a second one for
- * `import.meta.env`.
+ * Returns a list, which Vite accepts in place of a plugin: the plugin, one that warns of reads of `import.meta.env`
+ * without a value, and with `env: true` one that gives them values.
  *
  * @throws {Error} If Node.js is too old.
  * @throws {TypeError} If an option does not exist.
  */
 export function rep(
   options: RepOptions = {},
-): [RepPlugin, ...EnvPlugin[]] {
+): [RepPlugin, ReadsPlugin, ...EnvPlugin[]] {
   requireRuntime();
   checkOptionNames(options);
   const { env = false } = options;
-  const plugin = gatewayPlugin(options);
-  return env ? [plugin, runtimeEnv(options)] : [plugin];
+  const found = new FoundReads();
+  const reads = checkReads(options, found);
+  if (!env) return [gatewayPlugin(options), reads];
+  const live = runtimeEnv(options);
+  const onValid = live.api.restartIfOutdated;
+  const plugin = gatewayPlugin(options, { names: found.names, onValid });
+  return [plugin, reads, live];
 }
 
-/** Returns the plugin that runs a gateway in Vite's servers, and checks builds. */
-function gatewayPlugin(options: RepOptions): RepPlugin {
+/**
+ * Returns the plugin that runs a gateway in Vite's servers, and checks builds.
+ *
+ * @param liveEnv What it needs to know with `env: true`.
+ */
+function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv): RepPlugin {
   const { lint = true, acceptPublic } = options;
   let config: ViteConfig;
   let paths: ProjectPaths;
   let gateway: DevGateway | undefined;
 
-  function addHandlers(
+  /** Starts a gateway, and adds its handlers. @param folders From where the server sends files. */
+  async function start(
     middlewares: ViteMiddlewares,
-    started: DevGateway,
-    folders: string[],
-  ): void {
+    folders: readonly string[],
+    { allowedHosts }: ViteConfig["server"],
+    pages?: ViteWebSocket,
+  ): Promise<DevGateway> {
+    const started = await DevGateway.start({
+      config,
+      paths,
+      allowedHosts,
+      acceptPublic,
+      liveEnv,
+      pages,
+    });
     middlewares.use(denyFiles(paths.read, config, folders));
     middlewares.use(started.handler);
     middlewares.use(started.pages);
+    return started;
   }
 
   return {
@@ -135,36 +158,25 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
     },
     configResolved(resolved) {
       rejectSecretPrefixes(envPrefixes(resolved));
+      rejectSecondPlugin(resolved);
+      if (resolved.command === "build") warnOfPrecache(resolved);
       config = resolved;
       paths = resolvePaths(options, config.root);
     },
     configureServer: {
       order: "pre",
-      async handler({ middlewares, ws: pages }) {
+      async handler({ middlewares, ws }) {
         if (isVitest(config)) return;
-        const { root, publicDir, server: { allowedHosts } } = config;
-        gateway = await DevGateway.start({
-          config,
-          paths,
-          allowedHosts,
-          acceptPublic,
-          pages,
-        });
-        addHandlers(middlewares, gateway, [root, publicDir]);
+        const { root, publicDir, server } = config;
+        gateway = await start(middlewares, [root, publicDir], server, ws);
       },
     },
     configurePreviewServer: {
       order: "pre",
       async handler({ middlewares, httpServer }) {
-        const folder = resolve(config.root, config.build.outDir);
-        const { allowedHosts } = config.preview;
-        const started = await DevGateway.start({
-          config,
-          paths,
-          allowedHosts,
-          acceptPublic,
-        });
-        addHandlers(middlewares, started, [folder]);
+        const { root, build, preview } = config;
+        const folder = resolve(root, build.outDir);
+        const started = await start(middlewares, [folder], preview);
         httpServer.on("close", () => void started.close());
       },
     },
@@ -193,6 +205,23 @@ function gatewayPlugin(options: RepOptions): RepPlugin {
       gateway = undefined;
     },
   };
+}
+
+/** @throws {Error} If there are two gateways: pages of one would ask the other for their keys. */
+function rejectSecondPlugin({ plugins = [] }: ViteConfig): void {
+  const own = plugins.filter(({ name }) => name === "rep");
+  if (own.length < 2) return;
+  throw new Error(
+    `Cannot use rep() ${own.length} times: expected it once in plugins, and in no preset`,
+  );
+}
+
+/** Says what to set for vite-plugin-pwa. Its options cannot be read, so it is said in every build. */
+function warnOfPrecache({ plugins = [], logger }: ViteConfig): void {
+  if (!plugins.some(({ name }) => name === "vite-plugin-pwa")) return;
+  logger.warn(
+    "[rep] vite-plugin-pwa: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains",
+  );
 }
 
 // With `plugins: [rep]`, without the call, Vite would take the function for a plugin that does nothing.

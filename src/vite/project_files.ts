@@ -1,14 +1,16 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve } from "node:path";
-import { parseCommandManifest } from "../command/options/manifest_settings.ts";
+import { dirname, join, relative, resolve } from "node:path";
+import {
+  optionsOf,
+  parseCommandManifest,
+} from "../command/options/manifest_settings.ts";
 import { EnvSource, readTwice } from "../core/config/files/env_source.ts";
 import {
   type EnvPath,
-  isMissing,
   readEnvironment,
 } from "../core/config/files/read_environment.ts";
-import { generateTypes } from "../core/config/variables/generate_types.ts";
+import { generateTypes } from "../client/generate_types.ts";
 import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
 import {
   classify,
@@ -17,7 +19,6 @@ import {
 import {
   type Environment,
   environmentName,
-  hasTier,
   isRepName,
   TIER_PREFIX,
 } from "../core/config/variables/tiers.ts";
@@ -72,26 +73,14 @@ const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
   env: true,
 };
 
-const ENV_FILE_NAMES: Readonly<Record<keyof RepEnvFile, true>> = {
-  path: true,
-  required: true,
-};
-
 /** @throws {TypeError} If an option has an unknown name, and so would be ignored. */
 export function checkOptionNames(options: RepOptions): void {
-  checkNames(options, OPTION_NAMES, "rep()");
-  for (const file of [options.envFile ?? []].flat()) {
-    if (typeof file !== "string") checkNames(file, ENV_FILE_NAMES, "envFile");
-  }
-}
-
-function checkNames(options: object, names: object, owner: string): void {
-  const known = Object.keys(names);
+  const known = Object.keys(OPTION_NAMES);
   const unknown = Object.keys(options).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const hint = didYouMean(unknown, known);
   throw new TypeError(
-    `Cannot use the option "${unknown}" of ${owner}: expected one of ${
+    `Cannot use the option "${unknown}" of rep(): expected one of ${
       known.join(", ")
     }${hint}`,
   );
@@ -163,11 +152,15 @@ export class ProjectFiles {
     this.#config = config;
     this.#clock = clock;
     this.#source = new EnvSource(paths.envFiles, clock);
-    this.#hintAtRestarts();
   }
 
   get manifest(): Manifest | undefined {
     return this.#manifest;
+  }
+
+  /** The settings of the manifest, and the defaults of the others. */
+  get settings() {
+    return optionsOf(this.#manifest);
   }
 
   /** The SENSITIVE variables as text, for the comparison with those of open pages. */
@@ -181,38 +174,15 @@ export class ProjectFiles {
    * @throws {ConfigurationError} If a file cannot be read or is invalid. Each issue names the file and the line.
    */
   async readVariables(): Promise<Environment> {
-    const files = await this.#readEnvFiles();
+    const files = await this.#source.read();
     this.#environment = readEnvironment();
     const variables = { ...files, ...this.#environment };
     const classified = classify(variables).variables;
     const sensitive = classified.filter(({ tier }) => tier === "sensitive");
     this.#sensitive = JSON.stringify(sensitive);
-    this.#hintAtPrefixes(classified.length > 0);
+    this.#hintAtEnvNames();
+    if (classified.length === 0) this.#hintAtPrefixes();
     return variables;
-  }
-
-  async #readEnvFiles(): Promise<Environment> {
-    try {
-      return await this.#source.read();
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      const issues = error.issues.map((issue) => this.#nameExample(issue));
-      throw new ConfigurationError(issues);
-    }
-  }
-
-  /** Adds to the issue of a missing env file how to create the file. */
-  #nameExample(issue: string): string {
-    const { envFiles } = this.#paths;
-    const missing = envFiles.find(({ path }) =>
-      issue.startsWith(`"${path}": `) && !existsSync(path)
-    );
-    if (missing === undefined) return issue;
-    const example = `${missing.path}.example`;
-    const remedy = existsSync(example)
-      ? `a copy of ${basename(example)}`
-      : "one";
-    return `"${missing.path}": expected the env file: make ${remedy}, or set required: false`;
   }
 
   /**
@@ -232,7 +202,7 @@ export class ProjectFiles {
   }
 
   async #parseManifest(path: string): Promise<Manifest> {
-    const text = await readManifestFile(path);
+    const text = await readFile(path, "utf8");
     const name = relative(this.#config.root, path);
     const manifest = parseCommandManifest(text, name);
     this.#manifest = manifest; // also an invalid one, which says in which line an issue is
@@ -259,7 +229,7 @@ export class ProjectFiles {
     }
   }
 
-  /** Describes what is wrong with the files. Each line begins with a place that terminals and editors open at a click. */
+  /** Describes what is wrong with the files, with the place of each variable. */
   describe(error: unknown): string {
     if (!(error instanceof ConfigurationError)) return messageOf(error);
     const lines = error.issues.map((issue) => this.#locate(issue));
@@ -275,89 +245,58 @@ export class ProjectFiles {
     const { tier = "public" } = this.#manifest?.variables.get(name) ?? {};
     const key = isRepName(name) ? name : environmentName({ name, tier });
     const isDeprecated = event === "rep.config.deprecated";
-    const finding = [isDeprecated ? `${key} is deprecated` : key, detail];
+    const subject = isDeprecated ? `${key} is deprecated` : key;
     return this.#locate(
-      finding.filter((part) => part !== undefined).join(": "),
+      detail === undefined ? subject : `${subject}: ${detail}`,
     );
   }
 
-  /** Puts the file and the line in front of a text about a variable or a file. */
+  /** Puts the place of the first variable with one in front of a text. Terminals and editors open it at a click. */
   #locate(text: string): string {
-    const [, path] = /^"(.*?)":/.exec(text) ?? [];
-    if (path !== undefined) return `${path}${text.slice(path.length + 2)}`; // nobody can click a path in quotes
     const names = text.match(/\bREP_[\w.-]+/g) ?? [];
-    for (const name of names) {
-      const place = this.#placeOf(name);
-      if (place !== undefined) return `${place}: ${text}`;
-    }
-    const place = this.#placeInManifest(text, names);
-    if (place === undefined) return text;
-    const reason = text.replace(` "${place}"`, "")
-      .replace(/^Cannot use the manifest: /, "");
-    return `${resolve(this.#config.root, place)}: ${reason}`;
+    const places = names.map((name) => this.#placeOf(name));
+    const place = places.find((place) => place !== undefined);
+    return place === undefined ? text : `${place}: ${text}`;
   }
 
-  /** Returns the place in the manifest that a text names, or where the manifest sets the default of a named variable. */
-  #placeInManifest(
-    text: string,
-    names: readonly string[],
-  ): string | undefined {
-    const manifest = this.#manifest;
-    let place = text;
-    for (const key of names) {
-      const [, , name = ""] = TIER_PREFIX.exec(key) ?? [];
-      const isSet = this.#environment[key] !== undefined;
-      const hasDefault = manifest?.variables.get(name)?.default !== undefined;
-      if (isSet || !hasDefault) continue;
-      place = nameAt(`variables.${name}.default`, manifest);
-    }
-    return /the manifest "(.*?)"/.exec(place)?.[1];
-  }
-
-  /** Returns where an env file sets a variable; `undefined` if the environment of the process overrides it. */
-  #placeOf(name: string): string | undefined {
-    if (this.#environment[name] !== undefined) return undefined;
-    const place = this.#source.placeOf(name);
-    if (place === undefined) return undefined;
+  /** Returns where a variable is set; `undefined` if that is the environment of the process, or nowhere. */
+  #placeOf(key: string): string | undefined {
+    if (this.#environment[key] !== undefined) return undefined;
+    const place = this.#source.placeOf(key);
+    if (place === undefined) return this.#placeOfDefault(key);
     const { path, line } = place;
     return line === undefined ? path : `${path}:${line}`;
   }
 
-  /** Warns of an env file that Vite reads as well. The names are those of Vite's `getEnvFilesForMode()`. */
-  #hintAtRestarts(): void {
-    const { root, envDir = root, mode } = this.#config;
-    if (envDir === false) return;
-    const names = [".env", ".env.local", `.env.${mode}`, `.env.${mode}.local`];
-    const own = names.map((name) => resolve(root, envDir, name));
-    for (const { path } of this.#paths.envFiles) {
-      if (!own.includes(path)) continue;
-      this.#hint(
-        `Vite restarts whenever its own env file ${
-          relative(root, path)
-        } is saved, and pages lose their state: expected another name, such as app.env`,
-      );
+  #placeOfDefault(key: string): string | undefined {
+    const [, , name = ""] = TIER_PREFIX.exec(key) ?? [];
+    const manifest = this.#manifest;
+    if (manifest?.variables.get(name)?.default === undefined) return undefined;
+    return nameAt(`variables.${name}.default`, manifest);
+  }
+
+  /** Warns of names in the env files that Vite would read, but not the gateway. */
+  #hintAtEnvNames(): void {
+    const prefixes = envPrefixes(this.#config);
+    for (const [index, { lines }] of this.#source.files.entries()) {
+      const path = this.#paths.envFiles[index]?.path;
+      for (const [name, line] of lines) {
+        const prefix = prefixes.find((it) => name.startsWith(it));
+        if (prefix === undefined || isRepName(name)) continue;
+        const expected = `REP_PUBLIC_${name.slice(prefix.length)}`;
+        this.#hint(
+          `${path}:${line}: ${name} is ignored: expected ${expected}`,
+        );
+      }
     }
   }
 
-  /**
-   * Warns if an env file, or the whole configuration, contains no variable: the names may lack their prefixes.
-   *
-   * @param hasVariables Whether the env files or the environment contain any variable.
-   */
-  #hintAtPrefixes(hasVariables: boolean): void {
-    const { envFiles } = this.#paths;
-    const expected =
-      "expected names that begin with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_";
-    for (const [index, { lines, variables }] of this.#source.files.entries()) {
-      if (lines.size === 0 || Object.keys(variables).some(hasTier)) continue;
-      this.#hint(`${envFiles[index]?.path} contains no variables: ${expected}`);
-      return;
-    }
-    const defaults = this.#manifest?.variables.values() ?? [];
-    const hasDefault = [...defaults].some((it) => it.default !== undefined);
-    if (hasVariables || hasDefault) return;
+  /** Warns that nothing, not even the manifest, sets a variable: the names may lack their prefixes. */
+  #hintAtPrefixes(): void {
+    const declared = this.#manifest?.variables.values() ?? [];
+    if ([...declared].some((it) => it.default !== undefined)) return;
     this.#hint(
-      `there are no variables: ${expected}, in the file that envFile names, or in the environment`,
+      "there are no variables: expected names that begin with REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_, in the file that envFile names, or in the environment",
     );
   }
 
@@ -366,14 +305,5 @@ export class ProjectFiles {
     if (this.#hints.has(text)) return;
     this.#hints.add(text);
     this.#config.logger.warn(`[rep] ${text}`, { timestamp: true });
-  }
-}
-
-async function readManifestFile(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-    throw new Error(`${path}: expected the manifest, or no option "manifest"`);
   }
 }

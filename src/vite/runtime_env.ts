@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { watchFiles } from "../sources.ts";
 import { EnvSource } from "../core/config/files/env_source.ts";
 import { parseManifest } from "../core/config/variables/manifest.ts";
 import {
@@ -38,8 +37,16 @@ export interface EnvPlugin {
   ): Promise<ViteEnvConfig>;
   /** Warns of variables that Vite also defines. */
   configResolved(config: ViteEnv): void;
-  /** Restarts Vite when other variables are declared. */
-  configureServer(server: ViteRestart): Promise<void>;
+  /** Stores how Vite is restarted. */
+  configureServer(server: ViteRestart): void;
+  /** What the gateway's plugin calls. */
+  api: {
+    /**
+     * Begins to restart Vite's development server if other variables are declared, and returns whether it does. The files
+     * have to be valid: the gateway ends with the server, and its last valid configuration with it.
+     */
+    restartIfOutdated(): Promise<boolean>;
+  };
   /** Finds the plugin's module. */
   resolveId(id: string): string | undefined;
   /** Returns the plugin's module. */
@@ -52,8 +59,6 @@ export interface EnvPlugin {
   ): { code: string; map: null } | undefined;
   /** Rejects `%VITE_…%` of a declared variable. */
   transformIndexHtml: { order: "pre"; handler(html: string): void };
-  /** Stops watching. */
-  closeBundle(): void;
 }
 
 /** What the plugin adds to Vite's configuration. */
@@ -74,9 +79,8 @@ const MODULE_ID = `\0${MODULE}`;
 const OBJECT = "__rep_import_meta_env__";
 const FUNCTION = "__rep_add_to_import_meta_env__";
 
-/** The line with the object by which builds of Vite 6 and 7 replace `import.meta.env`, and a property of that object. */
-const VITE_OBJECT = /\bconst __vite_import_meta_env__\w* = .*/;
-const PROPERTY = new RegExp(`"(\\w+)": (${OBJECT}\\.\\1)\\b`, "g");
+/** The object by which builds of Vite 6 and 7 replace `import.meta.env`, on a line of its own. */
+const VITE_OBJECT = /(\bconst __vite_import_meta_env__\w* = )(\{.*\})/;
 
 /**
  * Returns the plugin that makes PUBLIC variables available in `import.meta.env`.
@@ -97,7 +101,7 @@ export function runtimeEnv(
   let isTest = false;
   let declared: readonly string[];
   let names: EnvNames = new Map();
-  let watcher: Disposable | undefined;
+  let restart: ViteRestart["restart"] | undefined;
 
   const plugin: EnvPlugin = {
     name: "rep:env",
@@ -124,20 +128,26 @@ export function runtimeEnv(
       if (names.size === 0) {
         logger.warn("[rep] import.meta.env: no PUBLIC variable is declared");
       }
-      for (const [envName, name] of names) {
-        if (env[envName] === undefined) continue;
-        logger.warn(
-          `[rep] import.meta.env.${envName} is ${name} of the gateway: Vite's own value is ignored`,
-        );
-      }
+      const ignored = [...names.keys()].filter((it) => env[it] !== undefined);
+      if (ignored.length === 0) return;
+      logger.warn(
+        `[rep] import.meta.env has the gateway's values; Vite's own are ignored: ${
+          ignored.join(", ")
+        }`,
+      );
     },
-    async configureServer({ restart }) {
-      if (isTest) return;
-      watcher = await watchFiles(paths.read, async () => {
+    configureServer(server) {
+      restart = server.restart;
+    },
+    api: {
+      async restartIfOutdated() {
+        if (restart === undefined) return false;
         const current = await declaredNames(paths, envFiles)
           .catch(() => declared); // the gateway reports the mistake
-        if (current.join() !== declared.join()) await restart();
-      }, { clock });
+        const isOutdated = current.join() !== declared.join();
+        if (isOutdated) void restart(); // it waits for the gateway, which must not wait for it
+        return isOutdated;
+      },
     },
     resolveId(id) {
       return id === MODULE ? MODULE_ID : undefined;
@@ -150,21 +160,17 @@ export function runtimeEnv(
       if (isTest || id === MODULE_ID || !readsEnv(code, this)) return;
       const imported =
         `import { env as ${OBJECT}, addTo as ${FUNCTION} } from "${MODULE}";`;
-      const added = isBuild
-        ? imported
-        : `${imported}${FUNCTION}(import.meta.env);`;
-      const live = isBuild ? withGetters(code, this) : code;
-      // On the first line, so that all lines keep their numbers, but after a hashbang.
-      const [hashbang = ""] = /^#!.*\n/.exec(live) ?? [];
-      const rest = live.slice(hashbang.length);
-      return { code: hashbang + added + rest, map: null };
+      // All lines keep their numbers. In a build, a hashbang stays the first line.
+      return isBuild
+        ? { code: `${withLiveObjects(code, this)}\n${imported}`, map: null }
+        : {
+          code: `${imported}${FUNCTION}(import.meta.env);${code}`,
+          map: null,
+        };
     },
     transformIndexHtml: {
       order: "pre",
       handler: (html) => rejectPlaceholders(html, names),
-    },
-    closeBundle() {
-      watcher?.[Symbol.dispose]();
     },
   };
 
@@ -264,35 +270,25 @@ export function addTo(object) {
 `;
 }
 
-/** Returns whether a module reads `import.meta.env`, or read it before a build of Vite 6 or 7 replaced the read. */
+/**
+ * Returns whether a module reads `import.meta.env`, or read it before a build of Vite 6 or 7 replaced the read. The text
+ * may also be in a comment or a string: if the plugin then added its import, it could turn a CommonJS module into an ES
+ * module.
+ */
 function readsEnv(code: string, parser: ViteParser): boolean {
-  if (code.includes(OBJECT)) return true;
-  return code.includes("import.meta.env") && hasImportMeta(parser.parse(code));
+  return code.includes(OBJECT) || findEnv(code, parser).length > 0;
 }
 
 /**
- * Returns whether a syntax tree contains `import.meta`. The text may also be in a comment or a string: if the plugin then
- * added its import, it could turn a CommonJS module into an ES module.
+ * Makes an `import.meta.env` that is used as an object live, since a module may keep the object. Builds of Vite 6 and 7
+ * create that object once for each module, before this plugin; those of Vite 8 create it for each read, after this
+ * plugin.
  */
-function hasImportMeta(node: unknown): boolean {
-  if (typeof node !== "object" || node === null) return false;
-  if ((node as { type?: unknown }).type === "MetaProperty") return true;
-  return Object.values(node).some(hasImportMeta);
-}
-
-/**
- * Turns the variables of an `import.meta.env` that is used as an object into getters, since a module may keep the object.
- * Builds of Vite 6 and 7 create that object once for each module, before this plugin; those of Vite 8 create it for each
- * read, after this plugin. Other objects of the module stay unchanged.
- */
-function withGetters(code: string, parser: ViteParser): string {
-  let live = code.replace(
-    VITE_OBJECT,
-    (line) => line.replaceAll(PROPERTY, "get $1() { return $2 }"),
-  );
-  if (!code.includes("import.meta.env")) return live;
-  const objects = keptObjects(parser.parse(live));
-  for (const { start, end } of objects.sort((a, b) => b.start - a.start)) {
+function withLiveObjects(code: string, parser: ViteParser): string {
+  let live = code.replace(VITE_OBJECT, `$1${FUNCTION}($2)`);
+  for (const { start, end } of findEnv(live, parser).reverse()) {
+    const isProperty = /^\s*(?:\?\.|[.[])/.test(live.slice(end));
+    if (isProperty) continue;
     const object = live.slice(start, end);
     live = `${live.slice(0, start)}${FUNCTION}(${object})${live.slice(end)}`;
   }
@@ -307,33 +303,25 @@ interface SyntaxNode {
   readonly object?: SyntaxNode;
   readonly property?: { readonly name?: string };
   readonly computed?: boolean;
-  readonly id?: SyntaxNode;
 }
 
-/** Returns where a syntax tree uses `import.meta.env` as an object, instead of reading a property of it. */
-function keptObjects(node: unknown): SyntaxNode[] {
+/** Returns where a module has `import.meta.env`, in the order of the text. */
+function findEnv(code: string, parser: ViteParser): SyntaxNode[] {
+  if (!code.includes("import.meta.env")) return [];
+  const nodes = findEnvIn(parser.parse(code));
+  return nodes.sort((a, b) => a.start - b.start);
+}
+
+function findEnvIn(node: unknown): SyntaxNode[] {
   if (typeof node !== "object" || node === null) return [];
   if (isEnv(node as SyntaxNode)) return [node as SyntaxNode];
-  const parts = Object.values(node);
-  const kept = readsProperties(node as SyntaxNode)
-    ? parts.filter((part) => !isEnv(part))
-    : parts;
-  return kept.flatMap(keptObjects);
+  return Object.values(node).flatMap(findEnvIn);
 }
 
-function isEnv(node: SyntaxNode | null): boolean {
-  return isImportMeta(node?.object) && !node?.computed &&
-    node?.property?.name === "env";
-}
-
-/** Returns whether a node is `import.meta`, and not `new.target`. */
-function isImportMeta(node: SyntaxNode | undefined): boolean {
-  return node?.type === "MetaProperty" && node.property?.name === "meta";
-}
-
-/** Returns whether a node is `object.property`, or `const { property } = object`. */
-function readsProperties({ type, id }: SyntaxNode): boolean {
-  return type === "MemberExpression" || id?.type === "ObjectPattern";
+/** Returns whether a node is `import.meta.env`. Its object is not `new.target`. */
+function isEnv({ object, property, computed }: SyntaxNode): boolean {
+  return object?.type === "MetaProperty" && object.property?.name === "meta" &&
+    property?.name === "env" && !computed;
 }
 
 /** @throws {Error} If HTML contains a placeholder for a variable: Vite would need its value for the build. */

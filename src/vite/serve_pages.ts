@@ -107,7 +107,6 @@ function interceptPage(
     if (!isHtml({ status, headers })) {
       return original.writeHead(status, ...rest as []);
     }
-    if (typeof rest[0] === "string") response.statusMessage = rest[0];
     page = createPageBody(response);
     reportAsSent(response, true);
     void sendPage(status, page, headers);

@@ -31,10 +31,6 @@ export interface ViteConfig {
   readonly command: string;
   /** The folder of the project. */
   readonly root: string;
-  /** The mode, such as `development`. */
-  readonly mode?: string;
-  /** The folder of Vite's own env files; `false` if it reads none. */
-  readonly envDir?: string | false;
   /** All plugins. */
   readonly plugins?: readonly { readonly name: string }[];
   /** The public base path, such as `/app/`. */
@@ -110,6 +106,8 @@ export interface ViteRestart {
 export interface ViteEnv extends Pick<ViteConfig, "plugins" | "logger"> {
   /** The values of `import.meta.env` from Vite's env files and the environment. */
   readonly env: Readonly<Record<string, unknown>>;
+  /** The expressions that Vite replaces. */
+  readonly define?: Readonly<Record<string, unknown>> | undefined;
   /** Whether this is the configuration of the workers in a build. */
   readonly isWorker: boolean;
 }

@@ -85,7 +85,7 @@ Deno.test("toNodeHandler() hands the body of a POST to the gateway, or leaves it
   });
 });
 
-Deno.test("toNodeHandler() answers a body that is too large, and the next request on its connection", async () => {
+Deno.test("toNodeHandler() receives a body that nobody uses, and answers the next request on its connection", async () => {
   await using gateway = await createGateway({
     variables: VARIABLES,
     ofrep: true,
@@ -105,12 +105,11 @@ Deno.test("toNodeHandler() answers a body that is too large, and the next reques
       const part of connection.readable.pipeThrough(new TextDecoderStream())
     ) {
       text += part;
-      if (text.includes(`"STATIC"`)) break;
+      if (text.split(`"STATIC"`).length > 2) break;
     }
     await sent;
     const statuses = [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map((it) => it[1]);
-    assertEquals(statuses, ["400", "200"]);
-    assertEquals(text.includes("expected a body of up to 64 KiB"), true);
+    assertEquals(statuses, ["200", "200"]);
   });
 });
 

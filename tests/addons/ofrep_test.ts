@@ -6,13 +6,13 @@ import {
 } from "@std/assert";
 import { Transfers } from "../../src/core/http/transfers.ts";
 import { createOfrepEndpoints } from "../../src/addons/ofrep.ts";
+import { EMPTY_SNAPSHOT } from "../../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { writeVariables } from "../../src/core/config/stored/stored_variables.ts";
 import { memoryStore } from "../../src/core/store/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
-import { collectGarbage } from "../_garbage.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";
 import { serveLocally } from "../_serve.ts";
 import { readSse } from "../_sse.ts";
@@ -116,23 +116,33 @@ Deno.test("without a manifest, every flag is a string", async () => {
 
 Deno.test("a value that another deployment has published stays text if this manifest gives it another type", async () => {
   const endpoints = createOfrepEndpoints({
-    current: () => ({
+    pageValues: () => ({
       values: {
         public: new Map(Object.entries({ COUNT: "many", OFF: "no", L: "{" })),
         sensitive: new Map(),
       },
       cursor: 0,
     }),
-    typeOf: (name) => ({ COUNT: "number", OFF: "boolean", L: "json" })[name],
-    tail: undefined,
+    configuration: withTypes((name) =>
+      ({ COUNT: "number", OFF: "boolean", L: "json" })[name]
+    ),
+    changes: undefined,
     basePath: "",
-    allowedOrigins: [],
     transfers: createTransfers(),
-    clock: new FakeClock(),
-  });
+  }, []);
   const response = await endpoints[FLAGS]!.handler(requestFor(FLAGS), CLIENT);
   assertEquals(await valuesOf(response), { COUNT: "many", L: "{", OFF: "no" });
 });
+
+/** A configuration whose manifest gives variables these types. */
+function withTypes(typeOf: (name: string) => string | undefined) {
+  const describe = (name: string) => ({
+    source: "",
+    type: typeOf(name) ?? "string",
+  });
+  const snapshot = { ...EMPTY_SNAPSHOT, describe };
+  return { snapshot, loadedAt: 0, rejection: undefined };
+}
 
 function createTransfers(): Transfers {
   const clock = new FakeClock();
@@ -161,14 +171,12 @@ Deno.test("the flags are built once for the values of a snapshot, and compressed
     sensitive: new Map(),
   };
   const endpoints = createOfrepEndpoints({
-    current: () => ({ values, cursor: 0 }),
-    typeOf: () => void typed++,
-    tail: undefined,
+    pageValues: () => ({ values, cursor: 0 }),
+    configuration: withTypes(() => void typed++),
+    changes: undefined,
     basePath: "",
-    allowedOrigins: [],
     transfers: createTransfers(),
-    clock: new FakeClock(),
-  });
+  }, []);
   const ask = async () => {
     const request = requestFor(FLAGS, { "accept-encoding": "br" });
     return await endpoints[FLAGS]!.handler(request, CLIENT);
@@ -268,51 +276,17 @@ Deno.test("a single flag is evaluated by its name, and FLAG_NOT_FOUND if no PUBL
   assertEquals(await ask(""), missing(""));
 });
 
-const TEXT_OF_64_KIB = "x".repeat((64 << 10) - `{"context":{"a":""}}`.length);
+Deno.test("the context is not used, so that no body is rejected", async () => {
+  await using gate = await serve({ REP_PUBLIC_A: "1" });
+  const bodies = [`{"context":{}}`, "{", "", "null", "x".repeat(1 << 20)];
+  for (const body of bodies) {
+    assertEquals(await valuesOf(await evaluate(gate, { body })), { A: "1" });
+    const one = await evaluate(gate, { path: `${FLAGS}/A`, body });
+    assertEquals((await one.json()).value, "1");
+  }
+});
 
-const BODIES: [name: string, body: string, error: string | undefined][] = [
-  ["an empty context", `{"context":{}}`, undefined],
-  ["further members", `{"context":{"a":[1]},"more":1}`, undefined],
-  ["64 KiB", `{"context":{"a":"${TEXT_OF_64_KIB}"}}`, undefined],
-  [
-    "more than 64 KiB",
-    `{"context":{"a":"${TEXT_OF_64_KIB}x"}}`,
-    "PARSE_ERROR: Cannot read the request: expected a body of up to 64 KiB",
-  ],
-  [
-    "more than 64 KiB in fewer characters",
-    `{"context":{"a":"${"€".repeat(22_000)}"}}`,
-    "PARSE_ERROR: Cannot read the request: expected a body of up to 64 KiB",
-  ],
-  ["nothing", "", "PARSE_ERROR: Cannot read the request: expected JSON"],
-  [
-    "text that is not JSON",
-    "{",
-    "PARSE_ERROR: Cannot read the request: expected JSON",
-  ],
-  ...["[]", "null", "{}", `{"context":[]}`, `{"context":null}`].map((
-    body,
-  ): [string, string, string] => [
-    `no context: ${body}`,
-    body,
-    "INVALID_CONTEXT: Cannot use the context: expected an object",
-  ]),
-];
-
-for (const [name, body, error] of BODIES) {
-  Deno.test(`a request with ${name} ${error ? "gets 400" : "is answered"}`, async () => {
-    await using gate = await serve({ REP_PUBLIC_A: "1" });
-    for (const path of [FLAGS, `${FLAGS}/A`]) {
-      const response = await evaluate(gate, { path, body });
-      const { errorCode, errorDetails, key } = await response.json();
-      const got = errorCode && `${errorCode}: ${errorDetails}`;
-      assertEquals([response.status, got], [error ? 400 : 200, error]);
-      assertEquals(key, path === FLAGS ? undefined : "A");
-    }
-  });
-}
-
-Deno.test("a body that does not arrive within 10 s gets 400, and is not read any more", async () => {
+Deno.test("a body that does not end within a minute is not received any more", async () => {
   const clock = new FakeClock();
   await using gate = await serve({ REP_PUBLIC_A: "1" }, { clock });
   let isCancelled = false;
@@ -321,16 +295,12 @@ Deno.test("a body that does not arrive within 10 s gets 400, and is not read any
     cancel: () => void (isCancelled = true),
   });
   const response = evaluate(gate, { body });
-  await clock.tick(10_000);
-  const { errorCode, errorDetails } = await (await response).json();
-  assertEquals(
-    `${errorCode}: ${errorDetails}`,
-    "PARSE_ERROR: Cannot read the request: expected a body that arrives within 10 s",
-  );
+  await clock.tick(60_000);
+  assertEquals(await valuesOf(await response), { A: "1" });
   assert(isCancelled);
 });
 
-Deno.test("bodies that do not arrive are limited in total and for each client, and end after 10 s", async () => {
+Deno.test("bodies that do not arrive are limited in total and for each client, and end after a minute", async () => {
   const clock = new FakeClock();
   await using gate = await serve({ REP_PUBLIC_A: "1" }, {
     clock,
@@ -360,33 +330,13 @@ Deno.test("bodies that do not arrive are limited in total and for each client, a
     const { errorCode } = JSON.parse(await rejected.read() ?? "");
     assertEquals(errorCode, "GENERAL");
   }
-  await clock.tick(10_000);
+  await clock.tick(60_000);
   for (const connection of unfinished) {
-    assertEquals(await connection.readStatus(), 400);
+    assertEquals(await connection.readStatus(), 200);
     connection.close();
   }
   using next = await send(alice, CONTEXT);
   assertEquals(await next.readStatus(), 200);
-});
-
-Deno.test("a body in very small chunks does not take more memory than its size", async () => {
-  await using gate = await serve({ REP_PUBLIC_A: "1" });
-  const before = Deno.memoryUsage().external;
-  let held = NaN;
-  const encoder = new TextEncoder();
-  const bytes = encoder.encode(`{"context":{"é":"${"é".repeat(2_000)}"}}`);
-  const body = ReadableStream.from(async function* () {
-    for (const byte of bytes) {
-      const chunk = new Uint8Array(64 << 10); // as Deno.serve reads it
-      chunk[0] = byte;
-      yield chunk.subarray(0, 1);
-    }
-    await collectGarbage();
-    held = Deno.memoryUsage().external - before;
-  }());
-  const response = await evaluate(gate, { body });
-  assertEquals(await valuesOf(response), { A: "1" });
-  assert(held < 50 << 20, `${held >> 20} MiB`); // of the 251 MiB of all chunks
 });
 
 Deno.test("a connection can be used again, whatever its request had for a body", async () => {
@@ -408,11 +358,11 @@ Deno.test("a connection can be used again, whatever its request had for a body",
   let text = "";
   for await (const chunk of connection.readable) {
     text += decoder.decode(chunk);
-    if (text.split(`"STATIC"`).length > 2) break;
+    if (text.split(`"STATIC"`).length > 4) break;
   }
   await written;
   const statuses = [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map((it) => it[1]);
-  assertEquals(statuses, ["200", "400", "400", "200"]);
+  assertEquals(statuses, ["200", "200", "200", "200"]);
 });
 
 Deno.test("scripts of allowed origins may send what the SDKs send, and read the ETag", async () => {
@@ -644,7 +594,7 @@ Deno.test("an event of another log, or none, is ignored", async () => {
   assertNotEquals(await etagOf(evaluate(gate)), "none");
 });
 
-Deno.test("who asks after an event gets it from a replica that cannot write, and so keeps older values of its own", async () => {
+Deno.test("a replica that cannot write has the flags that others publish, and none of its own", async () => {
   const store = memoryStore();
   const clock = new FakeClock();
   let isReadOnly = false;
@@ -662,7 +612,7 @@ Deno.test("who asks after an event gets it from a replica that cannot write, and
   await writeVariables(store, new Map([["A", "2"]]), options);
   await late.gateway.reload();
   await first.gateway.reload();
-  assertEquals(await valuesOf(await evaluate(late)), { A: "2" });
+  assertEquals(late.gateway.get("A"), "2");
   const { path } = await streamOf(await evaluate(first));
   const stream = readSse(await first.ask(path));
   await writeVariables(store, new Map([["A", "3"]]), options);

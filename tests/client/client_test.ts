@@ -345,7 +345,7 @@ Deno.test("createClient() returns an unavailable client for a page without a pay
 });
 
 const NO_CONFIGURATION =
-  "[REP] Cannot find the page's configuration: docs/vite.md#no-configuration";
+  "[REP] Cannot find the page's configuration: expected a page from the gateway, not from a server behind it or a cache";
 
 Deno.test("a page without configuration says so once, and only to code that reads", () => {
   const readers: ((client: Client) => void)[] = [

@@ -13,6 +13,7 @@ import { systemClock } from "../../src/core/values/clock.ts";
 function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
   const settings: ContentSettings = {
     staticDir: undefined,
+    fallback: undefined,
     staticCacheBytes: 1_000_000,
     neverServed: () => Promise.resolve([]),
     upstream: undefined,

@@ -1,5 +1,5 @@
 /** The gateway of the specification alone: without files, upstream, engines and add-ons. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import type { Addon } from "../../src/core/addon.ts";
 import { createCore } from "../../src/core/core.ts";
 import { Transfers } from "../../src/core/http/transfers.ts";
@@ -27,7 +27,6 @@ async function startCore(addons: readonly Addon[] = []) {
       content: undefined,
       transfers: new Transfers({ clock, log, maxTransfers: 10 }),
       addons,
-      problems: () => [],
       decode: (response) => response,
       rendering: undefined,
     },
@@ -92,14 +91,21 @@ Deno.test("createCore() gives an add-on the parts, serves its routes, and ends i
   assertEquals(ended, ["closed"]);
 });
 
-Deno.test("createCore() rejects an add-on that would replace an endpoint", async () => {
-  const handler = () => new Response();
-  const replaces: Addon = () => ({
-    routes: { "/rep/session-key": { handler } },
-  });
-  await assertRejects(
-    () => startCore([replaces]),
-    TypeError,
-    'Cannot add "/rep/session-key": it exists',
-  );
+Deno.test("createCore() keeps its endpoints if an add-on has one of the same path", async () => {
+  const handler = () => new Response("replaced");
+  const replaces: Addon = () => ({ routes: { "/rep/health": { handler } } });
+  const { core, ask } = await startCore([replaces]);
+  await using _closed = core;
+  const response = await ask("/rep/health");
+  assertEquals((await response.json()).status, "healthy");
+});
+
+Deno.test("createCore() has the problems of its add-ons in the health report", async () => {
+  const { core, ask } = await startCore([
+    () => ({ problems: () => ["certificate_ended"] }),
+    () => ({}),
+  ]);
+  await using _core = core;
+  const { status, problems } = await (await ask("/rep/health")).json();
+  assertEquals([status, problems], ["degraded", ["certificate_ended"]]);
 });

@@ -8,7 +8,7 @@ import {
 } from "../../src/core/config/stored/stored_variables.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import { openStore } from "../../src/engines/open.ts";
-import { PostgresConnection } from "../../src/engines/postgres/connection.ts";
+import { PostgresPool } from "../../src/engines/postgres/connection.ts";
 import { parsePostgresUrl } from "../../src/engines/postgres/url.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
@@ -113,9 +113,9 @@ Deno.test({
   },
 });
 
-function openConnection(server: PostgresServer): Promise<PostgresConnection> {
+function openConnection(server: PostgresServer): Promise<PostgresPool> {
   const target = parsePostgresUrl(server.url());
-  return PostgresConnection.open(target, new AbortController().signal);
+  return PostgresPool.open(target);
 }
 
 /** The statements of docs/stores.md, for the role of this test. */

@@ -91,36 +91,6 @@ Deno.test("openStore() rejects a URL that names no store, instead of taking it f
   }
 });
 
-Deno.test({
-  name: "openStore() names the permission that a file needs",
-  permissions: { read: ["kv.sqlite3"] },
-  async fn() {
-    const { log } = captureLog();
-    await assertRejects(
-      () => openStore("other.sqlite3", log),
-      TypeError,
-      'Cannot open the store "other.sqlite3": expected --allow-read=other.sqlite3',
-    );
-    await assertRejects(
-      () => openStore("kv.sqlite3", log),
-      TypeError,
-      'Cannot open the store "kv.sqlite3": expected --allow-write=kv.sqlite3',
-    );
-  },
-});
-
-Deno.test({
-  name: "openStore() names the permission that a server needs",
-  permissions: { net: true },
-  async fn() {
-    await assertRejects(
-      () => openStore("https://kv.example.com", captureLog().log),
-      TypeError,
-      'Cannot open the store "https://kv.example.com": expected --allow-env=DENO_KV_ACCESS_TOKEN',
-    );
-  },
-});
-
 /** Opens a store on a server that answers with a status and is closed afterwards. */
 async function openWithStatus(
   status: number,

@@ -60,8 +60,8 @@ export function openClient(
   }
 
   /**
-   * A page may have values that were not published yet. If the file changes again before they are, only the process
-   * that served the page knows; with another process, nothing is promised.
+   * A page lacks names that are published but not PUBLIC in the process that served it, or not any more. If they become
+   * PUBLIC again, only that process knows; with another process, nothing is promised.
    */
   function verifyValues(expected: ReadonlyMap<string, string>) {
     if (values === undefined) return;

@@ -270,11 +270,23 @@ export async function runScenario(simulation: Simulation) {
     const query =
       new URL(payload._meta.hot_reload ?? "", "http://gateway.test").search;
     const cursor = Number(new URLSearchParams(query).get("last_event_id"));
+    checkPublished(payload, cursor);
     return {
       query,
       cursor,
       values: new Map(Object.entries<string>(payload.public)),
     };
+  }
+
+  /** A page has no value that was not published, unless its process knows of no event at all. */
+  function checkPublished(payload: Payload, cursor: number) {
+    if (cursor === 0) return;
+    for (const [name, value] of Object.entries(payload.public)) {
+      const isPublished = simulation.events.some((event) =>
+        event.name === name && event.value === value
+      );
+      if (!isPublished) simulation.fail(`a page has ${name}=${value}`);
+    }
   }
 
   /** Ends all faults, and checks the outcome. */

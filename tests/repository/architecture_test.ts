@@ -83,6 +83,7 @@ Deno.test("no two modules of src/ import each other, directly or through others"
  */
 const LAYERS = [
   "src/command/",
+  "src/server/",
   "src/vite/",
   "src/sources.ts",
   "src/gateway.ts",

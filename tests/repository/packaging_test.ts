@@ -22,6 +22,7 @@ import {
 } from "../_packaging.ts";
 import { TempDirectory } from "../_temp.ts";
 import { findFreePort } from "../../tools/free_port.ts";
+import { TESTED_DENO } from "../../tools/npm/launcher.ts";
 import { LAZY_PACKAGES } from "../../tools/release.ts";
 
 /** The version of Deno that the project is tested with. */
@@ -43,6 +44,10 @@ async function optionsOf(
   }
   return command.options;
 }
+
+Deno.test("the npm program installs the tested version of Deno", () => {
+  assertEquals(TESTED_DENO, DENO_VERSION);
+});
 
 for (const path of DOCKERFILES) {
   Deno.test(`${path} pins Deno, and runs as an unprivileged user whom Kubernetes recognizes by number`, async () => {

@@ -110,12 +110,12 @@ check("keys are counted in the store, for all gateways on it", async () => {
     }));
 });
 
-/** Real time, but the ten seconds that a body may take pass at once. */
+/** Real time, but the minute that a body may take passes at once. */
 const CLOCK: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(ms, callback) {
-    const timer = setTimeout(callback, ms === 10_000 ? 10 : ms);
+    const timer = setTimeout(callback, ms === 60_000 ? 10 : ms);
     return () => clearTimeout(timer);
   },
 };
@@ -135,6 +135,6 @@ checkGateway(
     const response = ask("/ofrep/v1/evaluate/flags", init);
     const { status } = await Promise.race([response, late]) ?? {};
     clearTimeout(timer);
-    equal([status, isCancelled], [400, true]);
+    equal([status, isCancelled], [200, true]);
   },
 );

@@ -30,6 +30,7 @@ export async function makeProject(files: Record<string, string>) {
   const printed: string[] = [];
   const sent: unknown[] = [];
   const handlers: NodeHandler[] = [];
+  let restarts = 0;
   let connect = () => {};
   for (const folder of ["src", "public", "dist"]) {
     await Deno.mkdir(directory.at(folder));
@@ -110,6 +111,10 @@ export async function makeProject(files: Record<string, string>) {
     configOf,
     pluginOf,
     at: (name: string) => directory.at(name),
+    /** How often Vite was restarted. */
+    get restarts() {
+      return restarts;
+    },
     /** A page connects, such as after a reload. */
     connect: () => connect(),
     read: (name: string) => Deno.readTextFile(directory.at(name)),
@@ -124,7 +129,17 @@ export async function makeProject(files: Record<string, string>) {
       pages = 1,
       options = OPTIONS,
     ) {
-      const plugin = pluginOf(options, config);
+      const [plugin, reads, liveEnv] = rep(options);
+      const resolved = configOf(config);
+      plugin.configResolved(resolved);
+      reads.configResolved({ ...resolved, env: {}, isWorker: false });
+      await liveEnv?.config({ root }, { command: "serve" });
+      liveEnv?.configureServer({
+        restart() {
+          restarts++;
+          return Promise.resolve();
+        },
+      });
       await plugin.configureServer.handler({
         middlewares: {
           use: (handler) => handlers.push(handler as NodeHandler),
@@ -138,6 +153,9 @@ export async function makeProject(files: Record<string, string>) {
       const insert = plugin.transformIndexHtml.handler;
       return {
         insert,
+        /** Vite loads a module. */
+        transform: (code: string) =>
+          reads.transform(code, directory.at("src/main.ts")),
         title: async () => titleOf(await insert(PAGE)),
         [Symbol.asyncDispose]: plugin.closeBundle,
       };

@@ -66,7 +66,13 @@ export default { plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env", env:
 };
 
 const IGNORED =
-  "[rep] import.meta.env.VITE_TITLE is TITLE of the gateway: Vite's own value is ignored";
+  "[rep] import.meta.env has the gateway's values; Vite's own are ignored: VITE_TITLE";
+
+const UNDECLARED =
+  "[rep] src/main.tsx:23: import.meta.env.VITE_NONE is undefined: neither the manifest nor Vite declares it; did you mean VITE_NOTE?";
+
+const IN_WORKER =
+  "[rep] src/worker.ts:1: import.meta.env.VITE_TITLE is undefined in workers: expected the page to send the value";
 
 /** What a page reads. @param atStart The title when its modules were loaded. */
 function valuesWith(title: string, atStart: string, isDev: boolean) {
@@ -102,9 +108,13 @@ async function checkReads(
   assertEquals(await read(), valuesWith("Hello", "Hello", isDev));
   await page.mark();
   await project.edit("app.env", "Hello", "Changed");
-  await page.page.waitForFunction("read().dot === 'Changed'");
-  assertEquals(await read(), valuesWith("Changed", "Hello", isDev));
-  assertEquals([await page.isMarked(), page.errors], [true, []]);
+  // The development server reloads the page, which shows what modules read at their start.
+  const atStart = isDev ? "Changed" : "Hello";
+  await page.page.waitForFunction(
+    `read().dot === "Changed" && read().atStart === "${atStart}"`,
+  );
+  assertEquals(await read(), valuesWith("Changed", atStart, isDev));
+  assertEquals([await page.isMarked(), page.errors], [!isDev, []]);
   await project.edit("app.env", "Changed", "Hello");
 }
 
@@ -117,10 +127,13 @@ for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
         await using vite = await project.startVite();
         assertStringIncludes(vite.output.join("\n"), IGNORED);
         await checkReads(browser, project, vite.url, true);
+        assertStringIncludes(vite.output.join("\n"), UNDECLARED);
       }
       const { success, output } = await project.run("vite", "build");
       assertEquals(success, true, output);
       assertStringIncludes(output, IGNORED);
+      assertStringIncludes(output, UNDECLARED);
+      assertStringIncludes(output, IN_WORKER);
       const built = await new Deno.Command("grep", {
         args: ["-rc", "of-this-machine\\|Hello", project.at("dist/assets")],
       }).output();

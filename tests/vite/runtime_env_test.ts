@@ -1,12 +1,21 @@
 /** `env: true` with a double of Vite. `real_runtime_env_test.ts` shows the same in Vite itself, which needs npm. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { delay } from "@std/async/delay";
+import {
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { runtimeEnv } from "../../src/vite/runtime_env.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
-import { OPTIONS, until } from "./_project.ts";
+import {
+  makeProject as makeProjectOf,
+  OPTIONS,
+  PAGE,
+  until,
+} from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -18,6 +27,7 @@ variables:
 `;
 const ENV =
   "REP_PUBLIC_API_URL=https://api.example\nREP_SENSITIVE_KEY=secret\n";
+const LIVE: RepOptions = { ...OPTIONS, env: true };
 const WITHOUT_MANIFEST: RepOptions = { envFile: "app.env" };
 
 const BUILD = { command: "build" };
@@ -32,26 +42,40 @@ async function makeProject(files: Record<string, string> = {}) {
   });
 }
 
+/** A project with these files, and what its development server does. */
+async function makeServedProject() {
+  return await makeProjectOf({ ".rep.yaml": MANIFEST, "app.env": ENV });
+}
+
 /** Returns the plugin for `import.meta.env`. */
 function envPlugin(options: RepOptions = OPTIONS) {
-  const [, plugin] = rep({ ...options, env: true });
-  if (plugin === undefined) throw new Error("Expected a second plugin");
+  const [, , plugin] = rep({ ...options, env: true });
+  if (plugin === undefined) throw new Error("Expected a third plugin");
   return plugin;
 }
 
-/** What Vite reads by `import.meta.env` in the module `code`. @param type The type of its only node. */
+/** Makes of the module `code` what the plugin makes of it. @param type What each `import.meta.env` in it is. */
 function transform(
   plugin: ReturnType<typeof envPlugin>,
   code: string,
-  type = "MetaProperty",
+  type = "MemberExpression",
 ) {
-  const parse = () => ({ type: "Program", body: [{ type, value: 1n }] });
+  const object = { type: "MetaProperty", property: { name: "meta" } };
+  const fields = type === "MemberExpression"
+    ? { object, property: { name: "env" } }
+    : { value: 1n };
+  const parse = (text: string) => {
+    const places = text.matchAll(/import\.meta\.env/g);
+    return Array.from(places, ({ index }) => {
+      return { type, ...fields, start: index, end: index + 15 };
+    });
+  };
   return plugin.transform.call({ parse }, code, "/src/main.js")?.code;
 }
 
 Deno.test("without env: true, there is nothing that changes import.meta.env", () => {
-  assertEquals(rep(OPTIONS).length, 1);
-  assertEquals(rep({ ...OPTIONS, env: false }).length, 1);
+  assertEquals(rep(OPTIONS).length, 2);
+  assertEquals(rep({ ...OPTIONS, env: false }).length, 2);
 });
 
 Deno.test("a build replaces the reads of the PUBLIC variables of the manifest, by envPrefix, and contains no value", async () => {
@@ -107,12 +131,17 @@ Deno.test("two variables with the same name in import.meta.env are a mistake", a
   );
 });
 
-Deno.test("a variable that Vite has as well is a warning, by its name", async () => {
+Deno.test("the variables that Vite has as well are one warning, by their names", async () => {
   await using project = await makeProject();
   const printed: string[] = [];
   const print = (message: string) => printed.push(message);
   const config = {
-    env: { VITE_PLAN: "of-this-machine", VITE_OTHER: "other", DEV: false },
+    env: {
+      VITE_PLAN: "of-this-machine",
+      VITE_API_URL: "",
+      VITE_OTHER: "other",
+      DEV: false,
+    },
     isWorker: false,
     logger: { info: print, warn: print, error: print },
   };
@@ -121,7 +150,7 @@ Deno.test("a variable that Vite has as well is a warning, by its name", async ()
   plugin.configResolved(config);
   plugin.configResolved({ ...config, isWorker: true }); // it has said so
   assertEquals(printed.splice(0), [
-    "[rep] import.meta.env.VITE_PLAN is VITE_PLAN of the gateway: Vite's own value is ignored",
+    "[rep] import.meta.env has the gateway's values; Vite's own are ignored: VITE_API_URL, VITE_PLAN",
   ]);
   const undeclared = envPlugin({});
   await undeclared.config({ root: project.path }, BUILD);
@@ -131,31 +160,32 @@ Deno.test("a variable that Vite has as well is a warning, by its name", async ()
   ]);
 });
 
-Deno.test("a module that reads import.meta.env imports the variables, on its first line", async () => {
+Deno.test("a module that reads import.meta.env imports the variables, and its lines keep their numbers", async () => {
   await using project = await makeProject();
   const plugin = envPlugin();
   await plugin.config({ root: project.path }, SERVE);
   const code = "a;\nimport.meta.env.VITE_PLAN;";
   const imported =
     'import { env as __rep_import_meta_env__, addTo as __rep_add_to_import_meta_env__ } from "virtual:rep/env";';
+  const atEnd = `\n${imported}`;
   const added = "__rep_add_to_import_meta_env__(import.meta.env);";
   assertEquals(transform(plugin, code), imported + added + code);
   await plugin.config({ root: project.path }, BUILD);
-  assertEquals(transform(plugin, code), imported + code);
+  assertEquals(transform(plugin, code), code + atEnd);
   // What `define` of Vite 6 and 7 has made of a read, and of the whole object.
   const replaced = "a(__rep_import_meta_env__.VITE_PLAN);";
-  assertEquals(transform(plugin, replaced, "Other"), imported + replaced);
+  assertEquals(transform(plugin, replaced, "Other"), replaced + atEnd);
   const object =
     `{"DEV": false, "VITE_PLAN": __rep_import_meta_env__.VITE_PLAN};\n`;
-  const getters =
-    `{"DEV": false, get VITE_PLAN() { return __rep_import_meta_env__.VITE_PLAN }};\n`;
+  const live =
+    `__rep_add_to_import_meta_env__({"DEV": false, "VITE_PLAN": __rep_import_meta_env__.VITE_PLAN});\n`;
   const whole = "const __vite_import_meta_env__ = ";
   assertEquals(
     transform(plugin, `${whole}${object}own = ${object}`),
-    `${imported}${whole}${getters}own = ${object}`,
+    `${whole}${live}own = ${object}${atEnd}`,
   );
   const hashbang = "#!/usr/bin/env node\n";
-  assertEquals(transform(plugin, hashbang + code), hashbang + imported + code);
+  assertEquals(transform(plugin, hashbang + code), hashbang + code + atEnd);
 });
 
 Deno.test("text such as import.meta.env.VITE_PLAN is no read", async () => {
@@ -171,7 +201,8 @@ Deno.test("a build of Vite 8 makes import.meta.env live where it is an object, a
   await using project = await makeProject();
   const plugin = envPlugin();
   await plugin.config({ root: project.path }, BUILD);
-  const code = "import.meta.env; import.meta[env]; new.target.env";
+  const code =
+    "import.meta.env; import.meta[env]; new.target.env; import.meta.env?.A";
   const object = { type: "MetaProperty", property: { name: "meta" } };
   const target = { type: "MetaProperty", property: { name: "target" } };
   const property = { name: "env" };
@@ -179,12 +210,13 @@ Deno.test("a build of Vite 8 makes import.meta.env live where it is an object, a
     { start: 0, end: 15, object, property },
     { start: 17, end: 33, object, property, computed: true },
     { start: 35, end: 49, object: target, property },
+    { start: 51, end: 66, object, property },
   ].map((node) => ({ type: "MemberExpression", computed: false, ...node }));
   const context = { parse: () => ({ type: "Program", body }) };
   const result = plugin.transform.call(context, code, "/src/main.js");
   assertEquals(
-    result?.code.replace(/^import .*?;/, ""),
-    "__rep_add_to_import_meta_env__(import.meta.env); import.meta[env]; new.target.env",
+    result?.code.replace(/\nimport .*/, ""),
+    "__rep_add_to_import_meta_env__(import.meta.env); import.meta[env]; new.target.env; import.meta.env?.A",
   );
 });
 
@@ -247,50 +279,30 @@ Deno.test("a value in HTML, which a build would have to know, is a mistake", asy
 });
 
 Deno.test("Vite restarts if other variables are declared", async () => {
-  await using project = await makeProject();
-  const plugin = envPlugin();
-  await plugin.config({ root: project.path }, SERVE);
-  let restarts = 0;
-  await plugin.configureServer({
-    restart() {
-      restarts++;
-      return Promise.resolve();
-    },
-  });
-  try {
-    await project.write(".rep.yaml", `${MANIFEST}  NEW: { tier: public }\n`);
-    await until(() => restarts === 1);
-  } finally {
-    plugin.closeBundle();
-  }
+  await using project = await makeServedProject();
+  await using _vite = await project.startVite({}, 1, LIVE);
+  await project.write(".rep.yaml", `${MANIFEST}  NEW: { tier: public }\n`);
+  await until(() => project.restarts === 1);
 });
 
-Deno.test("Vite does not restart, and a build fails, if the manifest has a mistake", async () => {
-  await using project = await makeProject();
-  const plugin = envPlugin();
-  await plugin.config({ root: project.path }, SERVE);
-  const restarts: string[] = [];
-  await plugin.configureServer({
-    async restart() {
-      restarts.push(await Deno.readTextFile(project.at(".rep.yaml")));
-    },
-  });
-  const added = `${MANIFEST}  NEW: { tier: public }\n`;
-  try {
-    await project.write(".rep.yaml", "variables:\n\tA: { tier: public }\n");
-    await delay(1_500); // longer than the watcher takes
-    assertEquals(restarts, []);
-    await assertRejects(
-      () => envPlugin().config({ root: project.path }, BUILD),
-      Error,
-      "expected spaces at the beginning of line 2, got a tab",
-    );
-    await project.write(".rep.yaml", added);
-    await until(() => restarts.length > 0);
-    assertEquals(restarts, [added]);
-  } finally {
-    plugin.closeBundle();
-  }
+Deno.test("Vite does not restart while the files have a mistake: open pages keep the last valid configuration", async () => {
+  await using project = await makeServedProject();
+  await using vite = await project.startVite({}, 1, LIVE);
+  const mistakes = () => project.printed.filter((it) => it.includes("Cannot"));
+  await project.write(".rep.yaml", "variables:\n\tA: { tier: public }\n");
+  await until(() => mistakes().length === 1);
+  await assertRejects(
+    () => envPlugin().config({ root: project.at("") }, BUILD),
+    Error,
+    "expected spaces at the beginning of line 2, got a tab",
+  );
+  const required = `${MANIFEST}  NEW: { tier: public, required: true }\n`;
+  await project.write(".rep.yaml", required);
+  await until(() => mistakes().length === 2);
+  assertEquals(project.restarts, 0);
+  assertStringIncludes(await vite.insert(PAGE), "https://api.example");
+  await project.write("app.env", `${ENV}REP_PUBLIC_NEW=1\n`);
+  await until(() => project.restarts === 1);
 });
 
 Deno.test("Vite does not restart for an env file that an editor has emptied and not written yet", async () => {
@@ -299,31 +311,50 @@ Deno.test("Vite does not restart for an env file that an editor has emptied and 
   const plugin = runtimeEnv(WITHOUT_MANIFEST, clock);
   await plugin.config({ root: project.path }, SERVE);
   let restarts = 0;
-  await plugin.configureServer({
+  plugin.configureServer({
     restart() {
       restarts++;
       return Promise.resolve();
     },
   });
-  async function tickUntil(isSo: () => boolean): Promise<void> {
-    for (let ms = 0; !isSo(); ms += 10) {
-      assert(ms < 60_000, `Expected within a minute: ${isSo}`);
-      await clock.tick(10);
-    }
-  }
-  try {
-    await project.write("app.env", "");
-    // Small steps leave the file system time to answer. Two timers: the watcher, and the second read.
-    await tickUntil(() => clock.waiting === 2);
-    await project.write("app.env", ENV);
-    await clock.tick(500);
-    assertEquals(restarts, 0);
-    await project.write("app.env", `${ENV}REP_PUBLIC_NEW=1\n`);
-    await tickUntil(() => restarts > 0);
-    assertEquals(restarts, 1);
-  } finally {
-    plugin.closeBundle();
-  }
+  await project.write("app.env", "");
+  const checked = plugin.api.restartIfOutdated();
+  await clock.waits(); // it reads the file again
+  await project.write("app.env", ENV);
+  await clock.tick(500);
+  await checked;
+  assertEquals(restarts, 0);
+  await project.write("app.env", `${ENV}REP_PUBLIC_NEW=1\n`);
+  await plugin.api.restartIfOutdated();
+  assertEquals(restarts, 1);
+});
+
+Deno.test("a changed value reloads open pages if a module reads its name, since a read at its start shows nothing new", async () => {
+  await using project = await makeServedProject();
+  await using vite = await project.startVite({}, 1, LIVE);
+  const urlIs = async (url: string) => {
+    await project.write("app.env", `REP_PUBLIC_API_URL=${url}\n`);
+    await until(async () => (await vite.insert(PAGE)).includes(url));
+  };
+  await project.write("app.env", ENV.replace("REP_SENSITIVE_KEY=secret", ""));
+  await until(() => project.sent.length === 1); // the key is gone
+  await vite.transform("import.meta.env.VITE_OTHER; get('VITE_API_URLS');");
+  await vite.transform("get('VITE_API_URL')");
+  await urlIs("https://second.example");
+  assertEquals(project.sent.length, 1);
+  await vite.transform("const env = import.meta.env; env.VITE_API_URL;");
+  await urlIs("https://third.example");
+  await until(() => project.sent.length === 2);
+  assertEquals(project.sent[1], { type: "full-reload" });
+});
+
+Deno.test("without env: true, a changed value reloads no page", async () => {
+  await using project = await makeServedProject();
+  await using vite = await project.startVite();
+  await vite.transform("import.meta.env.VITE_API_URL;");
+  await project.write("app.env", ENV.replace("api", "second"));
+  await until(async () => (await vite.insert(PAGE)).includes("second"));
+  assertEquals(project.sent, []);
 });
 
 Deno.test("a preview has nothing to change", () => {
@@ -346,5 +377,4 @@ Deno.test("in Vitest, nothing is changed", async () => {
     plugins: [{ name: "vitest" }],
   });
   assertEquals(transform(plugin, "import.meta.env.VITE_PLAN"), undefined);
-  await plugin.configureServer({ restart: print }); // watches nothing
 });

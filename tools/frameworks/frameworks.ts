@@ -26,6 +26,8 @@ export interface Framework {
   /** The folder with the pages of the build, which must not contain values. */
   readonly outDir: string;
   readonly servers: readonly FrameworkServer[];
+  /** Whether the files have a route `/other`, with the heading "Other", that is no file of the build. @default {false} */
+  readonly hasOtherRoute?: boolean;
 }
 
 const SVELTEKIT = {
@@ -128,6 +130,30 @@ export default defineConfig({
     ],
   },
   {
+    ...SVELTEKIT,
+    name: "SvelteKit, adapter-static, 200.html",
+    install: "npm install --save-dev @sveltejs/adapter-static@3",
+    only: ["src/routes/+page.svelte"],
+    files: {
+      "src/routes/+page.ts": "export const prerender = true;\n",
+      "src/routes/other/+page.svelte": "<h1>Other</h1>\n",
+      "vite.config.ts": `import { rep } from "@rep/gateway/vite";
+import adapter from "@sveltejs/adapter-static";
+import { sveltekit } from "@sveltejs/kit/vite";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  plugins: [
+    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
+    sveltekit({ adapter: adapter({ fallback: "200.html" }) }),
+  ],
+});
+`,
+    },
+    hasOtherRoute: true,
+    servers: [{ mode: "production", command: gateway("build") }],
+  },
+  {
     ...REACT_ROUTER,
     name: "React Router",
     rendersValues: true,
@@ -157,6 +183,25 @@ export default defineConfig({
       { mode: "preview", command: VITE_PREVIEW },
       { mode: "production", command: gateway("build/client") },
     ],
+  },
+  {
+    ...REACT_ROUTER,
+    name: "React Router, ssr: false, prerender",
+    only: ["vite.config.ts", "app/routes/home.tsx"],
+    files: {
+      "react-router.config.ts":
+        'export default { ssr: false, prerender: ["/"] };\n',
+      "app/routes.ts": `import { index, route } from "@react-router/dev/routes";
+
+export default [index("routes/home.tsx"), route("other", "routes/other.tsx")];
+`,
+      "app/routes/other.tsx": `export default function Other() {
+  return <h1>Other</h1>;
+}
+`,
+    },
+    hasOtherRoute: true,
+    servers: [{ mode: "production", command: gateway("build/client") }],
   },
   {
     ...ASTRO,

@@ -18,7 +18,7 @@ import { buildNpmPackage } from "../npm_package.ts";
 import { stdFlags } from "../std.ts";
 import { type Framework, FRAMEWORKS } from "./frameworks.ts";
 import { run, Server } from "./shell.ts";
-import { ENV_FILE, MANIFEST, tryPage } from "./try_page.ts";
+import { ENV_FILE, MANIFEST, tryOtherRoute, tryPage } from "./try_page.ts";
 
 const ROOT = join(import.meta.dirname ?? ".", "../..");
 const MODES = ["development", "preview", "production"] as const;
@@ -142,6 +142,7 @@ async function tryServers(
         envFile,
         rendersValues: rendersValues ?? framework.rendersValues ?? false,
       });
+      if (framework.hasOtherRoute) await tryOtherRoute(browser, url);
       results.set(mode, "");
     } catch (error) {
       const { message } = error as Error;

@@ -98,3 +98,29 @@ export async function tryPage(
     await page.close();
   }
 }
+
+/**
+ * Opens the second route of a project by its URL.
+ *
+ * @throws {Error} If it shows another page, or two pages at once.
+ */
+export async function tryOtherRoute(
+  browser: Browser,
+  url: string,
+): Promise<void> {
+  const page = await browser.newPage();
+  page.setDefaultTimeout(TIMEOUT_MS);
+  try {
+    const response = await page.goto(`${url}other`);
+    if (response?.status() !== 200) {
+      throw new Error(`/other: status ${response?.status()}`);
+    }
+    await page.locator("h1", { hasText: "Other" }).waitFor().catch(() => {});
+    const headings = await page.locator("h1").allInnerTexts();
+    if (headings.join() !== "Other") {
+      throw new Error(`/other: expected one heading, got ${headings}`);
+    }
+  } finally {
+    await page.close();
+  }
+}

@@ -1,9 +1,9 @@
 import node from "@astrojs/node";
-import { rep } from "@rep/gateway/vite";
+import { astro as rep } from "@rep/gateway/server";
 import { defineConfig } from "astro/config";
 
 export default defineConfig({
   output: "server",
   adapter: node({ mode: "standalone" }),
-  vite: { plugins: [rep({ manifest: ".rep.yaml", envFile: "app.env" })] },
+  integrations: [rep({ manifest: ".rep.yaml", envFile: "app.env" })],
 });

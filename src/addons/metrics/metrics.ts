@@ -3,13 +3,11 @@ import { RELOAD_OUTCOMES } from "../../core/config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../../core/http/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../../core/http/routes.ts";
 import type { Addon } from "../../core/addon.ts";
-import { type Log, logTaskError } from "../../core/observe/log.ts";
 import type {
   LabelValues,
   Metrics,
   ObservedValue,
 } from "../../core/observe/metrics.ts";
-import { type Clock, every } from "../../core/values/clock.ts";
 import { observeProcess } from "./process_metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "./registry.ts";
 import { STORE_OPERATIONS } from "../../core/store/circuit_breaker.ts";
@@ -36,24 +34,15 @@ interface MetricsOptions {
   /** Also exported, unlike the registry alone. */
   readonly metrics: Metrics;
   readonly version: string;
-  readonly clock: Clock;
-  readonly log: Log;
 }
-
-/** How often to take a sample for the plots of the status page. */
-const SAMPLE_MS = 60_000;
 
 /** Returns the add-on that serves `GET /metrics`, on the port that stays internal, and measures the process. */
 export function metricsAddon(options: MetricsOptions): Addon {
-  const { registry, metrics, version, clock, log } = options;
+  const { registry, metrics, version } = options;
   return () => {
     metrics.observe("rep.build.info", () => buildInfo(version));
     observeProcess(metrics);
-    const onError = logTaskError(log, "sample");
-    return {
-      internalRoutes: { "/metrics": createMetricsEndpoint(registry) },
-      close: every(SAMPLE_MS, () => registry.sample(), { clock, onError }),
-    };
+    return { internalRoutes: { "/metrics": createMetricsEndpoint(registry) } };
   };
 }
 

@@ -2,6 +2,7 @@ import {
   BUCKETS,
   type Instrument,
   INSTRUMENT_NAMES,
+  type InstrumentName,
   INSTRUMENTS,
   labelPairs,
   type LabelValues,
@@ -25,16 +26,11 @@ interface Sample {
   readonly le?: string;
 }
 
-/** How many minutes the plots of the status page cover. */
-const MINUTES = 60;
-
-/** Keeps the measurements of a process in memory, for `GET /metrics` and the plots of the status page. */
+/** Keeps the measurements of a process in memory, for `GET /metrics` and the status page. */
 export class Registry implements MetricsSink {
   readonly #counters = new Map<string, Map<Label, number>>();
   readonly #observed = new Map<string, () => ObservedValue>();
   readonly #histograms = new Map<string, Map<Label, Distribution>>();
-  /** The values of what is plotted at the end of each of the last minutes. */
-  #minutes: readonly ReadonlyMap<string, number>[] = [];
 
   constructor(labelValues: LabelValues) {
     for (const name of INSTRUMENT_NAMES) {
@@ -90,36 +86,12 @@ export class Registry implements MetricsSink {
     return `${lines.join("\n")}\n`;
   }
 
-  /** Keeps what {@linkcode history} needs; called once a minute. */
-  sample(): void {
-    this.#minutes = [...this.#minutes, this.#plotted()].slice(-MINUTES);
-  }
-
-  /**
-   * Returns the values of a gauge, or the increase of a counter, in each of the last minutes, including this one, by
-   * label.
-   */
-  history(name: string): Record<string, readonly number[]> {
-    const minutes = [...this.#minutes, this.#plotted()];
-    const series: Record<string, readonly number[]> = {};
-    for (const { label = "" } of this.#samples(name)) {
-      const values = minutes.map((minute) => minute.get(name + label) ?? 0);
-      const plotted = this.#observed.has(name) ? values : increases(values);
-      series[label] = plotted.slice(-MINUTES);
-    }
-    return series;
-  }
-
-  #plotted(): ReadonlyMap<string, number> {
-    const values = new Map<string, number>();
-    for (const name of INSTRUMENT_NAMES) {
-      const { plot }: Instrument = INSTRUMENTS[name];
-      if (!plot) continue;
-      for (const { label = "", value } of this.#samples(name)) {
-        values.set(name + label, value);
-      }
-    }
-    return values;
+  /** Returns the values of an instrument by label. */
+  values(name: InstrumentName): Record<string, number> {
+    const samples = this.#samples(name);
+    return Object.fromEntries(
+      samples.map(({ label = "", value }) => [label, value]),
+    );
   }
 
   #samples(name: string): Sample[] {
@@ -195,9 +167,4 @@ function escape(label: string): string {
     .replaceAll("\\", "\\\\")
     .replaceAll('"', '\\"')
     .replaceAll("\n", "\\n");
-}
-
-/** Returns by how much each value is higher than the one before; the first one counts from 0. */
-function increases(values: readonly number[]): number[] {
-  return values.map((value, index) => value - (values[index - 1] ?? 0));
 }

@@ -51,7 +51,6 @@ function renderPage(status: Status): string {
 function renderStatus(status: Status): Markup {
   return markup`${renderHealth(status)}
 ${renderFacts(status)}
-${renderHour(status)}
 ${renderRollout(status)}
 ${renderEvents(status)}
 ${renderVariables(status)}
@@ -70,14 +69,14 @@ const PROBLEMS = {
     "The last reload was rejected. Correct the issues below and reload. Do not restart: the gateway would not start.",
   store_unavailable:
     "The store is unavailable, for the reason below: changes wait. Do not restart gateways until it is back.",
+  change_waiting:
+    "A change of PUBLIC variables waits for the store. Until it is published, pages keep the previous values.",
   store_emptied:
     "The store came back without the variables that were set, and got them back from memory. Find out why, then send SIGHUP.",
   certificate_rejected:
     "The new TLS certificate was rejected; the previous one stays in use. Replace its files with a matching pair, and reload.",
   certificate_ended:
     "The TLS certificate has expired, and clients reject it. Renew it, replace its files, and reload.",
-  uncaught_error:
-    "There was an uncaught error. Report it with its stack, which is in the log, and restart this process.",
   other_app:
     "Another app uses the same store. Nothing is published, and pages keep their values. Give each app its own name or its own database.",
   other_master_key:
@@ -113,7 +112,7 @@ function renderHealth(status: Status): Markup {
   return markup`<section class="health ${status.status}">
 <p class="state" role="status">${STATES[status.status]}</p>
 ${paragraphs}${list(reasons)}
-<p>${pages}</p><p>${rollback && `This is a ${rollback.detail}.`}</p><p>${
+<p>${pages}</p><p>${rollback && `This is a ${rollback}.`}</p><p>${
     lacksKey ? NO_KEY : ""
   }</p></section>`;
 }
@@ -127,6 +126,9 @@ function renderFacts(status: Status): Markup {
   const availability = store.available ? "available" : "unavailable";
   const sources = Object.entries(status.sources);
   const counts = sources.map(([source, count]) => `${source} (${count})`);
+  const rejections = Object.entries(status.rejected_keys)
+    .filter(([, number]) => number > 0)
+    .map(([reason, number]) => `${number} ${reason}`);
   const rejectedSince = status.rejected_since &&
     ago(status.rejected_since, time);
   const certificate = status.certificate_end &&
@@ -139,6 +141,9 @@ function renderFacts(status: Status): Markup {
     "From": counts.join(", "),
     "Store": `${store.engine}, ${availability} since ${ago(store.since, time)}`,
     "Certificate": certificate,
+    "Open streams": status.streams,
+    "Session keys issued": status.keys,
+    "Session keys rejected": rejections.join(", ") || "none",
     "Version": status.version,
     "Running for": duration(status.uptime_seconds),
     "As of": markup`<time>${time}</time>`,
@@ -157,75 +162,14 @@ function fact(name: string, value: Content): Content {
   return markup`<div><dt>${name}</dt><dd>${value}</dd></div>\n`;
 }
 
-function renderHour({ hour }: Status): Markup {
-  const { streams, keys, rejected_keys } = hour;
-  const reasons: string[] = [];
-  const rejected = keys.map(() => 0);
-  for (const [reason, counts] of Object.entries(rejected_keys)) {
-    const sum = sumOf(counts);
-    if (sum > 0) reasons.push(`${sum} ${reason}`);
-    for (const minute of rejected.keys()) {
-      rejected[minute]! += counts[minute] ?? 0;
-    }
-  }
-  return markup`<h2>The last hour, minute by minute</h2><div class="plots">
-${plot("Open streams", streams, `now ${streams.at(-1)}`)}
-${plot("Session keys issued", keys, `${sumOf(keys)} in total`)}
-${plot("Session keys rejected", rejected, reasons.join(", ") || "none")}</div>`;
-}
-
-/** One bar for each minute, the current one at the right. */
-function plot(
-  title: string,
-  values: readonly number[],
-  summary: string,
-): Markup {
-  const highest = Math.max(...values);
-  const bars = values.map((value, index) => {
-    const x = 242 - 4 * (values.length - index);
-    const height = 40 * value / (highest || 1);
-    return `M${x} 40v${-height}`;
-  });
-  const label = `${summary}; at most ${highest}`;
-  return markup`<figure><figcaption>${title} <small>${label}</small></figcaption><svg viewBox="0 0 240 40"
-preserveAspectRatio="none" role="img" aria-label="${title}: ${label}"><path d="${
-    bars.join("")
-  }"/></svg></figure>`;
-}
-
-function renderRollout({ rollout, time }: Status): Markup {
-  const heads = [
-    "Configuration",
-    "Revision",
-    "Status",
-    "Rank",
-    "Place",
-    "Process",
-    "Last heartbeat",
-  ];
-  const rows = rollout.map((member) => [
-    member.hash,
-    member.revision,
-    member.role,
-    member.rank,
-    member.place,
-    member.state,
-    ago(member.heartbeat, time),
-  ]);
+function renderRollout({ rollout }: Status): Markup {
   return markup`<h2>Rollout</h2>
 <p>Up to eight representatives of each configuration, as of the last answer from the store.</p>
-${table("Rollout", heads, rows)}`;
+${table("Rollout", rollout)}`;
 }
 
 function renderEvents({ events }: Status): Markup {
-  const heads = ["Time", "ID", "Name", "Action"];
-  const rows = events.map(({ time, id, name, action }) => [
-    time,
-    id,
-    name,
-    action,
-  ]);
-  return markup`<h2>Events</h2>${table("Events", heads, rows)}`;
+  return markup`<h2>Events</h2>${table("Events", events)}`;
 }
 
 function renderVariables(status: Status): Markup {
@@ -238,16 +182,9 @@ function renderVariables(status: Status): Markup {
   const texts = warnings.map(({ name, detail }) =>
     `Warning: ${name}: ${detail}`
   );
-  const heads = ["Name", "Value", "Source", "Type"];
-  const rows = status.public.map(({ name, value, source, type }) => [
-    name,
-    value,
-    source,
-    type,
-  ]);
   return markup`<h2>Variables</h2>${list(texts)}
-<h3>PUBLIC: ${count(rows.length, variables.public)}</h3><p>${note}</p>
-${table("PUBLIC variables", heads, rows)}
+<h3>PUBLIC: ${count(status.public.length, variables.public)}</h3><p>${note}</p>
+${table("PUBLIC variables", status.public)}
 <h3>SENSITIVE: ${count(sensitive.length, variables.sensitive)}</h3>${
     list(sensitive)
   }
@@ -259,33 +196,34 @@ function count(shown: number, all: number): Content {
 }
 
 function renderOptions({ options }: Status): Markup {
-  const rows = Object.entries(options);
+  const rows = Object.entries(options)
+    .map(([option, value]) => ({ option, value }));
   return markup`<details><summary>Options</summary>
-${table("Options", ["Option", "Value"], rows)}</details>`;
+${table("Options", rows)}</details>`;
 }
 
 function list(items: readonly Content[]): Markup {
   return markup`<ul>${items.map((item) => markup`<li>${item}</li>`)}</ul>`;
 }
 
-/** It scrolls, also by keyboard, so that a long one does not hide what is below it. */
+/**
+ * Returns a table with a row for each item. The first item names the columns. It scrolls, also by keyboard, so that a
+ * long one does not hide what is below it.
+ */
 function table(
   label: string,
-  heads: readonly string[],
-  rows: readonly (readonly Content[])[],
+  items: readonly Readonly<Record<string, Content>>[],
 ): Markup {
-  if (rows.length === 0) return markup`<p>None</p>`;
+  const [first] = items;
+  if (first === undefined) return markup`<p>None</p>`;
+  const names = Object.keys(first);
   return markup`<div class="table" role="region" aria-label="${label}" tabindex="0"><table>
-<tr>${heads.map((head) => markup`<th scope="col">${head}</th>`)}</tr>
+<tr>${names.map((name) => markup`<th scope="col">${name}</th>`)}</tr>
 ${
-    rows.map((cells) =>
-      markup`<tr>${cells.map((cell) => markup`<td>${cell}</td>`)}</tr>\n`
+    items.map((item) =>
+      markup`<tr>${names.map((name) => markup`<td>${item[name]}</td>`)}</tr>\n`
     )
   }</table></div>`;
-}
-
-function sumOf(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0);
 }
 
 function ago(time: string, now: string): string {

@@ -1,13 +1,8 @@
-import type { AddonParts } from "../../core/addon.ts";
-import type { Clock } from "../../core/values/clock.ts";
-import type { CertificateWatch } from "../certificate_watch.ts";
+import type { AddonParts, SeenChanges } from "../../core/addon.ts";
+import type { Certificate } from "../certificate_watch.ts";
 import type { Registry } from "../metrics/registry.ts";
-import type { Changes } from "../../core/changes/changes.ts";
 import type { Snapshot } from "../../core/config/variables/snapshot.ts";
-import {
-  describeRollback,
-  type Rollback,
-} from "../../core/rollout/activations.ts";
+import { describeRollback } from "../../core/rollout/activations.ts";
 import { shortHash } from "../../core/values/hash.ts";
 import { formatTime } from "../../core/values/units.ts";
 import { redactCredentials } from "../../core/values/urls.ts";
@@ -21,10 +16,9 @@ export interface StatusOptions {
   /** What this process was built from. */
   readonly revision: string | undefined;
   readonly registry: Registry;
-  readonly certificate: Pick<CertificateWatch, "notAfter" | "rejection">;
+  readonly certificate: Certificate;
   /** Returns the options in effect. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
-  readonly clock: Clock;
 }
 
 /** What `GET /status` shows. */
@@ -42,17 +36,18 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
   const { engine = "unknown", failure } = store.state;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
   const conflicts = changes?.rollout.conflicts ?? [];
-  const { notAfter, rejection: certificateRejection } = options.certificate;
+  const notAfter = options.certificate.notAfter();
+  const certificateRejection = options.certificate.rejection();
   return {
     ...parts.health.report(),
-    time: formatTime(options.clock.now()),
+    time: formatTime(parts.clock.now()),
     place: options.instanceId,
     issues: issues.map(toMessage),
     /** What is wrong between this process and others. */
     conflicts: conflicts.map(({ detail }) => toMessage(detail)),
     rejected_since: rejection && formatTime(rejection.since),
     configuration: {
-      ...describeRole(snapshot.deployment, parts, options),
+      ...describeRole(snapshot.configurationHash, parts, options),
       loaded: formatTime(configuration.loadedAt),
     },
     store: {
@@ -65,11 +60,9 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
     certificate_end: notAfter && formatTime(1_000 * notAfter),
     certificate_rejection: certificateRejection &&
       toMessage(certificateRejection),
-    hour: {
-      streams: registry.history("rep.streams.open")[""] ?? [],
-      keys: registry.history("rep.session_keys.issued")[""] ?? [],
-      rejected_keys: registry.history("rep.session_keys.rejected"),
-    },
+    streams: registry.values("rep.streams.open")[""],
+    keys: registry.values("rep.session_keys.issued")[""],
+    rejected_keys: registry.values("rep.session_keys.rejected"),
     rollout: describeRollout(changes),
     events: describeEvents(changes),
     ...describeVariables(snapshot),
@@ -87,7 +80,7 @@ function describeRole(
     hash: shortHash(hash),
     revision,
     active: shortHash(active),
-    rollback: rollback && toRollback(rollback),
+    rollback: rollback && describeRollback(rollback),
   };
   if (active === hash) {
     return { ...shown, state: "active", active_revision: revision } as const;
@@ -98,19 +91,7 @@ function describeRole(
   return { ...shown, state, active_revision } as const;
 }
 
-/** Returns when an earlier configuration became active again, and which one it replaced. */
-function toRollback(rollback: Rollback) {
-  const { activation: { since, lastActive }, replaced } = rollback;
-  return {
-    since: formatTime(since),
-    last_active: lastActive === undefined ? undefined : formatTime(lastActive),
-    replaced: shortHash(replaced.hash),
-    replaced_revision: replaced.revision,
-    detail: describeRollback(rollback),
-  };
-}
-
-function describeRollout(changes: Changes | undefined) {
+function describeRollout(changes: SeenChanges | undefined) {
   const { active, members = [] } = changes?.rollout ?? {};
   const newestFirst = members.toSorted((a, b) => b.rank - a.rank);
   return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
@@ -124,7 +105,7 @@ function describeRollout(changes: Changes | undefined) {
   }));
 }
 
-function describeEvents(changes: Changes | undefined) {
+function describeEvents(changes: SeenChanges | undefined) {
   const events = changes?.tail.newest(MAX_EVENTS) ?? [];
   return events.toReversed().map(({ id, name, value }) => ({
     time: formatTime(id / 1_000),

@@ -2,27 +2,21 @@ import { join } from "@std/path/join";
 import fs from "node:fs/promises";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import { messageOf } from "../../core/observe/log.ts";
-import { missingRead } from "../sources/variable_sources.ts";
 
 /**
  * Lists the regular files of a directory, sorted by path, or returns the path if it is a file. It does not follow links
  * to directories, since they could form a cycle.
  *
  * @param isSkipped Returns whether to skip directories of this name. By default, none is skipped.
- * @throws {ConfigurationError} If the directory or the permission to read it is missing, or it is neither a directory
- * nor a regular file.
+ * @throws {ConfigurationError} If it cannot be read, or is neither a directory nor a regular file.
  */
 export async function listBuildFiles(
   path: string,
   isSkipped: (name: string) => boolean = () => false,
 ): Promise<string[]> {
-  const missing = missingRead("DIR", path);
-  if (missing !== undefined) throw new ConfigurationError([missing]);
   try {
     const info = await fs.stat(path);
-    if (info.isFile()) return [path];
-    if (info.isDirectory()) return await listDirectory(path, isSkipped);
-    throw new TypeError("expected a directory or a regular file");
+    return info.isFile() ? [path] : await listDirectory(path, isSkipped);
   } catch (cause) {
     throw new ConfigurationError([
       `Cannot read DIR "${path}": ${messageOf(cause)}`,

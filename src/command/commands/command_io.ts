@@ -16,8 +16,6 @@ export interface CommandIo {
   print: (text: string) => void;
   /** Prints a message to standard error. */
   printError: (text: string) => void;
-  /** Asks the user a yes/no question. Returns `undefined` if there is no terminal. */
-  confirm: (question: string) => Promise<boolean | undefined>;
   clock: Clock;
   /** Returns a number in [0, 1), for backoff. */
   random: () => number;

@@ -1,12 +1,6 @@
 import { MAX_HISTORY } from "../../core/config/stored/stored_variables.ts";
 import {
-  EXPECTED_PUBLIC_NAMES,
-  parsePublicName,
-} from "../../core/config/variables/tiers.ts";
-import {
-  app,
   integer,
-  list,
   optionalInteger,
   type OptionValues,
   paths,
@@ -14,6 +8,7 @@ import {
   text,
   toggle,
 } from "../options/option_kinds.ts";
+import { OPTIONS } from "../options/option_table.ts";
 
 /** The options of all commands, except `--help`, which every command has. */
 export const COMMAND_OPTIONS = {
@@ -21,20 +16,15 @@ export const COMMAND_OPTIONS = {
     "PATH|URL",
     "Database of the gateway; by default, Deno's own database",
   ),
-  "app": app("Name of the app, if the gateway has one"),
+  "app": OPTIONS.app,
   "port": integer(
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
   ),
   "manifest": text("FILE", "Manifest; by default .rep.yaml, except for set"),
-  "env-file": paths("PATH", "Env file; later ones take precedence"),
-  "strict": toggle("Fail if PUBLIC values look like secrets"),
-  "accept-public": list(
-    "NAME,…",
-    EXPECTED_PUBLIC_NAMES,
-    parsePublicName,
-    "Variables that are no secrets, although they look like it",
-  ),
+  "env-file": OPTIONS["env-file"],
+  "strict": OPTIONS.strict,
+  "accept-public": OPTIONS["accept-public"],
   "out": text("FILE", "Write the types to this file"),
   "config-js": text("FILE", "Also write a script for pages to load"),
   "dir": paths("DIR", "Same as the argument DIR"),
@@ -84,13 +74,13 @@ export const COMMANDS = {
     help: "Write a manifest and an env file for an app",
     options: ["manifest", "env-file", "force"],
     notes: [
-      "Searches the sources in DIR, by default in this directory, for variables of Vite, Create React App, Next.js, " +
-      "Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE. Reads their values from .env, .env.local, " +
-      ".env.development and .env.development.local in DIR and in this directory. Writes .rep.yaml and app.env, or " +
-      "the files that the options name. Asks before it overwrites a file. A variable that looks like a secret " +
-      "becomes SENSITIVE.",
+      "Searches the sources in DIR, by default in this directory, and in the workspace's packages that these use, for " +
+      "variables of Vite, Create React App, Next.js, Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE. Reads " +
+      "their values from .env, .env.local, .env.development and .env.development.local in DIR, in this directory and in " +
+      "the root of the workspace. Writes .rep.yaml and app.env, or the files that the options name. A variable that " +
+      "looks like a secret becomes SENSITIVE.",
     ],
-    fails: "a file exists and there is no terminal to ask at",
+    fails: "a file exists, unless --force is set",
   },
   validate: {
     args: "",

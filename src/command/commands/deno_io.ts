@@ -19,7 +19,6 @@ export function denoIo(): CommandIo {
     columns: terminalColumns(),
     print: writeLine, // `console.log` ignores a broken pipe, so that a command would go on
     printError,
-    confirm: confirmAtTerminal,
     clock: systemClock,
     random: Math.random,
   };
@@ -33,23 +32,21 @@ export function denoIo(): CommandIo {
 export async function openPersistentStore(
   path: string | undefined,
 ): Promise<Store> {
-  const warnings = path === ":memory:"
-    ? [
-      "it is deleted when this command ends; expected --kv with a file or a URL",
-    ]
-    : [];
+  let reason = path === ":memory:"
+    ? "it is deleted when this command ends; expected --kv with a file or a URL"
+    : undefined;
   await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
     // Only this warning matters here: if a server is unreachable, the first operation fails.
-    warn: (event, fields) =>
-      event === STORE_IN_MEMORY && warnings.push(String(fields?.detail)),
+    warn(event, fields) {
+      if (event === STORE_IN_MEMORY) reason = String(fields?.detail);
+    },
   });
-  if (warnings.length === 0) return store;
+  if (reason === undefined) return store;
   store.close();
-  const reasons = warnings.join("; ");
   throw new TypeError(
-    `Cannot keep variables in memory, where no gateway would see them: ${reasons}`,
+    `Cannot keep variables in memory, where no gateway would see them: ${reason}`,
   );
 }
 
@@ -61,9 +58,4 @@ function terminalColumns(): number {
 function printError(text: string): void {
   // deno-lint-ignore no-console -- messages go to standard error
   console.error(text);
-}
-
-function confirmAtTerminal(question: string): Promise<boolean | undefined> {
-  const hasTerminal = Deno.stdin.isTerminal();
-  return Promise.resolve(hasTerminal ? confirm(question) : undefined);
 }

@@ -1,7 +1,11 @@
+import { dirname } from "@std/path/dirname";
 import { join } from "@std/path/join";
+import { relative } from "@std/path/relative";
 import fs from "node:fs/promises";
-import { parseEnvFile } from "../../core/config/files/read_environment.ts";
-import { typeIssue } from "../../core/config/variables/apply_manifest.ts";
+import {
+  isMissing,
+  parseEnvFile,
+} from "../../core/config/files/read_environment.ts";
 import { detectSecret } from "../../core/config/variables/guardrails.ts";
 import type { VariableType } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
@@ -9,12 +13,17 @@ import {
   environmentName,
   type Tier,
 } from "../../core/config/variables/tiers.ts";
-import { DEFAULT_MANIFEST, missingRead } from "../sources/variable_sources.ts";
+import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible } from "./terminal_text.ts";
-import { findRegularFile, writeFile } from "./write_file.ts";
+import {
+  findLinkedPackages,
+  findUpwards,
+  findWorkspaceRoot,
+} from "./workspace.ts";
+import { writeFile } from "./write_file.ts";
 
 /** A variable that a build tool writes into pages. */
 interface FoundVariable {
@@ -42,15 +51,20 @@ export async function init(
   const found = await findVariables(line.args, io);
   const variables = found.length > 0 ? found : [EXAMPLE];
   const files: readonly NewFile[] = [
-    { flag: "--manifest", path: manifest, text: renderManifest(variables) },
+    {
+      flag: "--manifest",
+      path: manifest,
+      text: await schemaComment(manifest) + renderManifest(variables),
+    },
     { flag: "--env-file", path: envFile, text: renderEnvFile(variables) },
   ];
-  const kept = await askWhatToKeep(files, line.force, io);
-  for (const file of files) {
-    const action = kept.has(file) ? "kept" : await write(file);
-    io.print(escapeInvisible(`${file.path}: ${action}`));
+  if (!line.force) await rejectExisting(files);
+  for (const { flag, path, text } of files) {
+    await writeFile(flag, path, text);
+    io.print(escapeInvisible(`${path}: written`));
   }
   printNotes(found, envFile, io);
+  io.printError(nextSteps(line.args[0] ?? ".", manifest, envFile));
 }
 
 /** The variable that a project without variables gets. */
@@ -89,7 +103,11 @@ const ENV_FILES = [
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
 
-/** Finds the variables in the sources, and in the env files beside them and in the current directory. */
+/**
+ * Finds the variables in the sources and in those of the workspace's packages that the app uses, and in the env files
+ * beside the sources and in the current directory. The root of the workspace has values of these variables only, since
+ * its other ones may be those of other apps.
+ */
 async function findVariables(
   directories: readonly string[],
   io: CommandIo,
@@ -99,11 +117,19 @@ async function findVariables(
     await findInSources(directory, origins);
   }
   const values = new Map<string, string>();
-  for (const directory of new Set([".", ...directories])) {
-    for (const name of ENV_FILES) {
-      await findInEnvFile(join(directory, name), origins, values, io);
+  const apps = new Set([".", ...directories]);
+  const roots = new Set<string>();
+  for (const app of apps) {
+    for (const directory of await findLinkedPackages(app)) {
+      await findInSources(relative(".", directory) || ".", origins);
     }
+    const root = await findWorkspaceRoot(app);
+    if (root !== undefined) roots.add(relative(".", root) || ".");
   }
+  for (const root of roots.difference(apps)) {
+    await findInEnvFiles(root, new Map(), values, io);
+  }
+  for (const app of apps) await findInEnvFiles(app, origins, values, io);
   const names = [...origins.keys()].sort();
   return names.map((name) => {
     const value = values.get(name) || undefined;
@@ -129,14 +155,25 @@ async function findInSources(
   }
 }
 
+async function findInEnvFiles(
+  directory: string,
+  origins: Map<string, string>,
+  values: Map<string, string>,
+  io: CommandIo,
+): Promise<void> {
+  for (const name of ENV_FILES) {
+    await findInEnvFile(join(directory, name), origins, values, io);
+  }
+}
+
 async function findInEnvFile(
   path: string,
   origins: Map<string, string>,
   values: Map<string, string>,
   io: CommandIo,
 ): Promise<void> {
-  if (await findRegularFile(path) === undefined) return;
-  const text = await fs.readFile(path, "utf8");
+  const text = await readIfThere(path);
+  if (text === undefined) return;
   const { variables, lines, issues } = parseEnvFile(text);
   for (const { line, detail } of issues) {
     io.printError(`Warning: ${path}:${line} is left out: ${detail}`);
@@ -158,6 +195,18 @@ function secretReason(name: string, value = ""): string | undefined {
   const detection = detectSecret(value);
   if (detection !== undefined) return detection.detail;
   return SECRET_NAME.test(name) ? "its name is that of a secret" : undefined;
+}
+
+const SCHEMA = "node_modules/@rep/gateway/schema/rep.schema.json";
+
+/** Returns the comment with which editors check a manifest; none if the package is not installed. */
+async function schemaComment(manifest: string): Promise<string> {
+  const directory = dirname(manifest);
+  const schema = await findUpwards(SCHEMA, directory);
+  if (schema === undefined) return "";
+  const path = relative(directory, schema).replaceAll("\\", "/");
+  const url = path.startsWith(".") ? path : `./${path}`;
+  return `# yaml-language-server: $schema=${url}\n`;
 }
 
 function renderManifest(variables: readonly FoundVariable[]): string {
@@ -184,9 +233,7 @@ function renderKey(name: string): string {
 function typeOf(value = ""): VariableType {
   if (/^(?:true|false)$/.test(value)) return "boolean";
   if (/^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(value)) return "number";
-  const url = { tier: "public", type: "url", values: undefined } as const;
-  const isUrl = /^https?:/.test(value) && typeIssue(value, url) === undefined;
-  return isUrl ? "url" : "string";
+  return "string";
 }
 
 function renderEnvFile(variables: readonly FoundVariable[]): string {
@@ -202,8 +249,7 @@ ${lines.join("")}`;
 /** Quotes a value of an env file, if it needs quotes. */
 function quote(value: string): string {
   if (/^[\w.,:/@%+=?&-]+$/.test(value)) return value;
-  const escaped = value.replace(/[\\"]/g, "\\$&").replaceAll("\r", "\\r");
-  return `"${escaped.replaceAll("\n", "\\n")}"`;
+  return JSON.stringify(value);
 }
 
 /** A file to write, and the option that names it. */
@@ -213,40 +259,27 @@ interface NewFile {
   readonly text: string;
 }
 
-/**
- * Returns the existing files that the user wants to keep.
- *
- * @throws {ConfigurationError} If a file exists and there is no terminal to ask at, or if the permission to read it is
- * missing.
- */
-async function askWhatToKeep(
-  files: readonly NewFile[],
-  force: boolean,
-  io: CommandIo,
-): Promise<ReadonlySet<NewFile>> {
-  const kept = new Set<NewFile>();
-  if (force) return kept;
-  const issues = files.map(({ flag, path }) => missingRead(flag, path))
-    .filter((issue) => issue !== undefined);
-  if (issues.length > 0) throw new ConfigurationError(issues); // it is unknown whether they exist
-  for (const file of files) {
-    const { flag, path, text } = file;
-    const existing = await findRegularFile(path);
-    if (existing === undefined) continue;
-    if (await fs.readFile(path, "utf8") === text) continue;
-    const overwrites = await io.confirm(`Overwrite ${path}?`);
-    if (overwrites === undefined) {
-      throw new ConfigurationError([
-        `Cannot write "${path}": it exists; write another file with ${flag}, or replace its content with --force`,
-      ]);
-    }
-    if (!overwrites) kept.add(file);
+/** @throws {ConfigurationError} If a file exists, and has another text. */
+async function rejectExisting(files: readonly NewFile[]): Promise<void> {
+  const issues: string[] = [];
+  for (const { flag, path, text } of files) {
+    const existing = await readIfThere(path);
+    if (existing === undefined || existing === text) continue;
+    issues.push(
+      `Cannot write "${path}": it exists; write another file with ${flag}, or replace its content with --force`,
+    );
   }
-  return kept;
+  if (issues.length > 0) throw new ConfigurationError(issues);
 }
 
-async function write({ flag, path, text }: NewFile): Promise<string> {
-  return await writeFile(flag, path, text) ? "written" : "up to date";
+/** Returns the text of a file; `undefined` if there is none. */
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await fs.readFile(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function printNotes(
@@ -264,7 +297,15 @@ function printNotes(
       io.printError(`${name} has no value: set it in ${envFile}`);
     }
   }
-  const noun = found.length === 1 ? "variable" : "variables";
-  const example = found.length === 0 ? "; TITLE is an example" : "";
-  io.printError(`Found ${found.length} ${noun} of pages${example}`);
+  io.printError(`Found ${found.length} variables of pages`);
+}
+
+/** Returns what is left to do in an app with these files. */
+function nextSteps(app: string, manifest: string, envFile: string): string {
+  const manifestPath = JSON.stringify(relative(app, manifest));
+  const envPath = JSON.stringify(relative(app, envFile));
+  return `Next: add ${envFile} to .gitignore, and run npm install @rep/gateway
+With Vite, add this to its configuration; otherwise, read values with get() from @rep/gateway/client:
+  import { rep } from "@rep/gateway/vite";
+  plugins: [rep({ manifest: ${manifestPath}, envFile: ${envPath}, env: true })]`;
 }

@@ -1,5 +1,3 @@
-import type { Payload } from "../../core/pages/payload.ts";
-import { SEPARATOR } from "@std/path/constants";
 import fs from "node:fs/promises";
 import {
   buildSnapshot,
@@ -20,48 +18,37 @@ import { sriHash } from "../../core/values/hash.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { readSources, warningText } from "./manifest_commands.ts";
+import { describeFindings, readSources } from "./manifest_commands.ts";
 import { escapeInvisible } from "./terminal_text.ts";
-import { findRegularFile, writeFile } from "./write_file.ts";
+import { writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
 export async function inject(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const snapshot = await readSnapshot(line, io);
-  const lists = line.args.map((build) => listPages(build, io));
-  const pages = (await Promise.all(lists)).flat();
+  const script = await render(await readSnapshot(line, io), io);
+  const pages = (await Promise.all(line.args.map(listPages))).flat();
   if (line.args.length > 0 && pages.length === 0) {
     const builds = line.args.join(", ");
     throw new TypeError(
       `Cannot inject into ${builds}: expected .html files, got none`,
     );
   }
-  for (const path of pages) await injectInto(path, snapshot, io);
-  if (line["config-js"] !== undefined) {
-    await writeConfigJs(line["config-js"], snapshot, io);
-  }
+  for (const path of pages) await injectInto(path, script, io);
+  const path = line["config-js"];
+  if (path === undefined) return;
+  await writeFile("--config-js", path, await renderConfigJs(script));
+  io.print(escapeInvisible(`${path}: written`));
 }
 
-/** Lists the pages of a build. It skips links to pages outside of the build, which other builds may contain as well. */
-async function listPages(
-  build: string,
-  { printError }: CommandIo,
-): Promise<string[]> {
+/** Lists the pages of a build. It skips links: their pages are in the build as well, or in other builds. */
+async function listPages(build: string): Promise<string[]> {
   const files = await listBuildFiles(build);
-  const root = await fs.realpath(build);
   const pages: string[] = [];
-  for (const path of files) {
-    if (!/\.html?$/i.test(path)) continue;
-    const target = await fs.realpath(path);
-    const isInside = target === root || target.startsWith(root + SEPARATOR);
-    if (isInside) pages.push(path);
-    else {
-      printError(
-        `Warning: ${path} is a link out of ${build}, and is left as it is`,
-      );
-    }
+  for (const path of files.filter((path) => /\.html?$/i.test(path))) {
+    const info = await fs.lstat(path);
+    if (path === build || !info.isSymbolicLink()) pages.push(path);
   }
   return pages;
 }
@@ -79,11 +66,8 @@ async function readSnapshot(
     acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
   });
-  const secrets = snapshot.warnings.map(warningText);
-  const suspicious = snapshot.suspicious.map(({ name, detail }) =>
-    `${name}: ${detail}`
-  );
-  for (const warning of [...sources.warnings, ...secrets, ...suspicious]) {
+  const findings = describeFindings(snapshot, sources);
+  for (const warning of [...sources.warnings, ...findings]) {
     io.printError(`Warning: ${warning}`);
   }
   if (snapshot.sensitive.size > 0) {
@@ -96,21 +80,13 @@ async function readSnapshot(
 
 async function injectInto(
   path: string,
-  snapshot: Snapshot,
+  script: ConfigScript,
   io: CommandIo,
 ): Promise<void> {
   const page = new Uint8Array(await fs.readFile(path));
-  const before = readConfigScript(page);
-  const { bytes } = await render(snapshot, before, io);
-  const result = replaceScript(page, bytes);
-  if (result === undefined) {
-    return io.printError(`Warning: ${path} is UTF-16, and is left as it is`);
-  }
-  const isWritten = await writeFile("DIR", path, result);
-  const change = before === undefined ? "injected" : "replaced";
-  const action = isWritten ? change : "up to date";
-  io.print(escapeInvisible(`${path}: ${action}`));
-  if (isWritten) await warnOfCompressed(path, io);
+  await writeFile("DIR", path, replaceScript(page, script.bytes));
+  io.print(escapeInvisible(`${path}: injected`));
+  await warnOfCompressed(path, io);
 }
 
 /** Warns about compressed files, since servers send them instead of the page. */
@@ -128,33 +104,13 @@ async function warnOfCompressed(
   }
 }
 
-async function writeConfigJs(
-  path: string,
-  snapshot: Snapshot,
-  io: CommandIo,
-): Promise<void> {
-  const existing = await findRegularFile(path);
-  const before = existing === undefined ? "" : await fs.readFile(path, "utf8");
-  const script = await render(snapshot, readConfigJs(before), io);
-  const text = await renderConfigJs(script);
-  const isWritten = await writeFile("--config-js", path, text);
-  const action = isWritten ? "written" : "up to date";
-  io.print(escapeInvisible(`${path}: ${action}`));
-}
-
 /** Any key would do, since only a gateway could verify the integrity token of the payload. */
 const INTEGRITY_KEY = new Uint8Array(32);
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
-/**
- * Renders the element.
- *
- * @param before The text of the previous element. If its values are the same, its time is kept, so that files stay the
- * same.
- */
+/** Renders the element. */
 async function render(
   snapshot: Snapshot,
-  before: string | undefined,
   { clock }: CommandIo,
 ): Promise<ConfigScript> {
   const payload = await makePayload({
@@ -165,23 +121,7 @@ async function render(
     basePath: "",
     now: clock.now(),
   });
-  const previous = parsePayload(before);
-  const isSame = previous?._meta?.integrity === payload._meta.integrity;
-  const injected_at = isSame
-    ? previous._meta.injected_at
-    : payload._meta.injected_at;
-  return await renderConfigScript({
-    ...payload,
-    _meta: { ...payload._meta, injected_at },
-  });
-}
-
-function parsePayload(text: string | undefined): Payload | undefined {
-  try {
-    return text === undefined ? undefined : JSON.parse(text);
-  } catch {
-    return undefined; // another program wrote the element, which is replaced
-  }
+  return await renderConfigScript(payload);
 }
 
 /** Renders a script that adds the element to the page that loads it, for builds whose pages are not changed. */
@@ -199,10 +139,4 @@ async function renderConfigJs({ bytes }: ConfigScript): Promise<string> {
   document.head.append(script);
 }
 `;
-}
-
-/** Returns the text of the element that such a script adds. */
-function readConfigJs(script: string): string | undefined {
-  const [, literal] = /textContent = ("(?:[^"\\]|\\.)*");\n/.exec(script) ?? [];
-  return literal === undefined ? undefined : JSON.parse(literal);
 }

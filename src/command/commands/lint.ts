@@ -62,10 +62,9 @@ function printFindings(
       const place = `${file}:${line}:${column}`;
       io.print(escapeInvisible(`${place}: ${detection}: ${detail}`));
     }
-    const noun = findings.length === 1
-      ? "value that looks like a secret"
-      : "values that look like secrets";
-    io.printError(`${findings.length} ${noun} in ${files} files`);
+    io.printError(
+      `${findings.length} values that look like secrets in ${files} files`,
+    );
   }
   return findings.length === 0 ? 0 : 1;
 }

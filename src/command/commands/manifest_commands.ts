@@ -2,7 +2,9 @@ import {
   ConfigurationError,
   EMPTY_VALUE,
   evaluate,
+  type Evaluation,
   NO_MANIFEST,
+  type Snapshot,
   type StoredEnvironment,
 } from "../../core/config/variables/snapshot.ts";
 import {
@@ -30,9 +32,11 @@ import {
   readEnvPath,
   readManifest,
   readTextFile,
+  VITE_PREFIX,
+  viteNames,
 } from "../sources/variable_sources.ts";
 import { withStore } from "./variable_commands.ts";
-import { generateTypes } from "../../core/config/variables/generate_types.ts";
+import { generateTypes } from "../../client/generate_types.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import {
@@ -113,80 +117,81 @@ async function check(
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
   });
-  const secrets = new Set(found.warnings.map(({ name }) => name));
-  const warnings = [...sources.warnings];
-  if (isManifestAlone) {
-    warnings.push("no variable is set: missing variables are not reported");
-  }
-  if (!strict) { // in strict mode, they are issues
-    for (const warning of found.warnings) {
-      warnings.push(warningText(warning));
-    }
-  }
-  for (const { name, detail } of found.suspicious) {
-    warnings.push(`${name}: ${detail}`);
-  }
-  for (const name of found.empty) warnings.push(`${name}: ${EMPTY_VALUE}`);
-  for (const { name, message } of found.deprecated) {
-    const tier = manifest.variables.get(name)?.tier ?? "public";
-    const reason = message === undefined ? "" : `: ${message}`;
-    warnings.push(`${environmentName({ name, tier })} is deprecated${reason}`);
-  }
+  const alone = isManifestAlone
+    ? ["no variable is set: missing variables are not reported"]
+    : [];
   return {
-    issues: [...new Set([...sources.issues, ...found.issues])], // both include those of the manifest
-    warnings,
-    variables: describeAll(found.variables, secrets, sources),
+    issues: [...sources.issues, ...found.issues],
+    warnings: [
+      ...sources.warnings,
+      ...alone,
+      ...describeFindings(found, sources),
+    ],
+    variables: describeAll(found, sources),
   };
 }
 
+/** What is found in variables, besides issues. */
+type Findings = Pick<
+  Snapshot,
+  "warnings" | "suspicious" | "empty" | "deprecated"
+>;
+
+/** Returns warnings about variables. In strict mode, what looks like a secret is an issue. */
+export function describeFindings(
+  { warnings, suspicious, empty, deprecated }: Findings,
+  { strict, manifest }: Pick<CommandSources, "strict" | "manifest">,
+): string[] {
+  const described = strict ? [] : warnings.map(warningText);
+  for (const { name, detail } of suspicious) {
+    described.push(`${name}: ${detail}`);
+  }
+  for (const name of empty) described.push(`${name}: ${EMPTY_VALUE}`);
+  for (const { name, message } of deprecated) {
+    const tier = manifest.variables.get(name)?.tier ?? "public";
+    const reason = message === undefined ? "" : `: ${message}`;
+    described.push(`${environmentName({ name, tier })} is deprecated${reason}`);
+  }
+  return described;
+}
+
 /** Returns what a command prints about a value that looks like a secret. */
-export function warningText(warning: GuardrailWarning): string {
+function warningText(warning: GuardrailWarning): string {
   const { name } = warning;
   const key = environmentName({ name, tier: "public" });
   return `${key}: ${describeWarning(warning)}`;
 }
 
-/** Returns the names that are SENSITIVE or SERVER in the manifest or in a source, even if another source says PUBLIC. */
-function hiddenTiers(
+/** Returns the tier of a name that is SENSITIVE or SERVER in the manifest or a source, even if another source says PUBLIC. */
+function hiddenTier(
+  name: string,
   variables: readonly Variable[],
   manifest: Manifest,
-): ReadonlyMap<string, Tier> {
-  const tiers = new Map<string, Tier>();
-  for (const { name, tier } of variables) {
-    if (tier !== "public") tiers.set(name, tier);
-  }
-  for (const [name, { tier }] of manifest.variables) {
-    if (tier !== "public") tiers.set(name, tier);
-  }
-  return tiers;
+): Tier | undefined {
+  const set = variables.filter((variable) => variable.name === name);
+  const tiers = [...set, manifest.variables.get(name)].map((it) => it?.tier);
+  return tiers.find((tier) => tier !== undefined && tier !== "public");
 }
 
 /** Describes all variables that are set or declared, sorted by name. */
 function describeAll(
-  variables: readonly Variable[],
-  secrets: ReadonlySet<string>,
+  { variables, warnings }: Pick<Evaluation, "variables" | "warnings">,
   { setIn, manifest }: CommandSources,
 ): EffectiveVariable[] {
   const described: EffectiveVariable[] = [];
-  const intended = hiddenTiers(variables, manifest);
+  const secrets = new Set(warnings.map(({ name }) => name));
   for (const variable of variables) {
     const { name, tier } = variable;
     const source = setIn.get(environmentName(variable)) ?? "default";
     const secret = secrets.has(name) ? "looks like a secret" : undefined;
-    const hidden = tier === "public" ? intended.get(name) ?? secret : tier;
+    const hidden = hiddenTier(name, variables, manifest) ?? secret;
     const value = hidden === undefined ? variable.value : null;
     described.push({ name, tier, source, value, hidden });
   }
-  const names = new Set(variables.map(({ name }) => name));
   for (const [name, { tier }] of manifest.variables) {
-    if (names.has(name)) continue;
-    described.push({
-      name,
-      tier,
-      source: null,
-      value: null,
-      hidden: undefined,
-    });
+    if (variables.some((variable) => variable.name === name)) continue;
+    const unset = { source: null, value: null, hidden: undefined };
+    described.push({ name, tier, ...unset });
   }
   return described.sort((a, b) => a.name < b.name ? -1 : 1);
 }
@@ -203,10 +208,9 @@ function printReport(
   if (rows.length > 1) printTable(rows, 3, io);
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const noun = issues.length === 1 ? "issue" : "issues";
   const result = issues.length === 0
     ? `Valid: ${variables.length} variables`
-    : `Invalid: ${issues.length} ${noun}`;
+    : `Invalid: ${issues.length} issues`;
   io.printError(result);
 }
 
@@ -220,18 +224,14 @@ export async function typegen(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const path = line.manifest ?? await findDefaultManifest();
-  if (path === undefined) {
-    throw new ConfigurationError([
-      "Cannot find the manifest: expected --manifest, or .rep.yaml in this directory",
-    ]);
-  }
+  const path = line.manifest ?? DEFAULT_MANIFEST;
   const { variables } = await readManifest(path);
   const types = generateTypes(variables);
   if (line.out === undefined) io.print(types.trimEnd());
-  else if (await writeFile("--out", line.out, types)) {
+  else {
+    await writeFile("--out", line.out, types);
     io.printError(`Wrote ${line.out}`);
-  } else io.printError(`${line.out} is up to date`);
+  }
 }
 
 /** The result of {@linkcode readSources}. */
@@ -246,6 +246,7 @@ export async function readSources(
   processEnvironment: Environment,
 ) {
   const issues: string[] = [];
+  const warnings: string[] = [];
   const manifestPath = line.manifest ?? await findDefaultManifest();
   const text = manifestPath &&
     await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
@@ -257,25 +258,25 @@ export async function readSources(
   }
   for (const path of line["env-file"]) {
     const read = () => readEnvPath(path, "--env-file");
-    add(path, await orIssues(read, issues) ?? {});
+    const file = await orIssues(read, issues);
+    if (file === undefined) continue;
+    add(path, file.variables);
+    const names = viteNames([file]);
+    if (names !== "") warnings.push(`${names}: ${VITE_PREFIX}`);
   }
   add("environment", processEnvironment);
 
   const manifest = text === undefined
     ? NO_MANIFEST
     : parseCommandManifest(text, manifestPath);
-  for (const issue of manifest.issues) issues.push(issue);
-  const flags = new Map<string, string>();
-  if (line.strict) flags.set("strict", "true");
-  const accepted = line["accept-public"].join(",");
-  if (accepted !== "") flags.set("accept-public", accepted);
   const readAll = () =>
     readOptions({
-      flags,
+      flags: new Map(),
       environment: processEnvironment,
       manifest: manifest.settings,
     });
   const options = await orIssues(readAll, issues);
+  const accepted = line["accept-public"];
   return {
     /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
     manifest,
@@ -283,20 +284,25 @@ export async function readSources(
     environment,
     /** Where each variable is set: the path of an env file, or `environment`. */
     setIn,
-    strict: options?.strict ?? false,
-    acceptPublic: options?.["accept-public"] ?? [],
-    /** Why sources cannot be read or are invalid. */
+    strict: line.strict || options?.strict === true,
+    acceptPublic: accepted.length > 0
+      ? accepted
+      : options?.["accept-public"] ?? [],
+    /** Why sources cannot be read, or options are invalid. */
     issues,
     /** Why sources or variables are ignored. */
-    warnings: [...environmentWarnings(environment), ...manifestWarnings(line)],
+    warnings: [
+      ...warnings,
+      ...environmentWarnings(environment),
+      ...manifestWarnings(line),
+    ],
   };
 }
 
 function manifestWarnings({ manifest }: CommandArguments): string[] {
-  if (
-    manifest !== undefined ||
-    isGranted({ name: "read", path: DEFAULT_MANIFEST })
-  ) return [];
+  const isRead = manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST });
+  if (isRead) return [];
   return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
@@ -311,13 +317,7 @@ async function orIssues<T>(
     const isExpected = error instanceof ConfigurationError ||
       error instanceof UsageError;
     if (!isExpected) throw error;
-    for (const issue of issuesOf(error)) issues.push(issue); // a call cannot have as many arguments
+    for (const issue of error.message.split("\n")) issues.push(issue); // a call cannot have as many arguments
     return undefined;
   }
-}
-
-function issuesOf(error: ConfigurationError | UsageError): readonly string[] {
-  return error instanceof ConfigurationError
-    ? error.issues
-    : error.message.split("\n");
 }

@@ -16,7 +16,6 @@ import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
 import {
-  COMMAND_NAMES,
   COMMAND_OPTIONS,
   type CommandArguments,
   type CommandName,
@@ -85,12 +84,8 @@ function parseArguments(
   args: readonly string[],
   environment: Environment,
 ): CommandArguments | undefined {
-  const table = { ...COMMAND_OPTIONS, help: OTHER_OPTIONS.help };
+  const table = { ...optionsOf(command), help: OTHER_OPTIONS.help };
   const { flags, words } = parseFlags(args, table, ALIASES);
-  for (const flag of flags.keys()) {
-    const isValid = flag === "help" || hasOption(command, flag);
-    if (!isValid) rejectOption(command, flag);
-  }
   if (flags.has("help")) return undefined;
   const own: Record<string, string> = {}; // without other options, whose values may be invalid
   for (const name of FROM_ENVIRONMENT) {
@@ -106,14 +101,6 @@ function parseArguments(
 
 function hasOption(command: CommandName, option: string): boolean {
   return COMMANDS[command].options.some((name) => name === option);
-}
-
-function rejectOption(command: CommandName, flag: string): never {
-  const commands = COMMAND_NAMES.filter((name) => hasOption(name, flag));
-  const names = commands.join(", ").replace(/, ([^,]*)$/, " and $1");
-  throw new UsageError(
-    `Cannot ${command} with --${flag}: it is an option of ${names}`,
-  );
 }
 
 function checkArgs(line: CommandArguments): void {
@@ -136,19 +123,11 @@ function checkArgs(line: CommandArguments): void {
   }
 }
 
-/** Node.js has an option of this name, and searches the arguments of programs for it. */
-const ENV_FILE_ON_NODE =
-  "Write -env-file, with one dash, for a directory or a file that does not exist yet: Node.js reads --env-file itself, " +
-  "and ends with exit code 9.";
-
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
   const { args, help, notes, fails } = COMMANDS[command];
-  const isOnNode = globalThis.Deno === undefined;
   const usage = [programOf(command), command, args, "[OPTION ...]"];
-  const end: string[] = [...notes];
-  if (isOnNode && hasOption(command, "env-file")) end.push(ENV_FILE_ON_NODE);
-  end.push(`Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`);
+  const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
   return [
     `${help}.`,
     "",
@@ -156,7 +135,7 @@ export function commandHelp(command: CommandName): string {
     "",
     ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",
-    ...end.flatMap((note) => wrap(note)),
+    ...[...notes, exitCodes].flatMap((note) => wrap(note)),
   ].join("\n");
 }
 

@@ -67,9 +67,6 @@ export async function list(
 ): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
-  if (variables.length === 0) {
-    return io.printError("There are no variables in the store");
-  }
   const rows = [["NAME", "VALUE", "ID", "WRITTEN"]];
   for (const { name, value, id, at } of variables) {
     rows.push([name, value, String(id), formatTime(at)]);
@@ -84,11 +81,10 @@ export async function history(
   const read = (store: Store) => readHistory(store, line.limit);
   const writes = await withStore(line, io, read);
   if (line.json) return printJson(writes, io);
-  if (writes.length === 0) return io.printError("There are no writes yet");
   const rows = [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"]];
-  for (const write of writes) {
-    const { name, value = "", id, at } = write;
-    rows.push([formatTime(at), String(id), kindOf(write), name, value]);
+  for (const { name, value, id, at } of writes) {
+    const kind = value === undefined ? "unset" : "set";
+    rows.push([formatTime(at), String(id), kind, name, value ?? ""]);
   }
   printTable(rows, 4, io);
 }
@@ -209,8 +205,4 @@ function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
 
 function toJson({ name, value, id, at }: StoredWrite) {
   return { name, value: value ?? null, id, written_at: formatTime(at) };
-}
-
-function kindOf({ value }: StoredWrite): string {
-  return value === undefined ? "unset" : "set";
 }

@@ -4,7 +4,6 @@ import {
   COMMAND_NAMES,
   type CommandName,
   COMMANDS,
-  needsDeno,
 } from "../commands/command_table.ts";
 import type { Option, OptionTable } from "./option_kinds.ts";
 import {
@@ -43,13 +42,13 @@ const NOTES = [
   "Variables are read from REP_PUBLIC_*, REP_SENSITIVE_* and REP_SERVER_*; the environment overrides --env-file.",
 ];
 
-/** Returns the text of `--help`. */
-export function helpText(): string {
+/** Returns the text of `--help`. @param program What users type to run it. */
+export function helpText(program = PROGRAM_WITH_STORE): string {
   return [
     ABOUT,
     "",
-    `Usage: ${PROGRAM_WITH_STORE} [OPTION ...]`,
-    `       ${PROGRAM_WITH_STORE} COMMAND [--help]`,
+    `Usage: ${program} [OPTION ...]`,
+    `       ${program} COMMAND [--help]`,
     ...section("Commands", commandRows(COMMAND_NAMES)),
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
@@ -62,28 +61,6 @@ export function helpText(): string {
 
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
-
-/** How users of Node.js run the command on Deno. */
-export const DENO_PROGRAM = `npx -y ${PROGRAM_WITH_STORE}`;
-
-/** How users of Node.js start a gateway. */
-export const HOW_TO_START =
-  `start it with ${DENO_PROGRAM}, an image or a binary`;
-
-/** Returns the text of `--help` on Node.js. */
-export function nodeHelpText(): string {
-  const commands = COMMAND_NAMES.filter((name) => !needsDeno(name));
-  const others = COMMAND_NAMES.filter(needsDeno).join(", ");
-  return [
-    ABOUT,
-    "",
-    `Usage: ${NODE_PROGRAM} COMMAND [--help]`,
-    ...section("Commands", commandRows(commands)),
-    ...section("Other", [VERSION_ROW, HELP_ROW]),
-    "",
-    ...wrap(`The gateway itself, and ${others}, need Deno: ${HOW_TO_START}.`),
-  ].join("\n");
-}
 
 function commandRows(names: readonly CommandName[]): HelpRow[] {
   return names.map((name) => [name, COMMANDS[name].help]);

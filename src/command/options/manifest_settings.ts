@@ -9,7 +9,8 @@ import {
 import { formatValue } from "../../core/config/variables/quote.ts";
 import { redactUrl } from "../../core/values/urls.ts";
 import type { Option } from "./option_kinds.ts";
-import { OPTIONS } from "./option_table.ts";
+import { OPTIONS, type StartOptions } from "./option_table.ts";
+import { readOptions } from "./read_options.ts";
 
 /** Parses a manifest including its `settings`, which are options of the command. */
 export function parseCommandManifest(
@@ -17,6 +18,15 @@ export function parseCommandManifest(
   path: string | undefined,
 ): Manifest {
   return parseManifest(text, { path, readSettings });
+}
+
+/** Returns the options that a manifest sets, and the defaults of the others. */
+export function optionsOf(manifest: Manifest | undefined): StartOptions {
+  return readOptions({
+    flags: new Map(),
+    environment: {},
+    manifest: manifest?.settings ?? {},
+  });
 }
 
 function readSettings(fields: Fields, report: Report): ManifestSettings {

@@ -1,5 +1,4 @@
-import type { NumberOption, NumberRange } from "../../options.ts";
-import { EXPECTED_APP, isAppName } from "../../core/store/app_store.ts";
+import type { ListOption, NumberOption, NumberRange } from "../../options.ts";
 import {
   formatByteSize,
   formatDuration,
@@ -78,18 +77,6 @@ function parseText(input: string): string | undefined {
   return input === "" || input.includes("\0") ? undefined : input;
 }
 
-/** Returns a parser of texts that are used as they are, if they are valid. */
-export function accept(
-  isValid: (text: string) => boolean,
-): (text: string) => string | undefined {
-  return (text) => isValid(text) ? text : undefined;
-}
-
-/** An app's name. */
-export function app(help: string): Option<string | undefined> {
-  return textual("NAME", EXPECTED_APP, accept(isAppName), help);
-}
-
 /** One of several words. */
 export function choice<const T extends string>(
   values: readonly T[],
@@ -157,13 +144,10 @@ function inRange(
  * A list. Commas separate its items, except in the braces of a glob.
  *
  * @param value Placeholder in `--help`.
- * @param expected Description of valid items.
- * @param parseItem Returns `undefined` for an invalid item.
  */
 export function list(
   value: string,
-  expected: string,
-  parseItem: (item: string) => string | undefined,
+  { expected, parse: parseItem }: ListOption,
   help: string,
 ): Option<readonly string[]> {
   return { help, type: "list", default: [], value, expected, parse };
@@ -179,7 +163,7 @@ export function list(
 
 /** A list of paths or globs. */
 export function paths(value: string, help: string): Option<readonly string[]> {
-  return list(value, "paths", parseText, help);
+  return list(value, { expected: "paths", parse: parseText }, help);
 }
 
 /** Returns the same option, but the list may be empty. This is for lists whose empty value is the most restrictive. */

@@ -1,29 +1,18 @@
-import {
-  EXPECTED_PUBLIC_NAMES,
-  parsePublicName,
-} from "../../core/config/variables/tiers.ts";
-import {
-  EXPECTED_HOSTS,
-  isHostPattern,
-} from "../../core/http/allowed_hosts.ts";
-import { EXPECTED_PROXIES } from "../../core/http/client_address.ts";
-import { parseIpBlock } from "../../core/http/ip_address.ts";
-import { EXPECTED_ORIGINS, normalizeOrigin } from "../../core/http/origin.ts";
+import { EXPECTED_APP, isAppName } from "../../core/store/app_store.ts";
 import { WINDOW_MS } from "../../core/keys/rate_limit.ts";
 import {
+  accept,
   EXPECTED_REVISION,
   isRevision,
+  LIST_OPTIONS,
   NUMBER_OPTIONS,
 } from "../../options.ts";
-import { EXPECTED_GLOBS, isGlob } from "../../core/values/paths.ts";
 import {
   EXPECTED_BASE_PATH,
   parseBasePath,
   parseUpstream,
 } from "../../core/values/urls.ts";
 import {
-  accept,
-  app,
   byteSize,
   choice,
   duration,
@@ -48,14 +37,6 @@ function parseUrl(input: string): URL | undefined {
   return parseUpstream(input.includes("://") ? input : `http://${input}`);
 }
 
-function parsePrefix(path: string): string | undefined {
-  return path === "" ? undefined : parseBasePath(path);
-}
-
-function isProxy(item: string): boolean {
-  return parseIpBlock(item) !== undefined;
-}
-
 /**
  * Every option of the gateway, by its group in `--help`. Its flag is `--name`, its environment variable
  * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md use this table.
@@ -71,7 +52,7 @@ export const GROUPS = {
       textual(
         "PATH",
         EXPECTED_BASE_PATH,
-        parsePrefix,
+        parseBasePath,
         "Path under which everything is served",
       ),
     ),
@@ -79,14 +60,17 @@ export const GROUPS = {
       "DIR",
       "Directory of static files to serve; the configuration is injected into HTML",
     ),
+    "fallback": text(
+      "FILE",
+      "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, 404.html or index.html",
+    ),
     "static-cache": byteSize(
       NUMBER_OPTIONS.staticCacheBytes,
       "Memory for static files and pages; 0 turns caching off",
     ),
     "immutable": list(
       "GLOB,…",
-      EXPECTED_GLOBS,
-      accept(isGlob),
+      LIST_OPTIONS.immutable,
       "Static files that never change, such as assets/* for Vite",
     ),
     "upstream": textual(
@@ -127,8 +111,7 @@ export const GROUPS = {
       "accept_public",
       list(
         "NAME,…",
-        EXPECTED_PUBLIC_NAMES,
-        parsePublicName,
+        LIST_OPTIONS.acceptPublic,
         "PUBLIC variables that are no secrets, although they look like it",
       ),
     ),
@@ -145,7 +128,12 @@ export const GROUPS = {
       accept(isRevision),
       "What this process was built from, such as a Git hash or image tag",
     ),
-    "app": app("Name of the app, if several apps share a store"),
+    "app": textual(
+      "NAME",
+      EXPECTED_APP,
+      accept(isAppName),
+      "Name of the app, if several apps share a store",
+    ),
   },
   "Changes": {
     "hot-reload": inManifest(
@@ -193,8 +181,7 @@ export const GROUPS = {
       "allowed_origins",
       orEmpty(list(
         "ORIGIN,…",
-        EXPECTED_ORIGINS,
-        normalizeOrigin,
+        LIST_OPTIONS.allowedOrigins,
         "Origins whose pages may request session keys, streams and OpenFeature flags; by default, only the gateway's own. If you set this option, include the gateway's own",
       )),
     ),
@@ -233,14 +220,12 @@ export const GROUPS = {
     ),
     "allowed-hosts": list(
       "HOST,…",
-      EXPECTED_HOSTS,
-      accept(isHostPattern),
+      LIST_OPTIONS.allowedHosts,
       "Hosts to serve, such as *.example.com; by default, all hosts",
     ),
     "trusted-proxies": orEmpty(list(
       "CIDR,…",
-      EXPECTED_PROXIES,
-      accept(isProxy),
+      LIST_OPTIONS.trustedProxies,
       "Proxies whose X-Forwarded-* headers are trusted",
     )),
     "tls-cert": text("FILE", "TLS certificate chain (PEM); requires --tls-key"),

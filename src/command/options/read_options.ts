@@ -1,5 +1,4 @@
 import { parseArgs } from "@std/cli/parse-args";
-import { closestString } from "@std/text/closest-string";
 import { formatValue, formatWord } from "../../core/config/variables/quote.ts";
 import type { ManifestSettings } from "../../core/config/variables/manifest.ts";
 import { didYouMean } from "../../core/values/did_you_mean.ts";
@@ -41,29 +40,14 @@ interface ParsedFlags {
  */
 export function parseCommandLine(args: readonly string[]) {
   const options = withoutDashes(args);
-  if (options[0]?.startsWith("-") === false) rejectFirstWord(options[0]);
+  if (options[0]?.startsWith("-") === false) rejectWord(options[0]);
   const table = { ...OPTIONS, ...OTHER_OPTIONS };
   const { flags, words } = parseFlags(options, table, { h: "help" });
   if (words[0] !== undefined) rejectWord(words[0]);
   return { flags, help: flags.has("help"), version: flags.has("version") };
 }
 
-/** Rejects the first word of a command line, which may be a misspelled command. */
-function rejectFirstWord(word: string): never {
-  if (word === "dev") {
-    throw new UsageError(
-      `Cannot run "dev": expected --upstream URL or --static-dir DIR instead`,
-    );
-  }
-  const names = [...COMMAND_NAMES, "--help", "--version"];
-  const suggestion = didYouMean(word, names);
-  if (suggestion === "") rejectWord(word);
-  const shown = formatValue(redactUrl(word));
-  throw new UsageError(
-    `Cannot run ${shown}: there is no such command${suggestion}`,
-  );
-}
-
+/** Rejects a word that is no option. It may be a misspelled command, or one that is not the first word. */
 function rejectWord(word: string): never {
   if (COMMAND_NAMES.some((name) => name === word)) {
     throw new UsageError(
@@ -71,8 +55,10 @@ function rejectWord(word: string): never {
     );
   }
   const shown = formatValue(redactUrl(word));
+  const names = [...COMMAND_NAMES, "--help", "--version"];
+  const hint = didYouMean(word, names) || "; see --help";
   throw new UsageError(
-    `Cannot use ${shown}: expected options only, and no value after a switch, which --no-NAME turns off; see --help`,
+    `Cannot use ${shown}: expected a command or options${hint}`,
   );
 }
 
@@ -88,8 +74,17 @@ export function parseFlags(
   table: OptionTable,
   aliases: Readonly<Record<string, string>>,
 ): ParsedFlags {
+  const end = args.includes("--") ? args.indexOf("--") : args.length;
+  const normalized: string[] = [];
+  const rest = args.slice(0, end);
+  while (rest.length > 0) {
+    const arg = normalize(rest.shift() ?? "", table, aliases);
+    const needsValue = arg.startsWith("--") && !arg.includes("=");
+    normalized.push(needsValue ? `${arg}=${takeValue(rest)}` : arg);
+  }
+  normalized.push(...args.slice(end));
   const names = Object.keys(table);
-  const { _: words, ...texts } = parseArgs(rewrite(args, table, aliases), {
+  const { _: words, ...texts } = parseArgs(normalized, {
     string: ["_", ...names],
     collect: names,
   });
@@ -101,79 +96,30 @@ export function parseFlags(
   return { flags, words: words.map(String) };
 }
 
+/** Takes the value of a flag from the arguments after it. As in Go, it may begin with a dash, or be empty. */
+function takeValue(rest: string[]): string {
+  return rest[0]?.startsWith("--") ? "" : rest.shift() ?? "";
+}
+
 /**
- * Writes every flag as `--name=value`. By itself, `parseArgs` splits `-port` into letters, reads `-1` after `--port` as
- * a flag, and takes any value of a switch for true.
+ * Returns a flag with two dashes, and a switch with its value. By itself, `parseArgs` splits `-port` into letters, reads
+ * no value that begins with a dash, and takes any value of a switch for true.
  */
-function rewrite(
-  args: readonly string[],
-  table: OptionTable,
-  aliases: Readonly<Record<string, string>>,
-): string[] {
-  const rewritten: string[] = [];
-  const end = args.includes("--") ? args.indexOf("--") : args.length;
-  for (let index = 0; index < end; index++) {
-    const arg = args[index] ?? "";
-    const flag = parseFlag(arg, table, aliases) ?? parseNegation(arg, table);
-    if (flag === undefined) {
-      const isUnknown = arg.startsWith("-") && arg !== "-";
-      if (isUnknown) rejectFlag(arg, Object.keys(table));
-      rewritten.push(arg);
-      continue;
-    }
-    if (flag.text === undefined && index + 1 < end) {
-      const next = args[index + 1] ?? "";
-      const isFlag = next.startsWith("--") ||
-        parseFlag(next, table, aliases) !== undefined;
-      if (!isFlag) {
-        flag.text = next;
-        index++;
-      }
-    }
-    rewritten.push(`--${flag.name}=${textOf(flag)}`);
-  }
-  return [...rewritten, ...args.slice(end)];
-}
-
-/** A flag of a command line. */
-interface Flag {
-  readonly name: string;
-  readonly option: Option<unknown>;
-  /** Its value; `undefined` if it may follow as the next argument. */
-  text: string | undefined;
-}
-
-/** Returns `undefined` if the argument is not a flag of the table. */
-function parseFlag(
+function normalize(
   arg: string,
   table: OptionTable,
   aliases: Readonly<Record<string, string>>,
-): Flag | undefined {
-  const [, word = "", text] = /^--?([a-z][a-z-]*)(?:=(.*))?$/s.exec(arg) ?? [];
+): string {
+  if (!arg.startsWith("-") || arg === "-") return arg;
+  const [, negation, word = "", value] =
+    /^--?(no-)?([a-z][a-z-]*)(=.*)?$/s.exec(arg) ?? [];
   const name = aliases[word] ?? word;
   const option = Object.hasOwn(table, name) ? table[name] : undefined;
-  if (option === undefined) return undefined;
-  const isSwitch = option.type === "boolean";
-  return { name, option, text: isSwitch ? text ?? "true" : text };
-}
-
-/** Parses `--no-name` as `--name=false`. */
-function parseNegation(arg: string, table: OptionTable): Flag | undefined {
-  const [, name = "", value] = /^--no-([a-z-]+)(=.*)?$/s.exec(arg) ?? [];
-  const option = Object.hasOwn(table, name) ? table[name] : undefined;
-  if (option?.type !== "boolean") return undefined;
-  if (value === undefined) return { name, option, text: "false" };
-  throw new UsageError(
-    `Cannot use --no-${name} with a value: expected --${name} or --no-${name}`,
-  );
-}
-
-/** Returns an empty text for a flag without a value, unless that may be a valid list. */
-function textOf({ name, option, text }: Flag): string {
-  if (option.type !== "list" || text !== undefined) return text ?? "";
-  throw new UsageError(
-    `Cannot read --${name}: expected ${option.expected}, got nothing`,
-  );
+  if (option === undefined) rejectFlag(arg, table);
+  const isBareSwitch = option.type === "boolean" && value === undefined;
+  if (isBareSwitch) return `--${name}=${negation === undefined}`;
+  if (negation !== undefined) rejectFlag(arg, table);
+  return `--${name}${value ?? ""}`;
 }
 
 /** Combines the texts of all flags of one name. */
@@ -189,23 +135,12 @@ function combine(
   return texts.at(-1) ?? ""; // of --strict and --no-strict, the last one counts
 }
 
-function rejectFlag(arg: string, names: readonly string[]): never {
+function rejectFlag(arg: string, table: OptionTable): never {
   const [flag = ""] = arg.split("="); // the value may be a secret
+  const names = Object.keys(table).map((name) => `--${name}`);
+  const hint = didYouMean(flag, names) || "; see --help";
   const shown = formatWord(flag);
-  const closest = closestFlag(flag, names);
-  throw new UsageError(
-    `Cannot use ${shown}: there is no such option; did you mean --${closest}?`,
-  );
-}
-
-/** Returns the name of the flag that was probably meant. For a single letter, it is one that begins with the letter. */
-function closestFlag(flag: string, names: readonly string[]): string {
-  const word = flag.replace(/^-+/, "");
-  const ending = names.find((name) => word.endsWith(`-${name}`)); // REP's documents name --hot-reload-poll-interval
-  if (ending !== undefined) return ending;
-  const initial = names.filter((name) => name.startsWith(word.toLowerCase()));
-  const isLetter = word.length === 1 && initial.length > 0;
-  return closestString(word, isLetter ? initial : names);
+  throw new UsageError(`Cannot use ${shown}: there is no such option${hint}`);
 }
 
 /**

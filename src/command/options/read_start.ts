@@ -1,6 +1,6 @@
 import { storeOfPort } from "../../core/store/app_store.ts";
 import type { Store } from "../../core/store/store.ts";
-import { type OptionName, OPTIONS, type StartOptions } from "./option_table.ts";
+import type { OptionName, StartOptions } from "./option_table.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { readEnvironment } from "../../core/config/files/read_environment.ts";
 import {
@@ -69,22 +69,13 @@ export async function readStart(
       `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
     );
   }
-  const drain = onDeploy
-    ? Math.min(options.drain, MAX_DEPLOY_DRAIN_MS)
-    : options.drain;
-  const { default: defaultDrain } = OPTIONS.drain;
-  if (drain < options.drain && options.drain !== defaultDrain) {
-    const seconds = drain / 1_000;
-    warnings.push(
-      `--drain is limited to ${seconds} s: Deno Deploy ends the process 5 s after SIGINT`,
-    );
-  }
+  const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
   return {
     isSet: (name) => isSet(name, { flags, environment, manifest }),
     options: {
       ...options,
       "health-port": isSeparate ? healthPort : undefined,
-      drain,
+      drain: Math.min(options.drain, maxDrain),
     },
     masterKey: await readMasterKey(environment),
     version: await programVersion(),
@@ -109,13 +100,8 @@ async function readMasterKey(
   if (text === undefined) return undefined;
   try {
     return parseMasterKey(text);
-  } catch (error) {
-    const name = environment[MASTER_KEY_VARIABLE]
-      ? MASTER_KEY_VARIABLE
-      : `${MASTER_KEY_VARIABLE}_FILE`;
-    throw new UsageError(`Cannot read ${name}: ${(error as Error).message}`, {
-      cause: error,
-    });
+  } catch (cause) {
+    throw new UsageError((cause as Error).message, { cause });
   }
 }
 

@@ -38,6 +38,7 @@ export function toGatewayOptions(
     basePath: options["base-path"],
     preserveHost: options["preserve-host"],
     staticCacheBytes: options["static-cache"],
+    fallback: options.fallback,
     immutable: options.immutable,
     upstreamTimeoutMs: options["upstream-timeout"],
     maxTransfers: options["max-transfers"],

@@ -67,7 +67,6 @@ function readVariable(variable: string): string {
  */
 export async function loadKvToken(): Promise<void> {
   const name = KV_TOKEN_VARIABLE;
-  if (!isGranted({ name: "env", variable: name })) return; // Deno would prompt
   const file = `${name}_FILE`;
   const environment = {
     [name]: readVariable(name),

@@ -2,7 +2,6 @@ import { type Clock, every } from "../../core/values/clock.ts";
 import { type Log, logTaskError, messageOf } from "../../core/observe/log.ts";
 import { watchPaths } from "../../core/config/files/watch_paths.ts";
 import { denoFileSystem } from "../../core/values/local_files.ts";
-import { isGranted } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "./secret_files.ts";
@@ -23,19 +22,13 @@ export function checkTriggers(options: FileOptions): void {
       "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
     );
   }
-  for (const path of allWatchedPaths(options)) requireWatchable(path);
-}
-
-function requireWatchable(path: string): void {
-  if (!isGranted({ name: "read", path })) { // Deno would prompt
-    throw new UsageError(`Cannot watch ${path}: expected --allow-read=${path}`);
-  }
-  try {
-    Deno.statSync(path);
-  } catch (cause) {
-    throw new UsageError(`Cannot watch ${path}: ${messageOf(cause)}`, {
-      cause,
-    });
+  for (const path of allWatchedPaths(options)) {
+    try {
+      Deno.statSync(path);
+    } catch (cause) {
+      const message = `Cannot watch ${path}: ${messageOf(cause)}`;
+      throw new UsageError(message, { cause });
+    }
   }
 }
 

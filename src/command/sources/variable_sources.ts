@@ -1,5 +1,6 @@
 import { EnvSource } from "../../core/config/files/env_source.ts";
 import {
+  type EnvFile,
   loadEnvFile,
   readEnvironment,
   requiredPath,
@@ -37,7 +38,7 @@ export function createSources(
     async variables(): Promise<Environment> {
       const files = await readPaths(envPaths, () => source.read(), clock);
       environment = readEnvironment();
-      logIneffective(files, environment);
+      logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };
     },
     /** Returns the source that a variable was read from. */
@@ -54,9 +55,14 @@ export function createSources(
 /** Returns a function that logs each variable of the env files that has no effect there, once. */
 function createIneffectiveLog(
   log: Log,
-): (files: Environment, environment: Environment) => void {
-  const logged = new Set<string>();
-  return (files, environment) => {
+): (files: Environment, environment: Environment, viteNames: string) => void {
+  const logged = new Set([""]);
+  return (files, environment, viteNames) => {
+    if (!logged.has(viteNames)) {
+      logged.add(viteNames);
+      const fields = { variable_name: viteNames, detail: VITE_PREFIX };
+      log.warn("rep.config.suspicious_name", fields);
+    }
     const variables: string[] = [];
     for (const name of Object.keys(files)) {
       const isOption = name.startsWith(OPTION_PREFIX);
@@ -75,6 +81,15 @@ function createIneffectiveLog(
   };
 }
 
+/** Returns the names in env files that are meant for Vite, separated by commas. */
+export function viteNames(files: readonly EnvFile[]): string {
+  const names = files.flatMap(({ lines }) => [...lines.keys()]);
+  return names.filter((name) => name.startsWith("VITE_")).join(", ");
+}
+
+/** What messages say about {@linkcode viteNames}. */
+export const VITE_PREFIX =
+  "ignored in env files: expected the prefix REP_PUBLIC_ instead of VITE_";
 const NO_OPTION =
   "it is ignored: options are not read from env files, but from flags, the environment and the manifest";
 const OVERRIDDEN =
@@ -82,7 +97,7 @@ const OVERRIDDEN =
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
-/** A network file system may never answer. This is longer than the five seconds for env files that keep changing. */
+/** A network file system may never answer. */
 const READ_TIMEOUT_MS = 15_000;
 
 /**
@@ -154,13 +169,9 @@ export function watchedPaths(options: SourceOptions): string[] {
 export async function readEnvPath(
   path: string,
   flag: string,
-): Promise<Environment> {
-  const { variables } = await readPaths(
-    { flag, paths: [path] },
-    () => loadEnvFile(path),
-    systemClock,
-  );
-  return variables;
+): Promise<EnvFile> {
+  const read = () => loadEnvFile(path);
+  return await readPaths({ flag, paths: [path] }, read, systemClock);
 }
 
 /**
@@ -178,15 +189,6 @@ export function readTextFile(
   return readPaths({ flag, paths: [path] }, read, clock);
 }
 
-/** Returns a message if the permission to read a path is missing, for which Deno would prompt. */
-export function missingRead(
-  flag: string,
-  path: string | undefined,
-): string | undefined {
-  if (path === undefined || isGranted({ name: "read", path })) return undefined;
-  return `Cannot read ${flag} "${path}": expected --allow-read=${path}`;
-}
-
 /**
  * Reads files that an option names.
  *
@@ -197,9 +199,6 @@ export async function readPaths<T>(
   read: () => Promise<T>,
   clock: Clock,
 ): Promise<T> {
-  const missing = paths.map((path) => missingRead(flag, path))
-    .filter((issue) => issue !== undefined);
-  if (missing.length > 0) throw new ConfigurationError(missing);
   const seconds = READ_TIMEOUT_MS / 1_000;
   const createError = () =>
     new Error(`expected to be read within ${seconds} s`);

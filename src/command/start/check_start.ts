@@ -3,65 +3,35 @@ import { isGranted } from "../../core/values/runtime.ts";
 import { portOf } from "../../core/values/urls.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { secretPaths, tlsPaths } from "../sources/secret_files.ts";
-import { missingRead, resolveEnvPaths } from "../sources/variable_sources.ts";
+import { resolveEnvPaths } from "../sources/variable_sources.ts";
 import { isRepName } from "../../core/config/variables/tiers.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 
 /**
- * Checks permissions, files and reload triggers without any side effect.
+ * Checks reload triggers and the permission for the upstream without any side effect. Deno itself says which other
+ * permission is missing, since the start uses it.
  *
- * @throws {ConfigurationError} If a permission is missing.
+ * @throws {ConfigurationError} If the permission is missing.
  * @throws {UsageError} If a trigger cannot be set up.
  */
 export async function checkStart(options: StartOptions): Promise<void> {
-  const issues = await checkPermissions(options);
-  if (issues.length > 0) throw new ConfigurationError(issues);
+  if (options.upstream !== undefined) requireNet(options.upstream);
   const triggers = await loadTriggers(options["hot-reload-mode"]);
   triggers?.checkTriggers(options);
+}
+
+/** Without this check, a running gateway would stand still while Deno prompts for the permission on a terminal. */
+function requireNet(upstream: URL): void {
+  const host = `${upstream.hostname}:${portOf(upstream)}`;
+  if (isGranted({ name: "net", host })) return;
+  throw new ConfigurationError([
+    `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`,
+  ]);
 }
 
 /** Loads the code that triggers reloads; `undefined` if only a signal does, so that most starts do not load it. */
 export async function loadTriggers(mode: StartOptions["hot-reload-mode"]) {
   return mode === "signal" ? undefined : await import("../sources/triggers.ts");
-}
-
-/**
- * Checks the permissions for files, directories, the store and the upstream. Without this check, Deno would prompt for
- * them on a terminal.
- *
- * @returns A message for each missing permission.
- */
-export async function checkPermissions(
-  options: StartOptions,
-): Promise<string[]> {
-  const { flag, paths } = resolveEnvPaths(options);
-  const issues = [
-    missingRead("--static-dir", options["static-dir"]),
-    missingRead("--manifest", options.manifest),
-    ...paths.map((path) => missingRead(flag, path)),
-    missingRead("--tls-cert", options["tls-cert"]),
-    missingRead("--tls-key", options["tls-key"]),
-    await storeIssue(options.kv),
-    options.upstream && upstreamIssue(options.upstream),
-  ];
-  return issues.filter((issue) => issue !== undefined);
-}
-
-async function storeIssue(kv: string | undefined): Promise<string | undefined> {
-  if (kv === undefined || kv === ":memory:") return undefined;
-  const { formatStorePath, missingPermission } = await import(
-    "../../engines/open_named.ts"
-  );
-  const missing = missingPermission(kv);
-  return missing &&
-    `Cannot open --kv "${formatStorePath(kv)}": expected ${missing}`;
-}
-
-function upstreamIssue(upstream: URL): string | undefined {
-  const host = `${upstream.hostname}:${portOf(upstream)}`;
-  return isGranted({ name: "net", host })
-    ? undefined
-    : `Cannot proxy to --upstream "${upstream}": expected --allow-net=${host}`;
 }
 
 /** What {@linkcode startWarnings} depends on in addition to options. */
@@ -76,25 +46,16 @@ export interface StartContext {
   readonly defaultManifest: string | undefined;
 }
 
-/** Most files of a build are larger. */
-const MIN_CACHE_BYTES = 65_536;
-
 /** Returns warnings about options that are probably mistakes, but do not prevent the start. */
 export function startWarnings(
   options: StartOptions,
   context: StartContext,
 ): string[] {
-  const { "static-dir": staticDir, upstream, "static-cache": bytes } = options;
+  const { "static-dir": staticDir, upstream } = options;
   const warnings: string[] = [];
   if (staticDir === undefined && upstream === undefined) {
     warnings.push(
       "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
-    );
-  }
-  // Whoever writes a small number without a unit probably means MiB.
-  if (bytes > 0 && bytes < MIN_CACHE_BYTES) {
-    warnings.push(
-      `--static-cache ${bytes} is too little for any file: expected a unit, such as ${bytes}MiB, or 0 for no cache`,
     );
   }
   // With --hot-reload, the pages of both apps would get the values of the gateway that was started last.

@@ -2,7 +2,6 @@ import { BrokenBodyError } from "../../core/http/broken_body.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { describeError, type Log, messageOf } from "../../core/observe/log.ts";
 import { type Clock, sleep } from "../../core/values/clock.ts";
-import { isGranted } from "../../core/values/runtime.ts";
 
 /** A certificate chain and its private key, both PEM. */
 export interface Tls {
@@ -46,12 +45,10 @@ const MAX_PAUSE_MS = 500;
 /**
  * Binds a port and serves on it.
  *
- * @throws {Deno.errors.NotCapable} If the process lacks `--allow-net`.
  * @throws {Error} If the port cannot be bound or the certificate cannot be used; the message names the address or the
  * files.
  */
 export function listen(options: ListenOptions): Listener {
-  requireNetPermission(hostAndPort(options.hostname, options.port));
   if (options.tls) checkTls(options.tls);
   return new Listener(options, bind(options, options.port, options.tls));
 }
@@ -190,14 +187,6 @@ export class Listener {
   }
 }
 
-/** Throws an error if the permission to bind a port is missing, since Deno would prompt for it. */
-function requireNetPermission(host: string): void {
-  if (isGranted({ name: "net", host })) return;
-  throw new Deno.errors.NotCapable(
-    `Cannot listen on ${host}: expected --allow-net`,
-  );
-}
-
 function bind(
   { hostname, handler, log }: ListenOptions,
   port: number,
@@ -238,20 +227,7 @@ function checkTls(tls: Tls): void {
 
 /** Returns an error of the same class whose message contains the address, which Deno's message does not. */
 function bindError(cause: unknown, address: string): Error {
-  return withMessage(cause, `Cannot listen on ${address}: ${reasonOf(cause)}`);
-}
-
-function reasonOf(cause: unknown): string {
-  if (cause instanceof Deno.errors.AddrInUse) {
-    return "another process listens there already; expected another --port or --health-port";
-  }
-  if (cause instanceof Deno.errors.AddrNotAvailable) {
-    return "this machine has no such address; expected another --hostname";
-  }
-  if (cause instanceof Deno.errors.PermissionDenied) {
-    return "the system allows this port to privileged users only";
-  }
-  return messageOf(cause);
+  return withMessage(cause, `Cannot listen on ${address}: ${messageOf(cause)}`);
 }
 
 function withMessage(cause: unknown, message: string): Error {

@@ -24,7 +24,6 @@ import {
 } from "../sources/variable_sources.ts";
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
-import { logUncaughtErrors } from "./signals.ts";
 import { createStartingResponder } from "./starting_responder.ts";
 
 /** What a {@linkcode Service} depends on. */
@@ -120,12 +119,10 @@ export class Service {
    * @throws {TypeError} If the store cannot be opened.
    */
   async start(): Promise<void> {
-    // Not earlier: if `deno serve` cannot bind its port, its uncaught error has to end the process.
-    const failure = logUncaughtErrors(this.#log);
     try {
       await this.#startTriggers();
       this.#store = await this.#openStore();
-      this.#gateway = await this.#createGateway(this.#store, failure);
+      this.#gateway = await this.#createGateway(this.#store);
       this.#created.resolve(this.#gateway);
       await this.#gateway.ready;
       this.#isReady = true;
@@ -208,7 +205,7 @@ export class Service {
     return storeOfGateway(store, place);
   }
 
-  async #createGateway(store: Store, failure: AbortSignal): Promise<Gateway> {
+  async #createGateway(store: Store): Promise<Gateway> {
     const { options, masterKey, version } = this.#start;
     const listener = this.#listener;
     const log = this.#log;
@@ -221,7 +218,6 @@ export class Service {
         const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
         return formatOptions(options);
       },
-      failure,
       scheme: listener?.scheme,
       certificateNotAfter: () => listener?.certificateNotAfter,
       certificateRejection: () => this.#tlsRejection,

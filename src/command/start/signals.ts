@@ -1,4 +1,5 @@
 import { describeError, type Log } from "../../core/observe/log.ts";
+import { systemClock, waitAtMost } from "../../core/values/clock.ts";
 
 interface SignalActions {
   /** Called for SIGHUP. */
@@ -22,9 +23,14 @@ const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM"];
 
+/** How long a process that is in an unknown state has to leave the rollout and to finish requests. */
+const MAX_UNKNOWN_MS = 10_000;
+
 /**
  * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
  * exits at once, with code 1. It logs a warning for a signal that the platform does not support.
+ *
+ * An uncaught error leaves the process in an unknown state. So it is logged, and stops the process with exit code 1.
  */
 export function onSignals(
   { reload, stop, log, exit = Deno.exit }: SignalActions,
@@ -56,26 +62,21 @@ export function onSignals(
     }
   }
 
+  async function onUncaught(event: Event, error: unknown): Promise<void> {
+    event.preventDefault(); // it would end the process at once
+    log.error("rep.uncaught", { detail: describeError(error) });
+    if (isStopping) return;
+    isStopping = true;
+    await waitAtMost(MAX_UNKNOWN_MS, stop().catch(() => {}), systemClock);
+    Deno.exit(1);
+  }
+
+  globalThis.addEventListener("error", (event) => {
+    void onUncaught(event, event.error);
+  });
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    void onUncaught(event, event.reason);
+  });
   for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
   if (!IS_WINDOWS) on("SIGHUP", reload);
-}
-
-/**
- * Logs uncaught errors, which would otherwise end the process or a thread of `deno serve --parallel`.
- *
- * @returns A signal that the first one aborts.
- */
-export function logUncaughtErrors(log: Log): AbortSignal {
-  const failure = new AbortController();
-  function report(event: Event, error: unknown): void {
-    event.preventDefault();
-    log.error("rep.uncaught", { detail: describeError(error) });
-    failure.abort();
-  }
-  globalThis.addEventListener("error", (event) => report(event, event.error));
-  globalThis.addEventListener(
-    "unhandledrejection",
-    (event) => report(event, event.reason),
-  );
-  return failure.signal;
 }

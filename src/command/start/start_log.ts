@@ -1,4 +1,3 @@
-import { parseArgs } from "@std/cli/parse-args";
 import {
   createLog,
   type Log,
@@ -6,11 +5,7 @@ import {
   messageOf,
   printLine,
 } from "../../core/observe/log.ts";
-import type { Environment } from "../../core/config/variables/tiers.ts";
-import { readEnvironment } from "../../core/config/files/read_environment.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
-import { withoutDashes } from "../commands/command_table.ts";
-import { environmentVariable } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { OptionError } from "../../core/values/option_error.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
@@ -84,13 +79,15 @@ export function logRuntimeWarnings(log: Log): void {
 /**
  * Logs why the gateway could not start, prints it, and ends the process: with code 2 if the usage was invalid, otherwise
  * with 1. If a terminal shows both standard output and standard error, it only prints it.
+ *
+ * @param log By default, a log in JSON, since the options are unknown.
  */
-export function exitWithStartError(error: unknown): never {
-  const format = isTextLog(Deno.args, readEnvironment()) ? "text" : "json";
+export function exitWithStartError(
+  error: unknown,
+  log: Log = createLog({ write: lineWriter() }),
+): never {
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
-  if (!isShownTwice) {
-    logStartError(error, createLog({ format, write: lineWriter() }));
-  }
+  if (!isShownTwice) logStartError(error, log);
   // deno-lint-ignore no-console -- people read standard error, programs the log
   console.error(startErrorMessage(error));
   Deno.exit(error instanceof UsageError ? 2 : 1);
@@ -118,20 +115,4 @@ function logStartError(error: unknown, log: Log): void {
     ? `Cannot use the configuration: it has ${issues.length} issues`
     : startErrorMessage(error);
   log.error("rep.start.failed", { detail, issues });
-}
-
-/** Returns whether `--log-format` is `text`. Other options may be invalid, which the log then reports in this format. */
-export function isTextLog(
-  args: readonly string[],
-  environment: Environment,
-): boolean {
-  const words = withoutDashes(args).map((arg) =>
-    arg.replace(/^-(?=log-format)/, "--")
-  );
-  const { "log-format": flag } = parseArgs(words, {
-    string: ["log-format"],
-    unknown: () => false,
-  });
-  const format = flag ?? environment[environmentVariable("log-format")];
-  return format?.toLowerCase() === "text";
 }

@@ -40,7 +40,7 @@ import {
   type UpstreamResponse,
   upstreamResponse,
 } from "./upstream.ts";
-import { HeldBytes, isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
+import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
 
 /** How requests are forwarded, under the names of the gateway's options. */
 export interface ProxySettings {
@@ -78,7 +78,6 @@ export class ReverseProxy {
   readonly #services: ProxyServices;
   readonly #upstream: Upstream;
   readonly #failures: RejectionLog;
-  readonly #webSocketBytes = new HeldBytes();
   readonly #shutdown = new AbortController();
 
   /**
@@ -114,8 +113,8 @@ export class ReverseProxy {
    * @param request The object that `Deno.serve` passed to its handler, the only one that can be upgraded to a WebSocket.
    * The caller has to return the response to such a request unchanged.
    * @throws {Problem} 502 if the upstream cannot be reached or its response is not HTTP, 504 if the headers do not
-   * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 or 426 for an
-   * invalid WebSocket handshake.
+   * arrive in time, 429 or 503 if too many responses are being sent, 501 for CONNECT and TRACE, 400 for an invalid
+   * WebSocket handshake.
    */
   async respond(
     request: Request,
@@ -253,7 +252,6 @@ export class ReverseProxy {
       timeoutMs: this.#settings.upstreamTimeoutMs,
       clock: this.#services.clock,
       shutdown: this.#shutdown.signal,
-      allHeldBytes: this.#webSocketBytes,
       onClose: () => transfer.end(),
     });
   }

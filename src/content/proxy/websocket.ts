@@ -15,10 +15,8 @@ interface WebSocketProxyOptions {
   readonly clock: Clock;
   /** Aborts the handshake, or closes both connections. */
   readonly shutdown: AbortSignal;
-  /** Called when both connections are closed, or {@linkcode MAX_CLOSING_MS} after one of them began to close. */
+  /** Called when both connections are closed, or hold nothing and take longer than {@linkcode MAX_CLOSING_MS} to close. */
   readonly onClose: () => void;
-  /** Counts the bytes that wait to be sent in all bridges. */
-  readonly allHeldBytes: HeldBytes;
 }
 
 /** Returns whether a request asks for a WebSocket over HTTP/1.1 (RFC 6455 §4.2.1). */
@@ -34,7 +32,7 @@ export function isWebSocketRequest({ method, headers }: Request): boolean {
  *
  * @param request The object that the server passed to its handler.
  * @returns A response that the caller has to return to the server unchanged.
- * @throws {Problem} 400 or 426 if the client's handshake is invalid.
+ * @throws {Problem} 400 if the client's handshake is invalid.
  * @throws {DOMException} `TimeoutError` if the upstream's handshake takes too long, `AbortError` if the client
  * disconnected.
  * @throws {Error} If the upstream cannot be reached, or rejects the handshake.
@@ -50,14 +48,9 @@ export async function proxyWebSocket(
   await waitUntilOpen(upstream, signal, options);
   try {
     const { protocol } = upstream.socket;
-    if (protocol !== "" && !protocols.includes(protocol)) { // RFC 6455 §4.1
-      throw new Error(
-        "The upstream selected a subprotocol that was not offered",
-      );
-    }
     const init = protocol === "" ? {} : { protocol };
     const { socket, response } = Deno.upgradeWebSocket(request, init);
-    const client = new WebSocketPeer(socket, "client", options.allHeldBytes);
+    const client = new WebSocketPeer(socket, "client");
     bridge(client, upstream, options);
     return response;
   } catch (error) {
@@ -72,30 +65,18 @@ export async function proxyWebSocket(
  * @returns The subprotocols that the client offers.
  */
 function checkHandshake(headers: Headers): string[] {
-  if (headers.get("sec-websocket-version") !== "13") { // RFC 6455 §4.4
-    throw new Problem(426, {
-      detail: "Cannot open the WebSocket: expected version 13 of the protocol",
-      headers: { "sec-websocket-version": "13", "upgrade": "websocket" },
-    });
-  }
   const connection = parseList(headers.get("connection")?.toLowerCase() ?? "");
-  if (!connection.includes("upgrade")) {
-    throw invalidHandshake("the header Connection: Upgrade");
-  }
-  if (!headers.has("sec-websocket-key")) {
-    throw invalidHandshake("the header Sec-WebSocket-Key");
-  }
   const protocols = parseList(headers.get("sec-websocket-protocol"));
   const areDistinct = new Set(protocols).size === protocols.length;
-  if (!areDistinct || !protocols.every((name) => TOKEN.test(name))) {
-    throw invalidHandshake("subprotocols that are distinct tokens");
-  }
-  return protocols;
-}
-
-function invalidHandshake(expected: string): Problem {
-  return new Problem(400, {
-    detail: `Cannot open the WebSocket: expected ${expected}`,
+  const isValid = connection.includes("upgrade") &&
+    headers.get("sec-websocket-version") === "13" &&
+    headers.has("sec-websocket-key") &&
+    areDistinct && protocols.every((name) => TOKEN.test(name));
+  if (isValid) return protocols;
+  throw new Problem(400, {
+    detail:
+      "Cannot open the WebSocket: expected a handshake of version 13 (RFC 6455)",
+    headers: { "sec-websocket-version": "13" }, // RFC 6455 §4.4
   });
 }
 
@@ -107,7 +88,7 @@ function openUpstream(
   protocols: string[],
   options: WebSocketProxyOptions,
 ): WebSocketPeer {
-  const { upstream, target, allHeldBytes } = options;
+  const { upstream, target } = options;
   const headers = copyHeaders(
     options.headers,
     (name) => !HANDSHAKE_HEADER.test(name),
@@ -116,7 +97,7 @@ function openUpstream(
   // Not new URL(target, upstream): a target such as "//elsewhere/" would then select the host.
   const url = `${scheme}//${upstream.host}${target}`;
   const socket = new WebSocket(url, { headers, protocols });
-  return new WebSocketPeer(socket, "upstream", allHeldBytes);
+  return new WebSocketPeer(socket, "upstream");
 }
 
 async function waitUntilOpen(
@@ -153,7 +134,8 @@ async function waitUntilOpen(
 
 /**
  * How long closing a bridge may take. A peer may never answer a close frame, and Deno cannot drop its connection. The
- * connection then stays open, like other silent connections, but no longer counts as a transfer.
+ * connection then stays open, like other silent connections. It counts as a transfer until it is closed only if it holds
+ * unsent messages.
  */
 const MAX_CLOSING_MS = 5_000;
 
@@ -163,7 +145,7 @@ function bridge(
   upstream: WebSocketPeer,
   options: WebSocketProxyOptions,
 ): void {
-  const { shutdown, timeoutMs, clock, allHeldBytes, onClose } = options;
+  const { shutdown, timeoutMs, clock, onClose } = options;
   const peers = [client, upstream];
   client.forwardTo(upstream);
   upstream.forwardTo(client);
@@ -179,9 +161,6 @@ function bridge(
     client.closed.resolve();
   });
   client.socket.addEventListener("open", cancelTimeout);
-  for (const peer of peers) {
-    void peer.closed.promise.then(() => allHeldBytes.remove(peer));
-  }
   void waitUntilClosed(peers, clock).then(() => {
     shutdown.removeEventListener("abort", close);
     onClose();
@@ -195,6 +174,8 @@ async function waitUntilClosed(
   await Promise.race(peers.map(({ closing }) => closing.promise));
   const closed = Promise.all(peers.map(({ closed }) => closed.promise));
   await waitAtMost(MAX_CLOSING_MS, closed, clock);
+  const holding = peers.filter(({ holdsAtClose }) => holdsAtClose);
+  await Promise.all(holding.map(({ closed }) => closed.promise));
 }
 
 /** A message of a WebSocket whose `binaryType` is "arraybuffer". */
@@ -204,10 +185,11 @@ type Message = string | ArrayBuffer;
 type PendingAction = (other: WebSocketPeer) => void;
 
 /**
- * How many bytes may wait to be sent to a peer. `WebSocket` has no backpressure, so without this limit, and the one of
- * {@linkcode HeldBytes} for all peers, peers that do not read would exhaust the memory.
+ * How many bytes may wait for a peer to read when another message is sent to it. `WebSocket` has no backpressure, so
+ * without this limit, peers that do not read would exhaust the memory. All peers together may hold this for each of
+ * `--max-transfers`.
  */
-const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 
 /**
  * One of the two WebSockets of a bridge. It listens as soon as it is constructed, and keeps what it receives until
@@ -220,24 +202,17 @@ export class WebSocketPeer {
   readonly closing = Promise.withResolvers<void>();
   /** Resolved when it is closed. */
   readonly closed = Promise.withResolvers<void>();
+  /** Whether bytes were waiting to be sent when it began to close. Deno keeps them until it is closed. */
+  holdsAtClose = false;
   readonly #role: "client" | "upstream";
-  readonly #allHeldBytes: HeldBytes;
   readonly #received: PendingAction[] = [];
   #other: WebSocketPeer | undefined;
   readonly #queue: (() => void)[] = [];
   #queuedBytes = 0;
-  /** The bytes that were waiting to be sent when it began to close. */
-  #bytesAtClose = 0;
 
-  /** @param allHeldBytes Counts the bytes that wait to be sent in all bridges. The bridge removes the peer from it. */
-  constructor(
-    socket: WebSocket,
-    role: "client" | "upstream",
-    allHeldBytes: HeldBytes,
-  ) {
+  constructor(socket: WebSocket, role: "client" | "upstream") {
     this.socket = socket;
     this.#role = role;
-    this.#allHeldBytes = allHeldBytes;
     socket.binaryType = "arraybuffer"; // reading a Blob is asynchronous, which would change the order
     socket.addEventListener("open", () => this.#flush());
     socket.addEventListener("message", ({ data }: MessageEvent<Message>) => {
@@ -253,36 +228,23 @@ export class WebSocketPeer {
     });
   }
 
-  /**
-   * How many bytes are waiting to be sent. A WebSocket that is closing keeps them until it is closed, although its
-   * `bufferedAmount` is 0 in Deno.
-   */
-  get heldBytes(): number {
-    const { readyState, bufferedAmount } = this.socket;
-    if (readyState === WebSocket.CLOSED) return 0;
-    if (readyState === WebSocket.CLOSING) return this.#bytesAtClose;
-    return this.#queuedBytes + bufferedAmount;
-  }
-
   /** Forwards everything that this peer has received and will receive to another peer. */
   forwardTo(other: WebSocketPeer): void {
     this.#other = other;
     for (const action of this.#received.splice(0)) action(other);
   }
 
-  /** Sends a message. It closes both peers if too many bytes are waiting to be sent, to this peer or to all peers. */
+  /** Sends a message. Instead, it closes both peers if too many bytes are waiting to be sent. */
   send(message: Message): void {
-    const { readyState } = this.socket;
-    const isOpening = readyState === WebSocket.CONNECTING;
-    if (!isOpening && readyState !== WebSocket.OPEN) return;
-    const size = typeof message === "string"
-      ? message.length
-      : message.byteLength;
-    // Checked before sending: a peer that does not read holds the message until it disconnects, even after a close.
-    if (!this.#allHeldBytes.hasRoomFor(this, size)) return this.#closeBoth();
-    if (isOpening) this.#queuedBytes += size;
+    const { readyState, bufferedAmount } = this.socket;
+    const waitingBytes = this.#queuedBytes + bufferedAmount;
+    if (waitingBytes > MAX_WAITING_BYTES) return this.#closeBoth();
+    if (readyState === WebSocket.CONNECTING) {
+      this.#queuedBytes += typeof message === "string"
+        ? message.length
+        : message.byteLength;
+    }
     this.#whenOpen(() => this.socket.send(message));
-    if (this.heldBytes > MAX_BUFFERED_BYTES) this.#closeBoth();
   }
 
   /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
@@ -309,7 +271,7 @@ export class WebSocketPeer {
   #close(action: () => void): void {
     this.closing.resolve();
     this.#whenOpen(() => {
-      this.#bytesAtClose = this.heldBytes;
+      this.holdsAtClose = this.socket.bufferedAmount > 0;
       action();
     });
   }
@@ -348,28 +310,4 @@ export class WebSocketPeer {
 export function allowedCode(code: number): number {
   if (code === 1000 || (code >= 3000 && code <= 4999)) return code;
   return code > 1000 && code < 1100 ? 3900 + code : 4906;
-}
-
-/** How many bytes all peers together may hold. */
-const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
-/** How many bytes each peer may always hold, so that some peers that do not read do not disconnect the others. */
-const MIN_BYTES_EACH = 64 * 1024;
-
-/** Counts the bytes that all peers together hold. It asks each peer, since no event reports that a peer holds less. */
-export class HeldBytes {
-  readonly #peers = new Set<WebSocketPeer>();
-
-  /** Returns whether a peer may hold `size` more bytes. */
-  hasRoomFor(peer: WebSocketPeer, size: number): boolean {
-    this.#peers.add(peer);
-    if (peer.heldBytes + size <= MIN_BYTES_EACH) return true;
-    let total = size;
-    for (const { heldBytes } of this.#peers) total += heldBytes;
-    return total <= MAX_TOTAL_BYTES;
-  }
-
-  /** Stops counting a peer. */
-  remove(peer: WebSocketPeer): void {
-    this.#peers.delete(peer);
-  }
 }

@@ -6,20 +6,13 @@ import {
   toAbsolute,
 } from "../../core/values/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
-import { SharedCalls } from "../../core/values/shared_calls.ts";
-
-/** What identifies a file under any name. */
-export interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number | null;
-}
 
 /** A file or a directory that is never served. */
 interface Barred {
   /** The real path; the given one if nothing exists there. */
   readonly path: string;
-  /** The path as it was given, with its directory's real path, and {@linkcode path}. */
-  readonly places: readonly string[];
+  /** The path as it was given, with its directory's real path. */
+  readonly entry: string;
   /** `undefined` if nothing exists there. */
   readonly stats: Deno.FileInfo | undefined;
 }
@@ -37,8 +30,7 @@ const MAX_AGE_MS = 1_000;
 export class BarredFiles {
   readonly #listPaths: () => Promise<readonly string[]>;
   readonly #clock: Pick<Clock, "monotonic">;
-  readonly #looks = new SharedCalls<readonly Barred[]>();
-  #barred: readonly Barred[] = [];
+  #barred: Promise<readonly Barred[]> = Promise.resolve([]);
   #lookedAt = -Infinity;
 
   /** @param listPaths Returns the paths of the files and directories. */
@@ -53,7 +45,7 @@ export class BarredFiles {
   /** Returns whether a file in a served directory is barred, or is in a barred directory. Both paths are real ones. */
   async includes(
     path: string,
-    file: FileIdentity,
+    file: Deno.FileInfo,
     root: string,
   ): Promise<boolean> {
     const barred = await this.#recent();
@@ -71,18 +63,18 @@ export class BarredFiles {
       .map(({ path }) => path);
   }
 
-  async #recent(): Promise<readonly Barred[]> {
-    const age = this.#clock.monotonic() - this.#lookedAt;
-    if (age < MAX_AGE_MS) return this.#barred;
-    return await this.#looks.run("", () => this.#look());
+  #recent(): Promise<readonly Barred[]> {
+    const now = this.#clock.monotonic();
+    if (now - this.#lookedAt >= MAX_AGE_MS) {
+      this.#lookedAt = now;
+      this.#barred = this.#look();
+    }
+    return this.#barred;
   }
 
   async #look(): Promise<readonly Barred[]> {
-    const lookedAt = this.#clock.monotonic();
     const paths = await this.#listPaths();
-    this.#barred = await Promise.all(paths.map(locate));
-    this.#lookedAt = lookedAt;
-    return this.#barred;
+    return await Promise.all(paths.map(locate));
   }
 }
 
@@ -90,25 +82,27 @@ export class BarredFiles {
 async function locate(asGiven: string): Promise<Barred> {
   const given = toAbsolute(asGiven);
   const name = lastName(given);
-  const directory = await realPathOf(given.slice(0, -name.length - 1));
-  const path = await realPathOf(given);
-  const isReadable = isGranted({ name: "read", path: given });
-  const stats = isReadable
-    ? await Deno.stat(given).catch(() => undefined) // what cannot be read cannot be served either
-    : undefined;
-  const places = [given, directory + SEPARATOR + name, path];
-  return { path, places, stats };
+  const parent = given.slice(0, -name.length - 1);
+  const directory = await ifReadable(parent, Deno.realPath) ?? parent;
+  return {
+    path: await ifReadable(given, Deno.realPath) ?? given,
+    entry: directory + SEPARATOR + name,
+    stats: await ifReadable(given, Deno.stat),
+  };
 }
 
-/** Returns the real path; the path itself if nothing exists there, or if Deno would prompt for the permission. */
-async function realPathOf(path: string): Promise<string> {
-  if (!isGranted({ name: "read", path })) return path;
-  return await Deno.realPath(path).catch(() => path);
+/** Asks about a path. Returns `undefined` if nothing exists there, or if Deno would prompt for the permission. */
+async function ifReadable<T>(
+  path: string,
+  ask: (path: string) => Promise<T>,
+): Promise<T | undefined> {
+  if (!isGranted({ name: "read", path })) return undefined;
+  return await ask(path).catch(() => undefined);
 }
 
 /** Returns whether a file is the same as a barred one. Where there are no inodes, nothing shows that. */
 function isSameFile(
-  { dev, ino }: FileIdentity,
+  { dev, ino }: Deno.FileInfo,
   barred: Deno.FileInfo | undefined,
 ): boolean {
   return ino !== null && ino === barred?.ino && dev === barred.dev;
@@ -116,8 +110,9 @@ function isSameFile(
 
 /** Returns whether a file has the name of a barred file in the served directory, possibly with a suffix. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
-  if (!barred.stats?.isFile) return false;
-  return barred.places.some((own) =>
+  const { path, entry, stats } = barred;
+  if (!stats?.isFile) return false;
+  return [path, entry].some((own) =>
     isInside(own, root) && isBackup(lastName(file), lastName(own))
   );
 }

@@ -6,17 +6,7 @@ export interface FilePath {
   readonly names: readonly string[];
   /** Whether the path ends with a slash, so that only a directory matches. */
   readonly isDirectory: boolean;
-  /** Whether the path is too long for any file system. It can still be a route of the app, such as a link with a token. */
-  readonly isTooLong: boolean;
 }
-
-/** The longest path that Linux can open (PATH_MAX). */
-const MAX_PATH_BYTES = 4096;
-
-/** The longest name in all common file systems (NAME_MAX). */
-const MAX_NAME_BYTES = 255;
-
-const encoder = new TextEncoder();
 
 /** The only public name that begins with a dot (RFC 8615 §3). */
 const WELL_KNOWN = ".well-known";
@@ -41,9 +31,7 @@ export function parseFilePath(pathname: string): FilePath | undefined {
   const isDirectory = names.at(-1) === "";
   if (isDirectory) names.pop();
   if (!names.every(isAllowed)) return undefined;
-  const isTooLong = pathname.length > MAX_PATH_BYTES ||
-    names.some((name) => encoder.encode(name).length > MAX_NAME_BYTES);
-  return { names, isDirectory, isTooLong };
+  return { names, isDirectory };
 }
 
 function decodeName(name: string): string {

@@ -1,4 +1,3 @@
-import type { Log } from "../../core/observe/log.ts";
 import type { ConfigScript } from "../../core/pages/config_script.ts";
 import { type DocumentBody, representHtml } from "../../core/pages/page.ts";
 import {
@@ -13,8 +12,6 @@ interface HtmlFileOptions {
   /** The headers of a response with the unchanged file, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
-  /** Receives `rep.page.not_injected`. */
-  readonly log: Log;
 }
 
 /** An HTML file, and the page that consists of it and the current config script. */
@@ -30,12 +27,13 @@ export class HtmlFile {
   }
 
   /**
-   * Returns how many bytes of memory the file takes at most: the file itself, and the fragment and the page with their
-   * compressed variants.
+   * How many bytes of memory the file takes at most: the file itself, and the fragment and the page with their compressed
+   * variants. The script counts once it is known.
    */
-  maxBytes(scriptBytes: number): number {
+  get maxBytes(): number {
     const { body } = this.#options;
     const length = body instanceof Uint8Array ? body.length : 0;
+    const scriptBytes = this.#pageScript?.bytes.length ?? 0;
     return length + 2 * this.#fragment.maxBytes +
       (1 + COMPRESSOR_CODINGS.length) * scriptBytes;
   }
@@ -51,9 +49,8 @@ export class HtmlFile {
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { headers: original, body: document, compressor, log } =
-      this.#options;
-    const html = representHtml(original, document, script, log);
+    const { headers: original, body: document, compressor } = this.#options;
+    const html = representHtml(original, document, script);
     const headers = Object.fromEntries(new Headers(html.headers));
     const { body, validators: { etag } } = html;
     return new Representations(

@@ -28,8 +28,15 @@ export interface ChangesOptions extends HubOptions {
   readonly revision: string | undefined;
 }
 
-/** What a poll has found. */
-export interface PollResult {
+/** What the values of pages depend on, besides the newest event. */
+interface PublishedFor {
+  readonly own: Snapshot;
+  readonly withdrawn: ReadonlySet<string>;
+  readonly isSuperseded: boolean;
+}
+
+/** What is new in the store. */
+export interface News {
   /** The id of the newest write to a variable in the store; 0 if there was none. */
   readonly newestWrite: number;
   /** The rank of the newest rollout; 0 if there was none. */
@@ -57,7 +64,7 @@ export class Changes {
   readonly #log: Log;
   readonly #metrics: Metrics;
   /** The published state as of the newest event. */
-  #published: PageValues & { readonly own: Snapshot } | undefined;
+  #published: PageValues & PublishedFor | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
   #leaving: Promise<void> | undefined;
@@ -99,36 +106,46 @@ export class Changes {
   /**
    * What pages are built from: the published PUBLIC values. They may be newer than this process's own configuration:
    * while another one is active, or while this process still reads what another replica has already published. So pages
-   * do not go back in time.
+   * do not go back in time. They may be older while an edit waits for the store: nobody serves values that the other
+   * replicas do not have. A name that is not PUBLIC here any more is left out,
+   * unless this process is superseded: the active configuration then decides, and a page that lacked one of its values,
+   * but has the id of the newest event, would never get it.
    *
-   * Pages get the process's own PUBLIC values in three cases: while it stands apart, since nobody can tell to which app
-   * the published ones belong; while its configuration is the active one but the store fails (streams get the values
-   * later); and before the log could be read.
+   * Pages get the process's own PUBLIC values in two cases: while it stands apart, since nobody can tell to which app
+   * the published ones belong; and while it knows no event, because there has never been one, or because it has started
+   * without the store. Their streams then begin with the whole published state.
    *
    * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
    * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the
    * process's own PUBLIC values as well, a page would change from replica to replica, and its stream would bring the
    * new values anyway.
-   *
-   * @param knownId The id of an event that a client knows, and this process as well. The client does not get values of this
-   * process that may be older than that event, even while this process cannot publish them.
    */
-  pageValues(own: Snapshot, knownId = 0): PageValues {
-    const { publisher, rollout, tail } = this;
-    const isWaiting = rollout.isActive && publisher.isWaiting(own) &&
-      knownId <= publisher.cursor;
-    if (rollout.standsApart || isWaiting || !tail.isLoaded) {
-      return { values: own, cursor: publisher.cursor };
+  pageValues(own: Snapshot): PageValues {
+    const { rollout, tail } = this;
+    const { withdrawn, isSuperseded } = this.publisher;
+    if (rollout.standsApart || tail.head === 0) {
+      return { values: own, cursor: 0 };
     }
-    // The object stays the same until either changes, so that serving a page needs no comparison of all values.
-    if (this.#published?.cursor !== tail.head || this.#published.own !== own) {
-      this.#published = {
-        own,
-        values: { public: tail.publicValues, sensitive: own.sensitive },
-        cursor: tail.head,
-      };
-    }
+    // The object stays the same until any of them changes, so that serving a page needs no comparison of all values.
+    const published = this.#published;
+    const isCurrent = published?.cursor === tail.head &&
+      published.own === own && published.withdrawn === withdrawn &&
+      published.isSuperseded === isSuperseded;
+    if (isCurrent) return published;
+    const isHidden = (name: string) =>
+      own.sensitive.has(name) || own.server.has(name) || withdrawn.has(name);
+    const visible = [...tail.publicValues].filter(([name]) =>
+      isSuperseded || !isHidden(name)
+    );
+    const values = { public: new Map(visible), sensitive: own.sensitive };
+    const cursor = tail.head;
+    this.#published = { own, withdrawn, isSuperseded, values, cursor };
     return this.#published;
+  }
+
+  /** Whether a change of PUBLIC values waits for the store; not because this process stands apart. */
+  get isWaiting(): boolean {
+    return this.publisher.isWaiting && !this.rollout.standsApart;
   }
 
   /**
@@ -136,7 +153,7 @@ export class Changes {
    * read. If the newest event is older than a known one, the store has lost events that were delivered, in a failover to
    * a replica that lagged behind.
    */
-  async poll(): Promise<PollResult> {
+  async findNews(): Promise<News> {
     const { tail } = this;
     if (!tail.isLoaded) await tail.readNew(); // streams wait for it
     const { head } = tail; // first: what another task reads in between is newer than `newestEvent`
@@ -173,7 +190,7 @@ export class Changes {
   }
 
   #logLoss(delivered: number, stored: number): void {
-    if (delivered === this.#loggedLoss) return; // until the events are published, every poll finds the same
+    if (delivered === this.#loggedLoss) return; // until the events are published, it is found each time
     this.#loggedLoss = delivered;
     this.#metrics.count("rep.store.lost_events", 1);
     const detail =

@@ -119,7 +119,8 @@ export class EventLog {
    * since: then {@linkcode append} fails, and the state has to be read.
    */
   knownState(id: number): PublicState | undefined {
-    return this.#known?.head?.value.id === id ? this.#known : undefined;
+    const knownId = this.#known?.head?.value.id ?? 0;
+    return knownId === id ? this.#known : undefined;
   }
 
   /**
@@ -190,11 +191,9 @@ export class EventLog {
    * has changed the log.
    */
   async compact({ head, newest }: PublicState): Promise<void> {
-    if (
-      head === undefined ||
-      head.value.recent - this.#keep < Math.max(1, this.#keep * SLACK)
-    ) return;
-    let current: Entry<Head> | undefined = head;
+    const recent = head?.value.recent ?? 0;
+    if (recent <= this.#keep * (1 + SLACK)) return;
+    let current = head;
     while (current !== undefined && current.value.recent > this.#keep) {
       current = await this.#compactOldest(current, newest);
     }

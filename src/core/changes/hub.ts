@@ -61,8 +61,6 @@ type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 interface Subscriber {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
-  /** Among the streams, or among the polls that are open. */
-  readonly countedIn: ClientLimits<string>;
   readonly form: StreamFormName;
   /** The id of the last event that was sent. */
   cursor: number;
@@ -91,7 +89,7 @@ const STREAM_HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
 /** How long a client may take to read what was sent last. Its cursor says where it goes on if it reconnects. */
 const MAX_UNREAD_MS = 60_000;
-/** The maximum size of a chunk while a stream catches up. */
+/** The maximum size of a chunk while a stream catches up, and of what a poll gets. */
 const CHUNK_BYTES = 64 << 10;
 /** Random for each stream, so that clients do not reconnect all at once after a restart. */
 const RETRY_MS = [2_000, 8_000] as const;
@@ -104,21 +102,17 @@ const FULL_RETRY_MS = [15_000, 60_000] as const;
  * pages without a stream poll 2,700 times a second.
  */
 const MAX_POLLS_PER_SECOND = 3_000;
-/**
- * How many polls may be open, because they cannot be answered with one chunk. Each takes as much memory as a stream,
- * for as long as its client does not read.
- */
-const MAX_OPEN_POLLS = 100;
-
+/** How many polls may read the store at once, of which one client has half. */
+const MAX_READING_POLLS = 100;
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
   readonly #streams: ClientLimits<"max_streams">;
-  readonly #openPolls: ClientLimits<"max_polls">;
   /** All polls of the current second, which {@linkcode #tick} forgets. */
   readonly #pollsThisSecond: ClientLimits<"max_polls">;
+  readonly #readingPolls: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #logError: (error: unknown) => void;
@@ -138,8 +132,12 @@ export class Hub {
       return new ClientLimits({ clock, log, event, name, max, maxPerClient });
     }
     this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
-    this.#openPolls = limit("max_polls", MAX_OPEN_POLLS, MAX_OPEN_POLLS / 2);
     this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
+    this.#readingPolls = limit(
+      "max_polls",
+      MAX_READING_POLLS,
+      MAX_READING_POLLS / 2,
+    );
     this.#logError = logTaskError(log, "streams");
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,
@@ -166,20 +164,18 @@ export class Hub {
   }
 
   /** Opens a stream. If there is no room for it, the request is treated as a poll. */
-  open(request: StreamRequest): StreamBody {
-    const { client, position, form, isPoll } = request;
+  async open(request: StreamRequest): Promise<StreamBody> {
+    const { client, position: { cursor }, form, isPoll } = request;
     if (this.#isClosing) return this.reject("stopping", form);
     if (!this.#tail.isLoaded) return this.reject("store_unavailable", form);
-    if (isPoll) return this.#poll(request, undefined);
-    const limit = this.#streams.rejection(client);
-    if (limit !== undefined) return this.#poll(request, limit);
+    const limit = isPoll ? undefined : this.#streams.rejection(client);
+    if (isPoll || limit !== undefined) return await this.#poll(request, limit);
     this.#options.metrics.count("rep.streams.opened", 1);
-    const { cursor } = position;
     const comment = cursor === undefined
       ? "unknown event id; sending the full public state"
       : "connected";
     const opening = this.#opening(form, comment, RETRY_MS, cursor);
-    return this.#stream(request, opening, this.#streams);
+    return this.#stream(request, opening);
   }
 
   /**
@@ -195,44 +191,60 @@ export class Hub {
   }
 
   /**
-   * Sends a client what it has missed, and no more. That is an ordinary response, for which nothing stays open. If it
-   * is larger than a chunk, or has to be read from the store, it is sent as the client reads it, and counts for as long
-   * as that takes.
+   * Sends a client what it has missed, up to a chunk, and no more. That is an ordinary response, for which nothing stays
+   * open. If that is not all, the client soon asks for the rest.
    *
    * @param limit Why it is no stream; `undefined` if the client asked for a poll.
    */
-  #poll(
-    request: StreamRequest,
+  async #poll(
+    { client, position, form }: StreamRequest,
     limit: StreamRejection | undefined,
-  ): StreamBody {
-    const { client, position, form } = request;
+  ): Promise<StreamBody> {
     const { metrics } = this.#options;
-    const missed = this.#missed(position);
-    const overload = missed ? undefined : this.#openPolls.rejection(client);
-    if (overload !== undefined) return this.reject(overload, form);
+    const full = this.#isInMemory(position)
+      ? undefined
+      : this.#readingPolls.rejection(client);
+    if (full !== undefined) return this.reject(full, form);
+    this.#readingPolls.add(client.clientKey);
+    const missed = await this.#missed(position);
+    this.#readingPolls.remove(client.clientKey);
+    if (missed === undefined) return this.reject("store_unavailable", form);
     metrics.count("rep.streams.polled", 1);
+    metrics.count("rep.events.replayed", missed.length);
     if (limit !== undefined) metrics.count("rep.streams.rejected", 1, limit);
     const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
-    const isFull = this.#streams.limitOf(client) !== undefined;
-    const retryMs = isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
+    const last = missed.at(-1);
+    const retryMs = last !== undefined && last.id < this.#tail.head
+      ? RETRY_MS
+      : this.#pollRetryMs(client);
     const opening = this.#opening(form, comment, retryMs, position.cursor);
-    if (!missed) return this.#stream(request, opening, this.#openPolls);
-    if (missed.length === 0) return opening;
-    metrics.count("rep.events.replayed", missed.length);
+    if (last === undefined) return opening;
     return concat([opening, STREAM_FORMS[form].events(missed)]);
   }
 
-  /** Returns what a client has missed, if that is in memory and fits into a chunk. */
-  #missed(
+  #isInMemory({ cursor = 0, skipsOutdated }: Position): boolean {
+    return skipsOutdated || cursor >= this.#tail.cachedAfter;
+  }
+
+  #pollRetryMs(client: CountedClient): readonly [number, number] {
+    const isFull = this.#streams.limitOf(client) !== undefined;
+    return isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
+  }
+
+  /** Returns a chunk of what a client has missed; `undefined` if that is in the store, which is unavailable. */
+  async #missed(
     { cursor = 0, skipsOutdated }: Position,
-  ): readonly Frame[] | undefined {
+  ): Promise<readonly Frame[] | undefined> {
     const tail = this.#tail;
-    if (!skipsOutdated && cursor < tail.cachedAfter) return undefined;
-    const frames = skipsOutdated
-      ? tail.newestOfEach(cursor, CHUNK_BYTES)
-      : tail.cached(cursor, CHUNK_BYTES);
-    const last = frames.at(-1)?.id ?? tail.head;
-    return last === tail.head ? frames : undefined;
+    if (skipsOutdated) return tail.newestOfEach(cursor, CHUNK_BYTES);
+    if (cursor >= tail.cachedAfter) return tail.cached(cursor, CHUNK_BYTES);
+    try {
+      const stored = await tail.readFromStore(cursor, CHUNK_BYTES);
+      if (stored.length > 0) return stored;
+    } catch {
+      return undefined; // the circuit breaker reports it
+    }
+    return tail.cached(tail.cachedAfter, CHUNK_BYTES);
   }
 
   /**
@@ -253,10 +265,9 @@ export class Hub {
   #stream(
     request: StreamRequest,
     opening: Uint8Array<ArrayBuffer>,
-    countedIn: ClientLimits<string>,
   ): ReadableStream<Uint8Array<ArrayBuffer>> {
     // The functions of the stream refer neither to the request nor to the opening: they live as long as it does.
-    const subscriber = this.#subscribe(request, countedIn);
+    const subscriber = this.#subscribe(request);
     const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start: (controller) => void (subscriber.controller = controller),
       pull: () =>
@@ -269,13 +280,11 @@ export class Hub {
 
   #subscribe(
     { client: { clientKey }, position, form }: StreamRequest,
-    countedIn: ClientLimits<string>,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
-      countedIn,
       form,
       cursor: position.cursor ?? 0,
       skipsOutdated: position.skipsOutdated,
@@ -286,7 +295,7 @@ export class Hub {
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
-    countedIn.add(clientKey);
+    this.#streams.add(clientKey);
     return subscriber;
   }
 
@@ -309,35 +318,15 @@ export class Hub {
       subscriber.skipsOutdated = false;
     }
     if (subscriber.cursor < tail.cachedAfter) {
-      const isSent = await this.#replayFromStore(subscriber);
-      if (isSent) return;
+      const missed = await this.#missed(subscriber);
+      if (!this.#subscribers.has(subscriber)) return;
+      if (missed === undefined) return this.#end(subscriber); // the client reconnects with its cursor
+      if (missed.length > 0) return this.#replay(subscriber, missed);
+      subscriber.cursor = tail.cachedAfter;
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
-    const isPoll = subscriber.countedIn === this.#openPolls;
     if (frames.length > 0) this.#replay(subscriber, frames);
-    else if (isPoll) this.#end(subscriber);
     else this.#waiting.add(subscriber);
-  }
-
-  /** @returns Whether the stream needs nothing else for now: something was sent to it, or it has ended. */
-  async #replayFromStore(subscriber: Subscriber): Promise<boolean> {
-    const { cursor } = subscriber;
-    let frames: readonly Frame[];
-    try {
-      frames = await this.#tail.readFromStore(cursor, CHUNK_BYTES);
-    } catch {
-      // The circuit breaker reports a failure of the store; the client reconnects with its cursor.
-      this.#end(subscriber);
-      return true;
-    }
-    if (!this.#subscribers.has(subscriber)) return true;
-    if (frames.length > 0) {
-      this.#replay(subscriber, frames);
-      return true;
-    }
-    // The store has no events between the cursor and the cache.
-    subscriber.cursor = this.#tail.cachedAfter;
-    return false;
   }
 
   #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
@@ -427,7 +416,7 @@ export class Hub {
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
-    if (isOpen) subscriber.countedIn.remove(subscriber.clientKey);
+    if (isOpen) this.#streams.remove(subscriber.clientKey);
     subscriber.onRemove?.();
     return isOpen;
   }
@@ -444,11 +433,9 @@ export class Hub {
       ),
     );
     this.#stopTicking();
-    for (
-      const limits of [this.#streams, this.#openPolls, this.#pollsThisSecond]
-    ) {
-      limits.close();
-    }
+    this.#streams.close();
+    this.#pollsThisSecond.close();
+    this.#readingPolls.close();
   }
 
   /** Resolves when the stream has ended, earlier if its client leaves. */

@@ -15,7 +15,7 @@ import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<Rollout, "isActive" | "configurations" | "announce">;
+  rollout: Pick<Rollout, "isActive" | "configurations" | "claimCommit">;
   eventLog: EventLog;
   tail: Tail;
   /** Holds the variables that snapshots were built from. */
@@ -31,16 +31,18 @@ interface PublisherOptions {
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
 /**
- * Why the target is not published yet: the store has failed, or variables in it were written after they had been read
- * for the target, and have to be read again.
+ * How a publication ends:
+ *
+ * | outcome      | because                                                                | what follows          |
+ * | ------------ | ---------------------------------------------------------------------- | --------------------- |
+ * | `published`  | the log matches the target                                             | nothing               |
+ * | `superseded` | another configuration is active                                        | nothing               |
+ * | `outdated`   | variables in the store were written after they had been read for it    | a reload, then a retry |
+ * | `failed`     | the store fails, or the process stands apart                           | a retry               |
  */
-type Obstacle = "failure" | "outdated";
+type Outcome = "published" | "superseded" | "outdated" | "failed";
 
-/**
- * How a publication ends unless it fails: with the id of the event up to which the log matches the target; because
- * another configuration is active; or because variables in the store were written after they had been read for it.
- */
-type Outcome = number | "superseded" | "outdated";
+const NO_NAMES: ReadonlySet<string> = new Set();
 
 const OUTDATED =
   "the variables in the store have been written since they were read; reading them again";
@@ -56,37 +58,21 @@ const OUTDATED =
  *
  * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
  * What was committed is valid as it is, since the next attempt compares with the store again. The gateway repeats the
- * publication every few seconds, and when the store is available again.
- *
- * What has become of the target, the snapshot to be published:
- *
- * | its last publication                            | `#obstacle` | `#settled`  | pages have                        |
- * | ----------------------------------------------- | ----------- | ----------- | --------------------------------- |
- * | has committed it, or found nothing to commit    | none        | the target  | the published values, which match |
- * | found it superseded: another one is active      | none        | the target  | the published values              |
- * | was stopped by newer variables in the store     | `outdated`  | an earlier  | the published values, until       |
- * |                                                 |             | one         | a reload brings the next target   |
- * | failed with the store, or since it stands apart | `failure`   | an earlier  | its own values (`#isServed`),     |
- * |                                                 |             | one         | until a retry publishes them      |
- *
- * A target with the state of the settled one, as after a reload that has changed no PUBLIC value, waits for nothing. If
- * pages had the values of a target without an event, and it is replaced, the names that differ are `#unpublished`: they
- * get an event with the next publication even if the store has their values already.
+ * publication every few seconds, and when the store is available again. Until then, pages and streams keep what is
+ * published, except for the {@linkcode withdrawn} names.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
+  /** The snapshot to be published. */
   #target = EMPTY_SNAPSHOT;
   /** The last target that was published or superseded. */
-  #settled = EMPTY_SNAPSHOT;
-  /** Why the last publication did not succeed. */
-  #obstacle: Obstacle | undefined;
-  /** Whether pages have had the target's values without an event, because the store failed. */
-  #isServed = false;
+  #finished = EMPTY_SNAPSHOT;
+  #outcome: Outcome = "published";
   /**
-   * The names whose values pages may have without an event: they were served, and replaced before they were published.
+   * Names that pages may lack although they are published: they were not PUBLIC in a target that was not published. If one
+   * is PUBLIC again, it gets an event even if the store has its value.
    */
-  #unpublished: ReadonlySet<string> = new Set();
-  #cursor = 0;
+  #withdrawn = NO_NAMES;
   #queue: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -94,44 +80,49 @@ export class Publisher {
     this.#options = options;
   }
 
-  /**
-   * The id of the newest event that the snapshot contains, from which its pages follow the log. It may lag behind the
-   * snapshot: a page then receives events that it already contains, but misses none.
-   */
-  get cursor(): number {
-    return this.#cursor;
-  }
-
   /** Whether the target was built from variables in the store that have changed since: they have to be read again. */
   get isOutdated(): boolean {
-    return this.#obstacle === "outdated";
+    return this.#outcome === "outdated";
   }
 
-  /** Whether the values of a snapshot have not been published because the store failed. */
-  isWaiting(snapshot: Snapshot): boolean {
-    return this.#obstacle === "failure" &&
-      snapshot.state !== this.#settled.state;
+  /** Whether a change of PUBLIC values waits for the store. */
+  get isWaiting(): boolean {
+    return this.#outcome === "failed" &&
+      this.#target.state !== this.#finished.state;
+  }
+
+  /** Whether nothing of the target waits, but another configuration is active. */
+  get isSuperseded(): boolean {
+    const hasFinished = this.#isFinished && this.#finished !== EMPTY_SNAPSHOT;
+    return hasFinished && !this.#options.rollout.isActive;
   }
 
   /**
-   * Publishes a snapshot. It returns even if the store fails: pages then have the new values, and streams get them with
-   * the next {@linkcode retry}.
+   * Names that are published but not in the target, while that waits for the store. Pages do not have them. They have
+   * them during any other publication, since other replicas may be ahead: nothing should come and go.
+   */
+  get withdrawn(): ReadonlySet<string> {
+    return this.isWaiting ? this.#withdrawn : NO_NAMES;
+  }
+
+  /**
+   * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
    *
    * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
    * then no error, since nobody misses a change.
    */
   async publish(target: Snapshot): Promise<boolean> {
-    const isNew = target.deployment !== this.#target.deployment ||
+    const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.state !== this.#target.state;
-    this.#replaceTarget(target);
+    this.#target = target;
+    this.#noteWithdrawn();
     await this.#enqueue(isNew ? "error" : "debug");
-    return this.#obstacle === undefined ||
-      target.state === this.#settled.state;
+    return this.#isFinished || target.state === this.#finished.state;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
   async retry(): Promise<void> {
-    if (this.#obstacle !== undefined) await this.#enqueue("debug");
+    if (!this.#isFinished) await this.#enqueue("debug");
   }
 
   /** Called when another configuration becomes active. If it is this process's own, it is published again. */
@@ -145,18 +136,15 @@ export class Publisher {
     await this.#queue;
   }
 
-  /** Pages may have had the values of a target that is replaced before it was published. */
-  #replaceTarget(target: Snapshot): void {
-    const previous = this.#target;
-    const wasServed = this.#isServed;
-    this.#target = target;
-    this.#isServed = this.isWaiting(target);
-    if (!wasServed) return;
-    const names = [...previous.public.keys(), ...target.public.keys()];
-    const changed = names.filter((name) =>
-      previous.public.get(name) !== target.public.get(name)
-    );
-    this.#unpublished = new Set([...this.#unpublished, ...changed]);
+  get #isFinished(): boolean {
+    return this.#outcome === "published" || this.#outcome === "superseded";
+  }
+
+  /** Adds the names that the target withdraws to those of earlier targets. */
+  #noteWithdrawn(): void {
+    const names = [...this.#finished.public.keys()];
+    const gone = names.filter((name) => !this.#target.public.has(name));
+    this.#withdrawn = new Set([...this.#withdrawn, ...gone]);
   }
 
   /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
@@ -173,27 +161,23 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     const target = this.#target;
-    const unpublished = this.#unpublished;
+    const withdrawn = this.#withdrawn;
     try {
-      const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, unpublished),
+      this.#outcome = await retryConflicts(
+        () => this.#tryToCommit(target, withdrawn),
         this.#options,
       );
-      if (outcome === "outdated") {
-        this.#obstacle = outcome;
+      if (this.#outcome === "outdated") {
         this.#logFailure(OUTDATED, "debug");
         return;
       }
-      await this.#options.tail.readNew();
-      this.#obstacle = undefined;
-      this.#settled = target;
-      this.#isServed = false;
-      if (outcome === "superseded") return;
-      this.#unpublished = this.#unpublished.difference(unpublished);
-      this.#cursor = outcome;
+      this.#finished = target;
+      if (this.#outcome === "published") {
+        this.#withdrawn = this.#withdrawn.difference(withdrawn);
+      }
+      this.#noteWithdrawn(); // by a target that has replaced this one
     } catch (error) {
-      this.#obstacle = "failure";
-      this.#isServed ||= this.isWaiting(this.#target);
+      this.#outcome = "failed";
       const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
       this.#logFailure(messageOf(error), isReported ? "debug" : level);
     }
@@ -202,7 +186,7 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-    unpublished: ReadonlySet<string>,
+    withdrawn: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
     if (storedVersion === undefined) {
@@ -210,26 +194,27 @@ export class Publisher {
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    const fencing = await this.#options.rollout.announce(target);
+    const fencing = await this.#options.rollout.claimCommit(target);
     if (fencing === undefined || fencing === "superseded") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    const head = await this.#commitChanges(target, checks, unpublished);
-    if (head !== undefined) return head;
+    if (await this.#commitChanges(target, checks, withdrawn)) {
+      return "published";
+    }
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
     const stored = await this.#options.store.get(VARIABLES_HEAD_KEY);
     const isOutdated = (stored?.version ?? null) !== storedVersion;
     return isOutdated ? "outdated" : undefined;
   }
 
-  /** @returns The id up to which the log matches the target; otherwise as {@linkcode #tryToCommit}. */
+  /** @returns Whether the log matches the target; otherwise, another process has written in the meantime. */
   async #commitChanges(
     target: Snapshot,
     checks: readonly Check[],
-    unpublished: ReadonlySet<string>,
-  ): Promise<number | undefined> {
+    withdrawn: ReadonlySet<string>,
+  ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const input = { target, delivered: tail.state, unpublished };
+    const input = { target, delivered: tail.state, withdrawn };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
@@ -237,16 +222,17 @@ export class Publisher {
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
     // the target is compared again, and nothing is left to delete.
     if (await eventLog.deleteValues(names, state)) {
-      return await this.#commitChanges(target, checks, unpublished);
+      return await this.#commitChanges(target, checks, withdrawn);
     }
     for (const batch of batches(changes)) {
       const appended = await eventLog.append(batch, state, { checks, afterId });
-      if (appended === undefined) return undefined;
+      if (appended === undefined) return false;
       this.#logEvents(appended.events);
       state = appended.state;
     }
     if (changes.length > 0) await eventLog.compact(state);
-    return state.head?.value.id ?? 0;
+    await tail.readUpTo(state.head?.value.id ?? 0);
+    return true;
   }
 
   /**
@@ -262,15 +248,10 @@ export class Publisher {
   }
 
   #logFailure(reason: string, level: "error" | "debug"): void {
-    const { configurations } = this.#options.rollout;
-    const isActive = configurations.configuration === configurations.active;
-    const effect = isActive
-      ? ""
-      : "the previous configuration stays active until this succeeds; ";
-    const detail = `${effect}${reason}; retrying`;
-    this.#options.log[level]("rep.config.not_published", {
-      ...configurations,
-      detail,
+    const { log, rollout } = this.#options;
+    log[level]("rep.config.not_published", {
+      ...rollout.configurations,
+      detail: `${reason}; retrying`,
     });
   }
 
@@ -293,18 +274,18 @@ interface PlanInput {
    * the same variable.
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
-  /** Names whose values pages may have although no event ever had them. */
-  readonly unpublished: ReadonlySet<string>;
+  /** Names that pages may lack although they are published. */
+  readonly withdrawn: ReadonlySet<string>;
 }
 
 /**
  * Returns the changes that make the state in the store equal to the target (endpoint specification, Stream events:
  * updates first, then deletions, sorted by name), and the id that their ids have to exceed. If clients may have a value
- * that is not in the store, its variable gets an event even if its state is already that of the target.
+ * that is not in the store, or lack one, its variable gets an event even if its state is already that of the target.
  */
 function planChanges(
   state: PublicState,
-  { target, delivered, unpublished }: PlanInput,
+  { target, delivered, withdrawn }: PlanInput,
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
@@ -312,7 +293,7 @@ function planChanges(
     ...updatedNames(state, target),
     ...deletedNames(state, target),
     ...lost.map(({ name }) => name),
-    ...unpublished,
+    ...[...withdrawn].filter((name) => target.public.has(name)),
   ]);
   const changes = Array.from(names, (name) => changeTo(target, name));
   return { changes, afterId: lost.at(-1)?.id ?? 0 };

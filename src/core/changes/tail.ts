@@ -115,6 +115,12 @@ export class Tail {
     return this.#nextRead;
   }
 
+  /** Reads new events, unless it knows this one, or gets it from a read under way: the store hints at every commit. */
+  async readUpTo(id: number): Promise<void> {
+    await this.#lastRead.catch(() => {}); // its own callers handle the rejection
+    if (!this.#isLoaded || this.#head < id) await this.readNew();
+  }
+
   /** Reads new events because a client may know of one. Clients that ask too soon after that share a later read. */
   readForClient(): Promise<void> {
     const now = this.#clock.monotonic();
@@ -178,9 +184,7 @@ export class Tail {
     if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) {
       this.#setState(frame);
     }
-    if (this.#frames.length > 2 * MAX_FRAMES || this.#bytes > 2 * MAX_BYTES) {
-      this.#evict();
-    }
+    this.#evict();
   }
 
   #setState(frame: CachedFrame): void {
@@ -189,16 +193,12 @@ export class Tail {
     this.#stateHash = undefined;
   }
 
-  /** Shrinks the cache to its size once it has reached twice that, so that not every event has to do so. */
   #evict(): void {
-    let from = Math.max(0, this.#frames.length - MAX_FRAMES);
-    let bytes = sizeOf(this.#frames.slice(from));
-    while (bytes > MAX_BYTES) {
-      bytes -= this.#frames[from++]?.bytes.length ?? bytes;
+    while (this.#frames.length > MAX_FRAMES || this.#bytes > MAX_BYTES) {
+      const oldest = this.#frames.shift()!;
+      this.#bytes -= oldest.bytes.length;
+      this.#cachedAfter = oldest.id;
     }
-    this.#cachedAfter = this.#frames[from - 1]?.id ?? this.#cachedAfter;
-    this.#frames = this.#frames.slice(from);
-    this.#bytes = bytes;
   }
 
   /** Removes the values of a variable that left the PUBLIC tier; they must not be sent from the cache either. */

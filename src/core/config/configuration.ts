@@ -13,7 +13,7 @@ import {
   type SnapshotInput,
 } from "./variables/snapshot.ts";
 import { describeWarning } from "./variables/guardrails.ts";
-import { describeEmptied, isEmptied } from "./variables/tiers.ts";
+import { EMPTIED, isEmptied } from "./variables/tiers.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 
 interface ConfigurationOptions {
@@ -69,20 +69,6 @@ interface Rejection {
   readonly since: number;
 }
 
-/** What the log needs to know about a reload. */
-interface ReloadToLog extends Required<ReloadOptions> {
-  /** Whether it is the first valid one after rejected ones. */
-  readonly isRecovery: boolean;
-}
-
-/** The outcome of an attempt to build a new snapshot. */
-interface Rebuilt {
-  /** Whether there is a new one. */
-  readonly isRebuilt: boolean;
-  /** Why the sources were rejected, and then why the last valid ones were; empty if the sources are valid. */
-  readonly errors: readonly unknown[];
-}
-
 const NOT_PUBLISHED =
   "read, but not published yet: see rep.config.not_published";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
@@ -126,7 +112,7 @@ export class Configuration {
    * @throws {ConfigurationError} If the configuration is invalid.
    */
   async load(): Promise<void> {
-    await this.#build(await this.#options.read());
+    await this.#readAndBuild();
     this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
@@ -201,14 +187,13 @@ export class Configuration {
     const logsUnchanged = this.#logsUnchanged;
     this.#logsUnchanged = false;
     if (logsUnchanged) this.#options.storedVariables.acknowledgeLoss();
-    const { isRebuilt, errors } = await this.#rebuild();
+    const errors = await this.#rebuild();
+    const isRebuilt = this.#snapshot !== before;
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    if (errors.length > 0) this.#reject(errors, { isRebuilt, logsUnchanged });
+    if (errors.length > 0) this.#reject(errors, isRebuilt, logsUnchanged);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (isRebuilt) {
-      await this.#apply(before, { isRecovery, logsUnchanged });
-    }
+    if (isRebuilt) await this.#apply(before, isRecovery, logsUnchanged);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -216,7 +201,11 @@ export class Configuration {
    * Publishes the new snapshot, calls the listeners, and logs the reload: at level debug if a poll found no change,
    * unless it is the first valid reload after rejected ones.
    */
-  async #apply(before: Snapshot, reload: ReloadToLog): Promise<void> {
+  async #apply(
+    before: Snapshot,
+    isRecovery: boolean,
+    logsUnchanged: boolean,
+  ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
@@ -227,11 +216,11 @@ export class Configuration {
     const isRejected = this.isReloadRejected;
     if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
     if (isRejected && isUnchanged) return;
-    const isNews = !isUnchanged || reload.isRecovery || reload.logsUnchanged;
+    const isNews = !isUnchanged || isRecovery || logsUnchanged;
     let detail: string | undefined;
     if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
-    else if (isUnchanged && reload.logsUnchanged) detail = NO_CHANGE;
+    else if (isUnchanged && logsUnchanged) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
       ...describe(snapshot, revision),
       detail,
@@ -241,26 +230,22 @@ export class Configuration {
   /**
    * Reads everything and builds a snapshot of it. If the sources are invalid, it uses the last valid ones, so that a
    * broken file does not delay variables that are set in the store.
+   *
+   * @returns Why the sources were rejected, and then why the last valid ones were; empty if the sources are valid.
    */
-  async #rebuild(): Promise<Rebuilt> {
-    try {
-      await this.#build(await this.#options.read());
-      return { isRebuilt: true, errors: [] };
-    } catch (error) {
-      return await this.#rebuildFromLast(error);
+  async #rebuild(): Promise<readonly unknown[]> {
+    const errors: unknown[] = [];
+    const report = (error: unknown) => void errors.push(error);
+    await this.#readAndBuild().catch(report);
+    const isRejected = errors.length > 0;
+    if (isRejected && this.#sources) {
+      await this.#build(this.#sources).catch(report);
     }
+    return errors;
   }
 
-  async #rebuildFromLast(rejection: unknown): Promise<Rebuilt> {
-    if (this.#sources === undefined) {
-      return { isRebuilt: false, errors: [rejection] };
-    }
-    try {
-      await this.#build(this.#sources);
-      return { isRebuilt: true, errors: [rejection] };
-    } catch (error) {
-      return { isRebuilt: false, errors: [rejection, error] };
-    }
+  async #readAndBuild(): Promise<void> {
+    await this.#build(await this.#options.read());
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
@@ -271,9 +256,8 @@ export class Configuration {
     // its variables are removed one by one and on purpose.
     const before = this.#sources?.environment ?? {};
     if (isEmptied(before, sources.environment)) {
-      const got = describeEmptied(sources.environment);
       throw new ConfigurationError([
-        `Cannot use the variables: expected some, as before, ${got}`,
+        `Cannot use the variables: expected some, as before, ${EMPTIED}`,
       ]);
     }
     this.#sources = sources;
@@ -282,10 +266,8 @@ export class Configuration {
 
   #reject(
     errors: readonly unknown[],
-    { isRebuilt, logsUnchanged }: {
-      isRebuilt: boolean;
-      logsUnchanged: boolean;
-    },
+    isRebuilt: boolean,
+    logsUnchanged: boolean,
   ): void {
     const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
@@ -348,7 +330,7 @@ function blockedOf(error: unknown): number {
 
 function describe(snapshot: Snapshot, revision: string | undefined) {
   return {
-    configuration: shortHash(snapshot.deployment),
+    configuration: shortHash(snapshot.configurationHash),
     revision,
     ...countVariables(snapshot),
   };

@@ -83,7 +83,7 @@ async function openStream(
   const position = await readPosition(headers, query, tail);
   // Not with the public state, which may be older in this process than the client's values.
   if (position === undefined) return hub.reject("store_unavailable", form);
-  return hub.open({ client, position, form, isPoll });
+  return await hub.open({ client, position, form, isPoll });
 }
 
 function readForm(query: URLSearchParams): StreamFormName {

@@ -1,3 +1,4 @@
+import type { Changes } from "../changes/changes.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { StoredVariablesSource } from "../config/stored/stored_variables_source.ts";
 import {
@@ -6,7 +7,6 @@ import {
 } from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Rollout } from "../rollout/rollout.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -22,10 +22,10 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * Why a gateway is `degraded`, or still `starting`:
  * - `config_rejected`: the last reload was rejected, and the previous sources stay active.
  * - `store_unavailable`: the last read or write of the store failed.
+ * - `change_waiting`: a change of PUBLIC values has been read, but cannot be published.
  * - `store_emptied`: the store came back without the variables that were set, and nobody has asked for a reload since.
  * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
  * - `certificate_ended`: the TLS certificate has ended, so clients reject it.
- * - `uncaught_error`: the process is in an unknown state until it is restarted.
  * - `other_app`: living gateways of another app use the same store, and neither app publishes.
  * - `other_master_key`: a living replica uses another master key.
  * - `clock_skew`: the clocks of this process and of a living replica differ by more than a minute.
@@ -33,10 +33,10 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
 export const HEALTH_PROBLEMS = [
   "config_rejected",
   "store_unavailable",
+  "change_waiting",
   "store_emptied",
   "certificate_rejected",
   "certificate_ended",
-  "uncaught_error",
   "other_app",
   "other_master_key",
   "clock_skew",
@@ -87,9 +87,7 @@ interface HealthOptions {
   readonly store: Pick<CircuitBreaker, "isAvailable">;
   readonly storedVariables: Pick<StoredVariablesSource, "wasEmptied">;
   /** `undefined` without hot reload. */
-  readonly rollout: Pick<Rollout, "conflicts"> | undefined;
-  /** Returns what is wrong around the core. */
-  readonly problemsAround: () => readonly HealthProblem[];
+  readonly changes: Pick<Changes, "isWaiting" | "rollout"> | undefined;
   readonly clock: Pick<Clock, "monotonic">;
   readonly metrics: Metrics;
 }
@@ -102,6 +100,8 @@ export class Health implements HealthState {
   isStarting = false;
   /** Whether the shutdown has begun. */
   isStopping = false;
+  /** Returns what is wrong with what is added to the core, which is created later. */
+  problemsAround: () => readonly HealthProblem[] = () => [];
 
   constructor(options: HealthOptions) {
     this.#options = options;
@@ -128,14 +128,16 @@ export class Health implements HealthState {
   }
 
   #problems(): readonly HealthProblem[] {
-    const { configuration, store, storedVariables } = this.#options;
-    const { problemsAround, rollout } = this.#options;
+    const { configuration, store, storedVariables, changes } = this.#options;
     const problems: HealthProblem[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
+    if (changes?.isWaiting) problems.push("change_waiting");
     if (storedVariables.wasEmptied) problems.push("store_emptied");
-    problems.push(...problemsAround());
-    for (const { type } of rollout?.conflicts ?? []) problems.push(type);
+    problems.push(...this.problemsAround());
+    for (const { type } of changes?.rollout.conflicts ?? []) {
+      problems.push(type);
+    }
     return problems;
   }
 
@@ -182,10 +184,10 @@ export function createHealthEndpoint(health: HealthState): Endpoint {
   };
 }
 
-const REPORT_HEADERS = {
+const REPORT_HEADERS = new Headers({
   "content-type": "application/json",
   "cache-control": "no-store",
-};
+});
 
 /** The endpoint `GET /livez`: 200 for as long as the process responds. */
 export const LIVE_ENDPOINT: Endpoint = {

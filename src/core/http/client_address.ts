@@ -168,9 +168,10 @@ export function createProxyWarning(
 ): ProxyWarning {
   let hasWarned = false;
   return (request, peer) => {
+    if (hasWarned) return;
     // For has(), Deno would copy the names of all headers, and keep them for as long as the response is a stream.
     const isForwarded = request.headers.get("x-forwarded-for") !== null;
-    if (hasWarned || !isForwarded || isTrusted(peer)) return;
+    if (!isForwarded || isTrusted(peer)) return;
     hasWarned = true;
     const detail =
       "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +

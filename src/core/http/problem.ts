@@ -14,12 +14,19 @@ interface ProblemOptions {
 export class Problem extends Error {
   override name = "Problem";
   readonly status: StatusCode;
+  /** The additional ones. */
   readonly headers: Headers;
+  /** All of them, put together once for a problem that is thrown again and again. */
+  readonly responseHeaders: Headers;
 
   constructor(status: StatusCode, { detail, headers }: ProblemOptions) {
     super(detail);
     this.status = status;
     this.headers = new Headers(headers);
+    const all = new Headers(headers);
+    all.set("content-type", PROBLEM_TYPE);
+    if (!all.has("cache-control")) all.set("cache-control", "no-store");
+    this.responseHeaders = all;
   }
 }
 
@@ -28,12 +35,9 @@ export const PROBLEM_TYPE = "application/problem+json";
 
 /** Returns the response for a problem. Without a `type`, the status defines the problem (RFC 9457 §4.2.1). */
 export function problemResponse(
-  { status, message, headers }: Problem,
+  { status, message, responseHeaders: headers }: Problem,
 ): Response {
-  const all = new Headers(headers);
-  all.set("content-type", PROBLEM_TYPE);
-  if (!all.has("cache-control")) all.set("cache-control", "no-store");
-  return new Response(problemBody(status, message), { status, headers: all });
+  return new Response(problemBody(status, message), { status, headers });
 }
 
 /** Returns the body of a problem. */

@@ -62,6 +62,8 @@ export type RouteTable = Readonly<Record<string, Endpoint>>;
 export interface Route extends Endpoint {
   /** The pattern of its paths, as in spans and metrics: `/rep/health`, `/*`. */
   readonly pattern: string;
+  /** The labels of its series in the metrics, by status, for GET. */
+  readonly labelsOfGet: Map<number, string>;
 }
 
 interface RouterOptions {
@@ -134,7 +136,7 @@ export function createRoutes(table: RouteTable, basePath: string): Routes {
 
 /** Creates the route of an endpoint. */
 export function createRoute(endpoint: Endpoint, pattern: string): Route {
-  return { ...endpoint, pattern };
+  return { ...endpoint, pattern, labelsOfGet: new Map() };
 }
 
 /** Redirects `/app` to `/app/`. With 308, clients keep the method. */

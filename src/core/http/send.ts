@@ -63,20 +63,17 @@ export interface SendRequest {
  * Sends a representation. This is the only place that decides about preconditions (RFC 9110 §13), ranges (§14) and HEAD.
  * A range refers to the bytes that are sent, whether they are compressed or not.
  *
- * @throws {Problem} 412 or 416.
+ * Contrary to §13.2.1, it does not evaluate `If-Match` and `If-Unmodified-Since`, which protect writes: such a request
+ * gets the whole representation, never a part of one that has changed.
+ *
+ * @throws {Problem} 416.
  */
 export async function send(
   request: SendRequest,
   representation: Representation,
 ): Promise<Response> {
   const { headers, body } = representation;
-  const failed = preconditionStatus(request, representation);
-  if (failed === 412) {
-    throw new Problem(412, {
-      detail: "Cannot send the file: a precondition of the request failed",
-    });
-  }
-  if (failed === 304) {
+  if (isNotModified(request, representation)) {
     cancel(body);
     return new Response(null, {
       status: 304,
@@ -97,15 +94,21 @@ export async function send(
   });
 }
 
-/** Only `If-None-Match` applies to HTML: the other preconditions refer to the file that a page was made from. */
-function preconditionStatus(
+/**
+ * Returns whether the client has the representation already: `If-None-Match` lists its entity tag or, without that
+ * header, `If-Modified-Since` is its date. An earlier or a later date does not count, as with nginx.
+ */
+function isNotModified(
   { method, headers }: SendRequest,
-  { isHtml, status = 200, validators }: Representation,
-): 304 | 412 | undefined {
-  if (!isHtml) return failedPrecondition(headers, validators);
+  { status = 200, validators: { etag, lastModified } }: Representation,
+): boolean {
   const isRead = method === "GET" || method === "HEAD";
-  if (status !== 200 || !isRead || validators.etag === undefined) return;
-  if (ifNoneMatchFails(headers, validators.etag)) return 304;
+  if (status !== 200 || !isRead) return false;
+  if (headers.get("if-none-match") !== null) { // in Deno, get() is faster than has()
+    return etag !== undefined && ifNoneMatchFails(headers, etag);
+  }
+  const since = headers.get("if-modified-since");
+  return since !== null && since === lastModified?.toUTCString();
 }
 
 /** Returns whether a body is not in memory. */
@@ -145,7 +148,7 @@ function requestedRange(
 ): ByteRange | undefined {
   if (isHtml || method !== "GET") return undefined; // RFC 9110 §14.2
   const header = headers.get("range");
-  if (header === null || !ifRangeHolds(headers, validators)) return undefined;
+  if (header === null || !isRangeCurrent(headers, validators)) return undefined;
   const size = body.length ?? 0;
   const range = parseByteRange(header, size);
   if (range !== "unsatisfiable") return range;
@@ -216,103 +219,42 @@ export interface Validators {
   lastModified: Date | undefined;
 }
 
-/** The three formats of an HTTP date (RFC 9110 §5.6.7). The last one contains no time zone and means GMT. */
-const HTTP_DATES = [
-  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
-  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
-  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
-];
-
-/**
- * Evaluates the preconditions of a GET or HEAD request in the order of RFC 9110 §13.2.2.
- *
- * @returns The status to respond with if a precondition fails; `undefined` if the representation has to be sent.
- */
-export function failedPrecondition(
-  headers: Headers,
-  validators: Validators,
-): 304 | 412 | undefined {
-  if (isChanged(headers, validators)) return 412;
-  if (isUnchanged(headers, validators)) return 304;
-  return undefined;
-}
-
 /**
  * Returns whether the condition `If-None-Match` is false, so that the response to GET and HEAD is 304: it lists the
  * current entity tag, by weak comparison, or is `*` (RFC 9110 §13.1.2).
+ *
+ * `@std/http/etag` is not used, because it takes quadratic time for a header that consists of spaces.
  *
  * @param etag The current entity tag, weak or strong, quotes included. It must not contain a comma.
  */
 export function ifNoneMatchFails(
   headers: Headers,
-  etag: string | undefined,
+  etag: string,
 ): boolean {
-  const current = etag && withoutWeakness(etag);
   const header = headers.get("if-none-match");
-  return listsTag(header, (tag) => withoutWeakness(tag) === current);
+  if (header === null) return false;
+  if (header.trim() === "*") return true;
+  const current = withoutWeakness(etag);
+  const tags = header.split(",");
+  return tags.some((tag) => withoutWeakness(tag.trim()) === current);
 }
 
 /**
- * Returns whether `Range` applies: `If-Range` is absent, or identifies the current representation (RFC 9110 §13.1.5).
+ * Returns whether a range of the current representation may be sent: `If-Range` is absent, or identifies it (RFC 9110
+ * §13.1.5), and no precondition of the request is unknown.
  */
-export function ifRangeHolds(
+export function isRangeCurrent(
   headers: Headers,
   { etag, lastModified }: Validators,
 ): boolean {
+  if (headers.has("if-match") || headers.has("if-unmodified-since")) {
+    return false;
+  }
   const condition = headers.get("if-range");
   if (condition === null) return true;
   return condition === etag || condition === lastModified?.toUTCString();
 }
 
-/** Evaluates `If-Match`, or `If-Unmodified-Since` if that is absent. */
-function isChanged(
-  headers: Headers,
-  { etag, lastModified }: Validators,
-): boolean {
-  const ifMatch = headers.get("if-match"); // in Deno, get() is faster than has()
-  if (ifMatch !== null) return !listsTag(ifMatch, (tag) => tag === etag);
-  const since = parseHttpDate(headers.get("if-unmodified-since"));
-  if (since === undefined || lastModified === undefined) return false;
-  return toWholeSeconds(lastModified) > since;
-}
-
-/** Evaluates `If-None-Match`, or `If-Modified-Since` if that is absent. */
-function isUnchanged(
-  headers: Headers,
-  { etag, lastModified }: Validators,
-): boolean {
-  if (headers.get("if-none-match") !== null) {
-    return ifNoneMatchFails(headers, etag);
-  }
-  const since = parseHttpDate(headers.get("if-modified-since"));
-  if (since === undefined || lastModified === undefined) return false;
-  return toWholeSeconds(lastModified) <= since;
-}
-
-/** Returns whether a header lists a matching tag. `@std/http/etag` is not used, because it takes quadratic time for a header that consists of spaces. */
-function listsTag(
-  header: string | null,
-  matches: (tag: string) => boolean,
-): boolean {
-  if (header === null) return false;
-  if (header.trim() === "*") return true;
-  return header.split(",").some((tag) => matches(tag.trim()));
-}
-
 function withoutWeakness(tag: string): string {
   return tag.replace(/^W\//, "");
-}
-
-/** Returns milliseconds since the epoch; `undefined` for an invalid date, which is ignored (RFC 9110 §13.1.3). */
-function parseHttpDate(text: string | null): number | undefined {
-  if (text === null) return undefined;
-  if (!HTTP_DATES.some((format) => format.test(text))) return undefined;
-  const zone = text.endsWith("GMT") ? "" : " GMT";
-  const milliseconds = Date.parse(text + zone);
-  return Number.isNaN(milliseconds) ? undefined : milliseconds;
-}
-
-/** Drops the fraction of a second, which file times contain and HTTP dates do not. */
-function toWholeSeconds(date: Date): number {
-  return Math.floor(date.getTime() / 1000) * 1000;
 }

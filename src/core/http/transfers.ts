@@ -81,7 +81,7 @@ export class Transfers {
    *
    * @throws {Problem} As {@linkcode begin} and {@linkcode send}.
    */
-  async send(
+  send(
     request: SendRequest,
     representation: Representation,
     client: CountedClient,
@@ -89,14 +89,14 @@ export class Transfers {
     const { body } = representation;
     const isString = typeof body === "string";
     if (isString || (!isStreamed(body) && !isLarge(body))) {
-      return await send(request, representation);
+      return send(request, representation);
     }
     const counted: StreamedBody = {
       length: body.length,
       read: (range) => this.#read(body, range, client),
       cancel: () => isStreamed(body) && body.cancel(),
     };
-    return await send(request, { ...representation, body: counted });
+    return send(request, { ...representation, body: counted });
   }
 
   async #read(

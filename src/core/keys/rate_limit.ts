@@ -68,8 +68,8 @@ const PAGE_SIZE = 500;
  * since each waits for the disk.
  *
  * Memory has a copy of the windows. If it shows that a client is over the limit, the request is rejected without the
- * store. If the store fails or is slow, the request is counted in memory, and {@linkcode save} stores it later; until
- * then, each process allows the full limit. A request counts twice if its commit succeeds after all.
+ * store. If the store fails or is slow, the request is counted in memory, and the client's next one stores that, too;
+ * until then, each process allows the full limit. A request counts twice if its commit succeeds after all.
  */
 export class RateLimit {
   readonly #store: Store;
@@ -79,13 +79,9 @@ export class RateLimit {
   readonly #batchSize: number;
   /** What memory knows of each client. */
   readonly #windows = new SizeBoundedCache<Window>(MAX_CLIENTS);
-  /** Clients with requests that are counted in memory only. */
-  readonly #unsaved = new Set<string>();
   /** The requests that wait for the store, in order of arrival. */
   readonly #waiting = new Set<WaitingRequest>();
   #isCounting = false;
-  /** Settles with the last commit: two commits at a time could compete for the same window. */
-  #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor({ store, clock, random, limit }: RateLimitOptions) {
     this.#store = store;
@@ -123,7 +119,6 @@ export class RateLimit {
     const decision = decide(window, now, this.#limit);
     if (!decision.isAllowed) return decision;
     this.#windows.set(clientKey, add(window, [now]));
-    if (this.#unsaved.size < MAX_CLIENTS) this.#unsaved.add(clientKey);
     return decision;
   }
 
@@ -147,30 +142,16 @@ export class RateLimit {
     this.#isCounting = false;
   }
 
-  /**
-   * Counts requests in one commit, and stores what memory knows of their clients. It begins again if another process
-   * commits first.
-   *
-   * @param requests The client of each request; they may repeat.
-   * @param others Clients without a request of which that is stored as well.
-   * @returns The decision about each request.
-   */
-  async #countInStore(
-    requests: readonly string[],
-    others: readonly string[] = [],
-  ): Promise<RateDecision[]> {
-    const clients = [...new Set([...requests, ...others])];
+  /** Counts a request of each of these clients, which may repeat. It begins again if another process commits first. */
+  async #countInStore(requests: readonly string[]): Promise<RateDecision[]> {
     const options = { clock: this.#clock, random: this.#random };
-    const attempt = () => this.#tryToCount(clients, requests);
-    const turn = this.#lastTurn.then(() => retryConflicts(attempt, options));
-    this.#lastTurn = turn.catch(() => {}); // the caller handles the error
-    return await turn;
+    return await retryConflicts(() => this.#tryToCount(requests), options);
   }
 
   async #tryToCount(
-    clients: readonly string[],
     requests: readonly string[],
   ): Promise<RateDecision[] | undefined> {
+    const clients = [...new Set(requests)];
     const keys = clients.map(windowKey);
     const entries = await this.#store.getMany<Window>(keys);
     const now = this.#clock.now();
@@ -195,26 +176,6 @@ export class RateLimit {
     if (version === undefined) return undefined;
     for (const [clientKey, window] of windows) this.#learn(clientKey, window);
     return decisions;
-  }
-
-  /**
-   * Stores what was counted in memory only, so that other processes also count it.
-   *
-   * @returns The number of clients whose windows were stored.
-   * @throws {StoreUnavailableError} If the store is unavailable; the remaining clients are stored by a later call.
-   */
-  async save(): Promise<number> {
-    const clients = [...this.#unsaved];
-    for (const slice of slices(clients, this.#batchSize)) {
-      for (const clientKey of slice) this.#unsaved.delete(clientKey); // first: requests may be counted meanwhile
-      try {
-        await this.#countInStore([], slice);
-      } catch (error) {
-        for (const clientKey of slice) this.#unsaved.add(clientKey);
-        throw error;
-      }
-    }
-    return clients.length;
   }
 
   /**

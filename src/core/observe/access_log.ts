@@ -28,14 +28,17 @@ export function logAccess(
     path: entry.path?.slice(0, MAX_LENGTH),
     status: response.status,
     duration_ms: Math.round(clock.monotonic() - entry.startedAt),
-    bytes: bytesOf(response),
+    bytes: bytesOf(entry, response),
     client_ip: entry.address,
   });
 }
 
-/** Returns the size of the body, if it is known. */
-function bytesOf({ body, headers }: Response): number | undefined {
-  if (body === null) return 0;
+/** Returns the size of the body, if a header says it: Deno makes a stream of a body that is looked at. */
+function bytesOf(
+  { method }: AccessEntry,
+  { headers }: Response,
+): number | undefined {
+  if (method === "HEAD") return 0;
   const length = headers.get("content-length");
   return length === null ? undefined : Number(length);
 }

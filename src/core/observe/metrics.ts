@@ -12,8 +12,6 @@ export interface Instrument {
   readonly unit?: "s" | "By";
   /** The names of its labels, separated by spaces. Their values are separated in the same way. */
   readonly labels?: string;
-  /** Whether the status page has a plot of it. */
-  readonly plot?: boolean;
   /** Its name for Prometheus, where that does not follow from the key. */
   readonly prometheusName?: string;
   /** Whether it is not exported through OpenTelemetry, where the runtime does that itself. */
@@ -35,7 +33,7 @@ export const INSTRUMENTS = {
     labels: "http_route http_request_method http_response_status_code",
     isPrometheusOnly: true,
   },
-  "rep.streams.open": { type: "gauge", help: "Open streams", plot: true },
+  "rep.streams.open": { type: "gauge", help: "Open streams" },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
   "rep.streams.stalled": {
     type: "counter",
@@ -65,13 +63,11 @@ export const INSTRUMENTS = {
   "rep.session_keys.issued": {
     type: "counter",
     help: "Session keys that were issued",
-    plot: true,
   },
   "rep.session_keys.rejected": {
     type: "counter",
     help: "Rejected requests for keys",
     labels: "reason",
-    plot: true,
   },
   "rep.session_keys.rejected_clients": {
     type: "counter",
@@ -163,17 +159,6 @@ export const INSTRUMENTS = {
 /** The OpenTelemetry name of an instrument. */
 export type InstrumentName = keyof typeof INSTRUMENTS;
 
-type NameOf<T extends Instrument["type"]> = {
-  [N in InstrumentName]: (typeof INSTRUMENTS)[N]["type"] extends T ? N : never;
-}[InstrumentName];
-
-/** The name of a counter. */
-export type CounterName = NameOf<"counter">;
-/** The name of what is read when it is exported. */
-export type ObservableName = NameOf<"gauge" | "observable_counter">;
-/** The name of a histogram. */
-export type HistogramName = NameOf<"histogram">;
-
 /** The values of labels, by instrument. They come from the code that counts, and make each series exist from the start. */
 export type LabelValues = Readonly<
   Partial<Record<InstrumentName, readonly string[]>>
@@ -203,12 +188,9 @@ export interface MetricsSink {
 
 /** A {@linkcode MetricsSink} for the instruments of the gateway only. */
 export interface Metrics extends MetricsSink {
-  /** Adds an amount to a counter. */
-  count(name: CounterName, amount: number, label?: string): void;
-  /** Records a duration in a histogram. */
-  record(name: HistogramName, seconds: number, label?: string): void;
-  /** Registers the function that reads a gauge or an observable counter. */
-  observe(name: ObservableName, read: () => ObservedValue): void;
+  count(name: InstrumentName, amount: number, label?: string): void;
+  record(name: InstrumentName, seconds: number, label?: string): void;
+  observe(name: InstrumentName, read: () => ObservedValue): void;
 }
 
 /** Metrics that discard everything. */

@@ -1,10 +1,9 @@
 /** A token of a document. White space between tags is not a token. */
 export interface Token {
   /**
-   * `comment` includes doctypes, UTF-8 byte order marks, and everything that browsers read as a comment. `utf16` is a
-   * byte order mark of UTF-16; no token follows it.
+   * `comment` includes doctypes, byte order marks, and everything that browsers read as a comment.
    */
-  readonly kind: "text" | "startTag" | "endTag" | "comment" | "utf16";
+  readonly kind: "text" | "startTag" | "endTag" | "comment";
   /** The name of a tag, in lower case. */
   readonly name: string;
   /** The text of a tag; empty for other tokens. */
@@ -56,9 +55,8 @@ const TEXT = /^(?:[^<]+|<(?![a-z/!?]|$))/i;
 
 const NOT_SPACE = /[^\t\n\f\r ]|$/;
 
-const UTF8_MARK = /^\xef\xbb\xbf/;
-const UTF16_MARK = /^(?:\xfe\xff|\xff\xfe)/;
-const PART_OF_BYTE_ORDER_MARK = /^(?:\xef\xbb?|\xfe|\xff)?$/;
+const BYTE_ORDER_MARK = /^\xef\xbb\xbf/;
+const PART_OF_BYTE_ORDER_MARK = /^(?:\xef\xbb?)?$/;
 
 /** The length of an incomplete byte order mark. A longer incomplete token ends with a `>`. */
 const MAX_UNDECIDED = 2;
@@ -113,8 +111,7 @@ export class HtmlTokenizer {
     }
     if (this.#start === 0) {
       if (PART_OF_BYTE_ORDER_MARK.test(this.#rest)) return undefined;
-      const mark = this.#match(UTF16_MARK, "utf16") ??
-        this.#match(UTF8_MARK, "comment");
+      const mark = this.#match(BYTE_ORDER_MARK, "comment");
       if (mark !== undefined) return mark;
     }
     this.#skip(this.#rest.search(NOT_SPACE));
@@ -153,7 +150,6 @@ export class HtmlTokenizer {
 
 /** Returns the name of the element whose text begins after a token; empty if no text begins there. */
 function textElementOf({ kind, name }: Token): string {
-  if (kind === "utf16") return "plaintext";
   return kind === "startTag" && TEXT_ELEMENTS.has(name) ? name : "";
 }
 

@@ -15,20 +15,17 @@ import { concat } from "../values/chunks.ts";
  * the rest of a chunk. It forwards everything else immediately, and copies nothing. It reads the body only on demand.
  * Cancelling the result cancels the body, and an error of the body is an error of the result.
  *
- * @param body A document in UTF-8, or in another encoding that extends ASCII. A document that begins with a UTF-16 byte
- * order mark is returned unchanged. The caller must not pass documents that only their `charset` declares as UTF-16.
- * @param script The element, in the encoding of the document.
- * @param onUtf16 Called once if the document begins with a UTF-16 byte order mark.
+ * @param body A document in UTF-8, which the HTML standard requires (§4.2.5.4), or in another encoding that extends ASCII.
+ * @param script The element, in ASCII.
  * @returns The document with the element.
  * @throws {TypeError} If the body is locked.
  */
 export function injectScript(
   body: ReadableStream<Uint8Array>,
   script: Uint8Array,
-  onUtf16: () => void = () => {},
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  const splice = new Splice(script, onUtf16);
+  const splice = new Splice(script);
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>) {
     let pieces: Uint8Array[] = [];
     while (pieces.length === 0) {
@@ -44,33 +41,25 @@ export function injectScript(
   );
 }
 
-/**
- * Inserts a script element into a complete document, at the same place as {@linkcode injectScript}.
- *
- * @param onUtf16 Called if the document begins with a UTF-16 byte order mark.
- * @returns A new document, or the same one if it is UTF-16.
- */
+/** Inserts a script element into a complete document, at the same place as {@linkcode injectScript}. */
 export function insertScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
-  onUtf16: () => void = () => {},
 ): Uint8Array<ArrayBuffer> {
-  const splice = new Splice(script, onUtf16);
+  const splice = new Splice(script);
   return concat([...splice.push(document), ...splice.end()]);
 }
 
 /** Splices the script into the chunks of a document. */
 class Splice {
   readonly #script: Uint8Array;
-  readonly #onUtf16: () => void;
   readonly #finder = new InsertionPointFinder();
   #held: Uint8Array[] = [];
   #heldFrom = 0;
   #isDone = false;
 
-  constructor(script: Uint8Array, onUtf16: () => void) {
+  constructor(script: Uint8Array) {
     this.#script = script;
-    this.#onUtf16 = onUtf16;
   }
 
   /** Adds a chunk, and returns what can be forwarded. */
@@ -89,12 +78,8 @@ class Splice {
     return this.#isDone ? [] : this.#finish(this.#finder.fallback);
   }
 
-  #finish(insertionPoint: number | "none"): Uint8Array[] {
+  #finish(insertionPoint: number): Uint8Array[] {
     this.#isDone = true;
-    if (insertionPoint === "none") {
-      this.#onUtf16();
-      return this.#held.splice(0);
-    }
     const before = this.#releaseUpTo(insertionPoint);
     const script = this.#script.slice(); // a copy, since a reader may transfer the memory of a chunk
     this.#releaseUpTo(this.#finder.endOfEarlier ?? insertionPoint); // removes the earlier element
@@ -155,8 +140,8 @@ const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
  * correct.
  */
 class InsertionPointFinder {
-  /** The offset of the insertion point once it is known; `"none"` if the document is UTF-16. */
-  insertionPoint: number | "none" | undefined;
+  /** The offset of the insertion point once it is known. */
+  insertionPoint: number | undefined;
   /** The offset after an element that was inserted earlier. The element then begins at the insertion point. */
   endOfEarlier: number | undefined;
   readonly #tokenizer = new HtmlTokenizer();
@@ -199,7 +184,7 @@ class InsertionPointFinder {
   }
 
   /** Returns the insertion point if this token determines it. */
-  #pointAt(token: Token): number | "none" | undefined {
+  #pointAt(token: Token): number | undefined {
     const { kind, name, start, end } = token;
     if (this.#earlier !== undefined) {
       this.endOfEarlier = end;
@@ -207,7 +192,6 @@ class InsertionPointFinder {
     }
     if (isConfigTag(token)) this.#earlier = token;
     if (kind === "comment") return undefined;
-    if (kind === "utf16") return "none";
     if (kind === "text") return this.fallback;
     this.#firstTag ??= start;
     if (kind === "endTag") {
@@ -223,13 +207,11 @@ class InsertionPointFinder {
 /**
  * Removes the script elements that were inserted earlier, and inserts this one at the insertion point of
  * {@linkcode insertScript}. No other byte changes, so a second call with the same element changes nothing.
- *
- * @returns The document; `undefined` if it is UTF-16, into which it cannot insert anything.
  */
 export function replaceScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
-): Uint8Array<ArrayBuffer> | undefined {
+): Uint8Array<ArrayBuffer> {
   const kept: Uint8Array[] = [];
   let position = 0;
   for (const { element: [start, end] } of findConfigScripts(document)) {
@@ -237,8 +219,7 @@ export function replaceScript(
     position = end;
   }
   const without = concat([...kept, document.subarray(position)]);
-  const result = insertScript(without, script);
-  return result === without ? undefined : result;
+  return insertScript(without, script);
 }
 
 /** Returns the text of the script element that was inserted into a document earlier, if there is one. */

@@ -30,13 +30,11 @@ export type DocumentBody = Uint8Array<ArrayBuffer> | StreamedBody;
  * one, it is a fragment, whose body is not changed.
  *
  * @param original The headers of the unchanged document.
- * @param log Receives `rep.page.not_injected`.
  */
 export function representHtml(
   original: Headers,
   body: DocumentBody,
   script: ConfigScript | undefined,
-  log: Log,
 ): Representation {
   const headers = pageHeaders(original, script);
   const etag = headers.get("etag") ?? undefined;
@@ -44,7 +42,7 @@ export function representHtml(
     isHtml: true,
     headers,
     validators: { etag, lastModified: undefined },
-    body: script === undefined ? body : withScript(body, script, log),
+    body: script === undefined ? body : withScript(body, script),
   };
 }
 
@@ -118,26 +116,16 @@ function cacheControl(original: string, isSecret: boolean): string {
 function withScript(
   body: DocumentBody,
   { bytes }: ConfigScript,
-  log: Log,
 ): DocumentBody {
-  const warn = () => warnOfUtf16(log);
-  if (body instanceof Uint8Array) return insertScript(body, bytes, warn);
+  if (body instanceof Uint8Array) return insertScript(body, bytes);
   return {
     length: undefined,
     async read() {
       const content = await body.read() ?? new Blob([]).stream();
-      return injectScript(content, bytes, warn);
+      return injectScript(content, bytes);
     },
     cancel: () => body.cancel(),
   };
-}
-
-/** Logs that a page got no script, because it is UTF-16. */
-function warnOfUtf16(log: Log): void {
-  log.warn("rep.page.not_injected", {
-    detail:
-      "expected UTF-8, or another encoding that extends ASCII; got UTF-16",
-  });
 }
 
 /**
@@ -181,7 +169,7 @@ function createResponse(content: ResponseContent): Response {
  * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. Nobody may store a page
  * with SENSITIVE values (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not changed.
  *
- * A page in UTF-16, or with a content coding that the gateway does not decode, is returned unchanged, with a warning.
+ * A page with a content coding that the gateway does not decode is returned unchanged, with a warning.
  *
  * @param request The request for the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  */
@@ -193,11 +181,7 @@ export async function injectPage(
 ): Promise<Response> {
   if (!isHtml(response)) return createResponse(response);
   if (isFragmentRequest(request.headers)) {
-    return await sendHtml(request, response, undefined, log);
-  }
-  if (isUtf16(response.headers)) {
-    warnOfUtf16(log);
-    return createResponse(response);
+    return await sendHtml(request, response, undefined);
   }
   const isDecoded = decode === undefined || !isEncoded(response.headers);
   const page = isDecoded ? response : await decode(createResponse(response));
@@ -205,7 +189,7 @@ export async function injectPage(
     warnOfCoding(page.headers, log);
     return createResponse(page);
   }
-  return await sendHtml(request, page, await getConfigScript(), log);
+  return await sendHtml(request, page, await getConfigScript());
 }
 
 /** Sends HTML as a page with the config script; without one, as a fragment. */
@@ -214,10 +198,9 @@ async function sendHtml(
   { status, statusText = "", headers: original, body: content }:
     ResponseContent,
   script: ConfigScript | undefined,
-  log: Log,
 ): Promise<Response> {
   const document = content instanceof Uint8Array ? content : streamed(content);
-  const html = representHtml(original, document, script, log);
+  const html = representHtml(original, document, script);
   return await send(request, { ...html, status, statusText });
 }
 
@@ -242,8 +225,8 @@ function warnOfCoding(headers: Headers, log: Log): void {
 /** Statuses of responses without a body, or with only a part of it (RFC 9110 §15). */
 const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
-/** A media type without its parameters, in a list. */
-const MEDIA_TYPE = /(?:^|,)\s*([^\s;,/*]+\/[^\s;,]+)/g;
+/** The type of a page, at the end of a list. */
+const HTML_TYPE = /(?:^|,)\s*text\/html\s*(?:;[^,]*)?$/i;
 
 /**
  * Returns whether a response is a complete HTML document. If `Content-Type` was sent several times, the last one counts,
@@ -252,21 +235,8 @@ const MEDIA_TYPE = /(?:^|,)\s*([^\s;,/*]+\/[^\s;,]+)/g;
 export function isHtml(
   { status, headers }: Pick<ResponseContent, "status" | "headers">,
 ): boolean {
-  const types = (headers.get("content-type") ?? "").matchAll(MEDIA_TYPE);
-  const type = [...types].at(-1)?.[1]?.toLowerCase();
-  return !INCOMPLETE_BODY_STATUSES.includes(status) && type === "text/html";
-}
-
-/** Returns whether the `charset` is UTF-16, which has nine labels (Encoding standard §4.2). */
-function isUtf16(headers: Headers): boolean {
   const type = headers.get("content-type") ?? "";
-  const charset = /;\s*charset\s*=\s*["']?([^"'\s;]+)/i.exec(type);
-  if (charset === null) return false;
-  try {
-    return new TextDecoder(charset[1]).encoding.startsWith("utf-16");
-  } catch {
-    return false; // browsers ignore unknown labels
-  }
+  return !INCOMPLETE_BODY_STATUSES.includes(status) && HTML_TYPE.test(type);
 }
 
 /** Returns whether the response may become a page. It cannot if the browser says that it loads a part of a page. */

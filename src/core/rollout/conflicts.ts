@@ -50,10 +50,10 @@ const encoder = new TextEncoder();
  */
 export function findStrangers(
   { id, names = [] }: Self,
-  observations: Iterable<Observation>,
+  observations: readonly Observation[],
 ): Observation[] {
   const own = new Set(names);
-  return [...observations].filter((other) => {
+  return observations.filter((other) => {
     const others = other.member.names ?? [];
     const isComparable = other.id !== id && !other.isOld &&
       own.size > 0 && others.length > 0;
@@ -68,15 +68,16 @@ export function findStrangers(
  */
 export function findConflicts(
   self: Self,
-  observations: Iterable<Observation>,
+  observations: readonly Observation[],
+  strangers: readonly Observation[],
   strangersForMs: number,
 ): Conflict[] {
-  const living = [...observations].filter((other) =>
+  const living = observations.filter((other) =>
     other.id !== self.id && isLive(other)
   );
-  const strangers = findStrangers(self, living);
   const replicas = living.filter((other) => !strangers.includes(other));
-  const others = strangersForMs > LONGEST_ROLLOUT_MS ? strangers : [];
+  const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
+  const others = isOtherApp ? strangers.filter(isLive) : [];
   return [
     ...others.slice(0, 1).map(otherApp),
     ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)

@@ -69,14 +69,18 @@ export function elect(input: ElectionInput): ElectionResult {
   const earlierPeers = peers.filter((peer) => peer.id < id && isOnTime(peer));
   const ranking = findRank(peers, input);
   const { rank, isNew } = ranking;
-  const isFirst = living.every((other) => other.id > id);
-  const cleanedUp = isFirst ? others : []; // one process cleans up for all
+  const isFirst = living.every((other) => other.id > id); // it cleans up for all
+  const dead = others.filter((other) =>
+    predecessors.includes(other) || (isFirst && isUnmarked(other))
+  );
+  const removed = isFirst ? others.filter(isRemovable) : [];
   return {
     ...ranking,
     isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
     isFirst,
     active: activeHash([{ hash, rank }, ...living.map(({ member }) => member)]),
-    ...cleanUp(cleanedUp, predecessors),
+    dead: dead.slice(0, MAX_CLEAN_UPS),
+    removed: removed.slice(0, Math.max(0, MAX_CLEAN_UPS - dead.length)),
   };
 }
 
@@ -156,26 +160,7 @@ function isAbove(
   return rank === otherRank ? hash > other : rank > otherRank;
 }
 
-/**
- * Returns the members to mark, which are predecessors or died without leaving, and the members to delete, which left
- * long ago.
- *
- * @param others All other members for the process that cleans up for all; none for the rest, which mark only their
- * predecessors.
- */
-function cleanUp(
-  others: readonly Observation[],
-  predecessors: readonly Observation[],
-): Pick<ElectionResult, "dead" | "removed"> {
-  const found = others.filter((other) =>
-    isDead(other) && !other.member.hasLeft
-  );
-  const dead = [...new Set([...predecessors, ...found])].slice(
-    0,
-    MAX_CLEAN_UPS,
-  );
-  return {
-    dead,
-    removed: others.filter(isRemovable).slice(0, MAX_CLEAN_UPS - dead.length),
-  };
+/** Returns whether a member died without leaving, and nobody has marked its entry yet. */
+function isUnmarked(other: Observation): boolean {
+  return isDead(other) && !other.member.hasLeft;
 }

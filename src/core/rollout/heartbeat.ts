@@ -34,8 +34,6 @@ interface HeartbeatInput {
   readonly isReload: boolean;
   /** What the process has observed so far. */
   readonly previous: Observed;
-  /** The configurations that were active, as far as the process knows. */
-  readonly activations: Activations;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
@@ -45,10 +43,12 @@ interface HeartbeatInput {
 interface Heartbeat {
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** The highest rank that was ever assigned; `undefined` if it was not read. */
-  readonly highestRank: number | undefined;
-  /** Fails once another rollout has begun; empty for a scheduled heartbeat, after which nothing is committed. */
-  readonly fencing: readonly Check[];
+  /** Members without a common PUBLIC variable, also dead ones. */
+  readonly strangers: readonly Observation[];
+  /** The highest rank that was ever assigned. */
+  readonly highestRank: number;
+  /** Fails once another rollout has begun. */
+  readonly rankCheck: Check;
   /** The configurations that were active. The last one still is, unless this process stands apart. */
   readonly activations: Activations;
   /** Whether this process has recorded that another one is active now. */
@@ -67,51 +67,52 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   const { self, rank, previous, isScheduled, maxRepresentatives } = input;
-  const isRead = rank === undefined || !isScheduled;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded] = isRead ? await readRollout(store) : [];
-  const highestRank = isRead ? highest?.value ?? 0 : undefined;
+  const [highest, recorded] = await readRollout(store);
+  const highestRank = highest?.value ?? 0;
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observed = observe(entries, { previous, now, isScheduled });
+  const observations = [...observed.members.values()];
+  const strangers = findStrangers(self, observations);
   const decision = elect({
     self,
     rank,
-    observations: [...observed.members.values()],
-    highestRank: highestRank ?? 0,
+    observations,
+    highestRank,
     maxRepresentatives,
   });
-  const record = await recordActive(store, {
-    heartbeat: input,
-    decision,
-    observed,
-    recorded,
-    isRead,
-  });
   const own = observed.members.get(self.id);
-  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
   const { checks, writes } = commitOf(self, decision, own, clock.now());
-  let fencing = isScheduled ? [] : [rankCheck];
+  let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
   if (decision.isNew) {
     checks.push(rankCheck);
     writes.push({ key: HIGHEST_RANK, value: decision.rank });
   }
-  if (record.check !== undefined) {
-    checks.push(record.check);
-    writes.push({ key: ACTIVATIONS, value: record.activations });
+  const before = recorded?.value ?? [];
+  const isApart = strangers.some(isLive); // no configuration is active for all
+  const activations = isApart
+    ? before
+    : followUp(before, input, decision, observed);
+  const isWriter = isJoining(input, decision) || decision.isFirst;
+  const hasRecorded = activations !== before && isWriter;
+  if (hasRecorded) {
+    checks.push({ key: ACTIVATIONS, version: recorded?.version ?? null });
+    writes.push({ key: ACTIVATIONS, value: activations });
   }
   if (writes.length > 0) {
     const version = await store.commit(checks, writes);
     if (version === undefined) return undefined;
-    if (decision.isNew) fencing = [{ key: HIGHEST_RANK, version }];
+    if (decision.isNew) rankCheck = { key: HIGHEST_RANK, version };
   }
   return {
     observed,
     decision,
+    strangers,
     highestRank: decision.isNew ? decision.rank : highestRank,
-    fencing,
-    activations: record.activations,
-    hasRecorded: record.check !== undefined,
+    rankCheck,
+    activations,
+    hasRecorded,
   };
 }
 
@@ -124,54 +125,35 @@ async function readRollout(store: Store) {
   ];
 }
 
-/** What {@linkcode recordActive} is based on. */
-interface RecordInput {
-  readonly heartbeat: HeartbeatInput;
-  readonly decision: ElectionResult;
-  readonly observed: Observed;
-  readonly recorded: Entry<Activations> | undefined;
-  /** Whether `recorded` has been read. */
-  readonly isRead: boolean;
-}
-
-/** The configurations that were active, and the check if they have to be written. */
-interface ActivationRecord {
-  readonly activations: Activations;
-  readonly check?: Check;
-}
-
 /**
- * Returns the configurations that were active, followed by the active one. A process that joins the active
- * configuration writes them. The first living process writes any other change, which it looks for in every period: two
- * processes may disagree for some seconds whether a third is dead, and would record outdated changes.
+ * Returns whether this process starts or reloads to the active configuration. It records that; the first living process
+ * records any other change: two processes may disagree for some seconds whether a third is dead, and would record
+ * outdated changes.
  */
-async function recordActive(
-  store: Store,
-  { heartbeat, decision, observed, recorded, isRead }: RecordInput,
-): Promise<ActivationRecord> {
-  const { self, rank, activations } = heartbeat;
-  const { active: hash, isFirst } = decision;
-  const isApart = findStrangers(self, observed.members.values()).some(isLive);
-  if (isApart) return { activations }; // no configuration is active for all
-  const isKnown = activations.at(-1)?.hash === hash;
-  if (isKnown && !isRead && !isFirst) return { activations };
-  const entry = isRead ? recorded : await store.get<Activations>(ACTIVATIONS);
-  const before = entry?.value ?? [];
-  const active = describeActive(heartbeat, decision, observed);
-  let after = activate(before, active, observed.at);
-  const isJoining = rank === undefined && hash === self.hash;
-  if (isJoining) after = rejoin(after, active);
-  const mayRecord = isJoining || isFirst;
-  if (after === before || !mayRecord) return { activations: after };
-  const check = { key: ACTIVATIONS, version: entry?.version ?? null };
-  return { activations: after, check };
+function isJoining(
+  { self, rank }: HeartbeatInput,
+  { active }: ElectionResult,
+): boolean {
+  return rank === undefined && active === self.hash;
+}
+
+/** Returns the configurations that were active, followed by the active one. */
+function followUp(
+  activations: Activations,
+  input: HeartbeatInput,
+  decision: ElectionResult,
+  { members, at }: Observed,
+): Activations {
+  const active = describeActive(input, decision, members);
+  const followed = activate(activations, active, at);
+  return isJoining(input, decision) ? rejoin(followed, active) : followed;
 }
 
 /** Returns the active configuration as this process's own, or as that of a living member. */
 function describeActive(
   { self, isReload }: HeartbeatInput,
   { active, rank, isNew }: ElectionResult,
-  { members }: Observed,
+  members: Observed["members"],
 ): Active {
   if (active === self.hash) {
     const { revision, instanceId: place = self.id } = self;
@@ -216,22 +198,14 @@ function commitOf(
 }
 
 /**
- * Marks the entry of a process as having left. The entry stays for a while, so that the process finds its rank when it
- * restarts.
- *
- * @returns `undefined` if the entry changed in the meantime, so that this has to be repeated.
+ * Marks the entry of a process as having left, if it has one. The entry stays for a while, so that the process finds its
+ * rank when it restarts.
  */
-export async function tryMarkLeft(
-  store: Store,
-  id: string,
-): Promise<true | undefined> {
-  const entry = await store.get<Member>(keyOf(id));
-  if (entry === undefined) return true; // others represent it
-  const { key, version } = entry;
-  const value: Member = { ...entry.value, hasLeft: true };
-  return await store.commit([{ key, version }], [{ key, value }]) === undefined
-    ? undefined
-    : true;
+export async function markLeft(store: Store, id: string): Promise<void> {
+  const key = keyOf(id);
+  const entry = await store.get<Member>(key);
+  if (entry === undefined) return; // others represent it
+  await store.commit([], [{ key, value: { ...entry.value, hasLeft: true } }]);
 }
 
 function keyOf(id: string): Key {

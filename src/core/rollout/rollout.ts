@@ -17,11 +17,10 @@ import {
   type Conflict,
   type ConflictType,
   findConflicts,
-  findStrangers,
   sampleNames,
 } from "./conflicts.ts";
 import type { Ranked } from "./election.ts";
-import { tryHeartbeat, tryMarkLeft } from "./heartbeat.ts";
+import { markLeft, tryHeartbeat } from "./heartbeat.ts";
 import {
   isLive,
   NEVER_OBSERVED,
@@ -59,9 +58,9 @@ export interface Announcement {
    * Identifies the configuration, equal on all processes that use it. It is a hash of PUBLIC values: editing one is a
    * rollout, even with a single process.
    */
-  readonly deployment: string;
+  readonly configurationHash: string;
   /** The names of its PUBLIC variables. Without any, it counts as the same app as every other process. */
-  readonly deployedNames: Iterable<string>;
+  readonly configurationNames: Iterable<string>;
   /** If there are any, its pages need the master key, so all replicas must have the same one. */
   readonly sensitive: { readonly size: number };
   /** The id of the newest write to a variable in the store that it contains. */
@@ -98,16 +97,16 @@ const JITTER = 0.2;
 export class Rollout {
   /**
    * Called when a scheduled heartbeat finds that another configuration has become active, or that this process begins
-   * or stops standing apart. Callers of {@linkcode announce} learn this from its result.
+   * or stops standing apart. Callers of {@linkcode claimCommit} learn this from its result.
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /** What this process announces; `undefined` before {@linkcode announce}. */
+  /** What this process announces; `undefined` before {@linkcode claimCommit}. */
   #own: Announcement | undefined;
   /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
   #ranked: Ranked | undefined;
   #observed: Observed = NEVER_OBSERVED;
-  /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode announce}. */
+  /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode claimCommit}. */
   #elected: string | undefined;
   #standsApart = false;
   /** Since when there have been entries of strangers, by the monotonic clock. */
@@ -129,11 +128,11 @@ export class Rollout {
 
   /** The hash of this process's configuration. */
   get #hash(): string | undefined {
-    return this.#own?.deployment;
+    return this.#own?.configurationHash;
   }
 
   /**
-   * The hash of the active configuration; `undefined` before {@linkcode announce}. It is the elected one, except while
+   * The hash of the active configuration; `undefined` before {@linkcode claimCommit}. It is the elected one, except while
    * this process stands apart: it then ignores the election and uses its own.
    */
   get active(): string | undefined {
@@ -145,28 +144,18 @@ export class Rollout {
     return this.active !== undefined && this.active === this.#hash;
   }
 
-  /**
-   * The revision of the active configuration: this process's own, or that of another process with this configuration.
-   */
+  /** The revision of the active configuration. */
   get activeRevision(): string | undefined {
     if (this.isActive) return this.#options.revision;
-    const peer = this.#observations.find((other) =>
-      isLive(other) && other.member.hash === this.active &&
-      other.member.revision !== undefined
-    );
-    const last = this.#activations.at(-1);
-    const recorded = last?.hash === this.active ? last?.revision : undefined;
-    return peer?.member.revision ?? recorded;
+    return this.#activations.at(-1)?.revision;
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
-    const rollback = findRollback(this.#activations);
-    const isCurrent = rollback?.activation.hash === this.active;
-    return isCurrent && !this.#standsApart ? rollback : undefined;
+    return this.#standsApart ? undefined : findRollback(this.#activations);
   }
 
-  /** This process's configuration and the active one, for the log; nothing before {@linkcode announce}. */
+  /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
   get configurations(): LogFields {
     const { active } = this;
     if (this.#hash === undefined || active === undefined) return {};
@@ -210,13 +199,9 @@ export class Rollout {
   }
 
   /**
-   * Announces the configuration of this process by a heartbeat, and checks whether it is active. This precedes a commit
-   * that only a process with the active configuration may make. The first call schedules further heartbeats, which
-   * announce it if the store is unavailable now.
-   *
-   * If the store is unavailable after a reload, the configuration that this process has replaced would stay active. If
-   * no other process is known to have it, it ended with the reload, and the new one is active at once: pages get its
-   * values during the outage.
+   * Claims the right to make a commit that only a process with the active configuration may make: it announces the
+   * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
+   * heartbeats, which announce it if the store is unavailable now.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if this
    * process's configuration is not active, or once it has left: it no longer sees newer rollouts; `undefined` if another
@@ -224,30 +209,18 @@ export class Rollout {
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    * @throws {StandsApartError} While this process stands apart.
    */
-  async announce(
+  async claimCommit(
     own: Announcement,
   ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#enqueue(async () => {
       if (this.#hasLeft) return "superseded";
-      const previous = this.#own;
-      const wasAlone = this.#isAlone();
       this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
-      try {
-        const fencing = await this.#tryHeartbeat(own, { isScheduled: false });
-        if (this.#hasLeft) return "superseded";
-        if (fencing === undefined) {
-          this.#own = previous; // the next attempt replaces it
-          return undefined;
-        }
-        if (this.#standsApart) throw new StandsApartError(STRANGER);
-        return this.isActive ? fencing : "superseded";
-      } catch (error) {
-        if (this.#hasLeft) return "superseded";
-        const isOutage = error instanceof StoreUnavailableError;
-        if (isOutage && wasAlone) this.#elected = own.deployment;
-        throw error;
-      }
+      const fencing = await this.#tryHeartbeat(own, { isScheduled: false });
+      if (this.#hasLeft) return "superseded";
+      if (fencing === undefined) return undefined;
+      if (this.#standsApart) throw new StandsApartError(STRANGER);
+      return this.isActive ? fencing : "superseded";
     });
   }
 
@@ -255,8 +228,8 @@ export class Rollout {
    * Follows a rollout that another process has begun: if the highest rank is not the known one, the members are read at
    * once instead of with the next scheduled heartbeat.
    *
-   * @param highestRank The highest rank as a poll has found it.
-   * @throws {StoreUnavailableError} If the members cannot be read; the next poll repeats it.
+   * @param highestRank The highest rank in the store.
+   * @throws {StoreUnavailableError} If the members cannot be read; the next call repeats it.
    */
   async follow(highestRank: number): Promise<void> {
     if (highestRank === this.#highestRank) return;
@@ -269,22 +242,12 @@ export class Rollout {
     this.#cancelHeartbeat?.();
     if (this.#own === undefined) return; // never joined
     const { store, processId } = this.#options;
-    const markLeft = () => tryMarkLeft(store, processId);
     try {
-      await this.#enqueue(() => retryConflicts(markLeft, this.#options));
+      await this.#enqueue(() => markLeft(store, processId));
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
       if (!(error instanceof StoreUnavailableError)) throw error;
     }
-  }
-
-  /** Whether the active configuration is this process's alone; also true if it has not seen any other process. */
-  #isAlone(): boolean {
-    const others = this.#observations.filter((member) =>
-      member.id !== this.#options.processId && isLive(member)
-    );
-    return this.#elected === this.#hash &&
-      others.every(({ member }) => member.hash !== this.#hash);
   }
 
   #schedule(): () => void {
@@ -343,21 +306,20 @@ export class Rollout {
       rank: isKnown ? this.#ranked?.rank : undefined,
       isReload: this.#ranked !== undefined && !isKnown,
       previous: this.#observed,
-      activations: this.#activations,
       isScheduled,
       maxRepresentatives,
     };
     const result = await tryHeartbeat(store, input, clock);
     if (result === undefined) return undefined;
     this.#observed = result.observed;
-    this.#highestRank = result.highestRank ?? this.#highestRank;
+    this.#highestRank = result.highestRank;
     this.#ranked = { hash, rank: result.decision.rank };
     this.#elected = result.decision.active;
     this.#activations = result.activations;
-    this.#noteStrangers(self);
-    this.#noteConflicts(self);
+    this.#noteStrangers(result.strangers);
+    this.#noteConflicts(self, result.strangers);
     this.#logActive(hash, result.hasRecorded);
-    return result.fencing;
+    return [result.rankCheck];
   }
 
   #describe(own: Announcement): Self {
@@ -365,10 +327,10 @@ export class Rollout {
     const needsKey = own.sensitive.size > 0;
     return {
       id,
-      hash: own.deployment,
+      hash: own.configurationHash,
       revision,
       instanceId,
-      names: sampleNames(own.deployedNames),
+      names: sampleNames(own.configurationNames),
       keyFingerprint: needsKey ? epochs.fingerprint : undefined,
       newestWrite: own.newestWrite,
     };
@@ -381,9 +343,8 @@ export class Rollout {
   /**
    * The entries of processes that have ended count as strangers as well: an app that restarts does not reset the time.
    */
-  #noteStrangers(self: Self): void {
+  #noteStrangers(strangers: readonly Observation[]): void {
     const { clock, log } = this.#options;
-    const strangers = findStrangers(self, this.#observations);
     this.#strangersSince = strangers.length > 0
       ? this.#strangersSince ?? clock.monotonic()
       : undefined;
@@ -397,11 +358,16 @@ export class Rollout {
   }
 
   /** Logs each type of conflict when it begins and when it ends. */
-  #noteConflicts(self: Self): void {
+  #noteConflicts(self: Self, strangers: readonly Observation[]): void {
     const { clock, log } = this.#options;
     const now = clock.monotonic();
     const strangersForMs = now - (this.#strangersSince ?? now);
-    const conflicts = findConflicts(self, this.#observations, strangersForMs);
+    const conflicts = findConflicts(
+      self,
+      this.#observations,
+      strangers,
+      strangersForMs,
+    );
     const known = new Set(this.#conflicts.map(({ type }) => type));
     this.#conflicts = conflicts;
     for (const { type, detail } of conflicts) {

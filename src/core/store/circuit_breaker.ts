@@ -4,7 +4,7 @@ import {
   noTelemetry,
   type Telemetry,
 } from "../observe/telemetry.ts";
-import type { Clock } from "../values/clock.ts";
+import { type Clock, sleep } from "../values/clock.ts";
 import {
   type Key,
   OPERATION_TIMEOUT_MS,
@@ -23,7 +23,7 @@ interface CircuitBreakerOptions {
   telemetry?: Telemetry;
 }
 
-/** How long operations fail at once after a failure. */
+/** How long to wait before each probe. */
 const PAUSE_MS = 1_000;
 
 /** Reads and writes fail and recover separately: on a full disk, only writes fail. */
@@ -38,9 +38,9 @@ const PROBE = ["probe"];
 const PROBE_BYTES = 60_000;
 
 /**
- * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations pause for a second,
- * that is, they fail immediately; then the next one probes the store first. Over KV Connect, operations on an
- * unreachable server never end, and each pending one keeps writing to standard error.
+ * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately,
+ * and the store is probed every second until it works. Over KV Connect, operations on an unreachable server never end,
+ * and each pending one keeps writing to standard error.
  */
 export class CircuitBreaker implements Store {
   /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
@@ -50,8 +50,9 @@ export class CircuitBreaker implements Store {
   readonly #clock: Clock;
   readonly #metrics: Metrics;
   readonly #telemetry: Telemetry;
-  /** The kinds of operations that have failed since their last successful probe, and when the next probe is due. */
-  readonly #pausedUntil = new Map<Operation, number>();
+  /** The kinds of operations that have failed and are probed. */
+  readonly #failing = new Set<Operation>();
+  readonly #closing = new AbortController();
   /** When it became available or unavailable, in milliseconds since the Unix epoch. */
   #changedAt: number;
   /** Why it is unavailable; the latest reason if there were several. */
@@ -68,9 +69,9 @@ export class CircuitBreaker implements Store {
     metrics.observe("rep.store.up", () => Number(this.isAvailable));
   }
 
-  /** Whether the last read and the last write both succeeded. */
+  /** Whether neither reads nor writes fail. */
   get isAvailable(): boolean {
-    return this.#pausedUntil.size === 0;
+    return this.#failing.size === 0;
   }
 
   /** Since when it has been available or unavailable, in milliseconds since the Unix epoch, and why. */
@@ -100,34 +101,49 @@ export class CircuitBreaker implements Store {
   }
 
   close(): void {
+    this.stopProbing();
     this.#store.close();
   }
 
-  /**
-   * Probes the kinds that failed, so that a recovery is noticed without traffic. Does nothing while the store is
-   * available.
-   */
-  async probe(): Promise<void> {
-    const kinds = [...this.#pausedUntil.keys()];
-    const due = kinds.filter((kind) => !this.#isPaused(kind));
-    await Promise.allSettled(due.map((kind) => this.#probe(kind))); // `onChange` reports the outcome
+  /** Called when nobody uses it any longer. Others may use the store. */
+  stopProbing(): void {
+    this.#closing.abort();
   }
 
   async #run<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
-    if (this.#isPaused(kind)) throw pausedError(this.#failure);
-    if (this.#pausedUntil.has(kind)) await this.#probe(kind);
-    return await this.#attempt(kind, operation);
+    if (this.#failing.has(kind)) throw pausedError(this.#failure);
+    try {
+      return await this.#attempt(kind, operation);
+    } catch (error) {
+      if (!this.#failing.has(kind)) void this.#recover(kind);
+      throw error;
+    }
   }
 
-  /** Runs a probe while all other operations still pause. */
-  async #probe(kind: Operation): Promise<void> {
-    this.#pause(kind, OPERATION_TIMEOUT_MS + PAUSE_MS);
-    const probe = kind === "read" ? probeRead : probeWrite;
-    await this.#attempt<unknown>(kind, () => probe(this.#store));
-    this.#pausedUntil.delete(kind);
+  /** Probes until the store works again. */
+  async #recover(kind: Operation): Promise<void> {
+    const wasAvailable = this.isAvailable;
+    this.#failing.add(kind);
+    if (wasAvailable) this.#reportChange();
+    const { signal } = this.#closing;
+    do {
+      await sleep(PAUSE_MS, this.#clock, { signal, isBackground: true });
+      if (signal.aborted) return;
+    } while (!await this.#probe(kind));
+    this.#failing.delete(kind);
     if (!this.isAvailable) return;
     this.#failure = undefined;
     this.#reportChange();
+  }
+
+  async #probe(kind: Operation): Promise<boolean> {
+    const probe = kind === "read" ? probeRead : probeWrite;
+    try {
+      await this.#attempt<unknown>(kind, () => probe(this.#store));
+      return true;
+    } catch {
+      return false; // it was counted
+    }
   }
 
   async #attempt<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
@@ -139,9 +155,8 @@ export class CircuitBreaker implements Store {
       );
     } catch (error) {
       this.#metrics.count("rep.store.errors", 1, kind);
-      const failure = toUnavailableError(error);
-      this.#recordFailure(kind, failure);
-      throw failure;
+      this.#failure = toUnavailableError(error);
+      throw this.#failure;
     } finally {
       const seconds = secondsSince(startedAt, this.#clock);
       this.#metrics.record("rep.store.duration", seconds, kind);
@@ -152,22 +167,6 @@ export class CircuitBreaker implements Store {
     const system = this.#store.engine?.toLowerCase() ?? "unknown";
     const attributes = { "db.system.name": system, "db.operation.name": kind };
     return { name: `store ${kind}`, attributes };
-  }
-
-  #isPaused(kind: Operation): boolean {
-    const until = this.#pausedUntil.get(kind);
-    return until !== undefined && until > this.#clock.monotonic();
-  }
-
-  #pause(kind: Operation, ms: number): void {
-    this.#pausedUntil.set(kind, this.#clock.monotonic() + ms);
-  }
-
-  #recordFailure(kind: Operation, failure: Error): void {
-    const wasAvailable = this.isAvailable;
-    this.#pause(kind, PAUSE_MS);
-    this.#failure = failure;
-    if (wasAvailable) this.#reportChange();
   }
 
   #reportChange(): void {

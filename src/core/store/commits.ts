@@ -41,43 +41,31 @@ interface SizedChange {
 
 /**
  * Below the limits of a Deno KV commit: 800 KiB, of which 80 KiB may be keys, and 1,000 mutations. A change is written
- * twice, with its name in one of the two keys, and deletes at most one old entry.
+ * twice, with its name in one of the two keys, and deletes at most one old entry. The sum of the weights stays below all
+ * of these limits: it permits 60 KB of keys, 600 KB of keys and values, and 331 changes.
  */
-const MAX_BYTES = 600_000;
-const MAX_KEY_BYTES = 60_000;
-const MAX_CHANGES = 330;
+const MAX_WEIGHT = 600_000;
 /** The size of a change's keys, including the app's name but not the variable's, and of its values without the text. */
-const OVERHEAD_BYTES = 160;
+const OVERHEAD_BYTES = 180;
 
 const encoder = new TextEncoder();
 
 /** Splits changes into batches that each fit into one commit. */
 export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
   const all: C[][] = [];
-  let batch: C[] = [];
-  let bytes = 0;
-  let keyBytes = 0;
+  let weight = MAX_WEIGHT; // the first change begins a batch
   for (const change of changes) {
-    const size = sizeOf(change);
-    const fits = batch.length < MAX_CHANGES &&
-      bytes + size.bytes <= MAX_BYTES &&
-      keyBytes + size.keyBytes <= MAX_KEY_BYTES;
-    if (!fits || all.length === 0) {
-      batch = [];
-      all.push(batch);
-      bytes = 0;
-      keyBytes = 0;
+    weight += weightOf(change);
+    if (weight > MAX_WEIGHT) {
+      all.push([]);
+      weight = weightOf(change);
     }
-    batch.push(change);
-    bytes += size.bytes;
-    keyBytes += size.keyBytes;
+    all.at(-1)?.push(change);
   }
   return all;
 }
 
-function sizeOf(
-  { name, value = "" }: SizedChange,
-): { bytes: number; keyBytes: number } {
+function weightOf({ name, value = "" }: SizedChange): number {
   const keyBytes = encoder.encode(name).length + OVERHEAD_BYTES;
-  return { keyBytes, bytes: 2 * (encoder.encode(value).length + keyBytes) };
+  return 10 * keyBytes + 2 * encoder.encode(value).length;
 }

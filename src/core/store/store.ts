@@ -1,7 +1,7 @@
 import { messageOf } from "../observe/log.ts";
 import { type Clock, withDeadline } from "../values/clock.ts";
 
-/** A key: parts that are compared one by one, numbers by value. */
+/** A key: parts that are compared one by one, numbers by value. No number is negative. */
 export type Key = readonly (string | number)[];
 
 /** A key and its value. A stored value is never modified in place. */
@@ -133,9 +133,8 @@ export function toUnavailableError(error: unknown): StoreUnavailableError {
  * connections and locks in it, so that nobody waits longer. Servers need the same time-out for what the circuit breaker
  * cannot end:
  *
- * - `remote.ts` drops the connection, since an operation of KV Connect on a silent server never ends;
- * - PostgreSQL ends the statement (`statement_timeout`), which would otherwise hold its locks and commit later;
- * - its driver stops waiting for the answer (`query_timeout`) while it connects and for `LISTEN`, where nobody else does.
+ * - `remote.ts` drops the connection, since an operation on a silent server may never end;
+ * - PostgreSQL ends the statement (`statement_timeout`), which would otherwise hold its locks and commit later.
  */
 export const OPERATION_TIMEOUT_MS = 5_000;
 

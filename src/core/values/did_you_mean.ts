@@ -18,21 +18,7 @@ export function findSimilar(
   words: readonly string[],
 ): string | undefined {
   if (words.length === 0) return undefined;
-  const closest = closestString(word, words, {
-    caseSensitive: true,
-    compareFn: countErrors,
-  });
+  const closest = closestString(word, words, { caseSensitive: true });
   const maxErrors = word.length < 4 ? 1 : 2;
-  return countErrors(word, closest) <= maxErrors ? closest : undefined;
-}
-
-/** Counts typing errors. Swapped letters are one error. */
-function countErrors(word: string, candidate: string): number {
-  const isSwapped = word !== candidate &&
-    sortLetters(word) === sortLetters(candidate);
-  return isSwapped ? 1 : levenshteinDistance(word, candidate);
-}
-
-function sortLetters(word: string): string {
-  return [...word].sort().join("");
+  return levenshteinDistance(word, closest) <= maxErrors ? closest : undefined;
 }

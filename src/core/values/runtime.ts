@@ -7,8 +7,9 @@
  */
 export function requireRuntime(): void {
   if ("groupBy" in Map) return;
+  const { process } = globalThis as { process?: { version: string } };
   throw new Error(
-    "Cannot use @rep/gateway: expected Map.groupBy(), as in Node.js 22 or later",
+    `Cannot use @rep/gateway: expected Map.groupBy(), as in Node.js 22 or later, got ${process?.version}`,
   );
 }
 

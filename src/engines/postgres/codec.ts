@@ -43,24 +43,17 @@ function decodeText(text: string): string {
 }
 
 const SIGN = 1n << 63n;
-const ALL_BITS = (1n << 64n) - 1n;
 
-/**
- * The bits of an IEEE 754 double in hexadecimal: with the sign inverted, and for a negative number all other bits as
- * well.
- */
+/** The bits of an IEEE 754 double in hexadecimal, with the sign inverted: the order of numbers that are not negative. */
 function encodeNumber(number: number): string {
   const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, number + 0); // -0 is 0
-  const bits = view.getBigUint64(0);
-  const ordered = bits & SIGN ? bits ^ ALL_BITS : bits | SIGN;
-  return ordered.toString(16).padStart(16, "0");
+  view.setFloat64(0, number);
+  return (view.getBigUint64(0) | SIGN).toString(16);
 }
 
 function decodeNumber(text: string): number {
-  const ordered = BigInt(`0x${text}`);
   const view = new DataView(new ArrayBuffer(8));
-  view.setBigUint64(0, ordered & SIGN ? ordered ^ SIGN : ordered ^ ALL_BITS);
+  view.setBigUint64(0, BigInt(`0x${text}`) ^ SIGN);
   return view.getFloat64(0);
 }
 

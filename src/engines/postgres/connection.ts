@@ -1,9 +1,10 @@
-import { readFile as readFileAt } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../core/observe/log.ts";
 import { importPackage } from "../../core/values/runtime.ts";
 import {
   OPERATION_TIMEOUT_MS,
+  StoreIncompatibleError,
   StoreUnavailableError,
 } from "../../core/store/store.ts";
 import { formatHosts, type PostgresHost, type PostgresTarget } from "./url.ts";
@@ -22,10 +23,9 @@ export interface Statement {
 
 /** The part of the driver's `Client` that is used. The package has no types of its own. */
 export interface Client {
-  connect(): Promise<unknown>;
+  connect(callback: (error?: unknown) => void): void;
   query(statement: string | Statement): Promise<{ rows: Row[] }>;
-  on(event: "error", listener: (error: Error) => void): void;
-  on(event: "end", listener: () => void): void;
+  on(event: "end" | "error", listener: () => void): void;
   on(
     event: "notification",
     listener: (notification: { payload?: string }) => void,
@@ -33,23 +33,28 @@ export interface Client {
   readonly connection: { readonly stream: { destroy(): void } };
 }
 
-interface Driver {
-  readonly Client: new (config: Readonly<Record<string, unknown>>) => Client;
+/** A client of a pool, which has to be released. */
+export interface PooledClient extends Client {
+  /** @param isBroken Whether nobody else may use it. */
+  release(isBroken?: boolean): void;
 }
 
-/**
- * Loads the driver; see {@linkcode importPackage}.
- *
- * @throws {TypeError} If it is neither installed nor can be downloaded.
- */
+/** The part of the driver's `Pool` that is used. */
+interface Pool {
+  connect(): Promise<PooledClient>;
+  on(event: "error", listener: () => void): void;
+}
+
+type Settings = Readonly<Record<string, unknown>>;
+
+interface Driver {
+  readonly Client: new (settings: Settings) => Client;
+  readonly Pool: new (settings: Settings) => Pool;
+}
+
+/** Loads the driver; see {@linkcode importPackage}. */
 export async function loadPostgresDriver(): Promise<Driver> {
-  try {
-    return (await importPackage<{ default: Driver }>(DRIVER)).default;
-  } catch (error) {
-    throw new TypeError(
-      `Cannot load the PostgreSQL driver ${DRIVER}: ${messageOf(error)}`,
-    );
-  }
+  return (await importPackage<{ default: Driver }>(DRIVER)).default;
 }
 
 /** The server rejects the connection for a reason that a retry does not resolve, such as a wrong password. */
@@ -63,43 +68,73 @@ const CONNECT_TIMEOUT_MS = 4_000;
 /** After this time without traffic, the kernel asks whether the server still exists. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** One connection to the server of a target that accepts writes. */
-export class PostgresConnection {
-  readonly #client: Client;
-  readonly #closed = Promise.withResolvers<void>();
-  #isOpen = true;
+/**
+ * How many connections a process has: one that listens, and two for statements. A PostgreSQL server accepts 100 by
+ * default. More would wait for each other, since a process commits one thing at a time; with only one, a commit that
+ * waits for the lock of another process would hold up reads.
+ */
+const MAX_CONNECTIONS = 3;
 
-  private constructor(client: Client) {
-    this.#client = client;
-    client.on("error", () => this.#onEnd()); // the operation in progress rejects with the same error
-    client.on("end", () => this.#onEnd());
+/** Checks a new connection before it is used. */
+type Prepare = (client: Client) => Promise<void>;
+
+/**
+ * Connections to one server, which accepts writes. If it no longer does, the pool fails, and `openRemoteStore()` opens
+ * another one.
+ */
+export class PostgresPool {
+  readonly #pool: Pool;
+  readonly #closing = new AbortController();
+
+  private constructor(driver: Driver, settings: Settings, prepare: Prepare) {
+    async function verify(client: Client): Promise<void> {
+      await requireWrites(client);
+      await prepare(client);
+    }
+    this.#pool = new driver.Pool({
+      max: MAX_CONNECTIONS,
+      idleTimeoutMillis: 0,
+      Client: clientUntil(this.#closing.signal, driver, settings),
+      verify: (client: Client, done: (error?: unknown) => void) =>
+        void verify(client).then(() => done(), done),
+    });
+    this.#pool.on("error", () => {}); // an idle connection has ended: the next statement opens another one
   }
 
   /**
    * Connects to the first host that accepts writes.
    *
-   * @param signal Ends the attempt.
-   * @throws {PermanentError} If a host rejects the user, the database or the encryption.
+   * @throws {PermanentError} Or another error that {@linkcode isPermanent}, if a host rejects the user, the database or
+   * the encryption.
+   * @throws {StoreIncompatibleError} If `prepare` does.
    * @throws {StoreUnavailableError} If no host is reachable and accepts writes.
    */
   static async open(
     target: PostgresTarget,
-    signal: AbortSignal,
-  ): Promise<PostgresConnection> {
+    prepare: Prepare = async () => {},
+  ): Promise<PostgresPool> {
+    const driver = await loadPostgresDriver();
     const failures: string[] = [];
     for (const host of target.hosts) {
-      if (signal.aborted) break;
-      const client = await createClient(host, target);
-      const connection = new PostgresConnection(client);
+      const settings = await clientSettings(host, target);
+      const pool = new PostgresPool(driver, settings, prepare);
+      // A server may accept the user, and then answer nothing, such as a pooler whose database is down.
+      const timer = setTimeout(
+        () => pool.close(),
+        CONNECT_TIMEOUT_MS / target.hosts.length,
+      );
       try {
-        await connection.#connect(signal);
-        if (await connection.#acceptsWrites()) return connection;
-        failures.push("it is a standby");
+        const client = await pool.connect();
+        client.release();
+        return pool;
       } catch (error) {
-        if (isPermanent(error)) throw new PermanentError(messageOf(error));
+        pool.close();
+        if (isPermanent(error)) throw error;
+        if (error instanceof StoreIncompatibleError) throw error;
         failures.push(messageOf(error));
+      } finally {
+        clearTimeout(timer);
       }
-      connection.close();
     }
     const reasons = failures.join("; ");
     throw new StoreUnavailableError(
@@ -107,65 +142,67 @@ export class PostgresConnection {
     );
   }
 
-  /** Whether the connection can be used. */
-  get isOpen(): boolean {
-    return this.#isOpen;
+  /** Aborted by {@linkcode close}. */
+  get closed(): AbortSignal {
+    return this.#closing.signal;
   }
 
-  /** Resolves when the connection has ended, whatever the reason. */
-  get closed(): Promise<void> {
-    return this.#closed.promise;
+  /** Waits for a free connection. The caller releases it. */
+  async connect(): Promise<PooledClient> {
+    return await this.#pool.connect();
   }
 
-  /** Runs a statement and returns its rows. Text without parameters may contain several statements. */
+  /** Runs a statement and returns its rows. */
   async query(statement: string | Statement): Promise<Row[]> {
-    return (await this.#client.query(statement)).rows;
-  }
-
-  /** Calls back with the payload of every notification. */
-  onNotification(callback: (payload: string) => void): void {
-    this.#client.on("notification", ({ payload = "" }) => callback(payload));
-  }
-
-  /**
-   * Ends the connection at once. An operation in progress rejects. It sends no goodbye: no transaction is open, and an
-   * unreachable server would never receive it.
-   */
-  close(): void {
-    this.#onEnd();
-    this.#client.connection.stream.destroy();
-  }
-
-  async #connect(signal: AbortSignal): Promise<void> {
-    const abort = () => this.close();
-    signal.addEventListener("abort", abort);
+    const client = await this.connect();
     try {
-      signal.throwIfAborted();
-      await this.#client.connect();
+      return (await client.query(statement)).rows;
     } finally {
-      signal.removeEventListener("abort", abort);
+      client.release(); // not `pool.query()`, which also closes the connection of a commit that conflicts
     }
   }
 
-  #onEnd(): void {
-    this.#isOpen = false;
-    this.#closed.resolve();
-  }
-
-  async #acceptsWrites(): Promise<boolean> {
-    const [row] = await this.query(
-      "SELECT current_setting('transaction_read_only') AS read_only",
-    );
-    return row?.["read_only"] === "off";
+  /** Ends all connections at once. Statements in progress reject, and so do later ones. */
+  close(): void {
+    this.#closing.abort();
   }
 }
 
-async function createClient(
+/**
+ * Returns a class of clients that end when a signal is aborted. They send no goodbye: no transaction is open, and an
+ * unreachable server would never receive it.
+ */
+function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
+  return class extends driver.Client {
+    constructor() {
+      super(settings);
+      const destroy = () => this.connection.stream.destroy();
+      signal.addEventListener("abort", destroy);
+      this.on("end", () => signal.removeEventListener("abort", destroy));
+      this.on("error", () => {}); // the statement in progress rejects with the same error
+    }
+
+    override connect(callback: (error?: unknown) => void): void {
+      if (!signal.aborted) return super.connect(callback);
+      callback(new Error("the connection has been closed"));
+    }
+  };
+}
+
+async function requireWrites(client: Client): Promise<void> {
+  const { rows: [row] } = await client.query(
+    "SELECT current_setting('transaction_read_only') AS read_only",
+  );
+  if (row?.["read_only"] !== "off") {
+    throw new StoreUnavailableError("it is a standby");
+  }
+}
+
+async function clientSettings(
   host: PostgresHost,
   target: PostgresTarget,
-): Promise<Client> {
-  const driver = await loadPostgresDriver();
-  return new driver.Client({
+): Promise<Settings> {
+  return {
     host: host.hostname,
     port: host.port,
     user: target.user,
@@ -175,17 +212,16 @@ async function createClient(
     application_name: "rep-gateway",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS / target.hosts.length,
     statement_timeout: OPERATION_TIMEOUT_MS,
-    query_timeout: OPERATION_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
-  });
+  };
 }
 
 async function readTlsOptions(
   { caFile }: PostgresTarget,
 ): Promise<Record<string, unknown>> {
   if (caFile === undefined) return { rejectUnauthorized: true };
-  const ca = await readFile(caFile, "sslrootcert");
+  const ca = await readFile(caFile, "utf8");
   return { rejectUnauthorized: true, ca };
 }
 
@@ -195,7 +231,7 @@ async function readPassword(
 ): Promise<string> {
   if (password !== undefined) return password;
   if (passwordFile !== undefined) {
-    const text = await readFile(passwordFile, "password_file");
+    const text = await readFile(passwordFile, "utf8");
     return text.replace(/\r?\n$/, "");
   }
   const fromEnvironment = process.env["PGPASSWORD"];
@@ -205,99 +241,27 @@ async function readPassword(
   );
 }
 
-async function readFile(path: string, parameter: string): Promise<string> {
-  try {
-    return await readFileAt(path, "utf8");
-  } catch (error) {
-    throw new PermanentError(
-      `cannot read ${parameter} "${path}": ${messageOf(error)}`,
-    );
-  }
-}
-
 /**
  * Codes of errors that a retry does not resolve: invalid authorization (PostgreSQL, Appendix A, class 28), no such
- * database, not permitted.
+ * database, not permitted; and a file of the URL that cannot be read.
  */
-const REJECTIONS = /^(28...|3D000|42501)$/;
+const REJECTIONS = /^(28...|3D000|42501|ENOENT|EACCES|EPERM|EISDIR)$/;
 /** Messages of Node.js and the driver about a server whose identity cannot be verified. */
 const TLS_REJECTIONS = /certificate|does not support SSL|self.signed|altnames/i;
 
 /** Whether a retry does not resolve an error of the server. */
 export function isPermanent(error: unknown): boolean {
-  return error instanceof PermanentError ||
+  return error instanceof PermanentError || isNotCapable(error) ||
     REJECTIONS.test(codeOf(error)) || TLS_REJECTIONS.test(messageOf(error));
+}
+
+/** Returns whether Deno denies a permission. */
+function isNotCapable(error: unknown): boolean {
+  return error instanceof Error && error.name === "NotCapable";
 }
 
 /** Returns the code of an error of the server (PostgreSQL, Appendix A); an empty string if it has none. */
 export function codeOf(error: unknown): string {
   if (!(error instanceof Error) || !("code" in error)) return "";
   return String(error.code);
-}
-
-/** A place for a connection, which is opened when it is first needed, and again after it has ended. */
-type Slot = PostgresConnection | undefined;
-
-/**
- * A bounded number of connections. Each runs one statement at a time; further statements wait for the next free one.
- */
-export class PostgresPool {
-  readonly #open: () => Promise<PostgresConnection>;
-  /** The slots that are free, the most recently used last. */
-  readonly #free: Slot[];
-  readonly #connections: Set<PostgresConnection>;
-  readonly #waiting: ((slot: Slot) => void)[] = [];
-  #isClosed = false;
-
-  /** Creates a pool of up to `size` connections, of which the first is already open. */
-  constructor(
-    first: PostgresConnection,
-    open: () => Promise<PostgresConnection>,
-    size: number,
-  ) {
-    this.#open = open;
-    this.#free = [...Array<undefined>(size - 1), first];
-    this.#connections = new Set([first]);
-  }
-
-  /** Runs a statement on a free connection. */
-  async query(statement: Statement): Promise<Row[]> {
-    let slot = await this.#acquire();
-    try {
-      if (!slot?.isOpen) slot = await this.#reopen(slot);
-      return await slot.query(statement);
-    } finally {
-      this.#release(slot);
-    }
-  }
-
-  /** Closes all connections. Statements in progress reject. */
-  close(): void {
-    this.#isClosed = true;
-    for (const connection of this.#connections) connection.close();
-    for (const resolve of this.#waiting.splice(0)) resolve(undefined);
-  }
-
-  async #acquire(): Promise<Slot> {
-    if (this.#isClosed) return undefined; // which cannot be opened
-    if (this.#free.length > 0) return this.#free.pop();
-    const slot = Promise.withResolvers<Slot>();
-    this.#waiting.push(slot.resolve);
-    return await slot.promise;
-  }
-
-  #release(slot: Slot): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free.push(slot);
-    else next(slot); // also after a failure: the next statement may try to connect
-  }
-
-  async #reopen(ended: Slot): Promise<PostgresConnection> {
-    if (this.#isClosed) throw new Error("the connection has been closed");
-    if (ended !== undefined) this.#connections.delete(ended);
-    const connection = await this.#open();
-    this.#connections.add(connection);
-    if (this.#isClosed) connection.close();
-    return connection;
-  }
 }

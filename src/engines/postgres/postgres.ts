@@ -1,5 +1,5 @@
 import { messageOf } from "../../core/observe/log.ts";
-import { type Clock, sleep } from "../../core/values/clock.ts";
+import { sleep } from "../../core/values/clock.ts";
 import type { RetryOptions } from "../../core/store/commits.ts";
 import {
   type Check,
@@ -22,10 +22,9 @@ import {
   encodeValue,
 } from "./codec.ts";
 import {
+  type Client,
   codeOf,
   isPermanent,
-  PermanentError,
-  PostgresConnection,
   PostgresPool,
   type Row,
   type Statement,
@@ -35,12 +34,6 @@ import type { PostgresTarget } from "./url.ts";
 
 /** How many checks a commit may contain: as many as in a SQLite file. The server itself has no limit. */
 export const POSTGRES_MAX_CHECKS = 100;
-/**
- * How many connections of a process run statements; one more listens. A PostgreSQL server accepts 100 by default. More
- * would wait for each other, since a process commits one thing at a time; with only one, a commit that waits for the
- * lock of another process would hold up reads.
- */
-const POOL_SIZE = 2;
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
 
@@ -64,78 +57,57 @@ function toStoreError(error: unknown): StoreUnavailableError {
   );
 }
 
-/** A new connection may lead to another server than the others, or to tables that a newer version has changed since. */
-async function withSchema(
-  connection: PostgresConnection,
-  schema: string,
-): Promise<PostgresConnection> {
+/** A new connection may lead to tables that a newer version has changed since. */
+async function prepare(client: Client, schema: string): Promise<void> {
   try {
-    await ensureSchema(connection, schema);
-    return connection;
+    await ensureSchema(client, schema);
   } catch (error) {
-    connection.close();
-    if (isPermanent(error)) throw new PermanentError(messageOf(error));
-    throw toStoreError(error);
+    throw isPermanent(error) ? error : toStoreError(error);
   }
 }
 
-/** Options of {@linkcode Notifications}. */
-interface NotificationsOptions {
-  readonly connect: () => Promise<PostgresConnection>;
-  readonly channel: string;
-  readonly clock: Clock;
-  /** Returns a number in [0, 1). */
-  readonly random: () => number;
-  /** Ends everything. */
-  readonly signal: AbortSignal;
+/** What is called when a key may have been written. */
+interface Watch {
+  /** The key as `commit_entries()` announces it. */
+  readonly name: string;
+  readonly hint: () => void;
 }
 
-/** The notifications about commits of all processes. The first listener opens a separate connection for them. */
-class Notifications {
-  readonly #options: NotificationsOptions;
-  readonly #listeners = new Map<string, Set<() => void>>();
-  #isRunning = false;
-
-  constructor(options: NotificationsOptions) {
-    this.#options = options;
+/**
+ * Receives the notifications about commits of all processes, over a connection of the pool. Connects again whenever it is
+ * lost, until the pool is closed. Meanwhile, callers poll.
+ */
+async function receiveNotifications(
+  pool: PostgresPool,
+  channel: string,
+  watches: ReadonlySet<Watch>,
+  { clock, random }: RetryOptions,
+): Promise<void> {
+  const signal = pool.closed;
+  while (!signal.aborted) {
+    await receive(pool, channel, watches).catch(() => {}); // statements report an outage
+    const pause = LISTEN_PAUSE_MS * (0.5 + 0.5 * random());
+    await sleep(pause, clock, { signal, isBackground: true });
   }
+}
 
-  listen(name: string, hint: () => void): () => void {
-    const listeners = this.#listeners.get(name) ?? new Set();
-    this.#listeners.set(name, listeners.add(hint));
-    if (!this.#isRunning) void this.#run();
-    return () => void listeners.delete(hint);
-  }
-
-  /** Connects again whenever the connection is lost. Until then, callers poll. */
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    const { clock, random, signal } = this.#options;
-    while (!signal.aborted) {
-      await this.#receive().catch(() => {}); // the pool reports an outage
-      const pause = LISTEN_PAUSE_MS * (0.5 + 0.5 * random());
-      await sleep(pause, clock, { signal, isBackground: true });
-    }
-  }
-
-  async #receive(): Promise<void> {
-    const { connect, channel, signal } = this.#options;
-    const connection = await connect();
-    const close = () => connection.close();
-    signal.addEventListener("abort", close);
-    try {
-      connection.onNotification((name) => this.#hint(name));
-      await connection.query(`LISTEN ${channel}`);
-      for (const name of this.#listeners.keys()) this.#hint(name); // what was written while it was not connected
-      await connection.closed;
-    } finally {
-      connection.close();
-      signal.removeEventListener("abort", close);
-    }
-  }
-
-  #hint(name: string): void {
-    for (const hint of this.#listeners.get(name) ?? []) hint();
+/** Resolves when the connection has ended. */
+async function receive(
+  pool: PostgresPool,
+  channel: string,
+  watches: ReadonlySet<Watch>,
+): Promise<void> {
+  const client = await pool.connect();
+  const ended = new Promise<void>((resolve) => client.on("end", resolve));
+  try {
+    client.on("notification", ({ payload }) => {
+      for (const { name, hint } of watches) if (name === payload) hint();
+    });
+    await client.query(`LISTEN ${channel}`);
+    for (const { hint } of watches) hint(); // what was written while it was not connected
+    await ended;
+  } finally {
+    client.release(true);
   }
 }
 
@@ -156,40 +128,32 @@ function encodeWrite({ key, value }: Write): unknown[] {
 export async function postgresStoreExists(
   target: PostgresTarget,
 ): Promise<boolean> {
-  const { signal } = new AbortController();
-  const connection = await PostgresConnection.open(target, signal);
+  const pool = await PostgresPool.open(target);
   try {
-    return await hasSchema(connection, target.schema);
+    return await hasSchema(await pool.connect(), target.schema);
   } finally {
-    connection.close();
+    pool.close();
   }
 }
 
 /**
  * Connects to a PostgreSQL server, and creates the tables on first use.
  *
- * The driver is npm `pg` rather than `postgres`: its connections are objects that can be closed at once, even if the
- * server is silent, and do not reconnect by themselves, which `openRemoteStore()` does for all servers.
+ * The driver is npm `pg` rather than `postgres`: its connections can be closed at once, even if the server is silent.
  *
- * @throws {PermanentError} If the server rejects the connection or the schema.
- * @throws {StoreUnavailableError} If no server is reachable.
+ * @throws As {@linkcode PostgresPool.open} does.
  */
 export async function openPostgresStore(
   target: PostgresTarget,
-  { clock, random }: RetryOptions,
+  options: RetryOptions,
 ): Promise<Store> {
   const { schema } = target;
-  const closing = new AbortController();
-  const connect = () => PostgresConnection.open(target, closing.signal);
-  const open = async () => await withSchema(await connect(), schema);
-  const pool = new PostgresPool(await open(), open, POOL_SIZE);
-  const notifications = new Notifications({
-    connect,
-    channel: schema,
-    clock,
-    random,
-    signal: closing.signal,
-  });
+  const pool = await PostgresPool.open(
+    target,
+    (client) => prepare(client, schema),
+  );
+  const watches = new Set<Watch>();
+  let receiving: Promise<void> | undefined;
 
   async function query(statement: Statement): Promise<Row[]> {
     try {
@@ -256,11 +220,11 @@ export async function openPostgresStore(
     watch(key, hint) {
       const [prefix, name] = encodeKey(key);
       if (prefix !== "[]") return () => {}; // see commit_entries()
-      return notifications.listen(name, hint);
+      const watch = { name, hint };
+      watches.add(watch);
+      receiving ??= receiveNotifications(pool, schema, watches, options);
+      return () => void watches.delete(watch);
     },
-    close() {
-      closing.abort();
-      pool.close();
-    },
+    close: () => pool.close(),
   };
 }

@@ -1,5 +1,5 @@
 import { StoreIncompatibleError } from "../../core/store/store.ts";
-import { PermanentError, type PostgresConnection } from "./connection.ts";
+import { type Client, PermanentError } from "./connection.ts";
 
 /** The version of the tables and the function below. A change of them increments it, and adds a migration. */
 const SCHEMA_VERSION = 1;
@@ -86,12 +86,11 @@ INSERT INTO ${schema}.schema_version VALUES (${SCHEMA_VERSION}, ${COMPATIBLE_SIN
  * @throws {PermanentError} If the database cannot store all text.
  */
 export async function ensureSchema(
-  connection: PostgresConnection,
+  client: Client,
   schema: string,
 ): Promise<void> {
-  const found = await findVersion(connection, schema) ??
-    await create(connection, schema);
-  const { version, compatibleSince } = found;
+  if (!await hasSchema(client, schema)) await create(client, schema);
+  const { version, compatibleSince } = await readVersion(client, schema);
   if (compatibleSince <= SCHEMA_VERSION) return;
   throw new StoreIncompatibleError(
     `the schema "${schema}" has version ${version}, which needs a gateway that knows version ${compatibleSince}: this one knows ${SCHEMA_VERSION}; start a newer gateway, or name another schema (?schema=NAME)`,
@@ -100,24 +99,23 @@ export async function ensureSchema(
 
 /** Returns whether there is a schema that a gateway created. */
 export async function hasSchema(
-  connection: PostgresConnection,
+  client: Client,
   schema: string,
 ): Promise<boolean> {
   // Not to_regclass(), whose cached result can be older than the lock that create() has waited for.
-  const [table] = await connection.query(
+  const { rows: [table] } = await client.query(
     `SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
      WHERE nspname = '${schema}' AND relname = 'schema_version'`,
   );
   return table !== undefined;
 }
 
-async function findVersion(
-  connection: PostgresConnection,
+async function readVersion(
+  client: Client,
   schema: string,
-): Promise<SchemaVersion | undefined> {
-  if (!await hasSchema(connection, schema)) return undefined;
+): Promise<SchemaVersion> {
   // The first gateways created no column `compatible_since`, and this one may lack the privilege to add it.
-  const [row] = await connection.query(
+  const { rows: [row] } = await client.query(
     `SELECT version::text, coalesce(to_json(it)->>'compatible_since', version::text) AS compatible_since
      FROM ${schema}.schema_version AS it`,
   );
@@ -128,11 +126,8 @@ async function findVersion(
 }
 
 /** If several gateways start at once on an empty database, one creates the schema and the others wait for it. */
-async function create(
-  connection: PostgresConnection,
-  schema: string,
-): Promise<SchemaVersion> {
-  const [database] = await connection.query(
+async function create(client: Client, schema: string): Promise<void> {
+  const { rows: [database] } = await client.query(
     "SELECT current_setting('server_encoding') AS encoding",
   );
   const encoding = database?.["encoding"];
@@ -141,17 +136,13 @@ async function create(
       `expected a database with the encoding UTF8, got ${encoding}`,
     );
   }
-  // If one of these fails, the caller closes the connection, and the server rolls the transaction back.
-  await connection.query("BEGIN");
-  await connection.query(
+  // If one of these fails, the connection is closed, and the server rolls the transaction back.
+  await client.query("BEGIN");
+  await client.query(
     `SELECT pg_advisory_xact_lock(hashtextextended('${schema}', 0))`,
   );
-  const other = await findVersion(connection, schema);
-  if (other === undefined) await connection.query(createSchema(schema));
-  await connection.query("COMMIT");
-  const created = {
-    version: SCHEMA_VERSION,
-    compatibleSince: COMPATIBLE_SINCE,
-  };
-  return other ?? created;
+  if (!await hasSchema(client, schema)) {
+    await client.query(createSchema(schema));
+  }
+  await client.query("COMMIT");
 }

@@ -54,7 +54,6 @@ export function ioOf(out: string[], err: string[]): CommandIo {
     columns: 80,
     print: (text) => void out.push(...text.split("\n")),
     printError: (text) => void err.push(text),
-    confirm: () => Promise.resolve(undefined),
     clock: new FakeClock(START),
     random: () => 0,
   };

@@ -1,28 +1,23 @@
 import { assertEquals } from "@std/assert";
-import type { CommandIo } from "../../../src/command/commands/command_io.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { type Outcome, run, runWith } from "./_run.ts";
+import { failed, type Outcome, run } from "./_run.ts";
 
-/**
- * Runs init for an app.
- *
- * @param answers What the user answers; without it, there is no terminal.
- * @returns What it prints and asks, without the path of the app.
- */
+/** Runs init for an app, and returns what it prints, without the path of the app and what is left to do. */
 async function init(
   app: TempDirectory,
-  answers?: boolean[],
   options: readonly string[] = [],
-): Promise<Outcome & { questions: string[] }> {
-  const questions: string[] = [];
-  const confirm: CommandIo["confirm"] = (question) => {
-    questions.push(question);
-    return Promise.resolve(answers?.shift());
-  };
+): Promise<Outcome> {
+  const { code, out, err } = await initAndSteps(app, options);
+  return { code, out, err: err.filter((text) => !text.startsWith("Next")) };
+}
+
+async function initAndSteps(
+  app: TempDirectory,
+  options: readonly string[] = [],
+): Promise<Outcome> {
   const files = ["--manifest", app.at(".rep.yaml"), "--env-file", envFile(app)];
-  const line = ["init", app.path, ...files, ...options];
-  const outcome = await runWith(line, { confirm });
-  const text = JSON.stringify({ ...outcome, questions });
+  const outcome = await run(["init", app.path, ...files, ...options]);
+  const text = JSON.stringify(outcome);
   return JSON.parse(text.replaceAll(`${app.path}/`, ""));
 }
 
@@ -67,12 +62,11 @@ Deno.test("init writes the variables of pages that sources and env files have, a
       "SITE has no value: set it in app.env",
       "Found 8 variables of pages",
     ],
-    questions: [],
   });
   const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
   const [, declared = ""] = manifest.split("variables:\n");
   assertEquals(declared.replaceAll(`${app.path}/`, "").split("\n"), [
-    "  API_URL: { tier: public, type: url, required: true } # VITE_API_URL, app.tsx:1",
+    "  API_URL: { tier: public, type: string, required: true } # VITE_API_URL, app.tsx:1",
     "  ASTRO: { tier: public, type: string } # PUBLIC_ASTRO, app.tsx:4",
     "  FLAG: { tier: public, type: boolean, required: true } # REACT_APP_FLAG, app.tsx:3",
     "  LIMIT: { tier: public, type: number, required: true } # VUE_APP_LIMIT, app.tsx:3",
@@ -108,7 +102,6 @@ Deno.test("init makes SENSITIVE what looks like a secret, by its value or its na
       "UPLOAD_TOKEN has no value: set it in app.env",
       "Found 2 variables of pages",
     ],
-    questions: [],
   });
   const lines = (await Deno.readTextFile(app.at("app.env"))).split("\n");
   assertEquals(lines.slice(1), [
@@ -123,34 +116,28 @@ Deno.test("init makes SENSITIVE what looks like a secret, by its value or its na
   ]);
 });
 
-Deno.test("init asks before it overwrites a file, and overwrites none where it cannot ask", async () => {
+Deno.test("init overwrites a file only with --force", async () => {
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");
   const rejection =
     'Cannot write "app.env": it exists; write another file with --env-file, or replace its content with --force';
-  assertEquals(await init(app), {
-    code: 1,
-    out: [],
-    err: [rejection],
-    questions: ["Overwrite app.env?"],
-  });
+  assertEquals(await init(app), failed(rejection));
   const before = Array.from(Deno.readDirSync(app.path), ({ name }) => name);
   assertEquals(before.sort(), ["a.js", "app.env"]);
-  const kept = await init(app, [false]);
-  assertEquals(kept.out, [".rep.yaml: written", "app.env: kept"]);
-  assertEquals(await Deno.readTextFile(app.at("app.env")), "REP_PUBLIC_B=1\n");
-  const overwritten = await init(app, [true]);
-  assertEquals(overwritten.out, [".rep.yaml: up to date", "app.env: written"]);
-  await app.write("app.env", "");
-  const forced = await init(app, undefined, ["--force"]);
-  assertEquals([forced.out[1], forced.questions], ["app.env: written", []]);
+  assertEquals(
+    await Deno.readTextFile(app.at("app.env")),
+    "REP_PUBLIC_B=1\n",
+  );
+  const forced = await init(app, ["--force"]);
+  assertEquals(forced.out, [".rep.yaml: written", "app.env: written"]);
+  assertEquals((await init(app)).code, 0); // nothing would change
 });
 
 Deno.test("init writes an example for an app without variables", async () => {
   await using app = await TempDirectory.make();
   const outcome = await init(app);
   assertEquals(outcome.out, [".rep.yaml: written", "app.env: written"]);
-  const note = "Found 0 variables of pages; TITLE is an example";
+  const note = "Found 0 variables of pages";
   assertEquals(outcome.err, [note]);
   assertEquals((await validate(app)).err, ["Valid: 1 variables"]);
 });
@@ -189,7 +176,7 @@ VITE_SITE=https://example.com/
     ['"1E3"', "string"],
     ["HOST", "string"],
     ['"NULL"', "number"],
-    ["SITE", "url"],
+    ["SITE", "string"],
     ["TILES", "string"],
     ['"True"', "string"],
     ["ZIP", "string"],
@@ -204,9 +191,107 @@ Deno.test("init names a file in whose name a line ends in one line of the manife
 
 Deno.test("init takes a dollar sign with a backslash for one that refers to nothing", async () => {
   await using app = await TempDirectory.make({ ".env": "VITE_A=a\\$b\n" });
-  assertEquals((await init(app)).err, ["Found 1 variable of pages"]);
+  assertEquals((await init(app)).err, ["Found 1 variables of pages"]);
   const values = await Deno.readTextFile(app.at("app.env"));
   assertEquals(values.split("\n")[1], 'REP_PUBLIC_A="a$b"');
+});
+
+Deno.test("init finds the variables of the workspace's packages that an app uses, and their values in its root", async () => {
+  await using root = await TempDirectory.make();
+  const folders = [
+    "apps/web",
+    "packages/ui",
+    "packages/core",
+    "packages/other",
+    "node_modules/react",
+  ];
+  for (const folder of folders) {
+    await Deno.mkdir(root.at(folder), { recursive: true });
+    const name = folder.replace(/.*\//, "").toUpperCase();
+    await root.write(`${folder}/a.ts`, `import.meta.env.VITE_${name}`);
+  }
+  const installed = { ui: "1", react: "1", absent: "1" };
+  const packages = {
+    ".": { workspaces: ["apps/*", "packages/*"] },
+    "apps/web": { dependencies: installed },
+    "packages/ui": { devDependencies: { core: "1" } },
+    "packages/core": { dependencies: { ui: "1" } },
+  };
+  for (const [folder, content] of Object.entries(packages)) {
+    await root.write(`${folder}/package.json`, JSON.stringify(content));
+  }
+  for (const name of ["ui", "core", "other"]) {
+    await Deno.symlink(`../packages/${name}`, root.at(`node_modules/${name}`));
+  }
+  await root.write(".env", "VITE_UI=root\nVITE_WEB=root\nVITE_ADMIN=root\n");
+  await root.write("apps/web/.env", "VITE_WEB=web\n");
+  const env = root.at("app.env");
+  const files = ["--manifest", root.at(".rep.yaml"), "--env-file", env];
+  const { code } = await run(["init", root.at("apps/web"), ...files]);
+  const [, ...values] = (await Deno.readTextFile(env)).split("\n");
+  assertEquals([code, values], [0, [
+    "# REP_PUBLIC_CORE=",
+    "REP_PUBLIC_UI=root",
+    "REP_PUBLIC_WEB=web",
+    "",
+  ]]);
+});
+
+Deno.test("init reads the sources and env files of an app whose package.json is invalid, or cannot be read", async () => {
+  await using app = await TempDirectory.make({
+    "package.json": "{",
+    "a.js": "env.VITE_A",
+  });
+  assertEquals((await init(app)).code, 0);
+  await Deno.remove(app.at("package.json"));
+  await Deno.mkdir(app.at("package.json"));
+  assertEquals((await init(app)).code, 0);
+});
+
+const SCHEMA = "node_modules/@rep/gateway/schema";
+
+Deno.test("init names the schema of the installed package for editors, also if a parent has it", async () => {
+  await using root = await TempDirectory.make();
+  await Deno.mkdir(root.at("apps/web"), { recursive: true });
+  async function firstLine(manifest: string): Promise<string | undefined> {
+    const files = [
+      "--manifest",
+      root.at(manifest),
+      "--env-file",
+      envFile(root),
+    ];
+    await run(["init", root.at("apps"), ...files, "--force"]);
+    return (await Deno.readTextFile(root.at(manifest))).split("\n")[0];
+  }
+  const plain =
+    "# The variables of the app: names, tiers and types. Their values are elsewhere.";
+  assertEquals(await firstLine(".rep.yaml"), plain);
+  await Deno.mkdir(root.at(SCHEMA), { recursive: true });
+  await root.write(`${SCHEMA}/rep.schema.json`, "{}");
+  const comment = "# yaml-language-server: $schema=";
+  assertEquals(
+    await firstLine(".rep.yaml"),
+    `${comment}./${SCHEMA}/rep.schema.json`,
+  );
+  assertEquals(
+    await firstLine("apps/web/.rep.yaml"),
+    `${comment}../../${SCHEMA}/rep.schema.json`,
+  );
+});
+
+Deno.test("init says what is left to do, with paths from the app", async () => {
+  await using root = await TempDirectory.make();
+  await Deno.mkdir(root.at("app"));
+  const manifest = root.at(".rep.yaml");
+  const files = ["--manifest", manifest, "--env-file", envFile(root)];
+  const { err } = await run(["init", root.at("app"), ...files]);
+  assertEquals(
+    err.at(-1),
+    `Next: add ${envFile(root)} to .gitignore, and run npm install @rep/gateway
+With Vite, add this to its configuration; otherwise, read values with get() from @rep/gateway/client:
+  import { rep } from "@rep/gateway/vite";
+  plugins: [rep({ manifest: "../.rep.yaml", envFile: "../app.env", env: true })]`,
+  );
 });
 
 Deno.test("init rejects a directory that does not exist", async () => {

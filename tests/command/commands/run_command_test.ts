@@ -32,18 +32,13 @@ const INVALID: Record<string, string> = {
   "list A": 'Cannot use "A" with list: expected options only; see --help',
   "list --jsno":
     "Cannot use --jsno: there is no such option; did you mean --json?",
-  "set A=1 -f": "Cannot use -f: there is no such option; did you mean --force?",
+  "set A=1 -f": "Cannot use -f: there is no such option; see --help",
   "set A=1 --port x":
     'Cannot read --port: expected an integer from 0 to 65535, got "x"',
   "set A=1 --app a/b":
     'Cannot read --app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "a/b"',
-  "unset A --force":
-    "Cannot unset with --force: it is an option of init and set",
-  "unset A --manifest x":
-    "Cannot unset with --manifest: it is an option of init, validate, typegen, inject and set",
-  "list --if-id 1":
-    "Cannot list with --if-id: it is an option of set and unset",
-  "set A=1 --limit 5": "Cannot set with --limit: it is an option of history",
+  "unset A --force": "Cannot use --force: there is no such option; see --help",
+  "list -m x": "Cannot use -m: there is no such option; see --help",
   "set A=1 B=2 --if-id 0":
     "Cannot set with --if-id: expected one variable, got 2",
   "set A=1 --if-id":

@@ -135,7 +135,7 @@ Deno.test("validate checks the manifest alone if no variable is set, and says so
   assertEquals([bad.code, bad.err], [1, [
     'Cannot use the default of REP_SENSITIVE_COUNT in the manifest "rep.yaml:9": expected a number, got a value that is not shown',
     `Warning: ${alone}`,
-    "Invalid: 1 issue",
+    "Invalid: 1 issues",
   ]]);
   const { out } = await validate({ "rep.yaml": MANIFEST }, {}, "--json");
   const { valid, issues, warnings } = JSON.parse(out.join("\n"));
@@ -152,7 +152,7 @@ Deno.test("validate rejects a default that is invalid while the environment over
   const { code, err } = await validate({ "rep.yaml": manifest }, environment);
   assertEquals([code, err], [1, [
     'Cannot use the default of REP_PUBLIC_COUNT in the manifest "rep.yaml:9": expected a number, got "ten"',
-    "Invalid: 1 issue",
+    "Invalid: 1 issues",
   ]]);
 });
 
@@ -179,10 +179,10 @@ Deno.test("validate reports all issues of the manifest, the env files, the optio
   );
   assertEquals(shortened, [
     `Cannot read --env-file "${missing}": …`,
-    `Cannot use the manifest "rep.yaml:9": variables.BAD.requird: …`,
-    `Cannot use the manifest "rep.yaml:10": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"`,
     'Cannot read REP_GATEWAY_PORT: expected an integer from 0 to 65535, got "x"',
     'Cannot read REP_GATEWAY_SESSION_KEY_TTL: expected a duration from 1s to 30s, such as 30s, got "x"',
+    `Cannot use the manifest "rep.yaml:9": variables.BAD.requird: …`,
+    `Cannot use the manifest "rep.yaml:10": settings.session_key_ttl: expected a duration from 1s to 30s, such as 30s, got "1m"`,
     `Cannot find REP_PUBLIC_API_URL: the manifest "rep.yaml:3" requires it, but it is not set`,
     `Cannot use REP_PUBLIC_KEY: the manifest "rep.yaml:6" declares it as REP_SENSITIVE_KEY`,
     "Warning: REP_GATEWAY_PROT is not an option and is ignored",
@@ -220,7 +220,7 @@ Deno.test("validate warns of values that look like secrets without printing them
     await run(["validate"], { ...environment, REP_GATEWAY_STRICT: "1" }),
   ];
   for (const { code, err } of rejections) {
-    assertEquals([code, err], [1, [issue, "Invalid: 1 issue"]]);
+    assertEquals([code, err], [1, [issue, "Invalid: 1 issues"]]);
   }
 });
 
@@ -245,19 +245,39 @@ Deno.test("validate accepts values that are meant to be public, also with --stri
     }),
     accepted,
   );
-  const names = "TOKEN,TITLE,TOKNE";
-  const { code, err } = await run([...flags, names], environment);
-  assertEquals([code, err], [0, [
-    "Warning: REP_PUBLIC_TITLE: it is accepted as public, but does not look like a secret",
-    "Warning: REP_PUBLIC_TOKNE: it is accepted as public, but not set: is it misspelled?",
-    "Valid: 2 variables",
-  ]]);
 });
 
 Deno.test("validate warns of names that a gateway ignores", async () => {
   const { code, err } = await run(["validate"], { REP_PUBLC_TITLE: "Shop" });
   assertEquals([code, err], [0, [
     "Warning: REP_PUBLC_TITLE: it is ignored: expected the prefix REP_PUBLIC_, REP_SENSITIVE_ or REP_SERVER_",
+    "Valid: 0 variables",
+  ]]);
+});
+
+Deno.test("validate warns of a name that the manifest does not declare, and names the likely one", async () => {
+  const files = {
+    "rep.yaml": 'version: "0.1.0"\nvariables: { TITLE: { tier: public } }\n',
+    "app.env": "REP_PUBLIC_TITEL=Shop\n",
+  };
+  const warning =
+    "REP_PUBLIC_TITEL: the manifest does not declare it; did you mean TITLE?";
+  const { code, err } = await validate(files);
+  assertEquals([code, err], [0, [
+    `Warning: ${warning}`,
+    "Valid: 2 variables",
+  ]]);
+  const { out } = await validate(files, {}, "--json");
+  assertEquals(JSON.parse(out.join("\n")).warnings, [warning]);
+});
+
+Deno.test("validate warns of names of Vite in an env file", async () => {
+  const { code, err } = await validate({
+    "app.env": "VITE_TITLE=Shop\nHOME=1\nVITE_PLAN=free\n",
+    "other.env": "HOME=1\n",
+  });
+  assertEquals([code, err], [0, [
+    "Warning: VITE_TITLE, VITE_PLAN: ignored in env files: expected the prefix REP_PUBLIC_ instead of VITE_",
     "Valid: 0 variables",
   ]]);
 });
@@ -333,7 +353,7 @@ Deno.test("validate reports why a store cannot be read, without its password", a
   const broken = await validateWithStore(failing);
   assertEquals([broken.code, broken.err], [1, [
     "Cannot use the store: broken",
-    "Invalid: 1 issue",
+    "Invalid: 1 issues",
   ]]);
   const io = { openStore: openPersistentStore, storeExists };
   const kv = "postgres://gateway:s3cret@127.0.0.1:1/app";
@@ -341,7 +361,7 @@ Deno.test("validate reports why a store cannot be read, without its password", a
   assertEquals(code, 1);
   assertMatch(
     err.join("\n"),
-    /^Cannot open the store "postgres:\/\/…@127.0.0.1:1\/app": Cannot connect to 127.0.0.1:1: .*refused.*\nInvalid: 1 issue$/i,
+    /^Cannot open the store "postgres:\/\/…@127.0.0.1:1\/app": Cannot connect to 127.0.0.1:1: .*refused.*\nInvalid: 1 issues$/i,
   );
 });
 

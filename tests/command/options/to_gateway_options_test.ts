@@ -78,6 +78,7 @@ const CASES: {
   staticCacheBytes: ["--static-cache=1MiB", 1_048_576],
   immutable: ["--immutable=assets/*,logo.svg", ["assets/*", "logo.svg"]],
   staticDir: ["--static-dir=dist", "dist"],
+  fallback: ["--fallback=app.html", "app.html"],
   upstream: [
     "--upstream=127.0.0.1:3000/base",
     new URL("http://127.0.0.1:3000/base"),

@@ -70,7 +70,7 @@ Deno.test("readStart() reads the master key from REP_GATEWAY_MASTER_KEY_FILE", a
   assertEquals([command.masterKey, command.warnings], [key, []]);
   const { message } = await assertRejects(() => read("bad"), UsageError);
   assertEquals([
-    message.startsWith("Cannot read REP_GATEWAY_MASTER_KEY_FILE: "),
+    message.startsWith("Cannot use the master key: "),
     message.includes("c2Vj"),
   ], [
     true,

@@ -2,7 +2,6 @@ import { assertEquals, assertRejects } from "@std/assert";
 import {
   createSources,
   readPaths,
-  readTextFile,
   type SourceOptions,
   watchedPaths,
 } from "../../../src/command/sources/variable_sources.ts";
@@ -79,6 +78,25 @@ Deno.test("createSources() logs once what is set in an env file without effect, 
     ],
   );
   assertEquals(JSON.stringify(lines).includes("CANARY"), false);
+});
+
+Deno.test("createSources() logs in one line, once, which names of Vite an env file has, and no value", async () => {
+  const text = "VITE_TITLE=CANARY\nVITE_PLAN=CANARY\nREP_PUBLIC_A=1\nHOME=2\n";
+  await using directory = await TempDirectory.make({ "app.env": text });
+  const { log, lines } = captureLog();
+  const { variables } = createSources(
+    options({ "env-file": [directory.at("app.env")] }),
+    { ...CONTEXT, log },
+  );
+  for (let read = 0; read < 2; read++) await variables();
+  assertEquals(
+    lines.map(({ msg, variable_name, detail }) => [msg, variable_name, detail]),
+    [[
+      "rep.config.suspicious_name",
+      "VITE_TITLE, VITE_PLAN",
+      "ignored in env files: expected the prefix REP_PUBLIC_ instead of VITE_",
+    ]],
+  );
 });
 
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
@@ -261,12 +279,3 @@ const INVALID: readonly Uint8Array[] = [
   encoder.encode("REP_PUBLIC_SRC_A: 1\n"),
   encoder.encode("REP_PUBLIC_SRC_A=1\nREP_PUBLIC_SRC_A=2\n"),
 ];
-
-Deno.test("readTextFile() reports a missing permission without prompting", {
-  permissions: {},
-}, async () => {
-  assertEquals(
-    await messageOf(readTextFile("/etc/rep/app.env", "--env-file")),
-    'Cannot read --env-file "/etc/rep/app.env": expected --allow-read=/etc/rep/app.env',
-  );
-});

@@ -96,12 +96,3 @@ Deno.test("checkTriggers() reports the path that cannot be watched, and the reas
     `Cannot watch ${path}: No such file or directory (os error 2): stat '${path}'`,
   );
 });
-
-Deno.test("checkTriggers() reports a missing permission without prompting", {
-  permissions: {},
-}, () => {
-  assertEquals(
-    messageOf("--hot-reload-mode=file_watch", "--watch-path=/config"),
-    "Cannot watch /config: expected --allow-read=/config",
-  );
-});

@@ -53,30 +53,38 @@ Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the er
   assertEquals((await process.child.status).code, 1);
 });
 
-Deno.test("logUncaughtErrors() logs errors and rejections that nothing caught, and the process goes on", async () => {
-  await using process = await bareProcess(`
-    import { logUncaughtErrors } from "src/command/start/signals.ts";
-    const failure = logUncaughtErrors(log);
-    say("begin", { detail: String(failure.aborted) });
-    setTimeout(() => {
-      throw new Error("thrown");
-    });
-    setTimeout(() => {
-      void Promise.reject(new Error("rejected"));
-      setTimeout(() => say("end", { detail: String(failure.aborted) }), 50);
-    });
-  `);
-  const lines = await Array.fromAsync(process.lines) as [
-    event: string,
-    fields?: { detail: string },
-  ][];
-  assertEquals(
-    lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]),
-    [
-      ["begin", "false"],
-      ["rep.uncaught", "Error: thrown"],
-      ["rep.uncaught", "Error: rejected"],
-      ["end", "true"],
-    ],
-  );
-});
+for (
+  const [kind, statement] of [
+    ["an error", 'throw new Error("uncaught");'],
+    ["a rejection", 'void Promise.reject(new Error("uncaught"));'],
+  ]
+) {
+  Deno.test(`onSignals() logs ${kind} that nothing caught, stops, and exits with code 1`, async () => {
+    await using process = await bareProcess(`
+      import { onSignals } from "src/command/start/signals.ts";
+      async function stop() {
+        say("stop");
+        setTimeout(() => { throw new Error("again"); });
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        say("stopped");
+      }
+      onSignals({ log, reload() {}, stop });
+      setInterval(() => {}, 1_000);
+      setTimeout(() => { ${statement} });
+    `);
+    const lines = await Array.fromAsync(process.lines) as [
+      event: string,
+      fields?: { detail: string },
+    ][];
+    assertEquals(
+      lines.map(([event, fields]) => [event, fields?.detail.split("\n")[0]]),
+      [
+        ["rep.uncaught", "Error: uncaught"],
+        ["stop", undefined],
+        ["rep.uncaught", "Error: again"],
+        ["stopped", undefined],
+      ],
+    );
+    assertEquals((await process.child.status).code, 1);
+  });
+}

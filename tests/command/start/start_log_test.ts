@@ -2,7 +2,6 @@
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
 import {
-  isTextLog,
   logRuntimeWarnings,
   startErrorMessage,
 } from "../../../src/command/start/start_log.ts";
@@ -57,22 +56,4 @@ Deno.test("startErrorMessage() names flags that exist, for every option that can
     return /--([a-z-]+)/.exec(message)?.[1] as typeof OPTION_NAMES[number];
   });
   assertEquals(flags.filter((flag) => !OPTION_NAMES.includes(flag)), []);
-});
-
-Deno.test("isTextLog() reads --log-format, in every spelling, among invalid options", () => {
-  const text = [
-    ["--log-format=text"],
-    ["--log-format", "text"],
-    ["-log-format=text"],
-    ["--nonsense", "--log-format=text", "-x"],
-    ["--log-format=json", "--log-format=text"],
-    ["--log-format=TEXT"],
-    ["--log-format.x=1", "--log-format=text"],
-    ["--", "--log-format=text"],
-  ];
-  const json = [[], ["--log-format=json"], ["--log-format"], ["text"], [
-    "--log-formats=text",
-  ]];
-  assertEquals(text.filter((args) => !isTextLog(args, {})), []);
-  assertEquals(json.filter((args) => isTextLog(args, {})), []);
 });

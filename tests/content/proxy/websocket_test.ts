@@ -8,7 +8,6 @@ import {
 } from "./_servers.ts";
 import {
   allowedCode,
-  HeldBytes,
   WebSocketPeer,
 } from "../../../src/content/proxy/websocket.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -309,7 +308,7 @@ Deno.test("proxyWebSocket() rejects an invalid handshake without contacting the 
   await using gateway = serveProxy({ port: 9 });
   for (
     const [handshake, status] of [
-      [HANDSHAKE.replace("Version: 13", "Version: 8"), 426],
+      [HANDSHAKE.replace("Version: 13", "Version: 8"), 400],
       [HANDSHAKE.replace("keep-alive, Upgrade", "keep-alive"), 400],
       [HANDSHAKE.replace(/Sec-WebSocket-Key.*\r\n/, ""), 400],
       [
@@ -358,23 +357,40 @@ Deno.test("proxyWebSocket() aborts the handshake if the client disconnects", asy
   assertEquals(gateway.warnings, []);
 });
 
-Deno.test("proxyWebSocket() closes both WebSockets if unread messages take too much memory in total", async () => {
+/** An upstream that sends more than the system buffers and the gateway hold for a client that does not read. */
+function floodingUpstream() {
   const closed = Promise.withResolvers<Close>();
-  await using upstream = webSocketUpstream((socket) => {
+  const server = webSocketUpstream((socket) => {
     socket.onopen = () =>
-      Array(15).fill(MEBIBYTE).forEach((message) => socket.send(message)); // 15 alone are not too many
+      Array(40).fill(MEBIBYTE).forEach((message) => socket.send(message));
     socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
   });
+  return { server, closed: closed.promise };
+}
+
+Deno.test("proxyWebSocket() closes both WebSockets if a client does not read its messages", async () => {
+  const { server, closed } = floodingUpstream();
+  await using upstream = server;
   await using gateway = serveProxy(upstream);
-  const clients = await Promise.all(
-    Array.from({ length: 9 }, () => connectRaw(gateway.port)),
-  );
-  for (const client of clients) {
-    await client.write(HANDSHAKE);
-    await client.readHead();
-  }
-  assertEquals(await closed.promise, [4913, "A peer reads too slowly"]);
-  clients.forEach((client) => client.close());
+  using client = await connectRaw(gateway.port, HANDSHAKE);
+  await client.readHead();
+  assertEquals(await closed, TOO_SLOW);
+});
+
+Deno.test("a WebSocket that holds messages for its client is a transfer until the client disconnects", async () => {
+  const clock = new FakeClock();
+  const { server, closed } = floodingUpstream();
+  await using upstream = server;
+  await using gateway = serveProxy(upstream, { clock });
+  const client = await connectRaw(gateway.port, HANDSHAKE);
+  await client.readHead();
+  await closed;
+  let isIdle = false;
+  const idle = gateway.transfers.idle().then(() => isIdle = true);
+  await clock.tick(60_000);
+  assertEquals(isIdle, false);
+  client.close();
+  await idle;
 });
 
 Deno.test("close() closes the WebSockets of both peers, and idle() resolves", async () => {
@@ -499,20 +515,18 @@ class FakeSocket extends EventTarget {
   }
 }
 
-function setUp(allHeldBytes = new HeldBytes()) {
+function setUp() {
   const [from, to] = [new FakeSocket(), new FakeSocket()];
-  const fromPeer = new WebSocketPeer(
-    from as unknown as WebSocket,
-    "upstream",
-    allHeldBytes,
-  );
-  const toPeer = new WebSocketPeer(
-    to as unknown as WebSocket,
-    "client",
-    allHeldBytes,
-  );
-  return { from, to, fromPeer, toPeer };
+  const fromPeer = new WebSocketPeer(from as unknown as WebSocket, "upstream");
+  const toPeer = new WebSocketPeer(to as unknown as WebSocket, "client");
+  fromPeer.forwardTo(toPeer);
+  toPeer.forwardTo(fromPeer);
+  return { from, to, toPeer };
 }
+
+/** How a WebSocket sees that it was closed because its peer does not read. */
+const TOO_SLOW: Close = [4913, "A peer reads too slowly"];
+const LIMIT = 4 * 1024 * 1024;
 
 Deno.test("WebSocketPeer queues messages and the close until it is open", () => {
   const { to, toPeer } = setUp();
@@ -524,98 +538,52 @@ Deno.test("WebSocketPeer queues messages and the close until it is open", () => 
   assertEquals(to.calls, ["one", [4000, "bye"]]);
 });
 
-Deno.test("WebSocketPeer closes both peers if more than 16 MiB are waiting to be sent", () => {
-  const tooSlow = [4913, "A peer reads too slowly"];
+Deno.test("WebSocketPeer closes both peers instead of sending more while over 4 MiB wait to be sent", () => {
   for (
-    const [bufferedAmount, end] of [[16 * 1024 * 1024, []], [
-      16 * 1024 * 1024 + 1,
-      [tooSlow],
-    ]] as const
+    const [bufferedAmount, toCalls, fromCalls] of [
+      [LIMIT, ["x"], []],
+      [LIMIT + 1, [TOO_SLOW], [TOO_SLOW]],
+    ] as const
   ) {
-    const { from, to, fromPeer, toPeer } = setUp();
+    const { from, to } = setUp();
     from.open();
     to.open();
-    fromPeer.forwardTo(toPeer);
-    toPeer.forwardTo(fromPeer);
     to.bufferedAmount = bufferedAmount;
     from.receive("x");
-    assertEquals([to.calls, from.calls], [["x", ...end], end]);
+    assertEquals([to.calls, from.calls], [[...toCalls], [...fromCalls]]);
   }
+});
+
+Deno.test("WebSocketPeer sends one message of any size", () => {
+  const { from, to } = setUp();
+  from.open();
+  to.open();
+  const message = new ArrayBuffer(2 * LIMIT);
+  from.receive(message);
+  assertEquals(to.calls, [message]);
 });
 
 Deno.test("WebSocketPeer counts what it queues before it is open", () => {
-  const { from, to, fromPeer, toPeer } = setUp();
+  const { from, to } = setUp();
   from.open();
-  fromPeer.forwardTo(toPeer);
-  toPeer.forwardTo(fromPeer);
-  const mebibyte = new ArrayBuffer(1024 * 1024);
-  for (let i = 0; i < 16; i++) from.receive(mebibyte);
-  assertEquals(from.calls, []);
+  from.receive(new ArrayBuffer(LIMIT));
   from.receive("x");
-  assertEquals(from.calls, [[4913, "A peer reads too slowly"]]);
+  assertEquals(from.calls, []);
+  from.receive("y");
+  assertEquals(from.calls, [TOO_SLOW]);
   to.open();
-  assertEquals(to.calls.length, 18);
+  assertEquals(to.calls.length, 3);
+  assertEquals(to.calls.at(-1), TOO_SLOW);
 });
 
-type FakeBridge = ReturnType<typeof setUp>;
-
-/** Opens a bridge and lets the client receive a message while this many bytes are waiting to be sent to it. */
-function setUpSlow(allHeldBytes: HeldBytes, bufferedAmount: number) {
-  const bridge = setUp(allHeldBytes);
-  bridge.from.open();
-  bridge.to.open();
-  bridge.fromPeer.forwardTo(bridge.toPeer);
-  bridge.toPeer.forwardTo(bridge.fromPeer);
-  bridge.to.bufferedAmount = bufferedAmount;
-  bridge.from.receive("x");
-  return bridge;
-}
-
-const QUARTER = 16 * 1024 * 1024 - 1;
-const TOO_SLOW = [4913, "A peer reads too slowly"];
-
-Deno.test("WebSocketPeer closes both peers instead of having more than 64 MiB wait in all bridges", () => {
-  const allHeldBytes = new HeldBytes();
-  const slow = Array.from(
-    { length: 4 },
-    () => setUpSlow(allHeldBytes, QUARTER),
-  );
-  assertEquals(slow.map(({ to }) => to.calls), Array(4).fill(["x"]));
-  const { to, from } = setUpSlow(allHeldBytes, 65_536);
-  assertEquals([to.calls, from.calls], [[TOO_SLOW], [TOO_SLOW]]);
-  assertEquals(setUpSlow(allHeldBytes, 65_535).to.calls, ["x"]); // 64 KiB in any case
-});
-
-Deno.test("WebSocketPeer counts the bytes of a peer until it is closed or has sent them", () => {
-  for (
-    const [change, calls] of [
-      [(bridge: FakeBridge) => bridge.to.readyState = WebSocket.CLOSED, ["x"]],
-      [(bridge: FakeBridge) => bridge.to.bufferedAmount = 0, ["x"]],
-      [(bridge: FakeBridge) => bridge.toPeer.close(1000, ""), [TOO_SLOW]],
-      [(bridge: FakeBridge) => bridge.toPeer.fail(), [TOO_SLOW]],
-    ] as const
-  ) {
-    const allHeldBytes = new HeldBytes();
-    const [first] = Array.from(
-      { length: 4 },
-      () => setUpSlow(allHeldBytes, QUARTER),
-    );
-    if (first !== undefined) change(first);
-    assertEquals(setUpSlow(allHeldBytes, QUARTER).to.calls, [...calls]);
+Deno.test("WebSocketPeer remembers whether anything was waiting to be sent when it began to close", () => {
+  for (const bufferedAmount of [0, 1]) {
+    const { to, toPeer } = setUp();
+    to.open();
+    to.bufferedAmount = bufferedAmount;
+    toPeer.close(1000, "");
+    assertEquals(toPeer.holdsAtClose, bufferedAmount === 1);
   }
-});
-
-Deno.test("WebSocketPeer counts the bytes that are queued until it is open", () => {
-  const allHeldBytes = new HeldBytes();
-  for (let i = 0; i < 4; i++) {
-    setUp(allHeldBytes).toPeer.send(new ArrayBuffer(QUARTER));
-  }
-  const { from, to, fromPeer, toPeer } = setUp(allHeldBytes);
-  from.open();
-  toPeer.forwardTo(fromPeer);
-  toPeer.send(new ArrayBuffer(65_537));
-  to.open();
-  assertEquals([to.calls, from.calls], [[TOO_SLOW], [TOO_SLOW]]);
 });
 
 Deno.test("allowedCode() returns codes that close() accepts unchanged, and others as 49xx", () => {

@@ -33,6 +33,7 @@ export function openContent(
   return openStaticContent({
     basePath: "",
     cacheBytes: 67_108_864,
+    fallback: undefined,
     immutable: [],
     neverServed: () => Promise.resolve([]),
     transfers: new Transfers({
@@ -118,6 +119,8 @@ export interface Site extends AsyncDisposable {
 }
 
 interface SiteOptions {
+  fallback?: string;
+  basePath?: string;
   immutable?: readonly string[];
   cacheBytes?: number;
   maxTransfers?: number;

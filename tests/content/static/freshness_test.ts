@@ -157,15 +157,6 @@ Deno.test("StaticContent serves a release that a link is switched to after a sec
   assertEquals(await readAll(), ["two", "two", "two"]);
 });
 
-Deno.test("StaticContent does not keep what it read of a file while that was being written", async () => {
-  await using site = await serve({ "app.txt": "" });
-  site.clock.pass(1_000);
-  for (const text of ["", "one ", "one two"]) {
-    await site.write("app.txt", text);
-    assertEquals(await site.read("/app.txt"), text);
-  }
-});
-
 Deno.test("StaticContent serves a file that is created after a second", async () => {
   await using site = await serve({ "index.html": "index" });
   const paths = ["/a.txt", "/docs/a", "/b"];
@@ -409,6 +400,17 @@ for (const [what, remove] of Object.entries(GONE)) {
     assertEquals(await site.readAll(["/", "/app.js"]), ["new", "404"]);
   });
 }
+
+Deno.test("StaticContent responds with 503 while a directory without a page is gone", async () => {
+  await using site = await serve({ "app.js": "1" });
+  assertEquals(await site.readAll(["/app.js", "/b.js"]), ["1", "404"]);
+  await Deno.rename(site.at(), site.at("../other"));
+  site.clock.pass(1_000);
+  assertEquals(await site.readAll(["/app.js", "/b.js"]), ["503", "503"]);
+  await Deno.rename(site.at("../other"), site.at());
+  site.clock.pass(20);
+  assertEquals(await site.readAll(["/app.js", "/b.js"]), ["1", "404"]);
+});
 
 Deno.test({
   name:

@@ -9,7 +9,6 @@ import { isFragmentRequest } from "../../../src/core/pages/page.ts";
 import { injectPage } from "../../../src/core/pages/page.ts";
 import { settle } from "../../../tools/fake_clock.ts";
 import { answerOf } from "../../_answer.ts";
-import { captureLog } from "../../_gateway.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -35,7 +34,6 @@ const HEADERS = {
 /** A served file. */
 function setUp(html: string | Uint8Array<ArrayBuffer>) {
   const compressor = new Compressor();
-  const { log, lines } = captureLog();
   const bytes = typeof html === "string"
     ? new TextEncoder().encode(html)
     : html;
@@ -43,12 +41,10 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
     body: bytes,
     headers: new Headers(HEADERS),
     compressor,
-    log,
   });
   return {
     bytes,
     file,
-    lines,
     get(
       headers: HeadersInit = {},
       script: ConfigScript = SCRIPT,
@@ -138,12 +134,11 @@ Deno.test("HtmlFile makes a page for each config script", async () => {
   );
 });
 
-Deno.test("HtmlFile.maxBytes() counts the file, the fragment and the page, each of them compressed", () => {
+Deno.test("HtmlFile.maxBytes counts the file, the fragment and the page, each of them compressed, and the script once it is known", () => {
   const { bytes, file } = setUp(HTML);
-  assertEquals(
-    file.maxBytes(100),
-    bytes.length + 3 * bytes.length + 3 * (bytes.length + 100),
-  );
+  assertEquals(file.maxBytes, 7 * bytes.length);
+  file.represent(SCRIPT);
+  assertEquals(file.maxBytes, 7 * bytes.length + 3 * SCRIPT.bytes.length);
 });
 
 for (
@@ -224,12 +219,4 @@ Deno.test("HtmlFile compresses a fragment, with the strong entity tag of the com
       .status,
     304,
   );
-});
-
-Deno.test("HtmlFile logs once for each config script that a page in UTF-16 has none", async () => {
-  const { get, lines } = setUp(Uint8Array.of(0xff, 0xfe, 0x3c, 0));
-  for (let i = 0; i < 3; i++) {
-    assertEquals((await (await get()).bytes()).length, 4);
-  }
-  assertEquals(lines.map(({ msg }) => msg), ["rep.page.not_injected"]);
 });

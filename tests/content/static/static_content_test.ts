@@ -214,6 +214,98 @@ Deno.test("StaticContent responds with 404 for missing files and for files that 
   }
 });
 
+/** What frameworks write, and the pages with which paths are answered. */
+const FALLBACKS: readonly [
+  what: string,
+  files: Files,
+  fallback: string | undefined,
+  pages: Readonly<Record<string, readonly [status: number, page: string]>>,
+][] = [
+  [
+    "the page of a route itself",
+    {
+      "index.html": "home",
+      "about.html": "about",
+      "about/team.html": "team",
+      "docs.html": "not the index",
+      "docs/index.html": "docs",
+    },
+    undefined,
+    {
+      "/about": [200, "about"],
+      "/about/team": [200, "team"],
+      "/about/": [200, "home"],
+      "/docs/": [200, "docs"],
+      "/other": [200, "home"],
+      "/": [200, "home"],
+    },
+  ],
+  [
+    "200.html of Nuxt and SvelteKit",
+    { "index.html": "home", "200.html": "app", "404.html": "lost" },
+    undefined,
+    { "/spa": [200, "app"], "/": [200, "home"], "/200": [200, "app"] },
+  ],
+  [
+    "__spa-fallback.html of React Router",
+    { "index.html": "home", "__spa-fallback.html": "app", "404.html": "lost" },
+    undefined,
+    { "/other": [200, "app"], "/": [200, "home"] },
+  ],
+  [
+    "404.html",
+    { "index.html": "home", "404.html": "lost" },
+    undefined,
+    { "/other": [404, "lost"], "/404.html": [200, "lost"], "/": [200, "home"] },
+  ],
+  [
+    "404.html that is the page of the app, for other hosts",
+    { "index.html": "home", "404.html": "home" },
+    undefined,
+    { "/other": [200, "home"] },
+  ],
+  [
+    "--fallback",
+    { "index.html": "home", "200.html": "app", "shell/app.html": "shell" },
+    "shell/app.html",
+    { "/other": [200, "shell"], "/": [200, "home"] },
+  ],
+];
+
+for (const [what, files, fallback, pages] of FALLBACKS) {
+  Deno.test(`StaticContent answers a path without a file with ${what}`, async () => {
+    const options = fallback === undefined ? {} : { fallback };
+    await using site = await serveSite(files, options);
+    for (const [path, [status, page]] of Object.entries(pages)) {
+      const response = await site.get(path);
+      const actual = [response.status, await response.text()];
+      assertEquals([path, ...actual], [path, status, page]);
+    }
+    assertEquals((await site.get("/missing.js")).status, 404);
+  });
+}
+
+Deno.test("StaticContent sends a page for unknown paths with 404 again and again, never as unchanged", async () => {
+  await using site = await serveSite({
+    "index.html": PAGE,
+    "404.html": "<!doctype html><title>lost</title>",
+  });
+  const first = await site.get("/other");
+  const etag = first.headers.get("etag") ?? "";
+  await first.body?.cancel();
+  const again = await site.get("/other", { "if-none-match": etag });
+  assertEquals([first.status, again.status], [404, 404]);
+  await again.body?.cancel();
+});
+
+Deno.test("StaticContent warns at the start if the page of --fallback is missing", async () => {
+  await using site = await serveSite({ "index.html": PAGE }, {
+    fallback: "app.html",
+  });
+  const details = site.lines.map(({ detail }) => `${detail}`);
+  assertEquals(details.filter((it) => it.includes('"app.html"')).length, 1);
+});
+
 Deno.test("StaticContent responds with 400 for a path that cannot be decoded", async () => {
   await using site = await serve(APP);
   for (const path of ["/%", "/%zz.js", "/%c0%ae%c0%ae/secret.txt", "/a/%ff"]) {
@@ -324,7 +416,7 @@ for (const [globs, expected] of IMMUTABLE_FILES) {
   });
 }
 
-/** Which conditions hold is tested with `failedPrecondition()`. */
+/** Which conditions hold is tested with `send()`. */
 const CONDITIONS: [
   headers: (etag: string) => Record<string, string>,
   status: number,
@@ -333,8 +425,7 @@ const CONDITIONS: [
   [() => ({ "if-none-match": '"x"' }), 200],
   [() => ({ "if-modified-since": LAST_MODIFIED }), 304],
   [(etag) => ({ "if-none-match": etag, "range": "bytes=0-1" }), 304],
-  [(etag) => ({ "if-match": etag }), 200],
-  [() => ({ "if-match": '"x"' }), 412],
+  [() => ({ "if-match": '"x"' }), 200],
 ];
 
 Deno.test("StaticContent evaluates conditional requests for small and large files", async () => {
@@ -376,7 +467,7 @@ Deno.test("StaticContent never sends a Last-Modified date in the future", async 
   assertEquals(headers["last-modified"], "Sun, 06 Nov 1994 08:48:37 GMT");
 });
 
-/** Which ranges there are is tested with `parseByteRange()` and `ifRangeHolds()`. */
+/** Which ranges there are is tested with `parseByteRange()` and `isRangeCurrent()`. */
 const RANGES = [
   [{ range: "bytes=2-4" }, 206, "bytes 2-4/10", "234"],
   [{ range: "bytes=-3" }, 206, "bytes 7-9/10", "789"],
@@ -473,20 +564,20 @@ const LINKS = [
   ["link", "docs", "/link/", "docs"],
   ["docs/up.js", "../app.js", "/docs/up.js", SCRIPT],
   ["link.txt", "../secret.txt", "/link.txt", undefined],
-  ["link", "../secret.txt", "/link", undefined], // rejected, and so not a route of the app either
+  ["link", "../secret.txt", "/link", PAGE], // as if nothing were there
   ["link", "../outside", "/link/secret.txt", undefined],
-  ["link", "../outside", "/link/", undefined],
-  // What is missing outside is rejected like what is there, and not a route of the app.
-  ["link", "../outside", "/link/missing", undefined],
-  ["link", "../outside", "/link/missing/page", undefined],
-  ["link", "../outside", "/link/secret.txt/page", undefined],
-  ["docs/link", "../../outside", "/docs/link/missing", undefined],
+  ["link", "../outside", "/link/", PAGE],
+  // What is there outside is answered like what is missing, so that nobody finds out which names exist.
+  ["link", "../outside", "/link/missing.txt", undefined],
+  ["link", "../outside", "/link/missing", PAGE],
+  ["link", "../outside", "/link/secret.txt/page", PAGE],
+  ["docs/link", "../../outside", "/docs/link/missing", PAGE],
   ["link", "../site-old", "/link/secret.txt", undefined], // begins with the path of the directory
   ["link", "..", "/link/secret.txt", undefined],
   ["link", "..", "/link/site/app.js", SCRIPT], // leads out and in again: only the end counts
   ["link.js", "/dev/null", "/link.js", undefined],
   ["link.js", "link.js", "/link.js", undefined],
-  ["loop", "loop", "/loop", undefined],
+  ["loop", "loop", "/loop", PAGE],
   ["link.js", "missing.js", "/link.js", undefined],
   // As on a file system that ignores case, where any spelling leads to the file:
   ["APP.js", "app.js", "/APP.js", undefined],
@@ -494,7 +585,8 @@ const LINKS = [
 ] as const;
 
 for (const [link, to, path, body] of LINKS) {
-  Deno.test(`StaticContent ${body ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
+  const isFollowed = body !== undefined && body !== PAGE;
+  Deno.test(`StaticContent ${isFollowed ? "follows" : "rejects"} ${path} if ${link} links to ${to}`, async () => {
     await using site = await serve({
       "index.html": PAGE,
       "app.js": SCRIPT,
@@ -573,7 +665,7 @@ Deno.test({
     }
     site.clock.pass(1_000);
     assertEquals(await site.ask("/pipe.js"), NOT_FOUND);
-    assertEquals(await site.ask("/pipe"), NOT_FOUND);
+    assertEquals((await site.ask("/pipe")).body, PAGE);
     const compressed = await site.ask("/app.js", { "accept-encoding": "br" });
     assertEquals(compressed.body, SCRIPT);
     assertEquals((await site.ask("/docs/")).body, PAGE);
@@ -688,9 +780,23 @@ Deno.test("StaticContent warns at the start if there is no page of an app", asyn
     [[
       "WARN",
       "rep.start.warning",
-      `expected "index.html" in "${empty.at()}": without it, paths of the app get 404`,
+      `expected "index.html" in "${empty.at()}": paths of the app need it`,
     ]],
   );
   await using site = await serveSite({ "index.html": PAGE });
+  assertEquals(site.lines, []);
+});
+
+Deno.test("StaticContent warns at the start if the build was made for a base path, and the gateway has none", async () => {
+  const files = {
+    "index.html": '<script type="module" src="/app/assets/a.js"></script>',
+    "assets/a.js": "",
+  };
+  await using without = await serveSite(files);
+  assertEquals(without.lines.map(({ msg, detail }) => [msg, detail]), [[
+    "rep.start.warning",
+    `"index.html" expects its files under "/app": expected --base-path /app, unless a proxy removes it`,
+  ]]);
+  await using site = await serveSite(files, { basePath: "/app" });
   assertEquals(site.lines, []);
 });

@@ -49,7 +49,7 @@ async function setUp(options: Partial<HubOptions> = {}) {
     const client = { address: "192.0.2.1", clientKey };
     const position = { cursor: 0, skipsOutdated: false };
     const request = { client, position, form: "plain", isPoll: false } as const;
-    const reader = new Response(hub.open(request)).body!
+    const reader = new Response(await hub.open(request)).body!
       .pipeThrough(new TextDecoderStream()).getReader();
     const { value } = await reader.read();
     const isPoll = value?.includes("reconnect later");

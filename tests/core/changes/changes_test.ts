@@ -106,10 +106,10 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   const [{ detail } = {}] = gate.logged("rep.config.not_published");
   assertMatch(
     String(detail),
-    /^the previous configuration stays active until this succeeds; Cannot use the store: /,
+    /^Cannot use the store: /,
   );
   assertEquals(await statusOf(gate), [
-    ["store_unavailable"],
+    ["store_unavailable", "change_waiting"],
     `rep_rollout_active{configuration="${old}"} 0`,
   ]);
 

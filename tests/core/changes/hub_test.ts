@@ -1,6 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
+import { interceptedStore, remoteStore } from "../../_store.ts";
+import { memoryStore } from "../../../src/core/store/memory.ts";
 import { connectRaw } from "../../content/proxy/_servers.ts";
 import { serveLocally } from "../../_serve.ts";
 
@@ -134,4 +136,42 @@ Deno.test("a connection that does not read gets no more events after a minute", 
   assertEquals(await metric(gate, "rep_streams_open"), 0);
   const sent = await metric(gate, "rep_events_replayed_total");
   assertEquals(sent > 0 && sent < 240, true, `${sent} events`);
+});
+
+Deno.test("polls of one client for old events cause at most 50 reads of the store at once", async () => {
+  const clock = new FakeClock(1_700_000_000_000);
+  const held: (() => void)[] = [];
+  let isHeld = false;
+  let open = 0;
+  let most = 0;
+  const inner = interceptedStore(
+    remoteStore(memoryStore()),
+    async (operation) => {
+      if (!isHeld || operation !== "list") return;
+      most = Math.max(most, ++open);
+      await new Promise<void>((resolve) => held.push(resolve));
+      open--;
+    },
+  );
+  const store = { ...inner, close() {} };
+  const first = await setUp({ REP_PUBLIC_A: "0" }, { store, clock });
+  for (let value = 1; value < 600; value++) {
+    await first.set({ REP_PUBLIC_A: `${value}` });
+  }
+  await first.gateway.close();
+  // After a start, only the newest 500 events are in memory.
+  await using gate = await setUp({ REP_PUBLIC_A: "599" }, { store, clock });
+  const all = await (await gate.ask("/rep/changes?poll")).text();
+  const head = Number(/id: (\d+)/.exec(all)?.[1]);
+  isHeld = true;
+  const polls = Array.from({ length: 200 }, async (_, index) => {
+    const headers = { "last-event-id": `${head - (550 + index) * 1_000}` };
+    return await (await gate.ask("/rep/changes?poll", { headers })).text();
+  });
+  await clock.tick(0);
+  isHeld = false;
+  for (const release of held) release();
+  const texts = await Promise.all(polls);
+  const rejected = texts.filter((it) => it.includes("too many requests"));
+  assertEquals([most, rejected.length], [50, 150]);
 });

@@ -41,7 +41,7 @@ Deno.test("an open stream does not keep its request in memory", async () => {
   const hub = await createHub();
   const { stream, request } = open(hub);
   await collectGarbage();
-  assertEquals(stream instanceof ReadableStream, true);
+  assertEquals((await stream) instanceof ReadableStream, true);
   assertEquals(request.deref(), undefined);
   await hub.close(0);
 });

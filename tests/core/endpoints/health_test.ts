@@ -167,28 +167,6 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
   );
 });
 
-Deno.test("GET /rep/health is degraded once an error was not caught, also while the last reload is rejected", async () => {
-  const failure = new AbortController();
-  let variables: Record<string, string> = {};
-  await using gateway = await start({
-    variables: () => variables,
-    strict: true,
-  }, { failure: failure.signal });
-  assertEquals(await ask(gateway), report({}));
-  failure.abort();
-  assertEquals(
-    await ask(gateway),
-    report({ status: "degraded", problems: ["uncaught_error"] }),
-  );
-  variables = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };
-  await assertRejects(() => gateway.reload());
-  const { body } = await ask(gateway);
-  assertEquals((body as { problems: unknown }).problems, [
-    "config_rejected",
-    "uncaught_error",
-  ]);
-});
-
 Deno.test("GET /rep/health is degraded from the end of the certificate until another one is used", async () => {
   const clock = new FakeClock();
   const { log, lines } = captureLog();
@@ -242,8 +220,8 @@ Deno.test("GET /rep/health is degraded from the rejection of a renewed certifica
 });
 
 Deno.test("GET /rep/health is stopping, with 503, on both ports from the start of the shutdown, also if it was degraded", async () => {
-  const failure = AbortSignal.abort();
-  await using gateway = await start({}, { failure });
+  const certificateRejection = () => "no PEM";
+  await using gateway = await start({}, { certificateRejection });
   gateway.beginShutdown();
   const stopping = report({ status: "stopping" }, 503);
   assertEquals(await ask(gateway), stopping);
@@ -281,11 +259,13 @@ async function probe({ fetchHealth }: Gateway, path: string) {
 const PLAIN = ["text/plain; charset=utf-8", "no-store"];
 
 Deno.test("GET /livez and GET /readyz are 200 while the gateway serves, also while it is degraded", async () => {
-  const failure = new AbortController();
-  await using gateway = await start({}, { failure: failure.signal });
+  const problem: { rejection?: string } = {};
+  await using gateway = await start({}, {
+    certificateRejection: () => problem.rejection,
+  });
   assertEquals(await probe(gateway, "/livez"), [200, "live\n", ...PLAIN]);
   assertEquals(await probe(gateway, "/readyz"), [200, "healthy\n", ...PLAIN]);
-  failure.abort();
+  problem.rejection = "no PEM";
   assertEquals(await probe(gateway, "/readyz"), [200, "degraded\n", ...PLAIN]);
 });
 

@@ -556,7 +556,7 @@ Deno.test("GET /rep/session-key is 503 while the master key cannot be loaded fro
     detail: "Cannot use the store: it has just failed: down",
   }]);
   isBroken = false;
-  gate.clock.pass(1_000);
+  await gate.clock.tick(1_000);
   assertEquals((await gate.ask()).status, 200);
   isBroken = true; // the secret is in memory now
   gate.clock.jump(600_000);

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, fail } from "@std/assert";
 import {
   createRoute,
   notFound,
@@ -187,10 +187,16 @@ Deno.test("createResponder() responds at once to a GET that an endpoint for any 
     ...noMetrics,
     record: (_name, _seconds, label) => void recorded.push(label),
   };
-  const ask = (method: string, accessLog: boolean, isForAnyHost = true) => {
+  const ask = (
+    method: string,
+    accessLog: boolean,
+    isForAnyHost = true,
+    search = "",
+  ) => {
     const respond = responder({ metrics, accessLog });
     const route = createRoute({ ...endpoint, isForAnyHost }, "/probe");
-    const request = new Request("http://gateway.test/probe", { method });
+    const url = `http://gateway.test/probe${search}`;
+    const request = new Request(url, { method });
     return respond(request, undefined, () => route);
   };
   const atOnce = ask("GET", false);
@@ -199,12 +205,26 @@ Deno.test("createResponder() responds at once to a GET that an endpoint for any 
   assertEquals(await (await ask("POST", false)).text(), "later");
   assertEquals(await (await ask("GET", true)).text(), "later");
   assertEquals(await (await ask("GET", false, false)).text(), "later");
+  assertEquals(await (await ask("GET", false, true, "?a")).text(), "later");
   assertEquals(recorded, [
     "/probe GET 503",
     "/probe POST 200",
     "/probe GET 200",
     "/probe GET 200",
+    "/probe GET 200",
   ]);
+});
+
+Deno.test("createResponder() looks at no header of a request that is answered at once", () => {
+  const route = createRoute({
+    handler: notFound,
+    isForAnyHost: true,
+    respondAtOnce: () => new Response("at once"),
+  }, "/probe");
+  const request = new Request("http://gateway.test/probe");
+  Object.defineProperty(request, "headers", { get: () => fail() });
+  const response = responder()(request, undefined, () => route);
+  assertEquals((response as Response).status, 200);
 });
 
 Deno.test("the content of a CONNECT request is never read as another request", async () => {

@@ -21,11 +21,10 @@ Deno.test("find() returns the handler of exactly this path", () => {
     fallback: { handler: notFound },
     basePath: "",
   });
-  assertEquals(router.find("/rep/health"), {
-    handler,
-    pattern: "/rep/health",
-    isForAnyHost: true,
-  });
+  const route = router.find("/rep/health");
+  assertStrictEquals(route.handler, handler);
+  assertEquals(route.pattern, "/rep/health");
+  assertEquals(route.isForAnyHost, true);
   assertEquals(router.find("/rep/changes").isForAnyHost, undefined);
   assertStrictEquals(router.find("/rep/health/").handler, notFound);
 });

@@ -241,83 +241,19 @@ Deno.test("RateLimit.take() counts the requests of other processes when only com
   assertEquals(await process.take("a", 20), 2);
 });
 
-Deno.test("RateLimit.save() stores what processes have counted in memory", async () => {
-  const { clock, start } = setUp();
-  const [one, two] = [start(), start()];
-  await two.take("a", 2);
-  await one.take("a", 2);
-  one.fails.add("getMany");
-  two.fails.add("commit");
-  clock.pass(1_000);
-  assertEquals(await one.take("a", 20), 6); // two of them twice: the limit is per process meanwhile
-  assertEquals(await one.take("b", 3), 3);
-  assertEquals(await two.take("c", 1), 1);
-  one.fails.clear();
-  two.fails.clear();
-  assertEquals([await one.limit.save(), await two.limit.save()], [2, 1]);
-  assertEquals([await one.limit.save(), await two.limit.save()], [0, 0]);
-  const three = start();
-  assertEquals(await three.take("a", 20), 0);
-  assertEquals(await three.take("b", 20), 7);
-  assertEquals(await three.take("c", 20), 9);
-});
-
-Deno.test("RateLimit.save() stores no more requests of a client than the limit, so that they fit into a value", async () => {
+Deno.test("RateLimit.take() stores no more requests of a client than the limit, so that they fit into a value", async () => {
   const { clock, store, start } = setUp({ max: 3 });
-  for (const process of [start(), start()]) {
+  const processes = [start(), start()];
+  for (const process of processes) {
     process.fails.add("getMany");
     clock.pass(1);
-    assertEquals(await process.take("a", 5), 3);
+    assertEquals(await process.take("a", 2), 2);
     process.fails.clear();
-    await process.limit.save();
   }
+  clock.pass(1);
+  for (const process of processes) await process.take("a", 1);
   const [window] = await store.list(["rate"]);
-  assertEquals(window?.value, [START + 2, START + 2, START + 2]);
-});
-
-Deno.test("RateLimit.save() tries again with what it could not store", async () => {
-  const { start } = setUp();
-  const process = start();
-  process.fails.add("commit");
-  await process.take("a", 10);
-  await assertRejects(() => process.limit.save(), StoreUnavailableError);
-  process.fails.clear();
-  assertEquals(await process.limit.save(), 1);
-  assertEquals(await start().take("a", 20), 0);
-});
-
-Deno.test("RateLimit.save() stores later what is counted in memory during its commit", async () => {
-  const { clock, start } = setUp();
-  const process = start();
-  process.fails.add("commit");
-  await process.take("a", 1);
-  process.fails.clear();
-  const waiting: Promise<unknown>[] = [];
-  process.beforeCommit = async () => {
-    process.beforeCommit = () => {};
-    waiting.push(process.limit.take("b"));
-    await clock.tick(600);
-    await process.take("a", 9); // at once, since the other request has waited for so long
-  };
-  assertEquals(await process.limit.save(), 1);
-  await Promise.all(waiting);
-  assertEquals(await process.limit.save(), 1);
-  assertEquals(await start().take("a", 20), 0);
-});
-
-Deno.test("RateLimit.save() stores more clients than a commit can check", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const store = kvStore(kv, { maxChecks: 100 });
-  const { start } = setUp({ max: 1, store });
-  const process = start();
-  process.fails.add("commit");
-  const clients = clientNames(250);
-  await Promise.all(clients.map((client) => process.limit.take(client)));
-  process.fails.clear();
-  assertEquals(await process.limit.save(), 250);
-  const { limit } = start();
-  const later = await Promise.all(clients.map((client) => limit.take(client)));
-  assertEquals(later.some(({ isAllowed }) => isAllowed), false);
+  assertEquals(window?.value, [START + 2, START + 2, START + 3]);
 });
 
 Deno.test("RateLimit.take() rejects with an unexpected error, and goes on with the next request", async () => {
@@ -346,11 +282,8 @@ Deno.test("RateLimit.take() waits for the store for a second, then counts in mem
   slow.resolve();
   await settle();
   assertEquals(await process.take("a", 5), 0); // the slow commit has counted the first one again
-  await process.limit.save();
-  assertEquals(await start().take("a", 1), 0);
-  assertEquals(await start().take("b", 1), 0);
+  assertEquals(await start().take("b", 1), 1); // only this process knows of the others
   assertEquals(await process.take("c", 1), 1);
-  assertEquals(await process.limit.save(), 0); // the store has counted it
 });
 
 Deno.test("RateLimit.take() counts a request when it is decided, not when it arrived", async () => {

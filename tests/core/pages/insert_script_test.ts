@@ -374,18 +374,6 @@ for (const [behavior, marked] of [...PARSEABLE, WITHIN_DOCTYPE]) {
 
 /** Bytes, and what becomes of them with the script `*`, which is 2a. */
 const NOT_UTF8 = [
-  [
-    "returns a document in UTF-16, big-endian, unchanged",
-    "feff003c",
-    "feff003c",
-  ],
-  [
-    "returns a document in UTF-16, little-endian, unchanged",
-    "fffe3c00",
-    "fffe3c00",
-  ],
-  ["reads 0xFF without 0xFE as text", "ff20fe", "2aff20fe"],
-  ["reads 0xFE without 0xFF as text", "fefeff", "2afefeff"],
   ["reads a part of a byte order mark as text", "efbb20", "2aefbb20"],
   ["reads the first byte of a byte order mark as text", "ef", "2aef"],
   [
@@ -732,13 +720,6 @@ Deno.test("replaceScript() leaves other scripts, whatever their attributes", () 
 Deno.test("replaceScript() changes nothing the second time", () => {
   const once = replace("\ufeff<!doctype html><title>é</title><p>");
   assertEquals(replace(once ?? ""), once);
-});
-
-Deno.test("replaceScript() returns undefined for UTF-16", () => {
-  assertEquals(
-    replaceScript(Uint8Array.of(0xfe, 0xff, 0, 0x3c), bytes(SCRIPT)),
-    undefined,
-  );
 });
 
 Deno.test("readConfigScript() returns the text of the element, if there is one", () => {

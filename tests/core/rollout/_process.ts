@@ -19,8 +19,8 @@ import type { Simulation } from "./_simulation.ts";
 /** Returns what a process announces of a configuration that has a hash. */
 export function announcementOf(hash: string): Announcement {
   return {
-    deployment: hash,
-    deployedNames: [],
+    configurationHash: hash,
+    configurationNames: [],
     sensitive: new Map(),
     newestWrite: 0,
   };
@@ -111,7 +111,7 @@ export class Process {
       epochs: { fingerprint: undefined },
     });
     this.rollout.onActiveChange = () => this.#noteActive();
-    void this.#announce();
+    void this.#claimCommit();
     void this.#poll();
   }
 
@@ -144,7 +144,7 @@ export class Process {
   reload(hash: string): void {
     this.hash = hash;
     this.#hashes.add(hash);
-    void this.#announce();
+    void this.#claimCommit();
   }
 
   kill(): void {
@@ -216,10 +216,10 @@ export class Process {
   }
 
   /** Without the store, a later heartbeat announces it. */
-  async #announce(): Promise<void> {
+  async #claimCommit(): Promise<void> {
     try {
       await retryConflicts(
-        () => this.rollout.announce(announcementOf(this.hash)),
+        () => this.rollout.claimCommit(announcementOf(this.hash)),
         { clock: this.clock, random: this.#simulation.random },
       );
     } catch (error) {

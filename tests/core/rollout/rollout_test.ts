@@ -94,7 +94,7 @@ async function announce(
 ): Promise<readonly Check[] | undefined> {
   try {
     while (true) {
-      const result = await rollout.announce(announcementOf(hash));
+      const result = await rollout.claimCommit(announcementOf(hash));
       if (result === "superseded") return undefined;
       if (result !== undefined) return result;
     }
@@ -119,7 +119,7 @@ async function runRetries(clock: FakeClock) {
   await clock.tick(1_000);
 }
 
-Deno.test("announce() activates the configuration of a single process immediately, whatever it had before it was killed", async () => {
+Deno.test("claimCommit() activates the configuration of a single process immediately, whatever it had before it was killed", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "a", "b", "b"]) {
     const rollout = await cluster.start(hash);
@@ -128,7 +128,7 @@ Deno.test("announce() activates the configuration of a single process immediatel
   }
 });
 
-Deno.test("announce() assigns one rank per configuration when many processes start together", async () => {
+Deno.test("claimCommit() assigns one rank per configuration when many processes start together", async () => {
   const cluster = new Cluster();
   const joining = ["a", "b", "a", "b", "a"].map((hash, index) =>
     cluster.start(hash, { processId: `${index}` })
@@ -145,7 +145,7 @@ Deno.test("announce() assigns one rank per configuration when many processes sta
   assertEquals([...ranks.values()].sort(), [1, 2]);
 });
 
-Deno.test("announce() activates the newest configuration immediately, and within a period on other processes", async () => {
+Deno.test("claimCommit() activates the newest configuration immediately, and within a period on other processes", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   const changes: string[] = [];
@@ -162,7 +162,7 @@ Deno.test("announce() activates the newest configuration immediately, and within
 });
 
 for (const ending of ["kill", "leave"] as const) {
-  Deno.test(`announce() does not reactivate an old configuration when its last replica restarts after ${ending}()`, async () => {
+  Deno.test(`claimCommit() does not reactivate an old configuration when its last replica restarts after ${ending}()`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
     const newer = await cluster.start("b");
@@ -174,7 +174,7 @@ for (const ending of ["kill", "leave"] as const) {
     assertEquals([restarted.active, newer.active], ["b", "b"]);
   });
 
-  Deno.test(`announce() begins a rollout with an old configuration long after ${ending}() of its last replica`, async () => {
+  Deno.test(`claimCommit() begins a rollout with an old configuration long after ${ending}() of its last replica`, async () => {
     const cluster = new Cluster();
     const old = await cluster.start("a");
     const newer = await cluster.start("b");
@@ -186,7 +186,7 @@ for (const ending of ["kill", "leave"] as const) {
   });
 }
 
-Deno.test("announce() with another configuration begins a rollout", async () => {
+Deno.test("claimCommit() with another configuration begins a rollout", async () => {
   const cluster = new Cluster();
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
   await announce(first, "b");
@@ -197,7 +197,7 @@ Deno.test("announce() with another configuration begins a rollout", async () => 
   assertEquals([first.isActive, second.isActive], [true, true]);
 });
 
-Deno.test("announce() with an instance ID waits only until a predecessor with the same ID and a newer configuration is late", async () => {
+Deno.test("claimCommit() with an instance ID waits only until a predecessor with the same ID and a newer configuration is late", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b", "a", "c", "b"]) {
     const rollout = await cluster.start(hash, { instanceId: "host:8080" });
@@ -207,7 +207,7 @@ Deno.test("announce() with an instance ID waits only until a predecessor with th
   }
 });
 
-Deno.test("announce() without an instance ID waits until a newer configuration is found dead", async () => {
+Deno.test("claimCommit() without an instance ID waits until a newer configuration is found dead", async () => {
   const cluster = new Cluster();
   for (const hash of ["a", "b"]) cluster.kill(await cluster.start(hash));
   const rollout = await cluster.start("a");
@@ -217,24 +217,25 @@ Deno.test("announce() without an instance ID waits until a newer configuration i
   assertEquals(rollout.active, "a");
 });
 
-Deno.test("announce() activates its own configuration while the store is unavailable, and follows the others after that", async () => {
+Deno.test("claimCommit() activates nothing while the store is unavailable, and follows the others after that", async () => {
   const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const newer = await cluster.start("b");
   status.isUp = false;
   const late = await cluster.start("a", { processId: "late" });
-  assertEquals([late.active, late.isActive], ["a", true]);
+  assertEquals([late.active, late.isActive], [undefined, false]);
   await announce(late, "c");
-  assertEquals([late.active, late.isActive], ["c", true]);
+  assertEquals([late.active, late.isActive], [undefined, false]);
   await announce(late, "b");
   await cluster.clock.tick(60_000);
-  assertEquals([late.active, newer.active], ["b", "b"]);
+  assertEquals([late.active, newer.active], [undefined, "b"]);
   status.isUp = true;
   await cluster.clock.tick(PERIOD_MS);
+  assertEquals([late.active, newer.active], ["b", "b"]);
   assertEquals((await cluster.members()).map(({ rank }) => rank), [1, 1]);
 });
 
-Deno.test("announce() keeps the configuration of the others active while the store is unavailable", async () => {
+Deno.test("claimCommit() keeps the configuration of the others active while the store is unavailable", async () => {
   const { status, store } = switchableStore();
   const cluster = new Cluster(store);
   const [first, second] = [await cluster.start("a"), await cluster.start("a")];
@@ -251,7 +252,7 @@ Deno.test("announce() keeps the configuration of the others active while the sto
   assertEquals([first.active, first.isActive, second.active], ["b", true, "b"]);
 });
 
-Deno.test("announce() rethrows an error other than a store failure", async () => {
+Deno.test("claimCommit() rethrows an error other than a store failure", async () => {
   const store = {
     ...memoryStore(),
     list: () => Promise.reject(new TypeError("a bug")),
@@ -305,7 +306,7 @@ Deno.test("members says of a killed process that it is dead until its entry is d
   }
 });
 
-Deno.test("announce() returns checks that fail once another rollout has begun", async () => {
+Deno.test("claimCommit() returns checks that fail once another rollout has begun", async () => {
   const cluster = new Cluster();
   const old = cluster.make();
   const checks = await announce(old, "old") ?? [];
@@ -318,7 +319,7 @@ Deno.test("announce() returns checks that fail once another rollout has begun", 
   assertEquals(typeof version, "string");
 });
 
-Deno.test("announce() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
+Deno.test("claimCommit() permits no commit after leave(), so that nothing is published over a later rollout", async () => {
   const cluster = new Cluster();
   const old = cluster.make();
   assertEquals((await announce(old, "a"))?.length, 1);
@@ -327,7 +328,7 @@ Deno.test("announce() permits no commit after leave(), so that nothing is publis
   assertEquals(await announce(old, "a"), undefined);
 });
 
-Deno.test("announce() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
+Deno.test("claimCommit() rejects while a new configuration cannot be announced, so that it does not count as superseded", async () => {
   const { status, store } = switchableStore("commit");
   const cluster = new Cluster(store);
   const [, changed] = [await cluster.start("a"), await cluster.start("a")];
@@ -335,11 +336,11 @@ Deno.test("announce() rejects while a new configuration cannot be announced, so 
   status.isUp = false;
   const announcement = announcementOf("b");
   await assertRejects(
-    () => changed.announce(announcement),
+    () => changed.claimCommit(announcement),
     StoreUnavailableError,
   );
   status.isUp = true;
-  assertEquals((await changed.announce(announcement))?.length, 1);
+  assertEquals((await changed.claimCommit(announcement))?.length, 1);
 });
 
 Deno.test("leave() completes while the store is unavailable", async () => {
@@ -351,7 +352,7 @@ Deno.test("leave() completes while the store is unavailable", async () => {
   assertEquals(cluster.clock.waiting, 0);
 });
 
-Deno.test("announce() detects immediately what others detect within a period", async () => {
+Deno.test("claimCommit() detects immediately what others detect within a period", async () => {
   const cluster = new Cluster();
   const old = await cluster.start("a");
   await cluster.start("b");

@@ -4,7 +4,7 @@ import { didYouMean } from "../../../src/core/values/did_you_mean.ts";
 const WORDS = ["list", "lint", "validate", "set"];
 
 for (
-  const [word, suggestion] of [["lst", "list"], ["lnit", "lint"], [
+  const [word, suggestion] of [["lst", "list"], ["lnt", "lint"], [
     "vaildate",
     "validate",
   ], ["sett", "set"]] as const
@@ -21,6 +21,6 @@ for (const word of ["dev", "serve", "start", "", "x".repeat(1_000)]) {
 }
 
 Deno.test("didYouMean() suggests the first of several words that are equally close", () => {
-  assertEquals(didYouMean("abdc", ["abdx", "abcd"]), "; did you mean abdx?");
-  assertEquals(didYouMean("abdc", ["abcd", "abdx"]), "; did you mean abcd?");
+  assertEquals(didYouMean("abcd", ["abcx", "abxd"]), "; did you mean abcx?");
+  assertEquals(didYouMean("abcd", ["abxd", "abcx"]), "; did you mean abxd?");
 });

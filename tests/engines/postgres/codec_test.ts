@@ -23,11 +23,6 @@ const NAMES = [
   "\u{1f600}",
 ];
 const NUMBERS = [
-  -Infinity,
-  -1e300,
-  -2,
-  -1,
-  -0.5,
   0,
   5e-324,
   0.5,

@@ -8,7 +8,7 @@ import { writeVariables } from "../../../src/core/config/stored/stored_variables
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { openStore } from "../../../src/engines/open.ts";
 import { storeExists } from "../../../src/engines/open_named.ts";
-import { PostgresConnection } from "../../../src/engines/postgres/connection.ts";
+import { PostgresPool } from "../../../src/engines/postgres/connection.ts";
 import { openPostgresStore } from "../../../src/engines/postgres/postgres.ts";
 import { parsePostgresUrl } from "../../../src/engines/postgres/url.ts";
 import { retryConflicts } from "../../../src/core/store/commits.ts";
@@ -307,15 +307,20 @@ testPostgres(
 );
 
 testPostgres(
-  "many operations at once share two connections",
+  "many operations at once share three connections with the notifications, even if these connect last",
   async (url) => {
     await using observer = await openConnection();
     await withStores([url], async (store) => {
       const key = ["a"];
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const reads = Array.from({ length: 50 }, () => store.get(key));
+      store.watch(key, resolve);
+      await promise; // it hints after it has connected
+      await Promise.all(reads);
       const operations = Array.from({ length: 50 }, () => store.get(key));
       await Promise.all(operations);
       const [row] = await observer.query(CONNECTIONS);
-      assertEquals(row?.["pids"]?.split(",").length, 2);
+      assertEquals(row?.["pids"]?.split(",").length, 3);
     });
   },
 );
@@ -445,10 +450,7 @@ async function runSql(sql: string) {
 }
 
 async function openConnection() {
-  const connection = await PostgresConnection.open(
-    parsePostgresUrl(server.url()),
-    new AbortController().signal,
-  );
+  const connection = await PostgresPool.open(parsePostgresUrl(server.url()));
   return {
     query: (sql: string) => connection.query(sql),
     [Symbol.asyncDispose]: () => Promise.resolve(connection.close()),
@@ -494,7 +496,11 @@ testPostgres(
       "the server asks for a password: expected USER:",
     );
     const missing = `${without}&password_file=${directory.at("none")}`;
-    await assertCannotOpen(missing, "cannot read password_file");
+    await assertCannotOpen(missing, "no such file");
+    const noCa = `${url}&sslmode=verify-full&sslrootcert=${
+      directory.at("none")
+    }`;
+    await assertCannotOpen(noCa, "no such file");
     Deno.env.set("PGPASSWORD", server.password);
     try {
       await withStores(
@@ -582,19 +588,54 @@ testPostgres(
 );
 
 testPostgres(
-  "close() ends the connections, so that operations reject from then on",
+  "close() ends the connections: operations in progress, those that wait for a connection, and later ones reject",
   async (url) => {
     const target = parsePostgresUrl(url);
     const store = await openPostgresStore(target, {
       clock: systemClock,
       random: Math.random,
     });
-    assertEquals(await store.get(["a"]), undefined);
+    store.watch(["a"], () => {});
+    const reads = Array.from({ length: 20 }, () => store.get(["a"]));
     store.close();
+    reads.push(store.get(["a"]));
+    for (const read of reads) {
+      await assertRejects(() => read, StoreUnavailableError);
+    }
     await assertRejects(
       () => store.get(["a"]),
       StoreUnavailableError,
-      "closed",
+      "the connection has been closed",
     );
+    await noConnectionIsLeft();
   },
 );
+
+Deno.test("PostgresPool.open() leaves no connection at a server that accepts the user and answers nothing, such as a pooler without its database", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const ended = Promise.withResolvers<void>();
+  async function serve(): Promise<void> {
+    using connection = await listener.accept();
+    const buffer = new Uint8Array(1_000);
+    await connection.read(buffer);
+    // AuthenticationOk, ReadyForQuery
+    const ready = [82, 0, 0, 0, 8, 0, 0, 0, 0, 90, 0, 0, 0, 5, 73];
+    await connection.write(new Uint8Array(ready));
+    while (await connection.read(buffer).catch(() => null) !== null);
+    ended.resolve();
+  }
+  const serving = serve();
+  const { port } = listener.addr;
+  // With many hosts, each has little time; the others refuse the connection.
+  const others = ",127.0.0.1:1".repeat(39);
+  const target = parsePostgresUrl(
+    `postgres://user:password@127.0.0.1:${port}${others}/db`,
+  );
+  await assertRejects(
+    () => PostgresPool.open(target),
+    StoreUnavailableError,
+    "Cannot connect",
+  );
+  await ended.promise;
+  await serving;
+});

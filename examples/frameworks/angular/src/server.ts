@@ -4,33 +4,13 @@ import {
   isMainModule,
   writeResponseToNodeResponse,
 } from "@angular/ssr/node";
-import {
-  createGateway,
-  createLog,
-  type Gateway,
-  toNodeHandler,
-} from "@rep/gateway";
-import { readEnvFile, watchFiles } from "@rep/gateway/sources";
+import { toNodeHandler } from "@rep/gateway";
+import { startGateway } from "@rep/gateway/server";
 import express from "express";
 import { join } from "node:path";
 
-/** `ng serve` loads this module again after each change. */
-const shared = globalThis as { gateway?: Promise<Gateway> };
-
-async function startGateway(): Promise<Gateway> {
-  const gateway = await createGateway({
-    variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
-    hotReload: true,
-    log: createLog(),
-  });
-  await watchFiles(["app.env"], () => void gateway.reload().catch(() => {}));
-  return gateway;
-}
-
 /** Starts it with the first request: a build that prerenders pages also loads this file, but must not contain values. */
-function getGateway(): Promise<Gateway> {
-  return shared.gateway ??= startGateway();
-}
+const getGateway = () => startGateway({ envFile: "app.env" });
 
 const app = express();
 const angularApp = new AngularNodeAppEngine();

@@ -1,22 +1,13 @@
 import { createQwikCity } from "@builder.io/qwik-city/middleware/node";
 import type { RenderToStreamOptions } from "@builder.io/qwik/server";
 import qwikCityPlan from "@qwik-city-plan";
-import { createGateway, createLog, toNodeHandler } from "@rep/gateway";
-import { readEnvFile, watchFiles } from "@rep/gateway/sources";
+import { toNodeHandler } from "@rep/gateway";
+import { startGateway } from "@rep/gateway/server";
 import express from "express";
 import { fileURLToPath } from "node:url";
 import render from "./entry.ssr";
 
-const gateway = await createGateway({
-  variables: () => readEnvFile("app.env"), // leave this out to read the process's environment
-  hotReload: true,
-  log: createLog(),
-});
-await watchFiles(["app.env"], () => void gateway.reload().catch(() => {}));
-process.once("SIGTERM", async () => {
-  await gateway.close();
-  process.exit();
-});
+const gateway = await startGateway({ envFile: "app.env" });
 
 const { router, notFound } = createQwikCity({
   qwikCityPlan,

@@ -1,15 +1,16 @@
 import { Links, Meta, Outlet, Scripts, ScrollRestoration } from "react-router";
 import type { ReactNode } from "react";
-import { gateway } from "./gateway.server";
+import { respond } from "@rep/gateway/server";
 import type { Route } from "./+types/root";
 
-/** Puts the configuration into pages, with the values that they are rendered with. */
+/** In development, the plugin for Vite does all of this; a build that prerenders pages has no values. */
+const isOff = import.meta.env.DEV ||
+  process.env["IS_RR_BUILD_REQUEST"] === "yes";
+
+/** Answers `/rep/*`, and puts the configuration into pages. */
 export const middleware: Route.MiddlewareFunction[] = [
-  async ({ request }, next) => {
-    if (gateway === undefined) return await next();
-    const { inject, run } = gateway;
-    return await run(async () => await inject(await next(), request));
-  },
+  ({ request }, next) =>
+    isOff ? next() : respond(request, next, { envFile: "app.env" }),
 ];
 
 export function Layout({ children }: { children: ReactNode }) {

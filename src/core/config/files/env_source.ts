@@ -1,21 +1,14 @@
 import { type Clock, sleep } from "../../values/clock.ts";
 import { ConfigurationError } from "../variables/snapshot.ts";
-import {
-  describeEmptied,
-  type Environment,
-  isEmptied,
-} from "../variables/tiers.ts";
+import { EMPTIED, type Environment, isEmptied } from "../variables/tiers.ts";
 import {
   type EnvFile,
   type EnvPath,
   readEnvFiles,
 } from "./read_environment.ts";
 
-/** How long the files have to stay the same before a missing variable counts as removed. */
+/** After how long a variable that is still missing counts as removed. */
 const CONFIRM_MS = 500;
-/** How many times files that keep changing are read. */
-const MAX_READS = 10;
-
 /** Where a variable is set. */
 export interface VariablePlace {
   readonly path: string;
@@ -41,19 +34,18 @@ export class EnvSource {
   /**
    * Reads the variables. Each file overrides the ones before it.
    *
-   * @throws {ConfigurationError} If a file cannot be read, is invalid, lost all its variables, or does not stay the same
-   * for half a second. Each issue begins with the path.
+   * @throws {ConfigurationError} If a file cannot be read, is invalid, or lost all its variables. Each issue begins with
+   * the path.
    */
   async read(): Promise<Environment> {
-    const files = await this.#readStable();
+    const files = await this.#readComplete();
     const issues: string[] = [];
     for (const [index, { path, required }] of this.#paths.entries()) {
       const after = variablesOf(files[index]);
       if (!required || !isEmptied(variablesOf(this.#files[index]), after)) {
         continue;
       }
-      const got = describeEmptied(after);
-      issues.push(`"${path}": expected variables, as before, ${got}`);
+      issues.push(`"${path}": expected variables, as before, ${EMPTIED}`);
     }
     if (issues.length > 0) throw new ConfigurationError(issues);
     this.#files = files;
@@ -75,29 +67,14 @@ export class EnvSource {
     return { path, line: this.#files[index]?.lines.get(name) };
   }
 
-  /** Reads the files until nothing is missing, or two reads return the same variables. */
-  async #readStable(): Promise<readonly EnvFile[]> {
-    let files = await this.#readValid();
-    let changed: readonly EnvPath[] = [];
-    for (let reads = 1; this.#isIncomplete(files); reads++) {
-      if (reads === MAX_READS) {
-        throw new ConfigurationError(changed.map(unstableIssue));
-      }
-      await sleep(CONFIRM_MS, this.#clock);
-      const next = await readEnvFiles(this.#paths);
-      changed = this.#paths.filter((_, index) =>
-        textOf(files[index]) !== textOf(next[index])
-      );
-      if (changed.length === 0) return next;
-      files = next;
-    }
-    return files;
-  }
-
-  async #readValid(): Promise<readonly EnvFile[]> {
+  /** Reads the files, and once more if they are invalid or incomplete. */
+  async #readComplete(): Promise<readonly EnvFile[]> {
     const read = () => readEnvFiles(this.#paths);
-    const wasValid = this.#files.length > 0;
-    return wasValid ? await readTwice(read, this.#clock) : await read();
+    if (this.#files.length === 0) return await read();
+    const files = await readTwice(read, this.#clock);
+    if (!this.#isIncomplete(files)) return files;
+    await sleep(CONFIRM_MS, this.#clock);
+    return await read();
   }
 
   #isIncomplete(files: readonly EnvFile[]): boolean {
@@ -126,15 +103,6 @@ export async function readTwice<T>(
 
 function variablesOf(file: EnvFile | undefined): Environment {
   return file?.variables ?? {};
-}
-
-/** Returns a text that differs if the variables do. */
-function textOf(file: EnvFile | undefined): string {
-  return JSON.stringify(variablesOf(file));
-}
-
-function unstableIssue({ path }: EnvPath): string {
-  return `"${path}": expected a file that stays the same, but it changed in ${MAX_READS} reads`;
 }
 
 /**

@@ -113,26 +113,17 @@ export async function loadEnvFile(
   };
 }
 
-/** How many times a directory that keeps changing is read. */
-const MAX_READS = 10;
-
 /**
  * Reads a directory. Kubernetes replaces all its files at once by changing the target of the link `..data`. If that
  * happens during a read, some values are those of the previous version, or their files no longer exist.
  */
 async function readMount(path: string, files: FileSystem): Promise<EnvFile> {
-  const directory = path.replace(/\/+$/, "");
-  const data = `${directory}/..data`;
-  for (let reads = 0; reads < MAX_READS; reads++) {
-    const before = await targetOf(data, files);
-    const reading = readDirectory(directory, files);
-    await reading.catch(() => {}); // the error is thrown below, unless the directory changed
-    const after = await targetOf(data, files);
-    if (before === after) return await reading;
-  }
-  throw new Error(
-    `expected a directory that stays the same, but ..data changed in ${MAX_READS} reads`,
-  );
+  const data = `${path}/..data`;
+  const before = await targetOf(data, files);
+  const reading = readDirectory(path, files);
+  await reading.catch(() => {}); // the error is thrown below, unless the directory changed
+  const after = await targetOf(data, files);
+  return before === after ? await reading : await readMount(path, files);
 }
 
 /** Returns the target of a link; `undefined` if there is no such link, as in an ordinary directory. */
@@ -169,22 +160,18 @@ async function readValue(path: string, files: FileSystem): Promise<string> {
   return text.replace(/\r?\n$/, "");
 }
 
-/** Reads UTF-8 without its byte order mark. `Deno.readTextFile` would replace invalid bytes instead of reporting them. */
+/** Reads UTF-8 without its byte order mark. */
 async function readText(path: string, files: FileSystem): Promise<string> {
-  const bytes = await readBoundedFile(path, files);
-  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-  // Invalid bytes are decoded as U+FFFD, which is encoded as other bytes, or as more of them at the end of the file.
-  const encoded = new TextEncoder().encode(text);
-  const invalid = encoded.findIndex((byte, index) => byte !== bytes[index]);
-  if (invalid >= 0) throw issueAt(invalid, "expected UTF-8");
-  const nul = bytes.indexOf(0);
-  if (nul >= 0) throw issueAt(nul, "expected text, got a NUL byte");
-  return text.replace(/^\uFEFF/, "");
+  const text = decodeUtf8(await readBoundedFile(path, files));
+  if (text !== undefined && !text.includes("\0")) return text;
+  throw new ConfigurationError([`"${path}": expected UTF-8 without NUL bytes`]);
+}
 
-  function issueAt(position: number, detail: string): ConfigurationError {
-    const lineFeeds = bytes.subarray(0, position).filter((it) => it === 0x0a);
-    const place = `"${path}:${lineFeeds.length + 1}"`;
-    return new ConfigurationError([`${place}: ${detail}`]);
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined; // a TypeError
   }
 }
 
@@ -209,25 +196,16 @@ interface ParsedEnvFile {
 /** A file that is not an env file at all would have an issue in every line. */
 const MAX_ISSUES = 20;
 
-// Each pattern is matched at the current position only, and none backtracks over more than one line.
-const NOTHING = /[^\S\r\n]*(?:#[^\r\n]*)?(?:\r?\n|\r?$)/y; // includes the end of the line
-const AFTER_QUOTE = /(?:[^\S\r\n]+#[^\r\n]*|[^\S\r\n]*)(?:\r?\n|\r?$)/y;
-const NAME = /[^\S\r\n]*(?:export[^\S\r\n]+)?([A-Za-z_][\w.-]*)[^\S\r\n]*=/y;
-const OPENING_QUOTE = /[^\S\r\n]*(["'`])/y;
-const UNQUOTED = /([^\r\n]*)(?:\r?\n|\r?$)/y;
+// Each pattern is matched at the current position only.
+const NOTHING = /[ \t]*(?:#[^\r\n]*)?(?:\n|$)/y; // includes the end of the line
+const NAME = /[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=/y;
+const QUOTED =
+  /[ \t]*(?:"([^"\\]*(?:\\[^][^"\\]*)*)"|'([^']*)'|`([^`]*)`)(?:[ \t]+#[^\r\n]*|[ \t]*)(?:\n|$)/y;
+const UNQUOTED = /(?![ \t]*["'`])([^\r\n]*)(?:\n|$)/y;
+/** A value in quotes and what follows it in its line, or the rest of a line. */
+const INVALID =
+  /[ \t]*(?:"[^"\\]*(?:\\[^][^"\\]*)*"|'[^']*'|`[^`]*`)?[^\n]*\n?/y;
 const LINE = /[^\n]*\n?/y;
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  "\\n": "\n",
-  "\\r": "\r",
-  "\\t": "\t",
-  '\\"': '"',
-  "\\\\": "\\",
-};
-
-function unescape(text: string): string {
-  return text.replace(/\\[nrt"\\]/g, (escape) => ESCAPES[escape] ?? escape);
-}
 
 /**
  * Parses lines of `NAME=value`. Everything that is not clearly an assignment, a comment or a blank line is an issue: a
@@ -239,7 +217,8 @@ function unescape(text: string): string {
  *   python-dotenv.
  * - `export` may precede the name, and spaces may surround the `=`. Variables are not expanded. Lines end with LF or CRLF.
  */
-export function parseEnvFile(text: string): ParsedEnvFile {
+export function parseEnvFile(source: string): ParsedEnvFile {
+  const text = source.replaceAll("\r\n", "\n");
   const variables = new Map<string, string>();
   const lines = new Map<string, number>();
   const issues: EnvFileIssue[] = [];
@@ -247,84 +226,38 @@ export function parseEnvFile(text: string): ParsedEnvFile {
   let line = 1;
 
   while (position < text.length && issues.length < MAX_ISSUES) {
-    if (take(NOTHING) === undefined) parseAssignment();
+    if (take(NOTHING) === undefined) parseAssignment(line);
   }
   return { variables, lines, issues };
 
-  function parseAssignment(): void {
-    const firstLine = line;
+  function parseAssignment(line: number): void {
     const name = take(NAME)?.[1];
     if (name === undefined) {
-      return skipLine("expected NAME=value, a comment or a blank line");
+      const detail = "expected NAME=value, a comment or a blank line";
+      issues.push({ line, detail });
+      take(LINE);
+      return;
     }
-    const quote = take(OPENING_QUOTE)?.[1];
-    const value = quote === undefined ? parseUnquoted() : parseQuoted(quote);
-    if (value !== undefined) assign(name, value, firstLine);
-  }
-
-  function parseUnquoted(): string | undefined {
-    const value = take(UNQUOTED)?.[1];
-    if (value === undefined) {
-      return void skipLine(
-        "expected LF or CRLF at the end of the line, got CR",
-      );
-    }
-    const comment = value.search(/\s#/);
-    return (comment < 0 ? value : value.slice(0, comment)).trim();
-  }
-
-  function parseQuoted(quote: string): string | undefined {
-    const firstLine = line;
-    const end = findClosing(quote);
-    if (end === undefined) {
-      report(
-        line,
-        `expected a closing ${quote} for the value that begins here`,
-      );
-      position = text.length; // which of the following lines belong to the value is unknown
-      return undefined;
-    }
-    const value = text.slice(position, end).replaceAll("\r\n", "\n");
-    moveTo(end + 1);
-    if (take(AFTER_QUOTE) === undefined) {
-      return void skipLine(
-        `expected nothing but a comment after the value that begins on line ${firstLine}`,
-      );
-    }
-    return quote === '"' ? unescape(value) : value;
-  }
-
-  /** Returns the position of the quote that closes the value at the current position. */
-  function findClosing(quote: string): number | undefined {
-    for (let at = position; at < text.length; at++) {
-      const char = text[at];
-      if (char === quote) return at;
-      if (char === "\\" && quote === '"') at++; // the next character is escaped
-    }
-    return undefined;
-  }
-
-  function assign(name: string, value: string, firstLine: number): void {
+    const value = takeValue();
     const first = lines.get(name);
-    if (first !== undefined) {
-      // A line of a secret may look like an assignment, so the message shows only what is certainly a name.
-      const shown = name.startsWith("REP_") ? name : "the name";
-      return report(
-        firstLine,
-        `expected each name once, but ${shown} is already on line ${first}`,
-      );
+    if (value === undefined) {
+      issues.push({ line, detail: EXPECTED_VALUE });
+      take(INVALID);
+    } else if (first !== undefined) {
+      const detail =
+        `expected each name once, but this one is already on line ${first}`;
+      issues.push({ line, detail });
+    } else {
+      lines.set(name, line);
+      variables.set(name, value);
     }
-    lines.set(name, firstLine);
-    variables.set(name, value);
   }
 
-  function skipLine(detail: string): void {
-    report(line, detail);
-    take(LINE);
-  }
-
-  function report(line: number, detail: string): void {
-    issues.push({ line, detail });
+  function takeValue(): string | undefined {
+    const quoted = take(QUOTED);
+    if (quoted === undefined) return withoutComment(take(UNQUOTED)?.[1]);
+    const [, double, single, back] = quoted;
+    return double === undefined ? single ?? back : unescape(double);
   }
 
   /** Matches a pattern at the current position, and moves behind the match. */
@@ -332,12 +265,21 @@ export function parseEnvFile(text: string): ParsedEnvFile {
     pattern.lastIndex = position;
     const match = pattern.exec(text);
     if (match === null) return undefined;
-    moveTo(position + match[0].length);
+    const [taken] = match;
+    position += taken.length;
+    line += taken.split("\n").length - 1;
     return match;
   }
+}
 
-  function moveTo(end: number): void {
-    line += text.slice(position, end).split("\n").length - 1;
-    position = end;
-  }
+const EXPECTED_VALUE =
+  "expected a value that ends with its line, or with a closing quote and nothing but a comment after it";
+
+function withoutComment(value: string | undefined): string | undefined {
+  return value?.replace(/\s#[^]*$/, "").trim();
+}
+
+/** JSON has the same escapes. */
+function unescape(text: string): string {
+  return text.replace(/\\[nrt"\\]/g, (escape) => JSON.parse(`"${escape}"`));
 }

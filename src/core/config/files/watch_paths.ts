@@ -1,17 +1,16 @@
 import { messageOf } from "../../observe/log.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
-import { sriHash } from "../../values/hash.ts";
 import type { FileInfo, FileSystem } from "../../values/local_files.ts";
 import { isRepName } from "../variables/tiers.ts";
 
-/** How often the paths are checked. With three files, this takes about 0.1 % of a core. */
+/** How often the paths are checked. */
 const LOOK_MS = 500;
 /** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
-/** Changes that are further apart have different times: some file systems count in seconds, FAT in two of them. */
-const RESOLUTION_MS = 2_000;
-/** Of larger files, only the metadata is compared; configurations are far smaller. */
-const MAX_BYTES = 1024 * 1024;
+/** Changes that are further apart have different times, since systems update their clock every 1 to 16 milliseconds. */
+const RESOLUTION_MS = 20;
+/** The same for file systems that count in seconds, or, as FAT, in two of them. */
+const COARSE_RESOLUTION_MS = 2_000;
 
 interface WatchPathsOptions {
   files: FileSystem;
@@ -26,6 +25,10 @@ interface WatchPathsOptions {
  * systems and in some containers. Worse, `Deno.watchFs` opens every file that changes in the directory, and blocks on a
  * FIFO: it then notices no more changes, and closing it blocks the whole process, which SIGTERM can no longer end.
  *
+ * A file that changes again before the file system's clock moves on keeps its time. So a file is described in another way
+ * once every further change gives it another time. The pause before a callback is longer than that where times contain
+ * milliseconds; where they are whole seconds, there is a second callback up to two seconds later.
+ *
  * @returns A function that stops it. It notices every change after the promise has resolved.
  */
 export async function watchPaths(
@@ -36,17 +39,15 @@ export async function watchPaths(
   const stopping = new AbortController();
   const { signal } = stopping;
   const options = { signal, isBackground: true };
-  const look = new Look(files, clock);
-  let seen = await look.at(paths);
+  const look = () => describeAll(paths, files, clock.now());
+  let seen = await look();
 
   async function watch(): Promise<void> {
     while (!signal.aborted) {
       await sleep(LOOK_MS, clock, options);
-      if (signal.aborted) return;
-      if (await look.at(paths) === seen) continue;
+      if (signal.aborted || await look() === seen) continue;
       await sleep(SETTLE_MS, clock, options);
-      if (signal.aborted) return;
-      seen = await look.at(paths);
+      seen = await look();
       if (!signal.aborted) queueMicrotask(onChange); // an error in it does not end this loop
     }
   }
@@ -55,75 +56,41 @@ export async function watchPaths(
   return () => stopping.abort();
 }
 
-/** The content of a file, as it was read when the file had these times and this size. */
-interface Content {
-  readonly stats: string;
-  readonly hash: string;
-  /** Whether every later change gives the file another time. */
-  readonly isFinal: boolean;
+/** Returns a text that differs after a change. */
+async function describeAll(
+  paths: readonly string[],
+  files: FileSystem,
+  now: number,
+): Promise<string> {
+  const texts = paths.map((path) => describePath(path, files, now));
+  return (await Promise.all(texts)).join("\n");
 }
 
-/** Looks at paths. */
-class Look {
-  readonly #files: FileSystem;
-  readonly #clock: Clock;
-  readonly #contents = new Map<string, Content>();
-
-  constructor(files: FileSystem, clock: Clock) {
-    this.#files = files;
-    this.#clock = clock;
-  }
-
-  /** Returns a text that differs after a change. */
-  async at(paths: readonly string[]): Promise<string> {
-    const beganAt = this.#clock.now();
-    const texts = paths.map((path) => this.#atPath(path, beganAt));
-    return (await Promise.all(texts)).join("\n");
-  }
-
-  async #atPath(path: string, beganAt: number): Promise<string> {
-    try {
-      const info = await this.#files.stat(path);
-      if (!info.isDirectory) return await this.#describe(path, info, beganAt);
-      const names = (await this.#files.names(path)).filter(isRepName).sort();
-      const texts = names.map(async (name) => {
-        const file = `${path}/${name}`;
-        return await this.#describe(
-          file,
-          await this.#files.stat(file),
-          beganAt,
-        );
-      });
-      return `${names}\n${(await Promise.all(texts)).join("\n")}`;
-    } catch (error) {
-      return messageOf(error); // the reload reports the error
-    }
-  }
-
-  /**
-   * Includes the mode, since a change of permissions can make a file readable, and the content, since a change right
-   * after a look can leave time and size as they are.
-   */
-  async #describe(
-    path: string,
-    info: FileInfo,
-    beganAt: number,
-  ): Promise<string> {
-    const { mtime, size, ino, mode } = info;
-    const stats = `${mtime?.getTime()} ${size} ${ino} ${mode}`;
-    const known = this.#contents.get(path);
-    if (known?.isFinal && known.stats === stats) return stats + known.hash;
-    const hash = await this.#hash(path, info).catch(messageOf);
-    const changedAt = mtime?.getTime() ?? Infinity;
-    const isFinal = changedAt < beganAt - RESOLUTION_MS;
-    this.#contents.set(path, { stats, hash, isFinal });
-    return stats + hash;
-  }
-
-  async #hash(path: string, { isFile, size }: FileInfo): Promise<string> {
-    if (!isFile || size > MAX_BYTES) return ""; // opening a FIFO would wait
-    return await sriHash(decoder.decode(await this.#files.readFile(path)));
+async function describePath(
+  path: string,
+  files: FileSystem,
+  now: number,
+): Promise<string> {
+  try {
+    const info = await files.stat(path);
+    if (!info.isDirectory) return describeFile(info, now);
+    const names = (await files.names(path)).filter(isRepName).sort();
+    const infos = names.map((name) => files.stat(`${path}/${name}`));
+    const texts = (await Promise.all(infos)).map((it) => describeFile(it, now));
+    return [...names, ...texts].join("\n");
+  } catch (error) {
+    return messageOf(error); // the reload reports the error
   }
 }
 
-const decoder = new TextDecoder("latin1"); // a letter for each byte
+/** Includes the mode, since a change of permissions can make a file readable. */
+function describeFile(
+  { mtime, size, ino, mode }: FileInfo,
+  now: number,
+): string {
+  const changedAt = mtime?.getTime() ?? 0;
+  const isCoarse = changedAt % 1_000 === 0;
+  const resolution = isCoarse ? COARSE_RESOLUTION_MS : RESOLUTION_MS;
+  const isRecent = changedAt > now - resolution;
+  return `${changedAt} ${size} ${ino} ${mode} ${isRecent}`;
+}

@@ -41,7 +41,7 @@ export interface SetStoredVariablesOptions {
  * @throws {RangeError} If `app` is not a valid name.
  * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
- * @throws {StoreUnavailableError} If the store is unavailable; the message says whether something may have been written.
+ * @throws {StoreUnavailableError} If the store is unavailable. A part may have been written; repeating all of it is safe.
  */
 export async function setStoredVariables(
   store: Store,
@@ -152,14 +152,8 @@ export function publicName(key: string): string {
 }
 
 function nameIssue(name: string): string | undefined {
-  const [, tier] = /^REP_(SENSITIVE|SERVER)_/i.exec(name) ?? [];
-  if (tier !== undefined) {
-    const reason =
-      "anyone with access to the database could read the value; set it in the environment of the gateway";
-    return `${tier.toUpperCase()} variables cannot be in the store: ${reason}`;
-  }
-  if (/^REP_GATEWAY_/i.test(name)) {
-    return "it is an option of the gateway; set it in the environment of the gateway";
+  if (/^REP_(SENSITIVE|SERVER|GATEWAY)_/i.test(name)) {
+    return "only PUBLIC variables can be in the store, since anyone with access to the database can read them; set it in the environment of the gateway";
   }
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
     return "expected letters, digits and _, not beginning with a digit";

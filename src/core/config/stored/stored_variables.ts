@@ -8,7 +8,6 @@ import {
   type Entry,
   type Key,
   type Store,
-  StoreFullError,
   StoreUnavailableError,
   type Write,
 } from "../../store/store.ts";
@@ -44,23 +43,6 @@ export interface WriteOptions extends RetryOptions {
 export class ConflictError extends Error {
   /** The name of the class. */
   override name = "ConflictError";
-  /** The current state of the variable; `undefined` if it does not exist. */
-  readonly current: StoredVariable | undefined;
-
-  /** Creates an error for a variable whose id is not the expected one. */
-  constructor(
-    name: string,
-    expected: number,
-    current: StoredVariable | undefined,
-  ) {
-    const key = environmentName({ name, tier: "public" });
-    const wanted = expected === 0
-      ? "it not to exist"
-      : `its id to be ${expected}`;
-    const found = describeState(current);
-    super(`Cannot write ${key}: expected ${wanted}, but ${found}`);
-    this.current = current;
-  }
 }
 
 /** The head of the history. Every write checks and replaces it, so that all writes of all processes form one sequence. */
@@ -95,15 +77,15 @@ const WRITES = ["write"];
 export const MAX_HISTORY = 1_000;
 
 /**
- * Sets and removes variables, in atomic commits of up to 330 variables or 600 KB.
+ * Sets and removes variables, in atomic commits of up to 300 variables or 600 KB.
  *
  * @param values Values by name, without the prefix of the tier; `undefined` for a variable to be removed.
  * @returns The writes with their ids; none for the removal of a variable that does not exist. Ids are ascending; each is
  * the time of the write in milliseconds, if that is greater than the last id.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {RangeError} If `ifId` is given and the number of variables is not one.
- * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer. Its
- * message says whether something may have been written.
+ * @throws {StoreUnavailableError} If the store is unavailable, or every attempt conflicts with another writer. A part may
+ * have been written; writing all of it again is safe.
  */
 export async function writeVariables(
   store: Store,
@@ -127,26 +109,15 @@ export async function writeVariables(
     }
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    throw withOutcome(error, all.length > 0);
+    throw new StoreUnavailableError(`${error.message}; ${UNCERTAIN}`, {
+      cause: error,
+    });
   }
   return all;
 }
 
-/** The store became unavailable during a commit, so that nobody knows whether it committed. */
-class LostAnswerError extends StoreUnavailableError {
-  override name = "LostAnswerError";
-}
-
-/** Returns an error that says whether something was written, and what to do. */
-function withOutcome(
-  cause: StoreUnavailableError,
-  hasWritten: boolean,
-): StoreUnavailableError {
-  const outcome = hasWritten || cause instanceof LostAnswerError
-    ? "it may have been written, or a part of it: compare with the history, or repeat it"
-    : "nothing was written: repeat it once the store is available";
-  return new StoreUnavailableError(`${cause.message}; ${outcome}`, { cause });
-}
+const UNCERTAIN =
+  "some of it may have been written: repeat it once the store is available";
 
 /**
  * Returns `undefined` if another writer wrote at the same time. It reads the head first: if the commit finds the same
@@ -182,7 +153,14 @@ function checkId(
 ): void {
   const actual = entry?.value.id ?? 0;
   if (actual === expected) return;
-  throw new ConflictError(name, expected, entry && toVariable(entry));
+  const key = environmentName({ name, tier: "public" });
+  const wanted = expected === 0
+    ? "it not to exist"
+    : `its id to be ${expected}`;
+  const found = describeState(entry && toVariable(entry));
+  throw new ConflictError(
+    `Cannot write ${key}: expected ${wanted}, but ${found}`,
+  );
 }
 
 async function commit(
@@ -203,13 +181,7 @@ async function commit(
     ...writes.flatMap(createEntries),
     ...outdated.map(({ key }) => ({ key })),
   ];
-  try {
-    return await store.commit(checks, all) !== undefined;
-  } catch (error) {
-    const isCertain = error instanceof StoreFullError;
-    if (isCertain || !(error instanceof StoreUnavailableError)) throw error;
-    throw new LostAnswerError(error.message, { cause: error });
-  }
+  return await store.commit(checks, all) !== undefined;
 }
 
 /** Creates the entry in the history and the entry of the variable. */
@@ -238,24 +210,25 @@ export interface StoredVariables extends StoredEnvironment {
 }
 
 /**
- * Reads all variables. It reads the head first: after a later write, a check of this version fails, even if the
- * variables that are returned include that write.
+ * Reads all variables; only their head, if there has been no write since `known` was read. It reads the head first: after
+ * a later write, a check of this version fails, even if the variables that are returned include that write.
  */
 export async function storedEnvironment(
   store: Store,
+  known?: StoredVariables,
 ): Promise<StoredVariables> {
   const head = await store.get<VariablesHead>(VARIABLES_HEAD_KEY);
+  const version = head?.version ?? null;
+  const newestWrite = head?.value.id ?? 0; // after a restore, another write may have the same version
+  if (known?.version === version && known.newestWrite === newestWrite) {
+    return known;
+  }
   const variables = await listVariables(store);
   const environment: Record<string, string> = {};
   for (const { name, value } of variables) {
     environment[environmentName({ name, tier: "public" })] = value;
   }
-  return {
-    variables,
-    environment,
-    version: head?.version ?? null,
-    newestWrite: head?.value.id ?? 0,
-  };
+  return { variables, environment, version, newestWrite };
 }
 
 /**

@@ -93,8 +93,8 @@ export class StoredVariablesSource {
    */
   async #tryToRead(): Promise<StoredVariables | undefined> {
     const { store } = this.#options;
-    const found = await storedEnvironment(store);
     const known = this.#known;
+    const found = await storedEnvironment(store, known);
     if (!known?.version || found.version !== null) return found;
     this.#reportLoss(known);
     await writeBackVariables(store, known);

@@ -1,6 +1,6 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../../observe/log.ts";
-import { findSimilar } from "../../values/did_you_mean.ts";
+import { didYouMean, findSimilar } from "../../values/did_you_mean.ts";
 import { importPackage } from "../../values/runtime.ts";
 import { type Declaration, type Manifest, nameAt } from "./manifest.ts";
 import {
@@ -21,6 +21,15 @@ export interface AppliedManifest {
   readonly deprecated: readonly Deprecation[];
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
+  /** The variables that are set, but not declared. */
+  readonly undeclared: readonly SuspiciousName[];
+}
+
+/** A name that is probably misspelled, or has no effect. */
+export interface SuspiciousName {
+  /** As in the environment. */
+  readonly name: string;
+  readonly detail: string;
 }
 
 /** A deprecated variable that is set. */
@@ -36,8 +45,8 @@ export interface ApplyOptions {
   readonly requiredTiers: readonly Tier[];
   /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
   readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
-  /** Names in the environment that the manifest does not declare, and that may be misspelled. @default {[]} */
-  readonly otherNames?: readonly string[];
+  /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. @default {[]} */
+  readonly ignoredNames?: readonly string[];
 }
 
 /**
@@ -49,61 +58,75 @@ export async function applyManifest(
   manifest: Manifest,
   options: ApplyOptions,
 ): Promise<AppliedManifest> {
-  const { requiredTiers, otherNames = [] } = options;
+  const { requiredTiers, ignoredNames = [] } = options;
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
   const issues = [...manifest.issues];
   const report = (issue: string) => issues.push(issue);
   const patterns = await compilePatterns(manifest, load, report);
   const given = new Map(variables.map((variable) => [variable.name, variable]));
-  const all = variables.map((variable) =>
-    normalize(variable, manifest.variables.get(variable.name))
-  );
+  const undeclared = findUndeclared(given, manifest);
+  const otherNames = [...ignoredNames, ...undeclared.map(({ name }) => name)];
+  const all = [...variables];
   const deprecated: Deprecation[] = [];
   const empty: string[] = [];
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
-    const pattern = patterns.get(name);
-    const byDefault = value === undefined ? undefined : { name, tier, value };
-    if (byDefault !== undefined) { // valid even while it is not used (REP-RFC-0001 §6.3)
-      const place = nameAt(`variables.${name}.default`, manifest);
-      const subject = `the default of ${
-        environmentName(byDefault)
-      } in ${place}`;
-      issues.push(...valueIssues(subject, byDefault, declaration, pattern));
+    const key = environmentName({ name, tier });
+    const check = (subject: string, variable: Variable) => {
+      const pattern = patterns.get(name);
+      const issue = valueIssue(subject, variable, declaration, pattern);
+      if (issue !== undefined) report(issue);
+    };
+    if (value !== undefined) { // valid even while it is not used (REP-RFC-0001 §6.3)
+      const place = nameAt(`variables.${name}`, manifest);
+      check(`the default of ${key} in ${place}`, { name, tier, value });
     }
     const variable = given.get(name);
-    if (variable !== undefined) {
-      const subject = environmentName(variable);
-      issues.push(
-        ...variable.tier === tier
-          ? valueIssues(subject, variable, declaration, pattern)
-          : [tierIssue(subject, { name, tier }, manifest)],
-      );
-      if (declaration.deprecated) {
-        deprecated.push({ name, message: declaration.deprecatedMessage });
+    if (variable === undefined) {
+      if (!required && value !== undefined) all.push({ name, tier, value });
+      if (required && requiredTiers.includes(tier)) {
+        report(missingIssue({ name, tier }, manifest, otherNames));
       }
-      if (required && variable.value === "") empty.push(subject);
-    } else if (required) {
-      if (!requiredTiers.includes(tier)) continue;
-      issues.push(missingIssue({ name, tier }, manifest, otherNames));
-    } else if (byDefault !== undefined) {
-      all.push(normalize(byDefault, declaration));
+      continue;
+    }
+    if (variable.tier === tier) check(key, variable);
+    else report(tierIssue(environmentName(variable), { name, tier }, manifest));
+    if (declaration.deprecated) {
+      deprecated.push({ name, message: declaration.deprecatedMessage });
+    }
+    if (required && variable.value === "") {
+      empty.push(environmentName(variable));
     }
   }
-  return { variables: all, issues, deprecated, empty };
+  const normalized = all.map((variable) => normalize(variable, manifest));
+  return { variables: normalized, issues, deprecated, empty, undeclared };
+}
+
+/** Finds variables that a manifest with declarations does not declare. What is meant may be a name that is not set. */
+function findUndeclared(
+  given: ReadonlyMap<string, Variable>,
+  { variables }: Manifest,
+): SuspiciousName[] {
+  if (variables.size === 0) return []; // it may contain settings only
+  const unset = [...variables.keys()].filter((name) => !given.has(name));
+  const undeclared: SuspiciousName[] = [];
+  for (const variable of given.values()) {
+    if (variables.has(variable.name)) continue;
+    const hint = didYouMean(variable.name, unset);
+    const detail = `the manifest does not declare it${hint}`;
+    undeclared.push({ name: environmentName(variable), detail });
+  }
+  return undeclared;
 }
 
 /** A variable without its value. */
 type VariableName = Pick<Variable, "name" | "tier">;
 
 /** Writes booleans in lower case, in which the generated types declare them. Any case is valid (REP-RFC-0001 §6.2). */
-function normalize(
-  variable: Variable,
-  declaration: Declaration | undefined,
-): Variable {
-  if (declaration?.type !== "boolean") return variable;
+function normalize(variable: Variable, { variables }: Manifest): Variable {
   const { name, tier, value } = variable;
-  return { name, tier, value: value.toLowerCase() };
+  const isBoolean = variables.get(name)?.type === "boolean";
+  return isBoolean ? { name, tier, value: value.toLowerCase() } : variable;
 }
 
 function missingIssue(
@@ -132,22 +155,22 @@ function tierIssue(
   return `Cannot use ${subject}: ${place} declares it as ${name}`;
 }
 
-/** @param subject What the value is, for a message. */
-function valueIssues(
+/**
+ * Returns what is wrong with a value first; `undefined` if it is valid.
+ *
+ * @param subject What the value is, for the message.
+ */
+function valueIssue(
   subject: string,
   { tier, value }: Variable,
   declaration: Declaration,
   pattern: Pattern | undefined,
-): string[] {
+): string | undefined {
+  const expected = typeIssue(value, declaration) ??
+    (pattern && patternIssue(value, declaration, pattern));
+  if (expected === undefined) return undefined;
   const got = describeValue(value, tier);
-  return [
-    typeIssue(value, declaration),
-    pattern && patternIssue(value, declaration, pattern),
-  ]
-    .filter((expected) => expected !== undefined)
-    .map((expected) =>
-      `Cannot use ${subject}: expected ${expected}, got ${got}`
-    );
+  return `Cannot use ${subject}: expected ${expected}, got ${got}`;
 }
 
 function describeValue(value: string, tier: Tier): string {
@@ -184,7 +207,7 @@ export function typeIssue(
     case "csv":
       return undefined;
     case "url":
-      return isUrl(value) ? undefined : describeUrl(value);
+      return isUrl(value) ? undefined : EXPECTED_URL;
     case "number":
       return isNumber(value) ? undefined : "a number";
     case "boolean":
@@ -198,30 +221,17 @@ export function typeIssue(
   }
 }
 
-// RFC 3986 §2 and §3, with an authority whose host is not empty. `URL` checks the numbers in hosts.
-const CHARACTER = "(?:[\\w.~!$&'()*+,;=-]|%[0-9A-F]{2})";
-const AUTHORITY =
-  `(?:(?:${CHARACTER}|:)*@)?(?:\\[[0-9A-F:.]+\\]|${CHARACTER}+)(?::\\d*)?`;
-const PATH = `(?:/(?:${CHARACTER}|[:@/])*)?`;
-const QUERY_OR_FRAGMENT = `(?:${CHARACTER}|[:@/?])*`;
-const URI = new RegExp(
-  `^[A-Z][A-Z0-9+.-]*://${AUTHORITY}${PATH}(?:\\?${QUERY_OR_FRAGMENT})?(?:#${QUERY_OR_FRAGMENT})?$`,
-  "i",
-);
+// A scheme, a host, and no character that RFC 3986 does not have. `URL` checks the host.
+const URI =
+  /^[a-z][a-z0-9+.-]*:\/\/(?![/?#])(?:[\w.~!$&'()*+,;=:@/?#[\]-]|%[0-9a-f]{2})+$/i;
+const EXPECTED_URL =
+  "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
 
 /** A link to such a URL runs or shows what the URL contains. */
 const UNSAFE_SCHEME = /^(?:javascript|data):/i;
 
 function isUrl(value: string): boolean {
   return URI.test(value) && !UNSAFE_SCHEME.test(value) && URL.canParse(value);
-}
-
-/** Mentions a placeholder that was not replaced, in any tier, since it is no secret. */
-function describeUrl(value: string): string {
-  const expected =
-    "a URI with a scheme and a host (RFC 3986), such as https://example.com/a";
-  const isTemplate = value.includes("${");
-  return isTemplate ? `${expected}, without the placeholder \${…}` : expected;
 }
 
 function isNumber(value: string): boolean {
@@ -314,12 +324,10 @@ function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
 /** The library's message contains the kind of the mistake, and the part of the pattern where it is. */
 function describeMistake(pattern: string, tier: Tier, error: unknown): string {
   const message = messageOf(error).replace(/^error parsing regexp: /, "");
-  const [, kind = "", part] = /^([^`]*?)(?:: `(.*)`)?$/s.exec(message) ?? [];
-  if (tier !== "public" || hasSecret(pattern)) {
-    return `${describeKind(pattern)}: ${kind}`;
-  }
-  const mistake = part ? `${kind} ${formatValue(part)}` : kind;
-  return `${formatValue(pattern)}: ${mistake}`;
+  const [kind] = message.split(": `");
+  const isShown = tier === "public" && !hasSecret(pattern);
+  const shown = isShown ? formatValue(pattern) : describeKind(pattern);
+  return `${shown}: ${kind}`;
 }
 
 /**

@@ -6,7 +6,6 @@ import {
   formatValue,
   isMapping,
   isShortWord,
-  leadingWord,
 } from "./quote.ts";
 import { type Tier, TIERS } from "./tiers.ts";
 
@@ -34,7 +33,7 @@ export interface ParsedManifest {
 
 /** A parsed `.rep.yaml` (REP's `rep-manifest.schema.json`). */
 export interface Manifest extends ParsedManifest {
-  /** The lines of keys, counted from 1, by their places, such as `variables.API_URL.tier`. Keys in `{ }` have none. */
+  /** The first line of each key that begins a line, counted from 1. */
   readonly lines: ReadonlyMap<string, number>;
   readonly variables: ReadonlyMap<string, Declaration>;
   /** The settings, as the {@linkcode SettingsReader} returned them. */
@@ -102,7 +101,8 @@ export function parseManifest(
   const root = parseYaml(text, reportLine);
   const texts = mappingOrEmpty(parseTexts(text).variables);
   const variables = readVariables(root, texts, report);
-  const fields = readMapping(root, "settings", report) ?? {};
+  const hasSettings = root.settings !== undefined;
+  const fields = hasSettings ? readMapping(root, "settings", report) : {};
   const settings = readSettings?.(fields, report) ?? {};
   checkKeys(root, ROOT_KEYS, report);
   checkVersion(root.version, report);
@@ -115,19 +115,13 @@ export function parseManifest(
   return { name, lines, variables, settings, issues };
 }
 
-/** Bounds the time of the search below, since a key may have any length. */
-const MAX_PLACE = 500;
-
-/** Returns what messages about a place call the manifest. With a path, that includes the line of the place. */
+/** Returns what messages about a place call the manifest. With a path, that includes the line of the variable. */
 export function nameAt(
   place: string,
   { name, lines }: Pick<Manifest, "name" | "lines">,
 ): string {
-  let key = place.slice(0, MAX_PLACE);
-  while (key !== "" && !lines.has(key)) {
-    key = key.slice(0, Math.max(0, key.lastIndexOf("."))); // the mapping that contains it
-  }
-  return nameInLine(name, lines.get(key));
+  const [section = "", key = ""] = place.split(".");
+  return nameInLine(name, lines.get(key) ?? lines.get(section));
 }
 
 function nameInLine(name: string, line: number | undefined): string {
@@ -144,16 +138,9 @@ function findTab(text: string): number | undefined {
 /** Finds the lines of keys, which the YAML parser does not report. */
 function linesOfKeys(text: string): Map<string, number> {
   const lines = new Map<string, number>();
-  const parents: { indent: number; place: string }[] = [];
   for (const [index, line] of text.split("\n").entries()) {
-    const [, { length: indent } = "", key] =
-      /^( *)["']?([\w.-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
-    if (key === undefined) continue;
-    while ((parents.at(-1)?.indent ?? -1) >= indent) parents.pop();
-    const parent = parents.at(-1);
-    const place = parent === undefined ? key : `${parent.place}.${key}`;
-    parents.push({ indent, place });
-    if (!lines.has(place)) lines.set(place, index + 1);
+    const [, key] = /^ *["']?([\w-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
+    if (key !== undefined && !lines.has(key)) lines.set(key, index + 1);
   }
   return lines;
 }
@@ -168,8 +155,8 @@ function parseYaml(
     const got = describeKind(root); // an env file is parsed as one string
     report(`expected a mapping at the top, got ${got}`, undefined);
   } catch (error) {
-    const { position = "", line, reason = "" } = describeYamlError(error);
-    report(`it is not valid YAML${position}${reason}`, line);
+    const { detail, line } = describeYamlError(error);
+    report(`it is not valid YAML${detail}`, line);
   }
   return { version: "0.0.0", variables: {} }; // without further issues
 }
@@ -178,17 +165,15 @@ function parseYaml(
  * Returns the beginning of the parser's message, and the position. The rest quotes names and the line, which may contain
  * the default of a SENSITIVE variable.
  */
-function describeYamlError(
-  error: unknown,
-): { position?: string; line?: number; reason?: string } {
+function describeYamlError(error: unknown): { detail: string; line?: number } {
   const [, message = "", position, line] =
     /^YamlSyntaxError: (.*?)( at line (\d+), column \d+)/.exec(String(error)) ??
       [];
-  if (position === undefined) return {};
+  if (position === undefined) return { detail: "" };
   const reason = message
     .replace(/ *["!<].*$/, "")
     .replace(/^Cannot (?:resolve |[^:]*: )/, "");
-  return { position, line: Number(line), reason: `: ${reason}` };
+  return { detail: `${position}: ${reason}`, line: Number(line) };
 }
 
 /**
@@ -207,16 +192,12 @@ function mappingOrEmpty(value: unknown): Fields {
   return isMapping(value) ? value : {};
 }
 
-/** Reads an optional mapping at the top of the manifest. */
-function readMapping(
-  root: Fields,
-  key: string,
-  report: Report,
-): Fields | undefined {
+/** Reads a mapping at the top of the manifest. */
+function readMapping(root: Fields, key: string, report: Report): Fields {
   const value = root[key];
-  if (value === undefined || isMapping(value)) return value;
+  if (isMapping(value)) return value;
   report(key, `expected a mapping, got ${describeKind(value)}`);
-  return undefined;
+  return {};
 }
 
 function checkVersion(version: unknown, report: Report): void {
@@ -232,10 +213,7 @@ function readVariables(
 ): Map<string, Declaration> {
   const declarations = new Map<string, Declaration>();
   const fields = readMapping(root, "variables", report);
-  if (root.variables === undefined) {
-    report("variables", "expected a mapping, got nothing");
-  }
-  for (const [name, value] of Object.entries(fields ?? {})) {
+  for (const [name, value] of Object.entries(fields)) {
     if (name === "") report("variables", "expected a name for every variable");
     const place = `variables.${formatKey(name)}`;
     if (!isMapping(value)) {
@@ -246,10 +224,10 @@ function readVariables(
     const reader = createFieldReader(
       value,
       mappingOrEmpty(texts[name]),
-      place,
+      (key, problem) => report(`${place}.${key}`, problem),
     );
     const declaration = readDeclaration(reader);
-    reader.reportTo(report);
+    checkKeys(value, reader.known, report, place);
     if (declaration !== undefined) declarations.set(name, declaration);
   }
   return declarations;
@@ -261,12 +239,12 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   const type = reader.word("type", VARIABLE_TYPES, "string") ?? "string";
   const required = reader.boolean("required");
   const defaultValue = reader.text("default");
-  const description = reader.comment("description");
-  reader.comment("example"); // for readers of the manifest: validated, but not kept
+  const description = reader.text("description");
+  reader.text("example"); // for readers of the manifest: validated, but not kept
   const pattern = reader.text("pattern");
   const values = reader.texts("values");
   const deprecated = reader.boolean("deprecated");
-  const deprecatedMessage = reader.comment("deprecated_message");
+  const deprecatedMessage = reader.text("deprecated_message");
   if (tier === undefined) return undefined;
   if (type === "enum" && values === undefined) {
     const expected = "expected the allowed values of the enum, got nothing";
@@ -285,56 +263,38 @@ function readDeclaration(reader: FieldReader): Declaration | undefined {
   };
 }
 
-/** Reads the fields of one declaration, and collects the problems. */
+/** Reads the fields of one declaration. */
 type FieldReader = ReturnType<typeof createFieldReader>;
 
 /**
  * Creates a reader of the fields of one declaration. Every key that is read is known, so that no separate list of keys
- * can differ from what is read.
- *
- * A value may be in the wrong field, or in a key, by mistake. So unless the variable is PUBLIC, issues show no value and
- * no unknown key, except short words.
+ * can differ from what is read. Issues show no value but short words: a value may be in the wrong field by mistake.
  *
  * @param texts The fields with scalars as they are written, such as `1.0` where `fields` contains 1.
- * @param place The place of the declaration in the manifest, such as `variables.API_URL`.
+ * @param report Reports a problem with a field.
  */
-function createFieldReader(fields: Fields, texts: Fields, place: string) {
-  const isPublic = fields.tier === "public";
+function createFieldReader(
+  fields: Fields,
+  texts: Fields,
+  report: (key: string, problem: string) => void,
+) {
   const known: string[] = [];
-  const problems: { place: string; problem: string }[] = [];
 
   function read(key: string): unknown {
     known.push(key);
     return fields[key];
   }
 
-  function report(key: string, problem: string): void {
-    problems.push({ place: `${place}.${key}`, problem });
-  }
-
   function reject(key: string, expected: string): undefined {
-    const value = fields[key];
-    const got = isPublic ? formatValue(value) : describeKind(value);
-    report(key, `expected ${expected}, got ${got}`);
-  }
-
-  function readText(key: string): string | undefined {
-    const value = read(key);
-    if (value === undefined || typeof value === "string") return value;
-    return scalarText(value, texts[key]) ?? reject(key, "text");
+    report(key, `expected ${expected}, got ${describeKind(fields[key])}`);
   }
 
   return {
-    /** Adds a problem with a field. */
+    /** The keys that have been read. */
+    known,
     report,
 
-    /** Reports all unknown keys, and then all other problems. */
-    reportTo(report: Report): void {
-      checkKeys(fields, known, report, place, !isPublic);
-      for (const { place, problem } of problems) report(place, problem);
-    },
-
-    /** Reads one of several words. Issues show a misspelled one in any tier, since the tier itself may be misspelled. */
+    /** Reads one of several words. */
     word<T extends string>(
       key: string,
       allowed: readonly T[],
@@ -364,12 +324,10 @@ function createFieldReader(fields: Fields, texts: Fields, place: string) {
     },
 
     /** Reads text: a string, or the text of any other scalar, so that `default: 10` needs no quotes. */
-    text: readText,
-
-    /** Reads text that is for readers of the manifest. A key without a value is the same as no key. */
-    comment(key: string): string | undefined {
-      const text = readText(key);
-      return fields[key] === null ? undefined : text;
+    text(key: string): string | undefined {
+      const value = read(key);
+      if (value === undefined) return undefined;
+      return scalarText(value, texts[key]) ?? reject(key, "text");
     },
 
     /** Reads a list of at least one text. */
@@ -396,41 +354,30 @@ function listOrEmpty(value: unknown): unknown[] {
  * @param source The value as it is written, if that is known. The text of a date is not known otherwise.
  */
 function scalarText(value: unknown, source: unknown): string | undefined {
-  if (typeof value === "string") return value;
   if (value === null) return source === null ? "" : undefined;
-  const text = typeof source === "string" ? source : undefined;
-  if (value instanceof Date) return text;
-  if (typeof value !== "number" && typeof value !== "boolean") return undefined;
-  return text ?? String(value);
+  if (typeof source === "string") return source;
+  return typeof value === "object" ? undefined : String(value);
 }
 
 /**
- * Reports the keys of a mapping that are unknown.
+ * Reports the keys of a mapping that are unknown. A key that is no short word is not shown, since it may be a value.
  *
  * @param place Where the mapping is; nothing at the top.
- * @param isSecret Whether an unknown key may be a value, such as the default of a SENSITIVE variable, so that only a
- * short word is shown.
  */
 export function checkKeys(
   fields: Fields,
   known: readonly string[],
   report: Report,
   place = "",
-  isSecret = false,
 ): void {
   const prefix = place === "" ? "" : `${place}.`;
   const expected = `expected one of ${known.join(", ")}`;
   for (const key of Object.keys(fields)) {
     if (known.includes(key)) continue;
-    const word = leadingWord(key);
-    if (known.includes(word)) {
-      const problem = "expected a colon and a space between key and value";
-      report(`${prefix}${word}`, problem);
-    } else if (isSecret && !isShortWord(key)) {
-      report(place, `${expected}, got a key that is not shown`);
+    if (isShortWord(key)) {
+      report(prefix + key, expected + didYouMean(key, known));
     } else {
-      const suggestion = didYouMean(key, known);
-      report(`${prefix}${formatKey(key)}`, `${expected}${suggestion}`);
+      report(`${prefix}…`, `${expected}, got a key that is not shown`);
     }
   }
 }

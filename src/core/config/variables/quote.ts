@@ -22,13 +22,8 @@ export function formatWord(word: string): string {
 
 /** Returns the word at the beginning of a key of a mapping: in `{ A:value }`, the key is `A:value`. */
 export function formatKey(key: string): string {
-  const word = leadingWord(key);
+  const [word = ""] = /^[\w.-]*/.exec(key) ?? [];
   return word === key || looksSecret(key) ? formatWord(key) : `${word}…`;
-}
-
-/** Returns the word at the beginning of a key, which ends where a colon or an equals sign may have been meant. */
-export function leadingWord(key: string): string {
-  return /^[\w.-]*/.exec(key)?.[0] ?? "";
 }
 
 /**
@@ -36,7 +31,7 @@ export function leadingWord(key: string): string {
  * likely a misspelled word and hardly ever a secret, so messages may show it.
  */
 export function isShortWord(value: unknown): value is string {
-  return typeof value === "string" && /^[a-z_]{1,20}$/i.test(value);
+  return typeof value === "string" && /^[a-z_]{1,30}$/i.test(value);
 }
 
 /** Returns whether a regular expression contains a secret of a known format. In any code, the entropy is high. */

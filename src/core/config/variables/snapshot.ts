@@ -3,6 +3,7 @@ import type {
   AppliedManifest,
   ApplyOptions,
   Deprecation,
+  SuspiciousName,
 } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
@@ -27,11 +28,11 @@ export interface Snapshot {
   /**
    * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the
    * configuration in the rollout, so a new value is a rollout, even in a single process (`election.ts`). Variables in
-   * the store do not count: all replicas of a deployment have the same hash, whether or not they read the newest write.
+   * the store do not count: all replicas of a configurationHash have the same hash, whether or not they read the newest write.
    */
-  readonly deployment: string;
+  readonly configurationHash: string;
   /** The names of those PUBLIC values. */
-  readonly deployedNames: ReadonlySet<string>;
+  readonly configurationNames: ReadonlySet<string>;
   /** The hash of all PUBLIC values, including variables in the store. */
   readonly state: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
@@ -62,8 +63,8 @@ interface Description {
 
 /** A configuration without variables. */
 export const EMPTY_SNAPSHOT: Snapshot = {
-  deployment: "",
-  deployedNames: new Set(),
+  configurationHash: "",
+  configurationNames: new Set(),
   state: "",
   storedVersion: undefined,
   newestWrite: 0,
@@ -82,13 +83,6 @@ export const EMPTY_SNAPSHOT: Snapshot = {
 /** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
 export const EMPTY_VALUE = "it is required, but set to nothing";
 
-/** A name that is probably misspelled, or has no effect. */
-export interface SuspiciousName {
-  /** As in the environment. */
-  readonly name: string;
-  readonly detail: string;
-}
-
 /** The variables in the store, in the form of an environment. */
 export interface StoredEnvironment {
   readonly environment: Environment;
@@ -99,7 +93,7 @@ export interface StoredEnvironment {
 }
 
 /** Input of {@linkcode buildSnapshot}. */
-export interface SnapshotInput extends Omit<ApplyOptions, "otherNames"> {
+export interface SnapshotInput extends Omit<ApplyOptions, "ignoredNames"> {
   readonly environment: Environment;
   /** Overrides the environment. @default {no variables, as if the store could not be read} */
   readonly stored?: StoredEnvironment | undefined;
@@ -148,7 +142,7 @@ export const NO_MANIFEST: Manifest = {
 };
 
 /** The result of {@linkcode evaluate}. */
-interface Evaluation extends AppliedManifest {
+export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
   readonly warnings: readonly GuardrailWarning[];
   readonly suspicious: readonly SuspiciousName[];
   /** How many of the issues are guardrail warnings. */
@@ -160,11 +154,11 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const { strict, stored, manifest = NO_MANIFEST, acceptPublic = [] } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
-  const suspicious = findSuspiciousNames(environment, manifest);
-  const applied = await apply(classified.variables, input, suspicious);
-  const { variables, deprecated, empty } = applied;
-  const found = scanForSecrets(variables, manifest.variables);
-  const warnings = found.filter(({ name }) => !acceptPublic.includes(name));
+  const ignoredNames = namesWithoutTier(environment);
+  const applied = await apply(classified.variables, input, ignoredNames);
+  const { variables, deprecated, empty, undeclared } = applied;
+  const warnings = scanForSecrets(variables, manifest.variables)
+    .filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
   const issues = [
     ...classified.issues,
@@ -179,10 +173,7 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
     warnings,
     deprecated,
     empty,
-    suspicious: [
-      ...suspicious,
-      ...findUselessNames(acceptPublic, variables, found),
-    ],
+    suspicious: [...ignoredNames.map(withoutTier), ...undeclared],
   };
 }
 
@@ -202,8 +193,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const deployed = deployedValues(input.environment, manifest);
   const descriptions = describeAll(variables, input);
   return {
-    deployment: await publicHash(deployed),
-    deployedNames: new Set(deployed.keys()),
+    configurationHash: await publicHash(deployed),
+    configurationNames: new Set(deployed.keys()),
     state: await publicHash(publicValues),
     storedVersion: stored?.version,
     newestWrite: stored?.newestWrite ?? 0,
@@ -284,16 +275,16 @@ export function valuesOf(
 async function apply(
   variables: readonly Variable[],
   { manifest, requiredTiers, loadPatternLibrary }: SnapshotInput,
-  suspicious: readonly SuspiciousName[],
+  ignoredNames: readonly string[],
 ): Promise<AppliedManifest> {
   if (manifest === undefined) {
-    return { variables, issues: [], deprecated: [], empty: [] };
+    return { variables, issues: [], deprecated: [], empty: [], undeclared: [] };
   }
   const { applyManifest } = await import("./apply_manifest.ts");
   return await applyManifest(variables, manifest, {
     requiredTiers,
     loadPatternLibrary,
-    otherNames: suspicious.map(({ name }) => name),
+    ignoredNames,
   });
 }
 
@@ -343,37 +334,8 @@ function countSources(
   return counts;
 }
 
-/** Finds `REP_…` names without a tier, which are ignored, and names that the manifest does not declare. */
-export function findSuspiciousNames(
-  environment: Environment,
-  manifest: Pick<Manifest, "variables">,
-): SuspiciousName[] {
-  const ignored = namesWithoutTier(environment);
-  const suspicious = ignored.map((name) => ({ name, detail: NO_TIER }));
-  if (manifest.variables.size === 0) return suspicious; // it may contain settings only
-  for (const variable of classify(environment).variables) {
-    if (manifest.variables.has(variable.name)) continue;
-    const name = environmentName(variable);
-    suspicious.push({ name, detail: "the manifest does not declare it" });
-  }
-  return suspicious;
-}
-
-/** Finds accepted names that accept nothing, since they may be misspelled. */
-function findUselessNames(
-  acceptPublic: readonly string[],
-  variables: readonly Variable[],
-  found: readonly GuardrailWarning[],
-): SuspiciousName[] {
-  const isFound = new Set(found.map(({ name }) => name));
-  const isSet = valuesOf("public", variables);
-  const useless = acceptPublic.filter((name) => !isFound.has(name));
-  return useless.map((name) => ({
-    name: environmentName({ name, tier: "public" }),
-    detail: isSet.has(name)
-      ? "it is accepted as public, but does not look like a secret"
-      : "it is accepted as public, but not set: is it misspelled?",
-  }));
+function withoutTier(name: string): SuspiciousName {
+  return { name, detail: NO_TIER };
 }
 
 const NO_TIER =
@@ -416,23 +378,18 @@ function sizeIssues(variables: readonly Variable[]): string[] {
   const issues: string[] = [];
   for (const [name, value] of valuesOf("public", variables)) {
     const key = environmentName({ name, tier: "public" });
+    const reject = (expected: string) =>
+      issues.push(`Cannot publish ${key.slice(0, 100)}: expected ${expected}`);
     const nameBytes = byteLength(name);
-    if (nameBytes > MAX_NAME_BYTES) {
-      const start = `${key.slice(0, 60)}…`;
-      issues.push(
-        `Cannot publish the name ${start}: expected at most ${MAX_NAME_BYTES} bytes, got ${nameBytes}`,
-      );
-    }
     const valueBytes = byteLength(value);
+    if (nameBytes > MAX_NAME_BYTES) {
+      reject(`a name of at most ${MAX_NAME_BYTES} bytes, got ${nameBytes}`);
+    }
     if (valueBytes > MAX_PUBLIC_BYTES) {
-      issues.push(
-        `Cannot publish the value of ${key}: expected at most ${MAX_PUBLIC_BYTES} bytes, got ${valueBytes}`,
-      );
+      reject(`a value of at most ${MAX_PUBLIC_BYTES} bytes, got ${valueBytes}`);
     }
     if (!value.isWellFormed()) {
-      issues.push(
-        `Cannot publish ${key}: expected Unicode text, got an unpaired surrogate`,
-      );
+      reject("Unicode text, got an unpaired surrogate");
     }
   }
   return issues;

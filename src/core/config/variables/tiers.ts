@@ -57,20 +57,8 @@ export function namesWithoutTier(environment: Environment): string[] {
   );
 }
 
-/** How many names a message lists. */
-const MAX_LISTED = 3;
-
-/**
- * Says what a source contains that has lost all its variables, and how to empty it on purpose: a prefix may be
- * misspelled.
- */
-export function describeEmptied(after: Environment): string {
-  const names = namesWithoutTier(after).slice(0, MAX_LISTED);
-  const misspelled = names.length > 0
-    ? `, but names without the prefix of a tier: ${names.join(", ")}`
-    : "";
-  return `got none${misspelled}; to remove them all on purpose, restart`;
-}
+/** What messages say about a source that has lost all its variables. */
+export const EMPTIED = "got none; to remove them all on purpose, restart";
 
 /**
  * Returns whether a source lost all its variables. That is more likely a mistake than an intention: the source was

@@ -99,9 +99,8 @@ for (const [what, [text, parsed]] of Object.entries(TEXTS)) {
 }
 
 const EXPECTED = "expected NAME=value, a comment or a blank line";
-const AFTER = (line: number) =>
-  `expected nothing but a comment after the value that begins on line ${line}`;
-const CR = "expected LF or CRLF at the end of the line, got CR";
+const VALUE =
+  "expected a value that ends with its line, or with a closing quote and nothing but a comment after it";
 
 /** Every text contains a canary that no message may contain. */
 const INVALID: Record<
@@ -132,64 +131,67 @@ const INVALID: Record<
   }],
   "an unclosed double quote": ['A=1\nB="CANARY\nC=3\n', {
     line: 2,
-    detail: 'expected a closing " for the value that begins here',
+    detail: VALUE,
   }],
   "an unclosed single quote": ["A='CANARY", {
     line: 1,
-    detail: "expected a closing ' for the value that begins here",
+    detail: VALUE,
   }],
   "an unclosed backtick": ["A=`CANARY", {
     line: 1,
-    detail: "expected a closing ` for the value that begins here",
+    detail: VALUE,
   }],
   "an escaped closing quote": ['A="CANARY\\"\n', {
     line: 1,
-    detail: 'expected a closing " for the value that begins here',
+    detail: VALUE,
   }],
-  "text after a closing quote": ['A="1"CANARY', { line: 1, detail: AFTER(1) }],
+  "text after a closing quote": ['A="1"CANARY', { line: 1, detail: VALUE }],
   "text after whitespace after a closing quote": ["A='1' CANARY", {
     line: 1,
-    detail: AFTER(1),
+    detail: VALUE,
   }],
   "a # right after a closing quote": ["A='1'#CANARY", {
     line: 1,
-    detail: AFTER(1),
+    detail: VALUE,
   }],
   "a quote that another line closes": ['\nA="CANARY\nB=2\nC="3"\nD=4', {
-    line: 4,
-    detail: AFTER(2),
+    line: 2,
+    detail: VALUE,
   }],
   "a name that is assigned twice": ["REP_A=1\n\nREP_A=CANARY", {
     line: 3,
-    detail: "expected each name once, but REP_A is already on line 1",
+    detail: "expected each name once, but this one is already on line 1",
   }],
   "a name that is assigned twice, even with the same value": [
     "REP_A=CANARY\nexport REP_A='CANARY'",
     {
       line: 2,
-      detail: "expected each name once, but REP_A is already on line 1",
+      detail: "expected each name once, but this one is already on line 1",
     },
   ],
   "a name that may be part of a secret": ["CANARY==\nCANARY==", {
     line: 2,
-    detail: "expected each name once, but the name is already on line 1",
+    detail: "expected each name once, but this one is already on line 1",
   }],
   "a line after a value with blank lines": ["A='\n\n\n'\nCANARY", {
     line: 5,
     detail: EXPECTED,
   }],
-  "a CR as line ending": ["A=1\rB=CANARY\r", { line: 1, detail: CR }],
+  "a CR as line ending": ["A=1\rB=CANARY\r", { line: 1, detail: VALUE }],
   "a CR in a comment": ["# one\rA=CANARY\nB=2", { line: 1, detail: EXPECTED }],
-  "a CR after a quote": ["A='1'\rB=CANARY", { line: 1, detail: AFTER(1) }],
-  "each of several lines": [
-    "CANARY\nA='1' CANARY\nB=2\n CANARY\nC='CANARY",
+  "a CR after a quote": ["A='1'\rB=CANARY", { line: 1, detail: VALUE }],
+  "each of several lines, also after an invalid value": [
+    "CANARY\nA='1' CANARY\nB=2\n CANARY\nC='CANARY\nD=4\nCANARY\n",
     { line: 1, detail: EXPECTED },
-    {
-      line: 2,
-      detail: AFTER(2),
-    },
+    { line: 2, detail: VALUE },
     { line: 4, detail: EXPECTED },
-    { line: 5, detail: "expected a closing ' for the value that begins here" },
+    { line: 5, detail: VALUE },
+    { line: 7, detail: EXPECTED },
+  ],
+  "a value over several lines with text after it once": [
+    "A='CANARY\nCANARY\n' CANARY\nCANARY",
+    { line: 1, detail: VALUE },
+    { line: 4, detail: EXPECTED },
   ],
 };
 

@@ -3,7 +3,7 @@ import {
   buildSnapshot,
   ConfigurationError,
   countVariables,
-  findSuspiciousNames,
+  evaluate,
   hasSameVariables,
   MAX_NAME_BYTES,
   type SnapshotInput,
@@ -51,8 +51,8 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
   assertEquals(describe("C"), { source: "variables", type: "string" });
   assertEquals([serverValue("C"), serverValue("D")], ["t0ken", undefined]);
   assertEquals(snapshot, {
-    deployment: await sriHash('{"A":"1"}'),
-    deployedNames: new Set(["A"]),
+    configurationHash: await sriHash('{"A":"1"}'),
+    configurationNames: new Set(["A"]),
     state: await sriHash('{"A":"1"}'),
     storedVersion: undefined,
     newestWrite: 0,
@@ -101,7 +101,7 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
   ) {
     const snapshot = await build(environment, { manifest, stored: reading });
     assertEquals(
-      [snapshot.deployment, snapshot.state, snapshot.storedVersion],
+      [snapshot.configurationHash, snapshot.state, snapshot.storedVersion],
       [await sriHash(own), await sriHash(values), version],
     );
     assertEquals(canonicalJson(snapshot.public), values);
@@ -117,9 +117,12 @@ Deno.test("buildSnapshot() does not count the default of a required variable tha
     version: "7",
     newestWrite: 5,
   };
-  const { deployment, deployedNames } = await build({}, { manifest, stored });
-  assertEquals(deployment, await sriHash("{}"));
-  assertEquals(deployedNames, new Set());
+  const { configurationHash, configurationNames } = await build({}, {
+    manifest,
+    stored,
+  });
+  assertEquals(configurationHash, await sriHash("{}"));
+  assertEquals(configurationNames, new Set());
 });
 
 Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => {
@@ -146,7 +149,7 @@ Deno.test("buildSnapshot() throws all issues of all kinds at once", async () => 
     "Cannot use the manifest: variables.WRONG.tier: expected one of public, sensitive, server, got nothing",
     'Cannot use REP_PUBLIC_COUNT: expected a number, got "ten"',
     "Cannot find REP_SERVER_MISSING: the manifest requires it, but it is not set",
-    "Cannot publish the value of REP_PUBLIC_BIG: expected at most 64000 bytes, got 64001",
+    "Cannot publish REP_PUBLIC_BIG: expected a value of at most 64000 bytes, got 64001",
     "Cannot publish REP_PUBLIC_KEY in strict mode: the value looks like an AWS access key; if it is meant to be public, add KEY to --accept-public (in code: acceptPublic)",
   ]);
   assertEquals([error.blocked, error.message], [1, error.issues.join("\n")]);
@@ -177,8 +180,8 @@ Deno.test("buildSnapshot() rejects a PUBLIC value of megabytes by its name, what
   const words = "Ab".repeat(16_000_000);
   const values = { REP_PUBLIC_TEXT: text, REP_PUBLIC_WORDS: words };
   assertEquals((await rejection(values)).issues, [
-    "Cannot publish the value of REP_PUBLIC_TEXT: expected at most 64000 bytes, got 5000000",
-    "Cannot publish the value of REP_PUBLIC_WORDS: expected at most 64000 bytes, got 32000000",
+    "Cannot publish REP_PUBLIC_TEXT: expected a value of at most 64000 bytes, got 5000000",
+    "Cannot publish REP_PUBLIC_WORDS: expected a value of at most 64000 bytes, got 32000000",
   ]);
 });
 
@@ -202,9 +205,9 @@ Deno.test("buildSnapshot() accepts a PUBLIC name of 1,024 bytes, and rejects a l
     ...(await build({ [`REP_PUBLIC_${longest}`]: "x" })).public.keys(),
   ], [longest]);
   assertEquals((await rejection({ [`REP_PUBLIC_${longest}N`]: "x" })).issues, [
-    `Cannot publish the name REP_PUBLIC_${
-      "N".repeat(49)
-    }…: expected at most 1024 bytes, got 1025`,
+    `Cannot publish REP_PUBLIC_${
+      "N".repeat(89)
+    }: expected a name of at most 1024 bytes, got 1025`,
   ]);
 });
 
@@ -248,18 +251,21 @@ Deno.test("hasSameVariables() compares names and values in all tiers", async () 
 const MANIFEST =
   'version: "0.1.0"\nvariables: { A: { tier: public, type: string } }';
 
-function suspiciousIn(
+async function suspiciousIn(
   names: string[],
   manifest = 'version: "0.1.0"\nvariables: {}',
-): string[] {
+): Promise<string[]> {
   const environment = Object.fromEntries(names.map((name) => [name, "secret"]));
-  return findSuspiciousNames(
+  const { suspicious } = await evaluate({
     environment,
-    parseManifest(manifest),
-  ).map(({ name }) => name);
+    manifest: parseManifest(manifest),
+    strict: false,
+    requiredTiers: [],
+  });
+  return suspicious.map(({ name }) => name);
 }
 
-Deno.test("findSuspiciousNames() finds REP_ names without a tier, except options", () => {
+Deno.test("evaluate() finds REP_ names without a tier, except options", async () => {
   const names = [
     "REP_PUBLC_A",
     "REP_A",
@@ -270,24 +276,32 @@ Deno.test("findSuspiciousNames() finds REP_ names without a tier, except options
     "REP_SERVER_C",
   ];
   assertEquals(
-    suspiciousIn([...names, "REP_GATEWAY_PORT", "REP_GATEWAY_PROT", "HOME"]),
+    await suspiciousIn([
+      ...names,
+      "REP_GATEWAY_PORT",
+      "REP_GATEWAY_PROT",
+      "HOME",
+    ]),
     names.slice(0, 4),
   );
 });
 
-Deno.test("findSuspiciousNames() finds names that the manifest does not declare, if it declares any", () => {
+Deno.test("evaluate() finds names that the manifest does not declare, if it declares any", async () => {
   assertEquals(
-    suspiciousIn(["REP_PUBLIC_A", "REP_PUBLIC_B", "REP_SERVER_C"], MANIFEST),
+    await suspiciousIn(
+      ["REP_PUBLIC_A", "REP_PUBLIC_B", "REP_SERVER_C"],
+      MANIFEST,
+    ),
     [
       "REP_PUBLIC_B",
       "REP_SERVER_C",
     ],
   );
-  assertEquals(suspiciousIn(["REP_PUBLIC_B"]), []);
+  assertEquals(await suspiciousIn(["REP_PUBLIC_B"]), []);
 });
 
 Deno.test("a suspicious name is logged once, without its value", async () => {
-  const names = { REP_PUBLIC_B: "1", REP_PUBLC_A: "s3cret" };
+  const names = { REP_PUBLIC_OTHER: "1", REP_PUBLC_A: "s3cret" };
   await using test = await setUp(names, { manifest: MANIFEST });
   await test.set({ ...names, REP_PUBLIC_A: "2" });
   const lines = test.logged("rep.config.suspicious_name");
@@ -299,7 +313,7 @@ Deno.test("a suspicious name is logged once, without its value", async () => {
     ) => [level, variable_name, detail]),
     [
       ["WARN", "REP_PUBLC_A", ignored],
-      ["WARN", "REP_PUBLIC_B", "the manifest does not declare it"],
+      ["WARN", "REP_PUBLIC_OTHER", "the manifest does not declare it"],
     ],
   );
   assertEquals(JSON.stringify(lines).includes("s3cret"), false);

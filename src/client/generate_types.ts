@@ -1,5 +1,5 @@
-import type { Declaration } from "./manifest.ts";
-import type { Tier } from "./tiers.ts";
+import type { Declaration } from "../core/config/variables/manifest.ts";
+import type { Tier } from "../core/config/variables/tiers.ts";
 
 /** The declarations of a manifest. */
 type Declarations = ReadonlyMap<string, Declaration>;
@@ -31,14 +31,9 @@ function importMetaEnv(
   declarations: Declarations,
   envNameOf: (name: string) => string,
 ): string {
-  let properties = "";
-  for (const [name, declaration] of declarations) {
-    if (declaration.tier !== "public") continue;
-    properties += propertyOf(envNameOf(name), declaration);
-  }
   return `
 interface ImportMetaEnv {
-${indent(properties)}}
+${propertiesOf(declarations, "public", envNameOf)}}
 `;
 }
 
@@ -53,14 +48,23 @@ function interfaceOf(
   declarations: Declarations,
   tier: Tier,
 ): string {
-  let properties = "";
-  for (const [name, declaration] of declarations) {
-    if (declaration.tier === tier) properties += propertyOf(name, declaration);
-  }
   return `/** ${tier.toUpperCase()} variables by name. */
 export interface ${name} {
-${indent(properties)}}
+${propertiesOf(declarations, tier)}}
 `;
+}
+
+function propertiesOf(
+  declarations: Declarations,
+  tier: Tier,
+  nameOf = (name: string) => name,
+): string {
+  let properties = "";
+  for (const [name, declaration] of declarations) {
+    if (declaration.tier !== tier) continue;
+    properties += propertyOf(nameOf(name), declaration);
+  }
+  return indent(properties);
 }
 
 function propertyOf(name: string, declaration: Declaration): string {
@@ -145,33 +149,23 @@ export interface REPMeta {
 }
 `;
 
-const COMMON_NAMES = [
-  "get",
-  "getAll",
-  "getSecure",
-  "verify",
-  "meta",
-  "onChange",
-  "onAnyChange",
-];
-
-/** Declares the object with all functions, which is also the default export. */
-function namespaceOf(names: readonly string[]): string {
-  const functions = names.map((name) => `  ${name}: typeof ${name};\n`);
-  return `
+function repSdk(): string {
+  return `${readers('""')}${META}
 export const rep: {
-${functions.join("")}};
+  get: typeof get;
+  getAll: typeof getAll;
+  getSecure: typeof getSecure;
+  verify: typeof verify;
+  meta: typeof meta;
+  onChange: typeof onChange;
+  onAnyChange: typeof onAnyChange;
+};
 export default rep;
 `;
 }
 
-function repSdk(): string {
-  return readers('""') + META + namespaceOf(COMMON_NAMES);
-}
-
 function gatewayClient(): string {
-  const names = [...COMMON_NAMES, "status", "onStatus", "listenInBackground"];
-  const own = `export interface StreamStatus {
+  return `${readers("undefined")}export interface StreamStatus {
   readonly state: "closed" | "connecting" | "open";
   readonly transport: "stream" | "poll";
   readonly lastEventId: string | null;
@@ -182,6 +176,19 @@ export function listenInBackground(): void;
 export class REPError extends Error {}
 export type Client = typeof rep;
 export type Values = PublicVariables;
+${META}
+export const rep: {
+  get: typeof get;
+  getAll: typeof getAll;
+  getSecure: typeof getSecure;
+  verify: typeof verify;
+  meta: typeof meta;
+  onChange: typeof onChange;
+  onAnyChange: typeof onAnyChange;
+  status: typeof status;
+  onStatus: typeof onStatus;
+  listenInBackground: typeof listenInBackground;
+};
+export default rep;
 `;
-  return readers("undefined") + own + META + namespaceOf(names);
 }

@@ -127,9 +127,11 @@ for (const file of FILES) {
   });
 }
 
-Deno.test("StaticContent streams a file that has become too large to be kept before it is opened", async () => {
+Deno.test("StaticContent sends as much of a file as it had when it was found, and all of it after a second", async () => {
   await using site = await serve();
   beforeOpen(() => Deno.writeTextFile(site.at("docs/file.txt"), LARGE));
+  assertEquals(await site.read("/docs/file.txt"), "inside");
+  site.clock.pass(1_000);
   assertEquals(await site.read("/docs/file.txt"), LARGE);
 });
 
@@ -166,20 +168,12 @@ async function replaceForever(
   };
 }
 
-const EXCHANGES = [
-  ["file", "docs/file.txt", "file.txt", 0],
-  ["file", "docs/file.txt", "file.txt", 1_000_000],
-  ["directory", "docs", ".", 0],
-  ["directory", "docs", ".", 1_000_000],
-] as const;
-
-for (const [what, name, target, cacheBytes] of EXCHANGES) {
-  const cache = `a cache of ${cacheBytes} bytes`;
-  Deno.test(`StaticContent sends nothing from outside with ${cache} while a ${what} and a link are exchanged`, async () => {
+for (const cacheBytes of [0, 1_000_000]) {
+  Deno.test(`StaticContent sends nothing from outside with a cache of ${cacheBytes} bytes while a file and a link are exchanged`, async () => {
     await using site = await serve(cacheBytes);
-    await Deno.symlink(site.at(`../outside/${target}`), site.at("other"));
+    await Deno.symlink(site.at("../outside/file.txt"), site.at("other"));
     const results = new Set<string>();
-    const [path, other] = [site.at(name), site.at("other")];
+    const [path, other] = [site.at("docs/file.txt"), site.at("other")];
     await using _replacing = await replaceForever(path, other);
     for (let i = 0; !results.has("404") || i < 300; i++) {
       site.clock.pass(1_000);

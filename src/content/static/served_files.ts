@@ -1,0 +1,284 @@
+import { eTag } from "@std/http/etag";
+import {
+  type CodedBody,
+  CODINGS,
+  type Compressor,
+  isCompressibleType,
+  type RepresentationCoding,
+  Representations,
+} from "../coding/representations.ts";
+import type { Log } from "../../core/observe/log.ts";
+import type { Clock } from "../../core/values/clock.ts";
+import {
+  globMatcher,
+  isInside,
+  SEPARATOR,
+  toAbsolute,
+} from "../../core/values/paths.ts";
+import { SharedCalls } from "../../core/values/shared_calls.ts";
+import { SizeBoundedCache } from "../../core/values/size_bounded_cache.ts";
+import type { BarredFiles } from "./barred_files.ts";
+import { HTML, mediaTypeOf } from "./file_path.ts";
+import {
+  type FoundFile,
+  ifThere,
+  inTime,
+  isSettled,
+  isUnreadable,
+  readFile,
+  streamFile,
+  versionOf,
+} from "./found_file.ts";
+import { HtmlFile } from "./html_file.ts";
+
+/** Options of {@linkcode ServedFiles}. */
+export interface ServedFilesOptions {
+  /** The directory to serve. */
+  readonly directory: string;
+  /** How many bytes of files and pages are kept in memory. With 0, nothing is kept or compressed. */
+  readonly cacheBytes: number;
+  /** Globs of the files that never change, relative to the directory: `assets/*`. */
+  readonly immutable: readonly string[];
+  /** Compresses files and pages in memory. It is closed with the content. */
+  readonly compressor: Compressor;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What a look at a path found, and when it began, in milliseconds of the monotonic clock. */
+interface Look {
+  readonly lookedAt: number;
+}
+
+/** A file that may be served. */
+export interface ServedFile extends Look {
+  /** The versions of the file and its compressed variants, and their entity tags. */
+  readonly version: string;
+  readonly etags: string;
+  /** Whether every later change changes the version. If not, the file has to be read again. */
+  readonly isSettled: boolean;
+  /** It is the same object as long as the file does not change. */
+  readonly content: HtmlFile | Representations;
+}
+
+/** What is at a path without a file. `absent`: also a file that must not be served. `gone`: the directory is missing. */
+type OtherKind = "directory" | "absent" | "gone";
+
+/** How long a look is valid. */
+const MAX_AGE_MS = 1_000;
+
+/** Each takes one or two kilobytes of memory, even for a path that does not exist. */
+const MAX_OTHERS = 4_096;
+
+/** Larger files are not kept in memory, but streamed. */
+const MAX_KEPT_BYTES = 1024 * 1024;
+
+/** Files up to this size are read into memory even if the cache is too small for them. */
+const MIN_STREAMED_BYTES = 256 * 1024;
+
+/** The part of the cache that a file may take. A page, with all its variants, takes seven times the size of its file. */
+const FILE_SHARE = 1 / 8;
+
+/** The approximate memory for a file, in addition to its name and its bytes. */
+const ENTRY_BYTES = 2_048;
+
+/** The `Cache-Control` of a file that never changes. One year is the longest time in common use. */
+const IMMUTABLE = "public, max-age=31536000, immutable";
+
+/**
+ * The files of a directory. It looks at each path at most once a second, and keeps the contents of small files in memory,
+ * with their pages and compressed variants.
+ *
+ * A deployment may replace files, links or the directory itself during a look. Whether something is there is decided by one
+ * call, in which the system follows all links at one go. If a later call finds something else, the look fails with
+ * `NotFound` and is not kept: the caller looks again.
+ */
+export class ServedFiles {
+  readonly #options: ServedFilesOptions;
+  readonly #barred: BarredFiles;
+  /** The served directory, as an absolute path. It may be or contain a link that a deployment switches. */
+  readonly #directory: string;
+  readonly #maxKeptBytes: number;
+  readonly #files: SizeBoundedCache<ServedFile>;
+  readonly #others = new SizeBoundedCache<Look & { kind: OtherKind }>(
+    MAX_OTHERS,
+  );
+  readonly #looking = new SharedCalls<ServedFile | OtherKind>();
+  #forgottenAt = -Infinity;
+
+  constructor(options: ServedFilesOptions, barred: BarredFiles) {
+    const { directory, cacheBytes } = options;
+    this.#options = options;
+    this.#barred = barred;
+    this.#directory = toAbsolute(directory);
+    this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
+    this.#files = new SizeBoundedCache(cacheBytes);
+  }
+
+  /**
+   * Returns what was at a path within the last second. Simultaneous requests share one look.
+   *
+   * @throws {Deno.errors.NotFound} If the file was replaced during the look. Other errors are those of the file system.
+   */
+  async look(key: string): Promise<ServedFile | OtherKind> {
+    const now = this.#options.clock.monotonic();
+    const isValid = ({ lookedAt }: Look) =>
+      lookedAt > this.#forgottenAt && now - lookedAt < MAX_AGE_MS;
+    const file = this.#files.get(key);
+    if (file !== undefined && isValid(file)) return file;
+    const other = this.#others.get(key);
+    if (other !== undefined && isValid(other)) return other.kind;
+    return await this.#looking.run(key, () => this.#lookAgain(key, now));
+  }
+
+  /** Forgets all looks, because files are being replaced. What was read stays in memory. */
+  forgetLooks(): void {
+    this.#forgottenAt = this.#options.clock.monotonic();
+  }
+
+  async #lookAgain(
+    key: string,
+    lookedAt: number,
+  ): Promise<ServedFile | OtherKind> {
+    const looking = this.#lookAndRead(key);
+    const seen = await inTime(looking, this.#options.clock);
+    if (typeof seen === "string") {
+      this.#others.set(key, { lookedAt, kind: seen });
+      return seen;
+    }
+    const file = { ...seen, lookedAt };
+    const bytes = ENTRY_BYTES + 2 * key.length + file.content.maxBytes;
+    this.#files.set(key, file, bytes);
+    return file;
+  }
+
+  /** Looks at a file and its variants, and reads them unless their versions prove that they are unchanged. */
+  async #lookAndRead(
+    key: string,
+  ): Promise<Omit<ServedFile, "lookedAt"> | OtherKind> {
+    const found = await this.#find(key);
+    if (typeof found === "string") return found;
+    const type = await mediaTypeOf(key);
+    const variants = await this.#findVariants(key, type);
+    const files = [found, ...variants];
+    const version = files.map(versionOf).join("\n");
+    const kept = this.#files.get(key);
+    if (kept?.isSettled && kept.version === version) return kept;
+    const original = await this.#read(found);
+    const coded = await this.#readVariants(variants);
+    const etags = [original, ...coded].map(({ etag }) => etag).join();
+    const isSame = kept?.version === version && kept.etags === etags;
+    const content = isSame
+      ? kept.content
+      : await this.#contentOf(key, type, found.stats, original, coded);
+    return { version, etags, isSettled: files.every(isSettled), content };
+  }
+
+  /** Finds a file. Links may lead anywhere, but only regular files in the directory are served, and none of the own ones. */
+  async #find(
+    key: string,
+    coding: RepresentationCoding = "identity",
+  ): Promise<FoundFile | OtherKind> {
+    const lookedAt = Date.now();
+    const root = await ifThere(Deno.realPath(this.#directory));
+    if (root === undefined) return "gone";
+    const stats = await ifThere(Deno.stat(`${this.#directory}/${key}`));
+    if (stats === undefined) return "absent";
+    const path = await Deno.realPath(`${root}/${key}`);
+    const isServed = isInside(path, root) &&
+      !isSpelledOtherwise(path.slice(root.length), `/${key}`);
+    if (!isServed) return "absent";
+    if (stats.isDirectory) return "directory";
+    const isBarred = await this.#barred.includes(path, stats, root);
+    if (!stats.isFile || isBarred) return "absent";
+    return { path, stats, lookedAt, coding };
+  }
+
+  /** Finds the compressed variants beside a file. Those of a page are useless, since a page is never sent unchanged. */
+  async #findVariants(key: string, type: string): Promise<FoundFile[]> {
+    const variants: FoundFile[] = [];
+    if (!isCompressibleType(type) || HTML.test(key)) return variants;
+    for (const { name, suffix } of CODINGS) {
+      const found = await this.#find(key + suffix, name).catch(() => "absent"); // the file itself can be sent
+      if (typeof found !== "string") variants.push(found);
+    }
+    return variants;
+  }
+
+  /** Reads the variants that can be read: if not, the file itself can be sent. */
+  async #readVariants(variants: readonly FoundFile[]): Promise<CodedBody[]> {
+    const bodies: CodedBody[] = [];
+    for (const variant of variants) {
+      try {
+        bodies.push(await this.#read(variant));
+      } catch (error) {
+        if (!isUnreadable(error)) throw error;
+      }
+    }
+    return bodies;
+  }
+
+  /** Reads a file into memory, or prepares the stream of a large one. */
+  async #read(found: FoundFile): Promise<CodedBody> {
+    const { coding, stats } = found;
+    if (stats.size <= Math.max(this.#maxKeptBytes, MIN_STREAMED_BYTES)) {
+      const body = await readFile(found);
+      return { coding, body, etag: await eTag(body) };
+    }
+    // Strong, although it is derived from size and time: If-Range requires that, and file times have milliseconds.
+    const etag = await eTag(stats, { weak: false });
+    return { coding, body: streamFile(found, this.#options.clock), etag };
+  }
+
+  async #contentOf(
+    key: string,
+    type: string,
+    { size, mtime }: Deno.FileInfo,
+    original: CodedBody,
+    variants: readonly CodedBody[],
+  ): Promise<HtmlFile | Representations> {
+    const { immutable, clock } = this.#options;
+    // Compressing a file is only worthwhile if the result is kept.
+    const isKept = size <= this.#maxKeptBytes;
+    const compressor = isKept ? this.#options.compressor : undefined;
+    const headers: Record<string, string> = {
+      "content-type": type,
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-cache",
+    };
+    if (HTML.test(key)) {
+      const { body, etag } = original;
+      if (etag !== undefined) headers["etag"] = etag;
+      return new HtmlFile({
+        body,
+        headers: new Headers(headers),
+        compressor,
+      });
+    }
+    headers["accept-ranges"] = "bytes";
+    const isImmutable = await globMatcher(immutable);
+    if (isImmutable(key)) headers["cache-control"] = IMMUTABLE;
+    const lastModified = mtime === null
+      ? undefined
+      : new Date(Math.min(mtime.getTime(), clock.now())); // RFC 9110 §8.8.2.1
+    if (lastModified !== undefined) {
+      headers["last-modified"] = lastModified.toUTCString();
+    }
+    const resource = { isHtml: false, headers, lastModified, compressor };
+    return new Representations(resource, original, variants);
+  }
+}
+
+/**
+ * Returns whether a path differs from the real one only in upper and lower case, or in how letters are composed. Some file
+ * systems accept all such names for a file. The app would break on other file systems, and caches would store the file
+ * under each name.
+ */
+function isSpelledOtherwise(realPath: string, path: string): boolean {
+  const real = realPath.replaceAll(SEPARATOR, "/");
+  return real !== path && fold(real) === fold(path);
+}
+
+function fold(path: string): string {
+  return path.normalize("NFC").toLowerCase();
+}

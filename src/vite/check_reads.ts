@@ -1,0 +1,183 @@
+import { readFile } from "node:fs/promises";
+import { relative, resolve } from "node:path";
+import { parseManifest } from "../core/config/variables/manifest.ts";
+import type { Variable } from "../core/config/variables/tiers.ts";
+import { didYouMean } from "../core/values/did_you_mean.ts";
+import { envNameOf, envPrefixes, remedyFor } from "./env_names.ts";
+import { isVitest } from "./is_vitest.ts";
+import type { RepOptions } from "./project_files.ts";
+import type { ViteConfig, ViteEnv } from "./vite.ts";
+
+/** The plugin that warns of reads of `import.meta.env` that have no value, in the shape that Vite expects. */
+export interface ReadsPlugin {
+  /** The name, for Vite's messages. */
+  name: string;
+  /** Before the other plugins: it needs the lines of the source, and the reads before a build replaces them. */
+  enforce: "pre";
+  /** Adds a plugin of this kind to the builds of workers, which Vite configures separately. */
+  config(): { worker: { plugins: () => ReadsPlugin[] } };
+  /** Stores Vite's configuration. */
+  configResolved(config: ViteConfig & ViteEnv): void;
+  /** Warns of the reads in a module, and keeps the names. It changes nothing. */
+  transform(code: string, id: string): Promise<void>;
+}
+
+/** What was found in all modules. */
+export class FoundReads {
+  /** The warnings. Each is printed once, although a module may be transformed for pages, workers and the server. */
+  readonly printed: Set<string> = new Set();
+  /** The names in modules with `import.meta.env`, also those that are read from a copy of this object. */
+  readonly names: Set<string> = new Set();
+}
+
+/** Returns the plugin that compares the reads of `import.meta.env` with the manifest and with Vite's own values. */
+export function checkReads(
+  options: RepOptions,
+  found: FoundReads,
+): ReadsPlugin {
+  const { manifest: manifestPath, env: isLive = false } = options;
+  let config: ViteConfig & ViteEnv;
+
+  /** Returns the names that Vite itself has. */
+  function ownNames(): string[] {
+    const defined = Object.keys(config.define ?? {});
+    const names = defined.map((key) => key.replace("import.meta.env.", ""));
+    return [...Object.keys(config.env), ...names];
+  }
+
+  /** Returns what is wrong with a read; `undefined` if it is what the manifest says. */
+  function problemOf(envName: string, declared: Declared): string | undefined {
+    const variable = declared.get(envName);
+    const own = ownNames();
+    const isOwn = own.includes(envName);
+    if (variable === undefined) {
+      if (isOwn) return undefined;
+      const hint = didYouMean(envName, [...declared.keys(), ...own]);
+      return `is undefined: neither the manifest nor Vite declares it${hint}`;
+    }
+    if (variable.tier !== "public") return describeSecret(variable, isOwn);
+    if (isLive) {
+      if (!config.isWorker) return undefined;
+      return "is undefined in workers: expected the page to send the value";
+    }
+    if (isOwn) return undefined;
+    return `is undefined: expected env: true in rep(), or get("${variable.name}")`;
+  }
+
+  return {
+    name: "rep:reads",
+    enforce: "pre",
+    config() {
+      return { worker: { plugins: () => [checkReads(options, found)] } };
+    },
+    configResolved(resolved) {
+      config = resolved;
+    },
+    async transform(code, id) {
+      if (!code.includes("import.meta.env")) return;
+      if (!isSource(id) || isVitest(config)) return;
+      const prefixes = envPrefixes(config);
+      const hasPrefix = (name: string) =>
+        prefixes.some((prefix) => name.startsWith(prefix));
+      const words = code.match(/\b\w+/g) ?? [];
+      words.filter(hasPrefix).forEach((name) => found.names.add(name));
+      const reads = findReads(code).filter(({ name }) => hasPrefix(name));
+      if (reads.length === 0 || manifestPath === undefined) return;
+      const declared = await readDeclared(
+        resolve(config.root, manifestPath),
+        prefixes,
+      );
+      if (declared === undefined) return;
+      const file = relative(config.root, id.replace(/\?.*$/s, ""));
+      for (const { name, line } of reads) {
+        const problem = problemOf(name, declared);
+        const text =
+          `[rep] ${file}:${line}: import.meta.env.${name} ${problem}`;
+        if (problem === undefined || found.printed.has(text)) continue;
+        found.printed.add(text);
+        config.logger.warn(text, { timestamp: true });
+      }
+    },
+  };
+}
+
+/** Describes the read of a SENSITIVE or SERVER variable. @param isOwn Whether Vite has a value for it as well. */
+function describeSecret(
+  { name, tier }: DeclaredVariable,
+  isOwn: boolean,
+): string {
+  const consequence = isOwn
+    ? "is Vite's own value, which everyone can read"
+    : "is undefined";
+  const remedy = remedyFor({ name, tier });
+  return `${consequence}, and ${name} is ${tier.toUpperCase()}: ${remedy}`;
+}
+
+/** A variable of the manifest. */
+type DeclaredVariable = Pick<Variable, "name" | "tier">;
+
+/** The variables of a manifest, by their names in `import.meta.env`. */
+type Declared = ReadonlyMap<string, DeclaredVariable>;
+
+/** Returns the variables of the manifest as it is now; `undefined` if it has mistakes, which others report. */
+async function readDeclared(
+  path: string,
+  prefixes: readonly string[],
+): Promise<Declared | undefined> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  const { variables, issues } = parseManifest(text);
+  if (issues.length > 0) return undefined;
+  const entries = [...variables].map(([name, { tier }]) =>
+    [envNameOf(name, prefixes), { name, tier }] as const
+  );
+  return new Map(entries);
+}
+
+/** Returns whether a module is a file of the project, and not a part of one, whose lines have other numbers. */
+function isSource(id: string): boolean {
+  const isPart = /\0|\?(?!worker_file)/.test(id);
+  return !isPart && !id.includes("/node_modules/");
+}
+
+/** A read by name, or text in which there is none. Templates are searched: code in them may read. */
+const READ = new RegExp(
+  [
+    /\/\*[^]*?\*\/|<!--[^]*?-->/, // comments
+    /(?<![:`"'])\/\/.*/, // a comment, and not a URL
+    /"(?:\\.|[^"\\\n{])*"|'(?:\\.|[^'\\\n{])*'/, // a string without braces, which in Svelte contain code
+    /\bimport\.meta\.env\s*(?:\?\.|\.)\s*(?<dotted>\w+)/,
+    /\bimport\.meta\.env\s*(?:\?\.)?\[\s*(?<quote>["'`])(?<quoted>\w+)\k<quote>\s*\]/,
+    /\{(?<destructured>[^{}]*)\}\s*=\s*import\.meta\.env\b(?!\s*[?.[])/,
+  ].map(({ source }) => source).join("|"),
+  "g",
+);
+
+/** A read of `import.meta.env`. */
+interface Read {
+  readonly name: string;
+  /** The line, beginning with 1. */
+  readonly line: number;
+}
+
+/**
+ * Returns the reads by name in a source, which may be of any language that contains JavaScript. No parser knows all of
+ * them, so a rare read may be missed, such as one between two apostrophes on a line of JSX.
+ */
+function findReads(code: string): Read[] {
+  const reads: Read[] = [];
+  for (const { index, groups = {} } of code.matchAll(READ)) {
+    const { dotted, quoted, destructured } = groups;
+    const name = dotted ?? quoted;
+    if (name !== undefined) reads.push({ name, line: lineAt(code, index) });
+    if (destructured === undefined) continue;
+    for (const key of destructured.matchAll(/(?:^|,)\s*(\w+)/g)) {
+      const end = index + 1 + key.index + key[0].length;
+      reads.push({ name: key[1] ?? "", line: lineAt(code, end) });
+    }
+  }
+  return reads;
+}
+
+function lineAt(code: string, index: number): number {
+  return code.slice(0, index).split("\n").length;
+}

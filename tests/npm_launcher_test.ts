@@ -1,0 +1,159 @@
+/** The program of the npm package, with Node.js alone: everything that needs Deno becomes one. */
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { npm } from "../tools/install_npm_packages.ts";
+import { buildNpmPackage } from "../tools/npm_package.ts";
+import { TextLineStream } from "../tools/text_lines.ts";
+import { pathOf, testRuntimes } from "./_runtimes.ts";
+import { TempDirectory } from "./_temp.ts";
+
+/** A project with the package, and a PATH of its own without Deno. */
+async function makeProject(): Promise<TempDirectory> {
+  await using built = await TempDirectory.make();
+  const project = await TempDirectory.make({
+    "index.html": "<html><head></head></html>",
+    // Patterns need a package from npm, which Deno has to find in spite of the project's package.json.
+    ".rep.yaml":
+      'version: "0.1.0"\nvariables:\n  TITLE: { tier: public, pattern: "H.*", default: Hello }\n',
+  });
+  const tarball = await buildNpmPackage(built.path);
+  const options = ["--prefer-offline", "--no-audit", "--no-fund"];
+  const installed = await npm(["install", ...options, tarball], project.path);
+  assertEquals(installed.success, true, installed.stderr);
+  await Deno.mkdir(project.at("bin"));
+  await Deno.symlink(pathOf("Node 24"), project.at("bin/node"));
+  return project;
+}
+
+/** Returns the program with these arguments, and a PATH that has only the project's `bin`, and these folders. */
+function program(
+  project: TempDirectory,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Deno.Command {
+  return new Deno.Command(pathOf("Node 24"), {
+    args: [project.at("node_modules/@rep/gateway/rep-gateway.js"), ...args],
+    cwd: project.path,
+    clearEnv: true,
+    env: {
+      HOME: project.path,
+      PATH: project.at("bin"),
+      DENO_DIR: project.at("deno"),
+      NO_COLOR: "1",
+      ...registryOf(Deno.env.toObject()),
+      ...env,
+    },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+}
+
+/** Returns the variables that say where npm and Deno find packages. */
+function registryOf(env: Readonly<Record<string, string>>) {
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) =>
+      /^npm_config_|_proxy$|^(NPM_CONFIG|DENO_CERT|DENO_TLS|NODE_EXTRA_CA|SSL_CERT)/i
+        .test(name)
+    ),
+  );
+}
+
+async function outputOf(command: Deno.Command) {
+  const { code, stdout, stderr } = await command.output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+/** Puts the Deno of the tests on the project's PATH. */
+async function addDeno(project: TempDirectory): Promise<void> {
+  await Deno.symlink(Deno.execPath(), project.at("bin/deno"));
+}
+
+testRuntimes(
+  "the npm program becomes the Deno on the PATH: the same process serves, and ends with a signal",
+  async () => {
+    await using project = await makeProject();
+    await addDeno(project);
+    const args = [
+      "--hostname=127.0.0.1",
+      "--port=0",
+      "--static-dir=.",
+      "--manifest=.rep.yaml",
+      "--kv=:memory:",
+    ];
+    const gateway = program(project, args).spawn();
+    let url: string | undefined;
+    const lines = gateway.stdout.pipeThrough(new TextDecoderStream())
+      .pipeThrough(new TextLineStream());
+    for await (const line of lines.values({ preventCancel: true })) {
+      const event = JSON.parse(line);
+      if (event.msg !== "rep.listening") continue;
+      url = event.url;
+      break;
+    }
+    assertMatch(
+      await Deno.readTextFile(`/proc/${gateway.pid}/comm`),
+      /^deno$/m,
+    );
+    const page = await (await fetch(`${url}`)).text();
+    assertStringIncludes(page, '"TITLE":"Hello"');
+    gateway.kill("SIGTERM");
+    assertEquals((await gateway.status).code, 0);
+    await lines.cancel();
+    await gateway.stderr.cancel();
+  },
+);
+
+testRuntimes(
+  "the npm program installs Deno once if the PATH has none that is new enough, and its default database stays",
+  async () => {
+    await using project = await makeProject();
+    const old = '#!/bin/sh\necho \'["1.46.3","/bin/false"]\'\n';
+    await project.write("bin/deno", old);
+    await Deno.chmod(project.at("bin/deno"), 0o755);
+    await Deno.symlink(await findNpm(), project.at("bin/npm"));
+    const env = { npm_config_cache: await npmCache() };
+    const set = await outputOf(program(project, ["set", "A=1"], env));
+    assertMatch(set.err, /^Installing Deno .* once\n/);
+    assertEquals(set.code, 0, set.err);
+
+    await Deno.rename(
+      project.at("node_modules/@rep/gateway"),
+      project.at("node_modules/@rep/gateway-next"),
+    );
+    await Deno.symlink("gateway-next", project.at("node_modules/@rep/gateway"));
+    const listed = await outputOf(program(project, ["list"], env));
+    assertMatch(listed.out, /^A +1 +\d+ /m);
+    assertEquals([listed.code, listed.err], [0, ""]);
+  },
+);
+
+testRuntimes(
+  "the npm program says what is missing: a newer Node.js, or a package of Deno for the system",
+  async () => {
+    await using project = await makeProject();
+    await project.write("bin/npm", "#!/bin/sh\nexit 1\n");
+    await Deno.chmod(project.at("bin/npm"), 0o755);
+    const missing = await outputOf(program(project, ["list"]));
+    assertEquals(missing.code, 1);
+    assertStringIncludes(missing.err, "Cannot install Deno");
+
+    const old = "--import=data:text/javascript,delete(process.execve)";
+    const env = { NODE_OPTIONS: old };
+    const tooOld = await outputOf(program(project, ["list"], env));
+    assertMatch(tooOld.err, /^Cannot become Deno on Node\.js v24.*22\.15/);
+    assertEquals(tooOld.code, 1);
+    const helped = await outputOf(program(project, ["--help"], env));
+    assertStringIncludes(helped.out, "Usage: npx @rep/gateway [OPTION ...]");
+  },
+);
+
+async function findNpm(): Promise<string> {
+  const which = new Deno.Command("sh", { args: ["-c", "command -v npm"] });
+  const { stdout } = await which.output();
+  return await Deno.realPath(new TextDecoder().decode(stdout).trim());
+}
+
+async function npmCache(): Promise<string> {
+  return (await npm(["config", "get", "cache"], ".")).stdout.trim();
+}

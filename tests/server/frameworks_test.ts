@@ -1,0 +1,60 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { astro, nuxt, svelteKitHandle } from "../../src/server/mod.ts";
+
+const PAGE = "<!doctype html><html><head></head></html>";
+
+function renderPage(): Response {
+  return new Response(PAGE, { headers: { "content-type": "text/html" } });
+}
+
+Deno.test("svelteKitHandle() leaves pages as they are in a build and in development", async () => {
+  const event = { request: new Request("http://localhost/") };
+  for (
+    const environment of [{ building: true, dev: false }, {
+      building: false,
+      dev: true,
+    }]
+  ) {
+    const handle = svelteKitHandle(environment, { envFile: "missing.env" });
+    const page = await handle({ event, resolve: renderPage });
+    assertEquals(await page.text(), PAGE);
+  }
+});
+
+Deno.test("astro() adds the plugin always, and its middleware, with the options, to builds only", async () => {
+  for (const command of ["dev", "build"] as const) {
+    const entries: string[] = [];
+    // deno-lint-ignore no-explicit-any -- Vite's plugins
+    let plugins: any[] = [];
+    await astro({ envFile: "app.env" }, { types: false }).hooks
+      ["astro:config:setup"]({
+        command,
+        addMiddleware: ({ entrypoint }) => entries.push(entrypoint),
+        updateConfig: ({ vite }) => plugins = vite.plugins.flat(),
+      });
+    const names = ["rep", "rep:reads", "rep:middleware"];
+    assertEquals(plugins.map(({ name }) => name), names);
+    assertEquals(entries.length, command === "build" ? 1 : 0);
+    if (entries[0] === undefined) continue;
+    const module = plugins[2];
+    assertMatch(
+      module.load(module.resolveId(entries[0])),
+      /astroMiddleware\(\{"envFile":"app.env"\}\)/,
+    );
+    assertEquals(module.resolveId("other"), undefined);
+  }
+});
+
+Deno.test("nuxt() adds a plugin with the options to the server, beside those that are there", () => {
+  const config = { plugins: ["own"], virtual: { "#own": "" } };
+  nuxt({ envFile: "app.env" })({}, {
+    options: { buildDir: "/app/.nuxt" },
+    hook: (_name, listener) => listener(config),
+  });
+  assertEquals(config.plugins, ["own", "/app/.nuxt/rep-gateway.mjs"]);
+  assertMatch(
+    (config.virtual as Record<string, string>)["/app/.nuxt/rep-gateway.mjs"] ??
+      "",
+    /import\.meta\.prerender.*nitroPlugin\(\{"envFile":"app.env"\}\)/,
+  );
+});

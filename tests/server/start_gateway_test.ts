@@ -1,0 +1,143 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createLog, silentLog } from "../../src/core/observe/log.ts";
+import {
+  connectionInfo,
+  respond,
+  type ServerOptions,
+  startGateway,
+} from "../../src/server/start_gateway.ts";
+import { TempDirectory } from "../_temp.ts";
+
+const PAGE = "<!doctype html><html><head></head></html>";
+
+/** The gateway of a process watches its files and listens to SIGTERM until the process ends. */
+function testProcess(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name, fn, sanitizeOps: false, sanitizeResources: false });
+}
+
+/** Ends the gateway of the process, so that the next test can start another. */
+function end(): Promise<void> {
+  const closed = Promise.withResolvers<void>();
+  const holder = globalThis as unknown as Record<symbol, {
+    gateway?: Promise<{ close(): Promise<void> }>;
+  }>;
+  const shared = holder[Symbol.for("@rep/gateway/server")];
+  const gateway = shared?.gateway;
+  if (shared !== undefined) delete shared.gateway;
+  Promise.resolve(gateway).then((it) => it?.close()).then(
+    closed.resolve,
+    closed.reject,
+  );
+  return closed.promise;
+}
+
+testProcess(
+  "startGateway() starts one gateway, whose values come from files, and from the environment before these",
+  async () => {
+    await using project = await TempDirectory.make({
+      "a.env": "REP_PUBLIC_A=file\nREP_PUBLIC_B=file\n",
+      "b.env": "REP_PUBLIC_B=later\nREP_PUBLIC_C=later\n",
+    });
+    Deno.env.set("REP_PUBLIC_C", "environment");
+    try {
+      const options: ServerOptions = {
+        envFile: [project.at("a.env"), project.at("b.env"), {
+          path: project.at("missing.env"),
+          required: false,
+        }],
+        log: silentLog,
+      };
+      const [gateway, same] = await Promise.all([
+        startGateway(options),
+        startGateway(options),
+      ]);
+      assertEquals(gateway === same, true);
+      const values = ["A", "B", "C"].map((name) => gateway.get(name));
+      assertEquals(values, ["file", "later", "environment"]);
+    } finally {
+      Deno.env.delete("REP_PUBLIC_C");
+      await end();
+    }
+  },
+);
+
+testProcess(
+  "startGateway() tries again after a start that failed, and follows the manifest and the env file",
+  async () => {
+    await using project = await TempDirectory.make({
+      "app.env": "REP_PUBLIC_TITLE=Hello\n",
+      ".rep.yaml":
+        "version: '0.1.0'\nvariables:\n  OTHER: { tier: public, required: true }\n",
+    });
+    const manifest = project.at(".rep.yaml");
+    const envFile = project.at("app.env");
+    const start = () => startGateway({ manifest, envFile, log: silentLog });
+    const error = await assertRejects(start);
+    assertStringIncludes((error as Error).message, "OTHER");
+    await project.write(
+      ".rep.yaml",
+      "version: '0.1.0'\nvariables:\n  TITLE: { tier: public }\n",
+    );
+    const gateway = await start();
+    assertEquals(gateway.get("TITLE"), "Hello");
+    const changed = new Promise((resolve) =>
+      gateway.onChange("TITLE", resolve)
+    );
+    await project.write("app.env", "REP_PUBLIC_TITLE=Bye\n");
+    const alive = setInterval(() => {}, 1_000); // a watcher does not keep a process alive
+    assertEquals(await changed, "Bye");
+    clearInterval(alive);
+    await end();
+  },
+);
+
+testProcess(
+  "respond() answers /rep/*, and puts the configuration into pages with the values that they were rendered with",
+  async () => {
+    await using project = await TempDirectory.make({
+      "app.env": "REP_PUBLIC_TITLE=Hello\n",
+    });
+    const options = { envFile: project.at("app.env"), log: silentLog };
+    const headers = { "content-type": "text/html" };
+    const ask = async (path: string) =>
+      await (await respond(
+        new Request(`http://localhost${path}`),
+        () => new Response(PAGE, { headers }),
+        options,
+      )).text();
+    assertStringIncludes(await ask("/rep/health"), '"healthy"');
+    assertStringIncludes(await ask("/about"), '"TITLE":"Hello"');
+    await end();
+  },
+);
+
+testProcess(
+  "connectionInfo() has the address of the connection, whatever headers say; without one the log says so once",
+  async () => {
+    const lines: string[] = [];
+    const log = createLog({ write: (line) => lines.push(line) });
+    await startGateway({ log });
+    const server = createServer(async (_request, response) => {
+      await Promise.resolve();
+      response.end(JSON.stringify(connectionInfo()));
+    });
+    const listening = Promise.withResolvers<void>();
+    server.listen(0, "127.0.0.1", listening.resolve);
+    await listening.promise;
+    const { port } = server.address() as AddressInfo;
+    const headers = { "x-forwarded-for": "203.0.113.9" };
+    const asked = await fetch(`http://127.0.0.1:${port}/`, { headers });
+    assertEquals(await asked.json(), {
+      remoteAddr: { transport: "tcp", hostname: "127.0.0.1" },
+    });
+    assertEquals([connectionInfo(), connectionInfo()], [undefined, undefined]);
+    const warnings = lines.filter((line) => line.includes("rep.peer.unknown"));
+    assertEquals(warnings.length, 1);
+    const closed = Promise.withResolvers<void>();
+    server.close(() => closed.resolve());
+    await closed.promise;
+    await end();
+  },
+);

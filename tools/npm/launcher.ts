@@ -1,0 +1,162 @@
+/**
+ * The program of the npm package, which `npx @rep/gateway` runs. Node.js itself runs the commands that need neither a
+ * server nor the store. For all others, this process becomes Deno: the one on the PATH, or the one of npm's package
+ * `deno`, which is installed once into a cache.
+ *
+ * @module
+ */
+import { spawn, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, join } from "node:path";
+import process from "node:process";
+import { main, startsOnDeno } from "../../src/command/node_main.ts";
+
+/** The version of Deno that this project is tested with. */
+export const TESTED_DENO = "2.9.6";
+
+/** What Deno gets before the module that it runs. */
+const DENO_ARGS = [
+  "run",
+  "--quiet",
+  "--allow-all",
+  "--unstable-kv",
+  "--no-config", // of the folder in which the gateway is started
+  "--no-lock",
+  // Deno finds its default database by this. Otherwise each version of the package would have a database of its own.
+  "--location=https://rep-gateway.invalid/",
+];
+
+const IS_WINDOWS = process.platform === "win32";
+const PROGRAM = IS_WINDOWS ? "deno.exe" : "deno";
+
+/** A problem that users can solve. */
+class LaunchError extends Error {}
+
+/**
+ * Runs the program.
+ *
+ * @param gateway The path of the module that Deno runs.
+ */
+export async function launch(
+  args: readonly string[],
+  gateway: string,
+): Promise<void> {
+  if (!startsOnDeno(args)) {
+    process.exitCode = await main(args);
+    return;
+  }
+  try {
+    if (!IS_WINDOWS && process.execve === undefined) {
+      throw new LaunchError(
+        `Cannot become Deno on Node.js ${process.version}: expected 22.15 or newer`,
+      );
+    }
+    const deno = findDeno() ?? installDeno();
+    become(deno, [...DENO_ARGS, gateway, ...args]);
+  } catch (error) {
+    if (!(error instanceof LaunchError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+  }
+}
+
+/** Returns the binary of the first Deno on the PATH that is new enough. */
+function findDeno(): string | undefined {
+  for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
+    const program = join(folder, PROGRAM);
+    const binary = existsSync(program) ? binaryOf([program]) : undefined;
+    if (binary !== undefined) return binary;
+  }
+  return undefined;
+}
+
+/**
+ * Asks a Deno for its binary: npm and version managers put scripts on the PATH, which start it as a child.
+ *
+ * @returns `undefined` if it does not run, or is older than the tested version.
+ */
+function binaryOf(
+  [program, ...args]: readonly [string, ...string[]],
+): string | undefined {
+  const code =
+    "console.log(JSON.stringify([Deno.version.deno, Deno.execPath()]))";
+  const { status, stdout } = spawnSync(
+    program,
+    [...args, "eval", "--no-config", code],
+    { encoding: "utf8" },
+  );
+  if (status !== 0) return undefined;
+  const [version, binary] = JSON.parse(stdout) as [string, string];
+  const order = version.localeCompare(TESTED_DENO, "en", { numeric: true });
+  return order < 0 ? undefined : binary;
+}
+
+/** Returns the binary of npm's Deno, and installs that first, once for each user. */
+function installDeno(): string {
+  const cache = join(cacheFolder(), "rep-gateway");
+  const installed = join(cache, `deno-${TESTED_DENO}`);
+  const binary = join(installed, "node_modules", "deno", PROGRAM);
+  if (existsSync(binary)) return binary;
+
+  process.stderr.write(
+    `Installing Deno ${TESTED_DENO} from npm into ${installed}, once\n`,
+  );
+  mkdirSync(cache, { recursive: true });
+  // Another process may install it at the same time: the folder gets its name when it is complete.
+  const folder = mkdtempSync(join(cache, "installing-"));
+  try {
+    installPackage(folder);
+    if (!existsSync(binary)) renameSync(folder, installed);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return binary;
+}
+
+function cacheFolder(): string {
+  const home = homedir();
+  if (IS_WINDOWS) return process.env["LOCALAPPDATA"] ?? join(home, "AppData");
+  if (process.platform === "darwin") return join(home, "Library", "Caches");
+  return process.env["XDG_CACHE_HOME"] ?? join(home, ".cache");
+}
+
+function installPackage(folder: string): void {
+  const args = [
+    "install",
+    "--prefix",
+    folder,
+    "--no-audit",
+    "--no-fund",
+    "--no-update-notifier",
+    "--ignore-scripts",
+    "--loglevel=error",
+    `deno@${TESTED_DENO}`,
+  ];
+  const { status } = spawnSync("npm", args, {
+    stdio: ["ignore", process.stderr.fd, process.stderr.fd],
+    shell: IS_WINDOWS, // there, npm is a script
+  });
+  // Scripts of packages may be off: its first run, too, puts the binary in its place.
+  const script = join(folder, "node_modules", "deno", "bin.cjs");
+  if (status !== 0 || binaryOf([process.execPath, script]) === undefined) {
+    throw new LaunchError(
+      `Cannot install Deno ${TESTED_DENO} from npm: expected a system that npm's package "deno" supports (Alpine is ` +
+        `none), and a registry that has it; a Deno of this version or newer on the PATH is used, too`,
+    );
+  }
+}
+
+/** Replaces this process: its ID stays, and each signal arrives once. Windows has nothing like that. */
+function become(binary: string, args: readonly string[]): void {
+  if (!IS_WINDOWS) process.execve!(binary, [binary, ...args], process.env);
+  const child = spawn(binary, args, { stdio: "inherit" });
+  process.on("SIGINT", () => {}); // Ctrl-C reaches both, and the gateway decides when it ends
+  child.on("exit", (code) => process.exit(code ?? 1));
+}

@@ -61,8 +61,8 @@ export interface ServedFile extends Look {
   readonly content: HtmlFile | Representations;
 }
 
-/** What is at a path without a file. `absent`: also a file that must not be served. `gone`: the directory is missing. */
-type OtherKind = "directory" | "absent" | "gone";
+/** What is at a path without a file. `hidden`: what must not be served. `gone`: the directory is missing. */
+type OtherKind = "directory" | "absent" | "hidden" | "gone";
 
 /** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
@@ -128,6 +128,15 @@ export class ServedFiles {
     if (file !== undefined && isValid(file)) return file;
     const other = this.#others.get(key);
     if (other !== undefined && isValid(other)) return other.kind;
+    // An app may have a million links, such as /orders/1, to a directory that does not exist: one look answers all.
+    for (
+      let end = key.indexOf("/");
+      end >= 0;
+      end = key.indexOf("/", end + 1)
+    ) {
+      const above = await this.look(key.slice(0, end));
+      if (above === "absent" || above === "gone") return above;
+    }
     return await this.#looking.run(key, () => this.#lookAgain(key, now));
   }
 
@@ -187,10 +196,10 @@ export class ServedFiles {
     const path = await Deno.realPath(`${root}/${key}`);
     const isServed = isInside(path, root) &&
       !isSpelledOtherwise(path.slice(root.length), `/${key}`);
-    if (!isServed) return "absent";
+    if (!isServed) return "hidden";
     if (stats.isDirectory) return "directory";
     const isBarred = await this.#barred.includes(path, stats, root);
-    if (!stats.isFile || isBarred) return "absent";
+    if (!stats.isFile || isBarred) return "hidden";
     return { path, stats, lookedAt, coding };
   }
 

@@ -88,6 +88,7 @@ export class StaticContent implements Content {
   readonly #options: StaticContentOptions;
   readonly #barred: BarredFiles;
   readonly #files: ServedFiles;
+  readonly #fallbacks: readonly string[];
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
   #isAppGone = false;
@@ -97,6 +98,10 @@ export class StaticContent implements Content {
     this.#options = options;
     this.#barred = new BarredFiles(options.neverServed, options.clock);
     this.#files = new ServedFiles(options, this.#barred);
+    const { fallback } = options;
+    this.#fallbacks = fallback === undefined
+      ? FALLBACKS
+      : [fallback, ...FALLBACKS];
   }
 
   /** Warns if the page of the app is missing, and of files in the directory that are never served. */
@@ -194,14 +199,11 @@ export class StaticContent implements Content {
     { names, isDirectory }: FilePath,
     index: ServedFile | undefined,
   ): Promise<FoundPage | undefined> {
-    const pages = [...FALLBACKS];
-    if (this.#options.fallback !== undefined) {
-      pages.unshift(this.#options.fallback);
-    }
     if (!isDirectory && names.length > 0) {
-      pages.unshift(`${names.join("/")}.html`);
+      const file = await this.#files.look(`${names.join("/")}.html`);
+      if (typeof file !== "string") return { file, status: 200 };
     }
-    for (const key of pages) {
+    for (const key of this.#fallbacks) {
       const file = await this.#files.look(key);
       if (typeof file === "string") continue;
       const isNotFound = key === NOT_FOUND && file.etags !== index?.etags;
@@ -218,7 +220,7 @@ export class StaticContent implements Content {
     const seen = await this.#files.look(key);
     if (seen === "gone") throw this.#reportGone();
     if (seen !== "directory") {
-      return seen === "absent" || isDirectory ? undefined : seen;
+      return typeof seen === "string" || isDirectory ? undefined : seen;
     }
     const index = await this.#files.look(`${key}/${INDEX}`);
     if (typeof index === "string") return undefined;

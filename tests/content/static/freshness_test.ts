@@ -1,5 +1,6 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { eTag } from "@std/http/etag";
+import { basename } from "@std/path";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../../src/content/coding/representations.ts";
 import { settle } from "../../../tools/fake_clock.ts";
@@ -166,6 +167,30 @@ Deno.test("StaticContent serves a file that is created after a second", async ()
   assertEquals(await site.readAll(paths), ["404", "index", "index"]);
   site.clock.pass(1_000);
   assertEquals(await site.readAll(paths), ["new", "new", "new"]);
+});
+
+Deno.test("StaticContent looks once at a directory that is missing, however many links lead into it, and again after a second", async () => {
+  await using site = await serve({ "index.html": "home" });
+  const looked: string[] = [];
+  const { stat } = Deno;
+  Deno.stat = (path) => {
+    looked.push(basename(String(path)));
+    return stat(path);
+  };
+  try {
+    for (let order = 0; order < 100; order++) {
+      assertEquals(await site.read(`/orders/${order}/lines/1`), "home");
+    }
+  } finally {
+    Deno.stat = stat;
+  }
+  const fallbacks = ["200.html", "404.html", "__spa-fallback.html"];
+  assertEquals(looked.toSorted(), [...fallbacks, "orders"]);
+  await Deno.mkdir(site.at("orders"));
+  await site.write("orders/1.html", "an order");
+  assertEquals(await site.read("/orders/1"), "home");
+  await site.clock.tick(1_000);
+  assertEquals(await site.read("/orders/1"), "an order");
 });
 
 Deno.test("StaticContent looks at a file again after a second, wherever the system's clock is set meanwhile", async () => {

@@ -16,6 +16,7 @@ import {
   resolveServices,
   resolveSettings,
   resolveSources,
+  type SharedServices,
   UNKNOWN_PROCESS,
 } from "./options.ts";
 
@@ -42,31 +43,42 @@ export async function createGateway(
 ): Promise<Gateway> {
   const module = await import("./addons/server_rendering.ts");
   const rendering = await module.ServerRendering.create();
-  const gateway = await createGatewayIn(UNKNOWN_PROCESS, options, rendering);
+  const gateway = await createGatewayIn(UNKNOWN_PROCESS, options, {
+    rendering,
+  });
   gateway.ready.catch((error) => {
     options.log?.error("rep.start.failed", { detail: messageOf(error) });
   });
   return gateway;
 }
 
-/**
- * Creates and starts a gateway that knows more about its process, as that of the command does.
- *
- * @param rendering What code that renders pages in this process reads; the command's process has no such code.
- */
+/** What a gateway shares with others of its process. */
+interface Beside {
+  /** What code that renders pages in this process reads; the command's process has no such code. */
+  readonly rendering?: ServerRendering;
+  /** What all of them use, if there are several. */
+  readonly shared?: SharedServices;
+}
+
+/** Creates and starts a gateway that knows more about its process, as that of the command does. */
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  rendering?: ServerRendering,
+  { rendering, shared }: Beside = {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
-  const services = resolveServices(options);
+  const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
   const { allowedHosts, allowedOrigins, basePath, maxTransfers } = settings;
-  const { clock, log, metrics, registry, telemetry } = services;
+  const { clock, log, metrics, registry, telemetry, cacheGroup } = services;
   const { version } = process;
-  const transfers = new Transfers({ clock, log, maxTransfers });
+  const transfers = new Transfers({
+    clock,
+    log,
+    maxTransfers,
+    budget: services.transfers,
+  });
   const content = await openContent({
     staticDir: settings.staticDir,
     staticCacheBytes: settings.staticCacheBytes,
@@ -78,7 +90,7 @@ export async function createGatewayIn(
     preserveHost: settings.preserveHost,
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics, telemetry, transfers });
+  }, { clock, log, metrics, telemetry, transfers, cacheGroup });
   const certificate = {
     notAfter: process.certificateNotAfter,
     rejection: process.certificateRejection,

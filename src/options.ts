@@ -39,6 +39,7 @@ import {
   type Telemetry,
 } from "./core/observe/telemetry.ts";
 import { checkApp } from "./core/store/app_store.ts";
+import { CircuitBreaker } from "./core/store/circuit_breaker.ts";
 import { memoryStore } from "./core/store/memory.ts";
 import type { Store } from "./core/store/store.ts";
 import {
@@ -49,7 +50,9 @@ import {
   redactUrl,
 } from "./core/values/urls.ts";
 import { type Clock, systemClock } from "./core/values/clock.ts";
+import type { Budget } from "./core/values/budget.ts";
 import { OptionError } from "./core/values/option_error.ts";
+import type { CacheGroup } from "./core/values/size_bounded_cache.ts";
 import { EXPECTED_GLOBS, isGlob } from "./core/values/paths.ts";
 import { VERSION } from "./core/values/version.ts";
 
@@ -228,8 +231,8 @@ export interface GatewayOptions {
    */
   startWithoutStore?: boolean;
   /**
-   * The name of the app: a part of every key in the store, so that several apps can share one. 1 to 32 letters, digits,
-   * `.`, `_` and `-`, of which the first is a letter or a digit.
+   * The name of the app: a part of every key in the store, so that several apps can share one. A host, or 1 to 253 letters,
+   * digits, `.`, `_` and `-`, of which the first is a letter or a digit.
    *
    * @default {none: the app has the keys without a name}
    */
@@ -328,12 +331,27 @@ export interface Settings extends CoreSettings {
   readonly maxTransfers: number;
 }
 
+/** What the gateways of a process share. */
+export interface SharedServices {
+  readonly store: CircuitBreaker;
+  readonly registry: Registry;
+  /** Receives what each of them measures. */
+  readonly metrics: Metrics;
+  readonly streams: Budget;
+  readonly transfers: Budget;
+  readonly cacheGroup: CacheGroup;
+}
+
 /** What the gateway is given to work with. */
 export interface Services extends CoreServices {
   /** Receives measurements for both `registry` and `telemetry`. */
   readonly metrics: Metrics;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
+  /** Counts the transfers of all gateways of the process; `undefined` if there is no other one. */
+  readonly transfers: Budget | undefined;
+  /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
+  readonly cacheGroup: CacheGroup | undefined;
 }
 
 /** What is read anew whenever it is needed. */
@@ -398,16 +416,31 @@ export function resolveSettings(options: GatewayOptions): Settings {
   };
 }
 
-/** Returns the services that the options give, and the default for each of the others. */
-export function resolveServices(options: GatewayOptions): Services {
-  const { telemetry = noTelemetry } = options;
-  const registry = new Registry(LABEL_VALUES);
+/**
+ * Returns the services that the options give, and the default for each of the others.
+ *
+ * @param shared What other gateways of the process use as well.
+ */
+export function resolveServices(
+  options: GatewayOptions,
+  shared?: SharedServices,
+): Services {
+  const { telemetry = noTelemetry, clock = systemClock } = options;
+  const registry = shared?.registry ?? new Registry(LABEL_VALUES);
+  const log = logWithSpanIds(options.log ?? silentLog, telemetry);
+  const metrics = shared?.metrics ??
+    combineMetrics(registry, telemetry.metrics);
+  const { store = memoryStore(), random = Math.random } = options;
   return {
-    store: options.store ?? memoryStore(),
-    clock: options.clock ?? systemClock,
-    random: options.random ?? Math.random,
-    log: logWithSpanIds(options.log ?? silentLog, telemetry),
-    metrics: combineMetrics(registry, telemetry.metrics),
+    store: shared?.store ??
+      new CircuitBreaker(store, { clock, metrics, telemetry, log }),
+    streams: shared?.streams,
+    transfers: shared?.transfers,
+    cacheGroup: shared?.cacheGroup,
+    clock,
+    random,
+    log,
+    metrics,
     registry,
     telemetry,
   };

@@ -134,6 +134,7 @@ const CONVERTED = [
   "allowedOrigins",
   "trustedProxies",
   "neverServed",
+  "store",
   "upstream",
 ] as const;
 
@@ -164,7 +165,6 @@ const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
   upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
-  store: { ...memoryStore() },
   log: { ...silentLog },
   accessLog: true,
   telemetry: { ...noTelemetry },
@@ -180,6 +180,11 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
     assertNotStrictEquals(resolveAll({})[name], VALUES[name]);
   });
 }
+
+Deno.test("resolveServices() puts the circuit breaker around the store that it is given", () => {
+  const store = { ...memoryStore(), engine: "mine" };
+  assertEquals(resolveServices({ store }).store.state.engine, "mine");
+});
 
 Deno.test("createGateway() says which runtime is needed on one that is too old, such as Node.js 20", async () => {
   const { groupBy } = Map;

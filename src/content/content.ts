@@ -1,5 +1,6 @@
 import type { Content } from "../core/content.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
+import type { CacheGroup } from "../core/values/size_bounded_cache.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
 
 /** What to serve, a directory or an upstream, and how, under the names of the gateway's options. */
@@ -12,6 +13,12 @@ export interface ContentSettings
   readonly upstream: URL | undefined;
 }
 
+/** What the content is given to work with. */
+export interface ContentServices extends ProxyServices {
+  /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
+  readonly cacheGroup: CacheGroup | undefined;
+}
+
 /**
  * Opens the directory or the upstream to serve. Returns `undefined` if neither is set. It loads only the code that the
  * setting needs, and none for a gateway within another server.
@@ -20,7 +27,7 @@ export interface ContentSettings
  */
 export async function openContent(
   settings: ContentSettings,
-  services: ProxyServices,
+  services: ContentServices,
 ): Promise<Content | undefined> {
   const { staticDir, upstream } = settings;
   if (staticDir !== undefined && upstream !== undefined) {
@@ -40,6 +47,7 @@ export async function openContent(
       directory: staticDir,
       basePath: settings.basePath,
       cacheBytes: settings.staticCacheBytes,
+      cacheGroup: services.cacheGroup,
       fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: settings.neverServed,

@@ -8,8 +8,7 @@ import type { StoredVariablesSource } from "./config/stored/stored_variables_sou
 import type { Epochs } from "./keys/epochs.ts";
 import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import { type Log, logTaskError } from "./observe/log.ts";
-import type { CircuitBreaker } from "./store/circuit_breaker.ts";
-import { type Key, StoreUnavailableError } from "./store/store.ts";
+import { type Key, type Store, StoreUnavailableError } from "./store/store.ts";
 import { type Clock, every } from "./values/clock.ts";
 
 /** How often to look for new events, and for new writes to the variables in the store. */
@@ -21,7 +20,7 @@ const MASTER_KEY_MS = 60_000;
 
 /** What the tasks work on. */
 interface BackgroundTasksOptions {
-  readonly store: CircuitBreaker;
+  readonly store: Store;
   readonly epochs: Epochs;
   readonly rateLimit: RateLimit;
   /** `undefined` without hot reload. */
@@ -68,20 +67,11 @@ export class BackgroundTasks {
   }
 
   /**
-   * Called when the store fails, and when it is available again. In between, its operations fail at once
-   * ({@linkcode CircuitBreaker}). Afterwards, the tasks catch up: they read what was missed, and publish what could
-   * not be published.
+   * Called when the store is available again: reads what was missed, and publishes what could not be published. During
+   * the outage, operations failed at once ({@linkcode CircuitBreaker}).
    */
-  handleStoreChange(failure: Error | undefined): void {
-    const { log } = this.#options;
-    if (failure === undefined) {
-      log.info("rep.store.up", { detail: "the store is available again" });
-      for (const run of this.#catchUp) void run();
-      return;
-    }
-    log.error("rep.store.down", {
-      detail: `limits are counted in memory, changes wait: ${failure.message}`,
-    });
+  catchUp(): void {
+    for (const run of this.#catchUp) void run();
   }
 
   /** Looks for new events, for new writes to the variables in the store, and for a new rollout. */

@@ -41,7 +41,6 @@ import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
 import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
 import { storeOfApp } from "./store/app_store.ts";
-import { CircuitBreaker } from "./store/circuit_breaker.ts";
 
 /** What is around the core: what it delivers, what is added to it, and what it is told about its process. */
 export interface Surroundings {
@@ -122,13 +121,13 @@ async function createParts(
   sources: CoreSources,
   around: Surroundings,
 ) {
-  const { clock, random, log, metrics, telemetry } = services;
+  const { clock, random, log, metrics } = services;
   const background = new AbortController();
-  const appStore = storeOfApp(services.store, settings.app);
-  const store = new CircuitBreaker(appStore, { clock, metrics, telemetry });
-  background.signal.addEventListener("abort", () => store.stopProbing());
+  const breaker = services.store;
+  const store = storeOfApp(breaker, settings.app);
   const epochs = new Epochs({
     clock,
+    app: settings.app,
     rotationMs: settings.keyRotationMs,
     retentionMs: settings.keyRetentionMs,
     masterKey: async (known) =>
@@ -155,6 +154,7 @@ async function createParts(
     instanceId: settings.instanceId,
     revision: settings.revision,
     maxStreams: settings.maxStreams,
+    streams: services.streams,
     maxStreamsPerClient: settings.maxStreamsPerClient,
     maxStreamAgeMs: settings.maxStreamAgeMs,
   });
@@ -185,12 +185,15 @@ async function createParts(
     log,
     signal: background.signal,
   });
-  store.onChange = (failure) => tasks.handleStoreChange(failure);
+  const stopListening = breaker.listen((failure) => {
+    if (failure === undefined) tasks.catchUp();
+  });
+  background.signal.addEventListener("abort", stopListening);
 
   const health = new Health({
     version: around.version,
     configuration,
-    store,
+    store: breaker,
     storedVariables,
     changes,
     clock,
@@ -221,7 +224,7 @@ async function createParts(
     health,
     configuration,
     changes,
-    store,
+    store: breaker,
     epochs,
     pageValues,
   };

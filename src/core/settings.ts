@@ -2,7 +2,8 @@ import type { SnapshotInput } from "./config/variables/snapshot.ts";
 import type { Log } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Telemetry } from "./observe/telemetry.ts";
-import type { Store } from "./store/store.ts";
+import type { CircuitBreaker } from "./store/circuit_breaker.ts";
+import type { Budget } from "./values/budget.ts";
 import type { Clock } from "./values/clock.ts";
 
 /** What users set: plain data, checked, with every default applied. `GatewayOptions` describes each by its name. */
@@ -32,8 +33,10 @@ export interface CoreSettings {
 
 /** What the gateway is given to work with. */
 export interface CoreServices {
-  /** The whole store, of which the gateway uses its app's part. */
-  readonly store: Store;
+  /** The whole store, of which the gateway uses its app's part. Gateways of one process may share it. */
+  readonly store: CircuitBreaker;
+  /** Counts the open streams of all gateways of the process; `undefined` if there is no other one. */
+  readonly streams: Budget | undefined;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */
   readonly random: () => number;

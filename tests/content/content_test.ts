@@ -33,6 +33,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
       log: silentLog,
       maxTransfers: 10,
     }),
+    cacheGroup: undefined,
   };
   return openContent({ ...settings, ...changed }, services);
 }

@@ -16,7 +16,10 @@ import {
   toAbsolute,
 } from "../../core/values/paths.ts";
 import { SharedCalls } from "../../core/values/shared_calls.ts";
-import { SizeBoundedCache } from "../../core/values/size_bounded_cache.ts";
+import {
+  type CacheGroup,
+  SizeBoundedCache,
+} from "../../core/values/size_bounded_cache.ts";
 import type { BarredFiles } from "./barred_files.ts";
 import { HTML, mediaTypeOf } from "./file_path.ts";
 import {
@@ -37,6 +40,8 @@ export interface ServedFilesOptions {
   readonly directory: string;
   /** How many bytes of files and pages are kept in memory. With 0, nothing is kept or compressed. */
   readonly cacheBytes: number;
+  /** What all gateways of the process keep; `undefined` if there is no other one. */
+  readonly cacheGroup: CacheGroup | undefined;
   /** Globs of the files that never change, relative to the directory: `assets/*`. */
   readonly immutable: readonly string[];
   /** Compresses files and pages in memory. It is closed with the content. */
@@ -107,12 +112,12 @@ export class ServedFiles {
   #forgottenAt = -Infinity;
 
   constructor(options: ServedFilesOptions, barred: BarredFiles) {
-    const { directory, cacheBytes } = options;
+    const { directory, cacheBytes, cacheGroup } = options;
     this.#options = options;
     this.#barred = barred;
     this.#directory = toAbsolute(directory);
     this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
-    this.#files = new SizeBoundedCache(cacheBytes);
+    this.#files = new SizeBoundedCache(cacheBytes, cacheGroup);
   }
 
   /**
@@ -143,6 +148,11 @@ export class ServedFiles {
   /** Forgets all looks, because files are being replaced. What was read stays in memory. */
   forgetLooks(): void {
     this.#forgottenAt = this.#options.clock.monotonic();
+  }
+
+  /** Gives back the memory, which others may use. */
+  close(): void {
+    this.#options.cacheGroup?.delete(this.#files);
   }
 
   async #lookAgain(

@@ -176,6 +176,7 @@ export class StaticContent implements Content {
 
   close(): void {
     this.#options.compressor.close();
+    this.#files.close();
   }
 
   /** Finds the file for a path: the file itself, the index of the directory, or a page of the app. */

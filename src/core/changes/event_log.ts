@@ -63,8 +63,8 @@ export const EVENTS_HEAD_KEY: Key = ["head"];
 
 /** The number of tags, and the difference between consecutive ids. */
 const TAGS = 1_000;
-/** Half of what a commit of Deno KV accepts, which is 1,000 mutations. */
-const MAX_DELETES = 500;
+/** A commit of Deno KV accepts 80 KiB of keys, of which each may begin with the name of an app, of up to 254 bytes. */
+const MAX_DELETES = 250;
 /** How far the log may outgrow `keep`, so that not every change compacts it. */
 const SLACK = 0.1;
 

@@ -1,6 +1,7 @@
 import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Budget } from "../values/budget.ts";
 import { type Clock, every, sleep } from "../values/clock.ts";
 import { concat } from "../values/chunks.ts";
 import {
@@ -23,6 +24,8 @@ export interface HubOptions {
   metrics: Metrics;
   /** The maximum number of open streams. */
   maxStreams: number;
+  /** Counts the open streams of all gateways of the process. @default {no further limit} */
+  streams?: Budget | undefined;
   /** The maximum number of open streams of one client. */
   maxStreamsPerClient: number;
   /** The age at which a stream ends, so that a peer that vanished silently does not hold it forever. */
@@ -122,16 +125,23 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    const { clock, log, maxStreams, maxStreamsPerClient } = options;
+    const { clock, log, maxStreams, maxStreamsPerClient, streams } = options;
     function limit<Name extends string>(
       name: Name,
       max: number,
       maxPerClient: number,
+      budget?: Budget,
     ) {
       const event = "rep.streams.rejected";
-      return new ClientLimits({ clock, log, event, name, max, maxPerClient });
+      const limits = { name, max, maxPerClient, budget };
+      return new ClientLimits({ clock, log, event, ...limits });
     }
-    this.#streams = limit("max_streams", maxStreams, maxStreamsPerClient);
+    this.#streams = limit(
+      "max_streams",
+      maxStreams,
+      maxStreamsPerClient,
+      streams,
+    );
     this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
     this.#readingPolls = limit(
       "max_polls",

@@ -19,7 +19,7 @@ interface PublisherOptions {
   eventLog: EventLog;
   tail: Tail;
   /** Holds the variables that snapshots were built from. */
-  store: Pick<Store, "get">;
+  store: Pick<Store, "get" | "prefixBytes">;
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
@@ -224,7 +224,7 @@ export class Publisher {
     if (await eventLog.deleteValues(names, state)) {
       return await this.#commitChanges(target, checks, withdrawn);
     }
-    for (const batch of batches(changes)) {
+    for (const batch of batches(changes, this.#options.store.prefixBytes)) {
       const appended = await eventLog.append(batch, state, { checks, afterId });
       if (appended === undefined) return false;
       this.#logEvents(appended.events);

@@ -1,3 +1,4 @@
+import type { Budget } from "../values/budget.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Log, LogFields } from "../observe/log.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
@@ -22,6 +23,8 @@ interface ClientLimitsOptions<Name extends string> {
   max: number;
   /** How many one client may have open, so that it leaves room for others. */
   maxPerClient: number;
+  /** Counts what all gateways of the process have open. @default {no further limit} */
+  budget?: Budget | undefined;
 }
 
 /** The key for counting rejections because of the total limit. No client has this key. */
@@ -55,9 +58,10 @@ export class ClientLimits<Name extends string> {
   limitOf(
     { clientKey }: Pick<CountedClient, "clientKey">,
   ): Name | `${Name}_per_client` | undefined {
-    const { name, max, maxPerClient } = this.#options;
+    const { name, max, maxPerClient, budget } = this.#options;
     if (this.#countOf(clientKey) >= maxPerClient) return `${name}_per_client`;
-    return this.#total < max ? undefined : name;
+    const isFull = this.#total >= max || budget?.isSpent === true;
+    return isFull ? name : undefined;
   }
 
   /** Returns {@linkcode limitOf} a client that asks for one more, and logs the rejection. */
@@ -70,13 +74,13 @@ export class ClientLimits<Name extends string> {
 
   /** Counts what was opened. */
   add(clientKey: string): void {
-    this.#total++;
+    this.#changeTotal(1);
     this.#clients.set(clientKey, this.#countOf(clientKey) + 1);
   }
 
   /** Counts what has ended. */
   remove(clientKey: string): void {
-    this.#total--;
+    this.#changeTotal(-1);
     const count = this.#countOf(clientKey) - 1;
     if (count > 0) this.#clients.set(clientKey, count);
     else this.#clients.delete(clientKey);
@@ -84,13 +88,19 @@ export class ClientLimits<Name extends string> {
 
   /** Forgets what was counted. */
   clear(): void {
-    this.#total = 0;
+    this.#changeTotal(-this.#total);
     this.#clients.clear();
   }
 
   /** Logs the rejections that have only been counted so far. */
   close(): void {
     this.#rejections.close();
+  }
+
+  #changeTotal(difference: number): void {
+    this.#total += difference;
+    const { budget } = this.#options;
+    if (budget !== undefined) budget.used += difference;
   }
 
   #report(key: string, address: string): void {

@@ -9,6 +9,7 @@ import {
   type StreamedBody,
 } from "./send.ts";
 import { ClientLimits, type CountedClient } from "./client_limits.ts";
+import type { Budget } from "../values/budget.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Log } from "../observe/log.ts";
 import { BrokenBodyError } from "./broken_body.ts";
@@ -32,6 +33,8 @@ interface TransfersOptions {
   readonly log: Log;
   /** How many may be in flight in total. One client may use half of them. */
   readonly maxTransfers: number;
+  /** Counts the transfers of all gateways of the process. @default {no further limit} */
+  readonly budget?: Budget | undefined;
 }
 
 /**
@@ -48,7 +51,7 @@ export class Transfers {
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
 
-  constructor({ clock, log, maxTransfers }: TransfersOptions) {
+  constructor({ clock, log, maxTransfers, budget }: TransfersOptions) {
     this.#clock = clock;
     this.#limits = new ClientLimits({
       clock,
@@ -57,6 +60,7 @@ export class Transfers {
       name: "max_transfers",
       max: maxTransfers,
       maxPerClient: Math.ceil(maxTransfers / 2),
+      budget,
     });
   }
 

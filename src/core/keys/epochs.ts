@@ -5,12 +5,16 @@ import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
 export const SESSION_KEY_INFO = "rep-blob-encryption-v1";
 /** The purpose of the key that authenticates PUBLIC values. */
 const INTEGRITY_KEY_INFO = "rep-integrity-v1";
+/** The purpose of the key from which all keys of an app with a name are derived. */
+const APP_INFO = "rep-app-v1";
 /** The purpose of the bytes that identify a master key without revealing it. */
 export const FINGERPRINT_INFO = "rep-master-key-fingerprint-v1";
 
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
   clock: Clock;
+  /** The name of the app: apps with the same master key have different keys. @default {none} */
+  app?: string | undefined;
   /**
    * Loads the master key. Called again until it succeeds, since the store that keeps it may be unavailable, and then
    * with the key that it returned, so that a store that has lost it gets it back.
@@ -153,7 +157,11 @@ export class Epochs {
   }
 
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
-    const masterKey = await this.#loadMasterKey();
+    const { app } = this.#options;
+    const loaded = await this.#loadMasterKey();
+    const masterKey = app === undefined
+      ? loaded
+      : await deriveKey(loaded, app, APP_INFO);
     this.#fingerprint ??= await deriveFingerprint(masterKey);
     const kid = `${epoch}-${this.#fingerprint}`;
     const sessionKey = await deriveKey(masterKey, epoch, SESSION_KEY_INFO);

@@ -1,16 +1,17 @@
 import { OptionError } from "../values/option_error.ts";
 import type { Entry, Key, ListOptions, Store } from "./store.ts";
 
-/** The longest name of an app. `batches()` counts on it: the keys of a commit are limited. */
-export const MAX_APP_LENGTH = 32;
+/** The longest name of an app, and of a host. */
+const MAX_APP_LENGTH = 253;
 
 /** What an app may be called, for messages. */
 export const EXPECTED_APP =
-  `1 to ${MAX_APP_LENGTH} letters, digits, . _ and -, of which the first is a letter or a digit`;
+  `a host, or 1 to ${MAX_APP_LENGTH} letters, digits, . _ and -, of which the first is a letter or a digit`;
 
 /** Returns whether an app may have this name. It cannot contain the characters that separate names within a key. */
 export function isAppName(name: string): boolean {
-  return /^[a-z\d][\w.-]*$/i.test(name) && name.length <= MAX_APP_LENGTH;
+  const isName = /^(?:[a-z\d][\w.-]*|\[[\da-f:.]+\])$/i.test(name);
+  return isName && name.length <= MAX_APP_LENGTH;
 }
 
 /**
@@ -42,6 +43,7 @@ function partOfStore(store: Store, name: string): Store {
   return {
     engine: store.engine,
     maxChecks: store.maxChecks,
+    prefixBytes: name.length,
     async get<T>(key: Key) {
       const entry = await store.get<T>(innerKey(key));
       return entry && outer(entry);

@@ -1,3 +1,4 @@
+import { type Log, silentLog } from "../observe/log.ts";
 import { type Metrics, secondsSince } from "../observe/metrics.ts";
 import {
   type ClientSpanStart,
@@ -19,6 +20,8 @@ import {
 interface CircuitBreakerOptions {
   clock: Clock;
   metrics: Metrics;
+  /** Where an outage and its end are logged. @default {nowhere} */
+  log?: Log;
   /** Records a span for each operation that a request waits for. @default {noTelemetry} */
   telemetry?: Telemetry;
 }
@@ -37,18 +40,21 @@ const PROBE = ["probe"];
  */
 const PROBE_BYTES = 60_000;
 
+/** Called with the error when a store becomes unavailable, and with `undefined` when it is available again. */
+type StoreListener = (failure: Error | undefined) => void;
+
 /**
  * Adds a timeout to every operation of a store, and a circuit breaker: after a failure, operations fail immediately,
  * and the store is probed every second until it works. Over KV Connect, operations on an unreachable server never end,
- * and each pending one keeps writing to standard error.
+ * and each pending one keeps writing to standard error. Gateways of one process may share it.
  */
 export class CircuitBreaker implements Store {
-  /** Called with the error when the store becomes unavailable, and with `undefined` when it is available again. */
-  onChange: (failure: Error | undefined) => void = () => {};
   readonly maxChecks: number;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #metrics: Metrics;
+  readonly #log: Log;
+  readonly #listeners = new Set<StoreListener>();
   readonly #telemetry: Telemetry;
   /** The kinds of operations that have failed and are probed. */
   readonly #failing = new Set<Operation>();
@@ -59,11 +65,13 @@ export class CircuitBreaker implements Store {
   #failure: Error | undefined;
 
   constructor(store: Store, options: CircuitBreakerOptions) {
-    const { clock, metrics, telemetry = noTelemetry } = options;
+    const { clock, metrics, log = silentLog } = options;
+    const { telemetry = noTelemetry } = options;
     this.maxChecks = store.maxChecks;
     this.#store = store;
     this.#clock = clock;
     this.#metrics = metrics;
+    this.#log = log;
     this.#telemetry = telemetry;
     this.#changedAt = clock.now();
     metrics.observe("rep.store.up", () => Number(this.isAvailable));
@@ -100,14 +108,22 @@ export class CircuitBreaker implements Store {
     return this.#store.watch(key, hint);
   }
 
-  close(): void {
-    this.stopProbing();
-    this.#store.close();
+  /**
+   * Registers who has to know when the store becomes unavailable, and when it is available again.
+   *
+   * @returns A function for those who do not use it any longer. After the last one, it stops probing.
+   */
+  listen(listener: StoreListener): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#closing.abort();
+    };
   }
 
-  /** Called when nobody uses it any longer. Others may use the store. */
-  stopProbing(): void {
+  close(): void {
     this.#closing.abort();
+    this.#store.close();
   }
 
   async #run<T>(kind: Operation, operation: () => Promise<T>): Promise<T> {
@@ -171,7 +187,16 @@ export class CircuitBreaker implements Store {
 
   #reportChange(): void {
     this.#changedAt = this.#clock.now();
-    this.onChange(this.#failure);
+    const failure = this.#failure;
+    if (failure === undefined) {
+      const detail = "the store is available again";
+      this.#log.info("rep.store.up", { detail });
+    } else {
+      const detail =
+        `limits are counted in memory, changes wait: ${failure.message}`;
+      this.#log.error("rep.store.down", { detail });
+    }
+    for (const listener of this.#listeners) listener(failure);
   }
 }
 

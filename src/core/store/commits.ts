@@ -45,27 +45,40 @@ interface SizedChange {
  * of these limits: it permits 60 KB of keys, 600 KB of keys and values, and 331 changes.
  */
 const MAX_WEIGHT = 600_000;
-/** The size of a change's keys, including the app's name but not the variable's, and of its values without the text. */
-const OVERHEAD_BYTES = 180;
+/** The size of a change's keys, without the variable's name, and of its values without the text. */
+const OVERHEAD_BYTES = 81;
+/** How many keys a change has: two that are written, and one that may be deleted. */
+const KEYS = 3;
+/** The prefix of an app with a short name, which each of the keys may have without making the batches smaller. */
+const SHORT_PREFIX_BYTES = 33;
 
 const encoder = new TextEncoder();
 
-/** Splits changes into batches that each fit into one commit. */
-export function batches<C extends SizedChange>(changes: readonly C[]): C[][] {
+/**
+ * Splits changes into batches that each fit into one commit.
+ *
+ * @param prefixBytes The bytes that the store adds to each key.
+ */
+export function batches<C extends SizedChange>(
+  changes: readonly C[],
+  prefixBytes = 0,
+): C[][] {
+  const prefix = Math.max(prefixBytes, SHORT_PREFIX_BYTES);
+  const overhead = OVERHEAD_BYTES + KEYS * prefix;
   const all: C[][] = [];
   let weight = MAX_WEIGHT; // the first change begins a batch
   for (const change of changes) {
-    weight += weightOf(change);
+    weight += weightOf(change, overhead);
     if (weight > MAX_WEIGHT) {
       all.push([]);
-      weight = weightOf(change);
+      weight = weightOf(change, overhead);
     }
     all.at(-1)?.push(change);
   }
   return all;
 }
 
-function weightOf({ name, value = "" }: SizedChange): number {
-  const keyBytes = encoder.encode(name).length + OVERHEAD_BYTES;
+function weightOf({ name, value = "" }: SizedChange, overhead: number): number {
+  const keyBytes = encoder.encode(name).length + overhead;
   return 10 * keyBytes + 2 * encoder.encode(value).length;
 }

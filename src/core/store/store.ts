@@ -59,14 +59,17 @@ export interface ListOptions {
  * 1. the database: `memory.ts`, or one of `src/engines/`, which `open.ts` there chooses by `--kv`;
  * 2. there as well, on a server, `remote.ts`, which drops a connection that failed or timed out and connects again; for
  *    a file, `file_store.ts`, which notices that it was deleted;
- * 3. the part of an app or a port, `app_store.ts`, by a prefix of the keys;
- * 4. the circuit breaker, `circuit_breaker.ts`, which times out and pauses: the gateway itself uses this one only.
+ * 3. the circuit breaker, `circuit_breaker.ts`, which times out and pauses;
+ * 4. the part of an app, `app_store.ts`, by a prefix of the keys: the gateway itself uses this one only. (The part of a port
+ *    lies below the circuit breaker.)
  */
 export interface Store {
   /** The name of the database, for the status page. */
   readonly engine?: string | undefined;
   /** How many checks a commit may contain. */
   readonly maxChecks: number;
+  /** How many bytes each key has in addition, because this is a part of another store. @default {0} */
+  readonly prefixBytes?: number;
   /** Returns the entry at a key, or `undefined`. */
   get<T>(key: Key): Promise<Entry<T> | undefined>;
   /**

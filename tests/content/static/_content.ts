@@ -33,6 +33,7 @@ export function openContent(
   return openStaticContent({
     basePath: "",
     cacheBytes: 67_108_864,
+    cacheGroup: undefined,
     fallback: undefined,
     immutable: [],
     neverServed: () => Promise.resolve([]),

@@ -173,6 +173,21 @@ Deno.test("Epochs.keys() returns the same keys in processes with the same master
   assertNotEquals(await epochsAt(START, { masterKey }).keys(EPOCH), mine);
 });
 
+Deno.test("Epochs.keys() returns other keys for each app with the same master key, and rejects their kids", async () => {
+  const apps = [undefined, "shop", "shop.example.com"];
+  const all = await Promise.all(
+    apps.map((app) => epochsAt(START, { app }).keys(EPOCH)),
+  );
+  assertEquals(all[0]?.kid, KID); // an app without a name keeps the keys of earlier versions
+  for (const field of ["kid", "sessionKey", "integrityKey"] as const) {
+    assertEquals(new Set(all.map((keys) => String(keys[field]))).size, 3);
+  }
+  await assertRejects(
+    () => epochsAt(START, { app: "shop" }).keysOf(KID),
+    UnknownMasterKeyError,
+  );
+});
+
 Deno.test("Epochs.keys() loads the master key once for all callers and epochs", async () => {
   let loads = 0;
   const epochs = epochsAt(START, {

@@ -6,6 +6,7 @@ import {
   storeOfPort,
 } from "../../../src/core/store/app_store.ts";
 import { kvStore } from "../../../src/engines/kv.ts";
+import { batches } from "../../../src/core/store/commits.ts";
 import { memoryStore } from "../../../src/core/store/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -70,39 +71,64 @@ Deno.test("storeOfApp() leaves the keys of an app without a name as they are", a
   ]);
 });
 
-Deno.test("a commit of as many changes as fit has room for the longest name of an app", async () => {
-  const store = storeOfApp(
-    kvStore(await Deno.openKv(":memory:")),
-    "a".repeat(32),
-  );
-  const log = new EventLog(store, {
-    clock: new FakeClock(),
-    random: () => 0,
-    keep: 1,
+for (const [length, fitting] of [[32, 239], [253, 65]] as const) {
+  Deno.test(`a commit of as many changes as fit has room for an app's name of ${length} characters`, async () => {
+    const store = storeOfApp(
+      kvStore(await Deno.openKv(":memory:")),
+      "a".repeat(length),
+    );
+    const log = new EventLog(store, {
+      clock: new FakeClock(),
+      random: () => 0,
+      keep: 1,
+    });
+    for (const value of ["1", "2"]) { // the second commit deletes old events as well
+      const changes = Array.from({ length: 330 }, (_, index) => ({
+        name: `${index}`.padEnd(70, "_"),
+        value,
+        leavesPublic: false,
+      }));
+      const all = batches(changes, store.prefixBytes);
+      assertEquals(all[0]?.length, fitting);
+      for (const batch of all) {
+        const state = await log.state();
+        const options = { checks: [], afterId: 0, onCommit() {} };
+        const appended = await log.append(batch, state, options);
+        await log.compact(appended?.state ?? state);
+      }
+    }
+    assertEquals((await log.state()).newest.size, 330);
+    store.close();
   });
-  for (const value of ["1", "2"]) { // the second commit deletes old events as well
-    const changes = Array.from({ length: 330 }, (_, index) => ({
-      name: `${index}`.padEnd(70, "_"),
-      value,
-      leavesPublic: false,
-    }));
-    const options = { checks: [], afterId: 0, onCommit() {} };
-    await log.append(changes, await log.state(), options);
-  }
-  assertEquals((await log.state()).newest.size, 330);
-  store.close();
-});
+}
 
 Deno.test("checkApp() accepts names that separate an app from every other and from a port", () => {
-  const names = [undefined, "a", "Shop-2.x_y", "8080", "a".repeat(32)];
+  const names = [
+    undefined,
+    "a",
+    "Shop-2.x_y",
+    "8080",
+    "a".repeat(253),
+    "[::1]",
+  ];
   assertEquals(names.map(checkApp), names);
   for (
-    const name of ["", "a/b", ":80", "-a", ".", "ä", "a b", "a".repeat(33)]
+    const name of [
+      "",
+      "a/b",
+      ":80",
+      "-a",
+      ".",
+      "ä",
+      "a b",
+      "a".repeat(254),
+      "[a/]",
+    ]
   ) {
     assertThrows(
       () => checkApp(name),
       RangeError,
-      "Cannot use app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got ",
+      "Cannot use app: expected a host, or 1 to 253 letters, digits, . _ and -, of which the first is a letter or a digit, got ",
     );
   }
 });

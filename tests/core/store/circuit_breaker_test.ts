@@ -10,6 +10,7 @@ import {
   type Write,
 } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
+import { captureLog } from "../../_gateway.ts";
 import { delegate, interceptedStore, OPERATIONS } from "../../_store.ts";
 
 const BROKEN = "Cannot use the store: broken";
@@ -61,9 +62,10 @@ function setUp(inner: Store = memoryStore()) {
     },
     mend: () => setup.failures.clear(),
   };
-  setup.store.onChange = (failure) =>
-    void changes.push(failure?.message ?? "up");
-  return setup;
+  const leave = setup.store.listen((failure) =>
+    void changes.push(failure?.message ?? "up")
+  );
+  return Object.assign(setup, { leave });
 }
 
 const OF_KIND: Record<Kind, (store: Store) => Promise<unknown>> = {
@@ -324,4 +326,45 @@ Deno.test("a commit that succeeds does not end the outage that another one began
   slow.resolve();
   assertEquals(await succeeding, "1");
   assertEquals(setup.store.isAvailable, false);
+});
+
+Deno.test("CircuitBreaker stops probing after the last of those who use it has left", async () => {
+  const setup = setUp();
+  const { clock, operations } = setup;
+  const leave = setup.store.listen(() => {});
+  await setup.fail("read");
+  await clock.tick(1_000);
+  assertEquals(operations.length, 2);
+  leave();
+  await clock.tick(1_000);
+  assertEquals(operations.length, 3); // setUp() itself listens
+  setup.leave();
+  await clock.tick(10_000);
+  assertEquals([operations.length, clock.waiting], [3, 0]);
+});
+
+Deno.test("CircuitBreaker logs an outage and its end once, however many use it", async () => {
+  const { log, lines } = captureLog();
+  const clock = new FakeClock();
+  let isBroken = true;
+  const inner = interceptedStore(memoryStore(), () => {
+    if (isBroken) throw new TypeError("broken");
+    return Promise.resolve();
+  });
+  const store = new CircuitBreaker(inner, { clock, metrics: noMetrics, log });
+  const heard: unknown[] = [];
+  for (const name of ["a", "b"]) {
+    store.listen((failure) => heard.push([name, failure === undefined]));
+  }
+  await assertRejects(() => store.get(["a"]));
+  isBroken = false;
+  await clock.tick(1_000);
+  assertEquals(lines.map(({ msg, detail }) => [msg, detail]), [
+    [
+      "rep.store.down",
+      "limits are counted in memory, changes wait: Cannot use the store: broken",
+    ],
+    ["rep.store.up", "the store is available again"],
+  ]);
+  assertEquals(heard, [["a", false], ["b", false], ["a", true], ["b", true]]);
 });

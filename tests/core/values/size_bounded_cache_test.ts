@@ -1,5 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { SizeBoundedCache } from "../../../src/core/values/size_bounded_cache.ts";
+import {
+  CacheGroup,
+  SizeBoundedCache,
+} from "../../../src/core/values/size_bounded_cache.ts";
 
 function cacheOf(
   maxBytes: number,
@@ -69,4 +72,27 @@ Deno.test("SizeBoundedCache.get() does not make a value more recent", () => {
   map.get("a");
   map.set("c", 2);
   assertEquals(values(map, "abc"), [undefined, 1, 2]);
+});
+
+Deno.test("CacheGroup takes from the largest cache what was set first, until all together fit", () => {
+  const group = new CacheGroup(50);
+  const large = new SizeBoundedCache<string>(40, group);
+  const small = new SizeBoundedCache<string>(40, group);
+  for (const key of "abcd") large.set(key, key, 10);
+  small.set("e", "e", 10);
+  assertEquals([large.size, small.size], [40, 10]);
+  small.set("f", "f", 10);
+  assertEquals([large.size, small.size], [30, 20]);
+  assertEquals(["a", "b"].map((key) => large.get(key)), [undefined, "b"]);
+});
+
+Deno.test("CacheGroup does not count a cache that has left it", () => {
+  const group = new CacheGroup(20);
+  const [left, stays] = [20, 20].map((size) =>
+    new SizeBoundedCache<string>(size, group)
+  );
+  left?.set("a", "a", 20);
+  group.delete(left!);
+  stays?.set("b", "b", 20);
+  assertEquals([left?.size, stays?.size], [20, 20]);
 });

@@ -100,7 +100,7 @@ export async function writeVariables(
   const changes = [...values].map(([name, value]) => ({ name, value }));
   const all: StoredWrite[] = [];
   try {
-    for (const batch of batches(changes)) {
+    for (const batch of batches(changes, store.prefixBytes)) {
       const writes = await retryConflicts(
         () => tryToWrite(store, batch, ifId, clock.now()),
         { clock, random },
@@ -243,7 +243,7 @@ export async function writeBackVariables(
   // A later write deletes all that exceed the history at once: of many variables, that would not fit into its commit.
   const writes = Math.min(variables.length, MAX_HISTORY);
   const head: VariablesHead = { id: newestWrite, writes };
-  const all = batches(variables);
+  const all = batches(variables, store.prefixBytes);
   const last = all.pop() ?? [];
   for (const batch of all) {
     const version = await store.commit(checks, batch.flatMap(createEntries));

@@ -58,13 +58,15 @@ interface Beside {
   readonly rendering?: ServerRendering;
   /** What all of them use, if there are several. */
   readonly shared?: SharedServices;
+  /** What is added in addition. */
+  readonly addons?: readonly Addon[];
 }
 
 /** Creates and starts a gateway that knows more about its process, as that of the command does. */
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  { rendering, shared }: Beside = {},
+  { rendering, shared, addons: added = [] }: Beside = {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
@@ -107,6 +109,7 @@ export async function createGatewayIn(
       certificate,
       shownOptions: process.shownOptions,
     }),
+    ...added,
   ];
   if (settings.ofrep) {
     const { ofrep } = await import("./addons/ofrep.ts");

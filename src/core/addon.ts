@@ -1,7 +1,7 @@
 import type { Changes } from "./changes/changes.ts";
 import type { Tail } from "./changes/tail.ts";
 import type { Configuration } from "./config/configuration.ts";
-import type { HealthProblem, HealthState } from "./endpoints/health.ts";
+import type { HealthState } from "./endpoints/health.ts";
 import type { RouteTable } from "./http/routes.ts";
 import type { Transfers } from "./http/transfers.ts";
 import type { Epochs } from "./keys/epochs.ts";
@@ -52,7 +52,7 @@ export interface Addition {
   /** Endpoints of the port that stays internal. */
   readonly internalRoutes?: RouteTable;
   /** Returns what is wrong, for the health report. */
-  readonly problems?: () => readonly HealthProblem[];
+  readonly problems?: () => readonly string[];
   /** Ends what the add-on does by itself. */
   readonly close?: () => void;
 }

@@ -1,5 +1,6 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
+import { SITE_PROBLEMS } from "../../src/command/sites/sites.ts";
 import { HEALTH_PROBLEMS } from "../../src/core/endpoints/health.ts";
 import { LABEL_VALUES } from "../../src/addons/metrics/metrics.ts";
 import { AUDIT_EVENT } from "../../src/core/observe/log.ts";
@@ -79,7 +80,8 @@ Deno.test("docs/operations.md has a row for every metric, with its label, the la
 });
 
 Deno.test("docs/operations.md has a row for every problem", () => {
-  assertEquals(namesIn("Problems"), [...HEALTH_PROBLEMS].toSorted());
+  const problems = [...HEALTH_PROBLEMS, ...SITE_PROBLEMS];
+  assertEquals(namesIn("Problems"), problems.toSorted());
 });
 
 Deno.test("the Grafana dashboard queries every metric, and only metrics that exist", async () => {

@@ -64,7 +64,7 @@ const STATES = {
   stopping: "Stopping",
 };
 
-const PROBLEMS = {
+const PROBLEMS: Readonly<Record<string, string>> = {
   config_rejected:
     "The last reload was rejected. Correct the issues below and reload. Do not restart: the gateway would not start.",
   store_unavailable:
@@ -83,6 +83,10 @@ const PROBLEMS = {
     "Another replica has a different master key: neither can issue keys for the other's pages. Set the same key for all replicas, or for none.",
   clock_skew:
     "The clock of this process or of another replica is wrong: keys for pages are rejected. Synchronize the clocks of the machines (NTP).",
+  site_rejected:
+    "A site was rejected: GET /rep/health on this port names it, and says why. Correct its files.",
+  sites_missing:
+    "Many sites are gone at once, and are still served. If they were removed, send SIGHUP; otherwise, bring their directory back.",
 };
 
 const PAGES = {
@@ -104,7 +108,9 @@ function renderHealth(status: Status): Markup {
   const isRolledBack = state === "superseded" && rollback !== undefined;
   const pages = PAGES[isRolledBack ? "rolledBack" : state];
   const lacksKey = !status.has_master_key && status.variables.sensitive > 0;
-  const paragraphs = problems.map((type) => markup`<p>${PROBLEMS[type]}</p>`);
+  const paragraphs = problems.map((type) =>
+    markup`<p>${PROBLEMS[type] ?? type}</p>`
+  );
   const reasons = [...issues, ...conflicts];
   if (store.failure !== undefined) reasons.push(store.failure);
   const { certificate_rejection } = status;

@@ -6,9 +6,12 @@ import {
   paths,
   PORT,
   text,
+  textual,
   toggle,
 } from "../options/option_kinds.ts";
 import { OPTIONS } from "../options/option_table.ts";
+import { accept } from "../../options.ts";
+import { EXPECTED_SITE, isSiteName } from "../sites/site_names.ts";
 
 /** The options of all commands, except `--help`, which every command has. */
 export const COMMAND_OPTIONS = {
@@ -17,6 +20,14 @@ export const COMMAND_OPTIONS = {
     "Database of the gateway; by default, Deno's own database",
   ),
   "app": OPTIONS.app,
+  "site": textual(
+    "HOST",
+    EXPECTED_SITE,
+    accept(isSiteName),
+    "Site of a gateway with --sites: the same as --app HOST",
+  ),
+  "sites": OPTIONS.sites,
+  "releases": OPTIONS.releases,
   "port": integer(
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
@@ -92,9 +103,12 @@ export const COMMANDS = {
       "accept-public",
       "kv",
       "app",
+      "sites",
+      "releases",
       "json",
     ],
     notes: [
+      "With --sites, checks each site, with the other options for what a site does not have.",
       "Reads the store if --kv or REP_GATEWAY_KV names one, and writes nothing to it. That needs Deno.",
       "Prints every variable with its effective value and its source. Values of SENSITIVE and SERVER variables, and those " +
       "that look like secrets, are not printed.",
@@ -133,28 +147,37 @@ export const COMMANDS = {
   set: {
     args: "KEY=VALUE ...",
     help: "Set PUBLIC variables in the store",
-    options: ["kv", "app", "port", "json", "manifest", "if-id", "force"],
+    options: [
+      "kv",
+      "app",
+      "site",
+      "port",
+      "json",
+      "manifest",
+      "if-id",
+      "force",
+    ],
     notes: WRITE_NOTES,
     fails: WRITE_FAILS,
   },
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
-    options: ["kv", "app", "port", "json", "if-id"],
+    options: ["kv", "app", "site", "port", "json", "if-id"],
     notes: WRITE_NOTES,
     fails: WRITE_FAILS,
   },
   list: {
     args: "",
     help: "Print the variables in the store",
-    options: ["kv", "app", "port", "json"],
+    options: ["kv", "app", "site", "port", "json"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },
   history: {
     args: "",
     help: "Print the latest writes, newest first",
-    options: ["kv", "app", "port", "json", "limit"],
+    options: ["kv", "app", "site", "port", "json", "limit"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },

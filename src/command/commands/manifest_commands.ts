@@ -57,24 +57,37 @@ interface EffectiveVariable {
   readonly hidden: string | undefined;
 }
 
-/** The output of {@linkcode validate}. */
-interface Report {
+/** The output of {@linkcode validateApp}. */
+export interface Report {
   readonly issues: readonly string[];
   readonly warnings: readonly string[];
   readonly variables: readonly EffectiveVariable[];
 }
 
-/** Checks everything that a gateway would check at startup, and prints the effective values. */
-export async function validate(
+/** Checks everything that a gateway for one app would check at startup, and prints the effective values. */
+export async function validateApp(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<number> {
-  const sources = await readSources(line, io.environment);
-  const report = await check(sources, await readStored(line, io, sources));
+  const report = await validateOne(line, io);
   const isValid = report.issues.length === 0;
   if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
   else printReport(report, io);
   return isValid ? 0 : 1;
+}
+
+/**
+ * Checks one gateway.
+ *
+ * @param siteFile The env file of a site, whose variables lie over all others.
+ */
+export async function validateOne(
+  line: CommandArguments,
+  io: CommandIo,
+  siteFile?: string,
+): Promise<Report> {
+  const sources = await readSources(line, io.environment, siteFile);
+  return await check(sources, await readStored(line, io, sources));
 }
 
 /** Reads the variables in the store that is named. If that fails, it adds the reason to the issues. */
@@ -196,7 +209,8 @@ function describeAll(
   return described.sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
-function printReport(
+/** Prints a report for people. */
+export function printReport(
   { issues, warnings, variables }: Report,
   io: CommandIo,
 ): void {
@@ -244,6 +258,7 @@ type CommandSources = Awaited<ReturnType<typeof readSources>>;
 export async function readSources(
   line: CommandArguments,
   processEnvironment: Environment,
+  siteFile?: string,
 ) {
   const issues: string[] = [];
   const warnings: string[] = [];
@@ -256,15 +271,17 @@ export async function readSources(
     Object.assign(environment, variables);
     for (const name of Object.keys(variables)) setIn.set(name, source);
   }
-  for (const path of line["env-file"]) {
+  async function addFile(path: string): Promise<void> {
     const read = () => readEnvPath(path, "--env-file");
     const file = await orIssues(read, issues);
-    if (file === undefined) continue;
+    if (file === undefined) return;
     add(path, file.variables);
     const names = viteNames([file]);
     if (names !== "") warnings.push(`${names}: ${VITE_PREFIX}`);
   }
+  for (const path of line["env-file"]) await addFile(path);
   add("environment", processEnvironment);
+  if (siteFile !== undefined) await addFile(siteFile);
 
   const manifest = text === undefined
     ? NO_MANIFEST

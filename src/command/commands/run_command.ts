@@ -25,7 +25,8 @@ import {
 import { init } from "./init.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
-import { typegen, validate } from "./manifest_commands.ts";
+import { typegen } from "./manifest_commands.ts";
+import { validate } from "./validate.ts";
 import { history, list, set, unset } from "./variable_commands.ts";
 
 /** Runs a command. It may return an exit code other than 0. */

@@ -168,8 +168,16 @@ export async function withStore<T>(
   { openStore, clock }: CommandIo,
   run: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const opened = await withTimeout(openStore(line.kv), OPEN_TIMEOUT_MS, clock);
-  const gatewayStore = storeOfApp(storeOfGateway(opened, line), line.app);
+  const { kv, port, site } = line;
+  if (site !== undefined && line.app !== undefined) {
+    throw new UsageError("Cannot use --site and --app: expected one of them");
+  }
+  const app = site ?? line.app;
+  const opened = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
+  const gatewayStore = storeOfApp(
+    storeOfGateway(opened, { kv, app, port }),
+    app,
+  );
   const store = new CircuitBreaker(gatewayStore, {
     clock,
     metrics: noMetrics,

@@ -60,6 +60,14 @@ export const GROUPS = {
       "DIR",
       "Directory of static files to serve; the configuration is injected into HTML",
     ),
+    "sites": text(
+      "DIR",
+      "Directory with a directory for each host, which may have app.env, .rep.yaml and dist",
+    ),
+    "releases": text(
+      "DIR",
+      "Directory to which links to dist in --sites may lead",
+    ),
     "fallback": text(
       "FILE",
       "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, 404.html or index.html",

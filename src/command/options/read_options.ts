@@ -156,7 +156,28 @@ export function readOptions(sources: OptionSources): StartOptions {
       "Cannot use TLS: expected --tls-cert and --tls-key together",
     );
   }
+  checkSites(options);
   return { ...options, ...selectContent(options) };
+}
+
+/** Rejects what only a gateway for one app can follow. */
+function checkSites(
+  { sites, releases, app, "allowed-origins": origins }: StartOptions,
+): void {
+  if (sites === undefined) {
+    if (releases === undefined) return;
+    throw new UsageError("Cannot use --releases: expected --sites as well");
+  }
+  if (app !== undefined) {
+    throw new UsageError(
+      "Cannot use --app with --sites: each site is an app with the name of its host",
+    );
+  }
+  if (origins.length > 0) {
+    throw new UsageError(
+      "Cannot use --allowed-origins with --sites: expected allowed_origins in the settings of a site's manifest",
+    );
+  }
 }
 
 /** The defaults of the two modes (REP-RFC-0001 §7.1). */

@@ -8,7 +8,7 @@ import { type TlsOptions, tlsPaths } from "./secret_files.ts";
 import { type SourceOptions, watchedPaths } from "./variable_sources.ts";
 
 /** The options that name files. */
-type FileOptions = SourceOptions & TlsOptions;
+type FileOptions = SourceOptions & TlsOptions & Pick<StartOptions, "sites">;
 
 /**
  * Checks that the paths of `--hot-reload-mode file_watch` can be watched.
@@ -17,9 +17,9 @@ type FileOptions = SourceOptions & TlsOptions;
  */
 export function checkTriggers(options: FileOptions): void {
   if (options["hot-reload-mode"] !== "file_watch") return;
-  if (watchedPaths(options).length === 0) {
+  if (watchedPaths(options).length === 0 && options.sites === undefined) {
     throw new UsageError(
-      "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
+      "Cannot watch for changes: expected --watch-path, --env-file, --manifest or --sites with file_watch",
     );
   }
   for (const path of allWatchedPaths(options)) {

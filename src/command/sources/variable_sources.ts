@@ -53,7 +53,7 @@ export function createSources(
 }
 
 /** Returns a function that logs each variable of the env files that has no effect there, once. */
-function createIneffectiveLog(
+export function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment, viteNames: string) => void {
   const logged = new Set([""]);

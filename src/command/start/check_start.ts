@@ -53,7 +53,8 @@ export function startWarnings(
 ): string[] {
   const { "static-dir": staticDir, upstream } = options;
   const warnings: string[] = [];
-  if (staticDir === undefined && upstream === undefined) {
+  const hasNothing = staticDir === undefined && upstream === undefined;
+  if (hasNothing && options.sites === undefined) {
     warnings.push(
       "there is nothing to serve but the endpoints under /rep/: expected --static-dir or --upstream",
     );
@@ -79,7 +80,8 @@ function reloadWarnings(
   { isStoreShared, isModeSet }: StartContext,
 ): string[] {
   const envPaths = resolveEnvPaths(options).paths;
-  const hasFiles = envPaths.length > 0 || options.manifest !== undefined;
+  const { manifest, sites } = options;
+  const hasFiles = envPaths.length > 0 || (manifest ?? sites) !== undefined;
   if (!hasFiles && !isStoreShared) {
     return [
       "--hot-reload has no effect: neither the environment of a process nor a store in its memory can be changed from " +

@@ -1,6 +1,7 @@
 import type { ReloadOptions } from "../../core/config/configuration.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
+import { denoFileSystem } from "../../core/values/local_files.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { type Log, messageOf } from "../../core/observe/log.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
@@ -33,6 +34,18 @@ interface ServiceOptions {
   readonly clock: Clock;
 }
 
+/** What a service serves: a gateway, or one for each host. */
+export type Served = Pick<
+  Gateway,
+  | "ready"
+  | "fetch"
+  | "fetchHealth"
+  | "reload"
+  | "beginShutdown"
+  | "finishIncoming"
+  | "close"
+>;
+
 /** How long the system may take to send the last bytes of responses after the drain. */
 export const FLUSH_MS = 1_000;
 
@@ -48,8 +61,8 @@ export class Service {
   /** Responds until there is a gateway. */
   readonly #starting: Pick<Gateway, "fetch" | "fetchHealth">;
   /** Settled as soon as there is a gateway, which may still wait for its store, or when the start has failed. */
-  readonly #created = Promise.withResolvers<Gateway>();
-  #gateway: Gateway | undefined;
+  readonly #created = Promise.withResolvers<Served>();
+  #gateway: Served | undefined;
   #isReady = false;
   /** Both listeners are `undefined` under `deno serve`, which binds the port itself. */
   #listener: Listener | undefined;
@@ -190,7 +203,9 @@ export class Service {
     const { options, isSet } = this.#start;
     // Under `deno serve`, the port is not known.
     const port = this.#listener === undefined ? 0 : options.port;
-    const place = { kv: options.kv, app: options.app, port };
+    // Each site is an app. It has the same part of the store as a process of its own with --app.
+    const app = options.app ?? options.sites;
+    const place = { kv: options.kv, app, port };
     const store = await openStore(options.kv, this.#log);
     const isStoreShared = store.engine !== MEMORY;
     const warnings = startWarnings(options, {
@@ -205,7 +220,7 @@ export class Service {
     return storeOfGateway(store, place);
   }
 
-  async #createGateway(store: Store): Promise<Gateway> {
+  async #createGateway(store: Store): Promise<Served> {
     const { options, masterKey, version } = this.#start;
     const listener = this.#listener;
     const log = this.#log;
@@ -222,12 +237,29 @@ export class Service {
       certificateNotAfter: () => listener?.certificateNotAfter,
       certificateRejection: () => this.#tlsRejection,
     };
+    const instanceId = listener === undefined
+      ? undefined
+      : resolveInstanceId(options);
+    if (options.sites !== undefined) {
+      const { openSites } = await import("../sites/sites.ts");
+      return await openSites({
+        options,
+        directory: options.sites,
+        variables: sources.variables,
+        process,
+        masterKey,
+        instanceId,
+        store,
+        log,
+        telemetry: this.#telemetry,
+        clock,
+        files: denoFileSystem,
+      });
+    }
     const gatewayOptions = toGatewayOptions(options, {
       sources,
       neverServed: () => ownFiles(options),
-      instanceId: listener === undefined
-        ? undefined
-        : resolveInstanceId(options),
+      instanceId,
       masterKey,
       store,
       log,

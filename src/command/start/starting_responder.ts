@@ -19,11 +19,14 @@ import { noTelemetry } from "../../core/observe/telemetry.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
+/** The part of a gateway that answers requests. */
+type Answers = Pick<Gateway, "fetch" | "fetchHealth">;
+
 interface StartingOptions {
   readonly options: StartOptions;
   readonly version: string;
   /** The gateway that requests wait for. */
-  readonly created: Promise<Gateway>;
+  readonly created: Promise<Answers>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -34,7 +37,7 @@ interface StartingOptions {
  */
 export function createStartingResponder(
   { options, version, created, clock, log }: StartingOptions,
-): Pick<Gateway, "fetch" | "fetchHealth"> {
+): Answers {
   const starting = startingHealth(version, clock);
   const health = createHealthEndpoint(starting);
   const hasHealthPort = options["health-port"] !== undefined;
@@ -57,7 +60,7 @@ export function createStartingResponder(
     clock,
   });
 
-  async function createdGateway(): Promise<Gateway> {
+  async function createdGateway(): Promise<Answers> {
     try {
       return await created;
     } catch {
@@ -70,7 +73,7 @@ export function createStartingResponder(
   function respond(
     request: Request,
     routes: Routes,
-    answer: (gateway: Gateway) => Response | Promise<Response>,
+    answer: (gateway: Answers) => Response | Promise<Response>,
   ): Response | Promise<Response> {
     const handler = async () => await answer(await createdGateway());
     const waiting = createRoute({ handler }, "/*");

@@ -319,7 +319,8 @@ export class Configuration {
   }
 }
 
-function issuesOf(error: unknown): readonly string[] {
+/** Returns why a configuration was rejected. */
+export function issuesOf(error: unknown): readonly string[] {
   return error instanceof ConfigurationError ? error.issues : [String(error)];
 }
 

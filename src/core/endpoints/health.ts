@@ -58,8 +58,8 @@ export interface HealthReport {
   readonly variables: ReturnType<typeof countVariables>;
   readonly guardrails: { readonly warnings: number; readonly blocked: number };
   readonly uptime_seconds: number;
-  /** Why it is degraded, or still starting: an addition to the spec. */
-  readonly problems?: readonly HealthProblem[];
+  /** Why it is degraded, or still starting: an addition to the spec. Those of the core are {@linkcode HEALTH_PROBLEMS}. */
+  readonly problems?: readonly string[];
 }
 
 function createReport(
@@ -101,7 +101,7 @@ export class Health implements HealthState {
   /** Whether the shutdown has begun. */
   isStopping = false;
   /** Returns what is wrong with what is added to the core, which is created later. */
-  problemsAround: () => readonly HealthProblem[] = () => [];
+  problemsAround: () => readonly string[] = () => [];
 
   constructor(options: HealthOptions) {
     this.#options = options;
@@ -121,15 +121,15 @@ export class Health implements HealthState {
   }
 
   /** A gateway with problems serves everything, and is degraded. */
-  #statusWith(problems: readonly HealthProblem[]): HealthStatus {
+  #statusWith(problems: readonly string[]): HealthStatus {
     if (this.isStopping) return "stopping";
     if (this.isStarting) return "starting";
     return problems.length > 0 ? "degraded" : "healthy";
   }
 
-  #problems(): readonly HealthProblem[] {
+  #problems(): readonly string[] {
     const { configuration, store, storedVariables, changes } = this.#options;
-    const problems: HealthProblem[] = [];
+    const problems: string[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
     if (changes?.isWaiting) problems.push("change_waiting");
@@ -143,8 +143,9 @@ export class Health implements HealthState {
 
   #gauges(): ReadonlyMap<string, number> {
     const problems = this.#problems();
+    const types = new Set([...HEALTH_PROBLEMS, ...problems]);
     return new Map(
-      HEALTH_PROBLEMS.map((type) => [type, Number(problems.includes(type))]),
+      [...types].map((type) => [type, Number(problems.includes(type))]),
     );
   }
 }

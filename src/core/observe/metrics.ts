@@ -10,7 +10,10 @@ export interface Instrument {
   readonly help: string;
   /** As OpenTelemetry writes it: seconds, bytes. */
   readonly unit?: "s" | "By";
-  /** The names of its labels, separated by spaces. Their values are separated in the same way. */
+  /**
+   * The names of its labels, separated by spaces. Their values are separated in the same way. The last ones may be missing:
+   * `site`, where a process has one gateway only.
+   */
   readonly labels?: string;
   /** Its name for Prometheus, where that does not follow from the key. */
   readonly prometheusName?: string;
@@ -33,7 +36,7 @@ export const INSTRUMENTS = {
     labels: "http_route http_request_method http_response_status_code",
     isPrometheusOnly: true,
   },
-  "rep.streams.open": { type: "gauge", help: "Open streams" },
+  "rep.streams.open": { type: "gauge", help: "Open streams", labels: "site" },
   "rep.streams.opened": { type: "counter", help: "Streams that were opened" },
   "rep.streams.stalled": {
     type: "counter",
@@ -51,6 +54,7 @@ export const INSTRUMENTS = {
   "rep.events.published": {
     type: "counter",
     help: "Changes that this process appended to the event log",
+    labels: "site",
   },
   "rep.events.delivered": {
     type: "counter",
@@ -82,6 +86,7 @@ export const INSTRUMENTS = {
   "rep.config.last_reload_success": {
     type: "gauge",
     help: "Whether the last reload succeeded, or the start if there was none",
+    labels: "site",
   },
   "rep.config.last_reload_timestamp": {
     type: "gauge",
@@ -96,7 +101,7 @@ export const INSTRUMENTS = {
   "rep.health.problem": {
     type: "gauge",
     help: "Whether the health report has this problem",
-    labels: "type",
+    labels: "type site",
   },
   "rep.store.up": {
     type: "gauge",

@@ -36,7 +36,7 @@ const INVALID: Record<string, string> = {
   "set A=1 --port x":
     'Cannot read --port: expected an integer from 0 to 65535, got "x"',
   "set A=1 --app a/b":
-    'Cannot read --app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "a/b"',
+    'Cannot read --app: expected a host, or 1 to 253 letters, digits, . _ and -, of which the first is a letter or a digit, got "a/b"',
   "unset A --force": "Cannot use --force: there is no such option; see --help",
   "list -m x": "Cannot use -m: there is no such option; see --help",
   "set A=1 B=2 --if-id 0":
@@ -70,6 +70,7 @@ Deno.test("--help prints the usage and the flags of a command", async () => {
   assertEquals(flags.filter((flag) => flag !== undefined), [
     "--kv PATH|URL",
     "--app NAME",
+    "--site HOST",
     "--port N",
     "--manifest FILE",
     "--json",

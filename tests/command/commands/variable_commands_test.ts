@@ -394,6 +394,20 @@ Deno.test("the commands find the variables of an app, and without --kv those of 
   assertEquals(found, ["0", "1", "4", "3", "4", "6", "6"]);
 });
 
+Deno.test("the variables of a site are those of the app with the name of its host", async () => {
+  const { run } = setUp();
+  await run("set", "A=1", "--site=shop.example.com");
+  const { out } = await run("list", "--json", "--app=shop.example.com");
+  assertEquals(JSON.parse(out.join("\n"))[0].value, "1");
+  const both = await run("list", "--site=a.example", "--app=a.example");
+  assertEquals([both.code, both.err], [
+    2,
+    ["Cannot use --site and --app: expected one of them"],
+  ]);
+  const { code } = await run("list", "--site=A.example");
+  assertEquals(code, 2);
+});
+
 Deno.test("the commands read the app and the port from the environment", async () => {
   const environment = { REP_GATEWAY_APP: "shop" };
   const { run, store } = setUp({ environment });

@@ -98,6 +98,8 @@ const RULES: Record<OptionName, Rule> = {
     ],
   ),
   "static-dir": TEXT,
+  "sites": TEXT,
+  "releases": TEXT,
   "fallback": TEXT,
   "static-cache": rule(
     "a size from 0 to 64GiB, such as 64MiB",
@@ -150,9 +152,9 @@ const RULES: Record<OptionName, Rule> = {
     ["", "a b", "a\nb", "é"],
   ),
   "app": rule(
-    "1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit",
+    "a host, or 1 to 253 letters, digits, . _ and -, of which the first is a letter or a digit",
     { "shop": "shop", "Shop-2.x_y": "Shop-2.x_y", "8080": "8080" },
-    ["", "a/b", ":80", "-a", "ä", "a b", "a".repeat(33)],
+    ["", "a/b", ":80", "-a", "ä", "a b", "[x/]"],
   ),
   "hot-reload": SWITCH,
   ofrep: SWITCH,
@@ -270,10 +272,11 @@ const RULES: Record<OptionName, Rule> = {
   ),
 };
 
-/** The two TLS options are valid together only. */
+/** Options that are valid together only. */
 const PARTNERS: Partial<Record<OptionName, string>> = {
   "tls-cert": "--tls-key=x",
   "tls-key": "--tls-cert=x",
+  "releases": "--sites=x",
 };
 
 /** Returns the environment variable of an option, independently of the code under test. */
@@ -379,6 +382,20 @@ Deno.test("readOptions() rejects a certificate without a key, and a key without 
     optionsOf(["--tls-cert=a.pem", "--tls-key=b.pem"])["tls-key"],
     "b.pem",
   );
+});
+
+const NO_SITES: Record<string, string> = {
+  "--releases=a": "Cannot use --releases: expected --sites as well",
+  "--sites=a --app=b":
+    "Cannot use --app with --sites: each site is an app with the name of its host",
+  "--sites=a --allowed-origins=https://b.example":
+    "Cannot use --allowed-origins with --sites: expected allowed_origins in the settings of a site's manifest",
+};
+
+Deno.test("readOptions() rejects with --sites what concerns one app only, and --releases without it", () => {
+  for (const [line, message] of Object.entries(NO_SITES)) {
+    assertEquals(messageOf(() => optionsOf(line.split(" "))), message);
+  }
 });
 
 Deno.test("readOptions() truncates long values in messages", () => {

@@ -120,6 +120,8 @@ Deno.test("toGatewayOptions() reads every option but those of the process", () =
     "stop-delay",
     "log-format",
     "log-level",
+    "releases",
+    "sites",
   ];
   const unread = OPTION_NAMES.filter((name) => !read.has(name));
   assertEquals(unread.toSorted(), [...ofProcess, "tls-cert", "tls-key"].sort());

@@ -84,7 +84,7 @@ Deno.test("checkTriggers() accepts what can be watched", async () => {
 Deno.test("checkTriggers() rejects file_watch without a path", () => {
   assertEquals(
     messageOf("--hot-reload-mode=file_watch"),
-    "Cannot watch for changes: expected --watch-path, --env-file or --manifest with file_watch",
+    "Cannot watch for changes: expected --watch-path, --env-file, --manifest or --sites with file_watch",
   );
 });
 

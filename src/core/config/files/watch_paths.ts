@@ -66,7 +66,8 @@ async function describeAll(
   return (await Promise.all(texts)).join("\n");
 }
 
-async function describePath(
+/** Returns a text that differs after a change of a file, or of the variables in a directory. */
+export async function describePath(
   path: string,
   files: FileSystem,
   now: number,

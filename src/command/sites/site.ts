@@ -1,0 +1,251 @@
+import { EnvSource } from "../../core/config/files/env_source.ts";
+import { requiredPath } from "../../core/config/files/read_environment.ts";
+import type { Addon, AddonParts } from "../../core/addon.ts";
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
+import type { Environment } from "../../core/config/variables/tiers.ts";
+import type { Log } from "../../core/observe/log.ts";
+import type { Telemetry } from "../../core/observe/telemetry.ts";
+import type { Clock } from "../../core/values/clock.ts";
+import { createGatewayIn } from "../../gateway.ts";
+import type { Gateway } from "../../gateway_interface.ts";
+import type { SharedServices } from "../../options.ts";
+import { optionsOf } from "../options/manifest_settings.ts";
+import type { OptionName, StartOptions } from "../options/option_table.ts";
+import { OPTIONS } from "../options/option_table.ts";
+import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import {
+  createIneffectiveLog,
+  readManifest,
+  readPaths,
+  viteNames,
+} from "../sources/variable_sources.ts";
+import { ownFiles } from "../start/check_start.ts";
+import type { SiteFolder } from "./site_folder.ts";
+import { DEFAULT_SITE } from "./site_names.ts";
+
+/** What every site gets from the command and from the process. */
+export interface SiteContext {
+  /** The options of the command, which a site has unless its own folder says otherwise. */
+  readonly options: StartOptions;
+  /** The directory of `--sites`. */
+  readonly directory: string;
+  readonly version: string;
+  readonly scheme: "http" | "https" | undefined;
+  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  readonly instanceId: string | undefined;
+  /** Returns the variables of the command, over which those of the site lie. */
+  readonly base: () => Environment;
+  /** Names the source of a variable of the command. */
+  readonly baseSourceOf: (name: string) => string;
+  /** Returns what the gateway of a site shares with the others. */
+  readonly sharedBy: (site: string) => SharedServices;
+  readonly log: Log;
+  readonly telemetry: Telemetry | undefined;
+  readonly clock: Clock;
+}
+
+/** The most variables of a site's own, so that a reload of it does not stop the other sites. */
+const MAX_SITE_VARIABLES = 1_000;
+
+/** The options that a site may have of its own, in the settings of its manifest: they concern nobody else. */
+const OWN_OPTIONS = [
+  "accept-public",
+  "allowed-origins",
+  "session-key-max-rate",
+  "strict",
+] as const satisfies readonly OptionName[];
+
+/** The options of a site's manifest. */
+type OwnOptions = Partial<Pick<StartOptions, typeof OWN_OPTIONS[number]>>;
+
+/** A gateway for one host. */
+export interface Site {
+  readonly folder: SiteFolder;
+  readonly gateway: Gateway;
+  /** What the gateway says about itself. */
+  readonly parts: AddonParts;
+  /** Whether another gateway would have to be made for what the folder is now; a reload is enough if not. */
+  needsRestart(folder: SiteFolder): Promise<boolean>;
+}
+
+/**
+ * Opens a site: a whole gateway with its own part of the store, its own keys, rollout, log and limits.
+ *
+ * @throws {ConfigurationError} If its files or its variables are invalid.
+ */
+export async function openSite(
+  folder: SiteFolder,
+  context: SiteContext,
+): Promise<Site> {
+  if (folder.issues.length > 0) throw new ConfigurationError(folder.issues);
+  const { clock } = context;
+  const log = logOfSite(context.log, folder.name);
+  const own = await readOwnOptions(folder, log, clock);
+  const options = optionsOfSite(folder, own, context);
+  const source = folder.envFile === undefined
+    ? undefined
+    : new EnvSource([requiredPath(folder.envFile)], clock);
+  const process = {
+    version: context.version,
+    sourceOf: (name: string) =>
+      source?.placeOf(name)?.path ?? context.baseSourceOf(name),
+    shownOptions: async () => {
+      const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
+      return formatOptions(options);
+    },
+    scheme: context.scheme,
+    certificateNotAfter: () => undefined,
+    certificateRejection: () => undefined,
+  };
+  const gatewayOptions = toGatewayOptions(options, {
+    sources: {
+      variables: variablesOf(folder, source, context.base, { log, clock }),
+      sourceOf: process.sourceOf,
+      manifest: manifestReader(options.manifest, clock),
+    },
+    neverServed: () => neverServed(folder, options, context.directory),
+    instanceId: context.instanceId,
+    masterKey: context.masterKey,
+    store: context.sharedBy(folder.name).store,
+    log,
+    telemetry: context.telemetry,
+    clock,
+  });
+  let parts: AddonParts | undefined;
+  const observer: Addon = (seen) => {
+    parts = seen;
+    return {};
+  };
+  const gateway = await createGatewayIn(process, gatewayOptions, {
+    shared: context.sharedBy(folder.name),
+    addons: [observer],
+  });
+  const structure = structureOf(folder, own);
+  return {
+    folder,
+    gateway,
+    parts: parts!,
+    async needsRestart(next) {
+      const nextOwn = await readOwnOptions(next, log, clock).catch(() => own); // the reload reports an invalid manifest
+      return structureOf(next, nextOwn) !== structure;
+    },
+  };
+}
+
+/** Returns what a gateway cannot change while it runs. */
+function structureOf(
+  { envFile, manifest, dist }: SiteFolder,
+  own: OwnOptions,
+): string {
+  return JSON.stringify([envFile, manifest, dist, own]);
+}
+
+/** Returns a log that names the site in each line. */
+function logOfSite(log: Log, site: string): Log {
+  return {
+    debug: (event, fields) => log.debug(event, { site, ...fields }),
+    info: (event, fields) => log.info(event, { site, ...fields }),
+    warn: (event, fields) => log.warn(event, { site, ...fields }),
+    error: (event, fields) => log.error(event, { site, ...fields }),
+  };
+}
+
+/** Reads the options in the site's manifest. Those that concern the whole process are ignored, with a warning. */
+async function readOwnOptions(
+  { manifest: path }: SiteFolder,
+  log: Log,
+  clock: Clock,
+): Promise<OwnOptions> {
+  if (path === undefined) return {};
+  const manifest = await readManifest(path, clock);
+  const all = optionsOf(manifest);
+  const keys = new Set(Object.keys(manifest.settings));
+  const own: Record<string, unknown> = {};
+  for (const name of OWN_OPTIONS) {
+    const key = OPTIONS[name].manifest;
+    if (key !== undefined && keys.delete(key)) own[name] = all[name];
+  }
+  if (keys.size > 0) {
+    const names = [...keys].join(", ");
+    log.warn("rep.start.warning", {
+      detail:
+        `settings of "${path}" that concern the whole process are ignored: ${names}; expected them on the command line`,
+    });
+  }
+  return own as OwnOptions;
+}
+
+/** Returns the options of the command with what the site has instead. A site may take half of what all sites share. */
+function optionsOfSite(
+  { name, manifest, dist }: SiteFolder,
+  own: OwnOptions,
+  { options }: SiteContext,
+): StartOptions {
+  const half = (name: "max-streams" | "max-transfers" | "static-cache") =>
+    Math.ceil(options[name] / 2);
+  const perClient = options["max-streams-per-client"];
+  return {
+    ...options,
+    app: name,
+    manifest: manifest ?? options.manifest,
+    "static-dir": dist ?? options["static-dir"],
+    upstream: dist === undefined ? options.upstream : undefined,
+    "allowed-hosts": hostsOf(name, options),
+    "allowed-origins": own["allowed-origins"] ?? [],
+    "session-key-max-rate": own["session-key-max-rate"] ??
+      options["session-key-max-rate"],
+    strict: own.strict ?? options.strict,
+    "accept-public": own["accept-public"] ?? options["accept-public"],
+    "max-streams": half("max-streams"),
+    "max-streams-per-client": perClient &&
+      Math.min(perClient, half("max-streams")),
+    "max-transfers": half("max-transfers"),
+    "static-cache": half("static-cache"),
+  };
+}
+
+/** Returns the hosts that a site's gateway accepts: its own, also with the dot of the root, which no address has. */
+function hostsOf(name: string, options: StartOptions): readonly string[] {
+  if (name === DEFAULT_SITE) return options["allowed-hosts"];
+  const isAddress = /^\[|^[\d.]+$/.test(name);
+  return isAddress ? [name] : [name, `${name}.`];
+}
+
+/** Returns the source of a site's variables: its own lie over those of the command. */
+function variablesOf(
+  { envFile }: SiteFolder,
+  source: EnvSource | undefined,
+  base: () => Environment,
+  { log, clock }: { readonly log: Log; readonly clock: Clock },
+): () => Promise<Environment> {
+  const logIneffective = createIneffectiveLog(log);
+  return async () => {
+    if (source === undefined || envFile === undefined) return base();
+    const paths = { flag: "the env file", paths: [envFile] };
+    const own = await readPaths(paths, () => source.read(), clock);
+    logIneffective(own, {}, viteNames(source.files));
+    const count = Object.keys(own).length;
+    if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };
+    throw new ConfigurationError([
+      `Cannot use the env file "${envFile}": expected at most ${MAX_SITE_VARIABLES} variables, got ${count}`,
+    ]);
+  };
+}
+
+function manifestReader(path: string | undefined, clock: Clock) {
+  return path === undefined ? undefined : () => readManifest(path, clock);
+}
+
+/**
+ * Returns what a site never serves. The app of the command may contain the directory of all sites; an app of a site's own
+ * may contain nothing of the other sites.
+ */
+async function neverServed(
+  { envFile, manifest, dist }: SiteFolder,
+  options: StartOptions,
+  directory: string,
+): Promise<string[]> {
+  const own = [envFile, manifest].filter((path) => path !== undefined);
+  const others = dist === undefined ? [directory] : [];
+  return [...own, ...others, ...await ownFiles(options)];
+}

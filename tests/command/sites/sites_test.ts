@@ -1,0 +1,491 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { createGateway } from "../../../src/gateway.ts";
+import { memoryStore } from "../../../src/core/store/memory.ts";
+import { interceptedStore } from "../../_store.ts";
+import { html, serveSites } from "./_sites.ts";
+
+Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
+
+const WATCH = "--hot-reload-mode=file_watch";
+
+/** Returns the beginning of a stream, up to what contains a text. */
+async function readUntil({ body }: Response, end: string): Promise<string> {
+  let text = "";
+  for await (const part of body!.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    if (text.includes(end)) break;
+  }
+  return text;
+}
+
+Deno.test("each host has the page and the values of its site; a host without one gets 421", async () => {
+  await using sites = await serveSites({
+    args: ["--static-dir=%/dist"],
+    base: { REP_PUBLIC_A: "base", REP_PUBLIC_B: "base" },
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/shop.example.com/app.env": "REP_PUBLIC_A=shop\n",
+      "sites/blog.example.com/app.env": "REP_PUBLIC_A=blog\n",
+      "sites/blog.example.com/dist/index.html": html("blog"),
+    },
+  });
+  const shop = { title: "shared", A: "shop", B: "base" };
+  const blog = { title: "blog", A: "blog", B: "base" };
+  assertEquals(await sites.read("shop.example.com"), shop);
+  assertEquals(await sites.read("Shop.Example.com:8080"), shop);
+  assertEquals(await sites.read("shop.example.com."), shop);
+  assertEquals(await sites.read("blog.example.com"), blog);
+  for (const host of ["other.example.com", "example.com", "127.0.0.1"]) {
+    assertEquals(await sites.read(host), 421);
+  }
+});
+
+Deno.test("the site `default` answers any other host, with the hosts that the command allows", async () => {
+  await using sites = await serveSites({
+    args: ["--static-dir=%/dist", "--allowed-hosts=*.example.com"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/shop.example.com/app.env": "REP_PUBLIC_A=shop\n",
+      "sites/default/app.env": "REP_PUBLIC_A=default\n",
+    },
+  });
+  const rest = { title: "shared", A: "default" };
+  assertEquals(await sites.read("other.example.com"), rest);
+  assertEquals(await sites.read("other.example.org"), 421);
+});
+
+Deno.test("the host is what a trusted proxy says, and never what anybody else does", async () => {
+  await using sites = await serveSites({
+    args: ["--trusted-proxies=10.0.0.1"],
+    files: {
+      "sites/a.example/app.env": "REP_SENSITIVE_KEY=a\n",
+      "sites/b.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  const forwarded = { "x-forwarded-host": "a.example" };
+  async function statusFrom(peer: string) {
+    const path = "/rep/session-key";
+    const response = await sites.ask("b.example", path, forwarded, peer);
+    await response.body?.cancel();
+    return response.status;
+  }
+  assertEquals(await statusFrom("10.0.0.1"), 200);
+  assertEquals(await statusFrom("10.0.0.2"), 404); // b.example has no SENSITIVE variable
+});
+
+Deno.test("health is that of the site under its host, of the process under any other, and of all on the internal port", async () => {
+  await using sites = await serveSites({
+    files: {
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n",
+      "sites/wrong.example/app.env": "REP_PUBLIC_A\n",
+      "sites/default/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  const health = async (host: string) =>
+    await (await sites.ask(host, "/rep/health")).json();
+  const site = await health("a.example");
+  assertEquals([site.status, site.variables.public], ["healthy", 2]);
+  const process = await health("127.0.0.1");
+  assertEquals([process.status, process.problems], [
+    "degraded",
+    ["site_rejected"],
+  ]);
+  assertEquals(JSON.stringify(process).includes("example"), false);
+  const all = await (await sites.internal("/rep/health")).json();
+  assertEquals(Object.keys(all.sites), [
+    "a.example",
+    "default",
+    "wrong.example",
+  ]);
+  assertEquals(all.sites["a.example"], { status: "healthy" });
+  assertEquals(all.sites["wrong.example"].status, "rejected");
+  assertMatch(all.sites["wrong.example"].issues[0], /app\.env:1.*NAME=value/);
+  const ready = await sites.internal("/readyz");
+  assertEquals([ready.status, await ready.text()], [200, "degraded\n"]);
+  const own = await sites.internal("/rep/health?site=a.example");
+  assertEquals((await own.json()).variables.public, 2);
+  const unknown = await sites.internal("/rep/health?site=c.example");
+  assertEquals(unknown.status, 404);
+  await unknown.body?.cancel();
+});
+
+Deno.test("a site that appears is served, one that changes is reloaded alone, and one that goes ends its streams", async () => {
+  await using sites = await serveSites({
+    args: [WATCH, "--static-dir=%/dist"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+      "sites/b.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  const stream = await sites.listen("a.example");
+  await sites.write({
+    "sites/c.example/app.env": "REP_PUBLIC_A=3\n",
+    "sites/a.example/app.env": "REP_PUBLIC_A=two\n",
+  });
+  await sites.look();
+  assertEquals(await sites.read("c.example"), { title: "shared", A: "3" });
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "two" });
+  assertEquals((await stream.next())?.data.value, "two");
+  assertEquals(sites.logged("rep.config.reloaded"), ["a.example"]);
+  await Deno.remove(sites.at("sites/a.example"), { recursive: true });
+  await sites.look();
+  assertEquals(await stream.next(), undefined);
+  assertEquals(await sites.read("a.example"), 421);
+  assertEquals(await sites.read("b.example"), { title: "shared", A: "1" });
+});
+
+Deno.test("without file_watch, directories are looked at when somebody asks for a reload", async () => {
+  await using sites = await serveSites({});
+  await sites.write({ "sites/a.example/app.env": "REP_PUBLIC_A=1\n" });
+  await sites.look();
+  assertEquals(await sites.read("a.example"), 421);
+  await sites.reload();
+  assertEquals(await sites.read("a.example"), 404); // there is nothing to serve but the endpoints
+});
+
+for (
+  const [total, removed, isBelieved] of [
+    [2, 2, true],
+    [3, 3, false],
+    [3, 2, true],
+    [10, 5, true],
+    [10, 6, false],
+  ] as const
+) {
+  Deno.test(`${removed} of ${total} sites that are gone at once are ${isBelieved ? "" : "not "}believed`, async () => {
+    const names = Array.from(
+      { length: total },
+      (_, index) => `${index}.example`,
+    );
+    const files = names.map((name) => [`sites/${name}/app.env`, ""]);
+    await using sites = await serveSites({
+      args: [WATCH],
+      files: Object.fromEntries(files),
+    });
+    for (const name of names.slice(0, removed)) {
+      await Deno.remove(sites.at(`sites/${name}`), { recursive: true });
+    }
+    await sites.look();
+    await sites.look();
+    const expected = isBelieved ? 421 : 404;
+    assertEquals(await sites.read("0.example"), expected);
+    const doubts = sites.logged("rep.sites.missing").length;
+    assertEquals(doubts, isBelieved ? 0 : 1);
+    const { problems = [] } = await (await sites.internal("/rep/health"))
+      .json();
+    assertEquals(problems, isBelieved ? [] : ["sites_missing"]);
+    await sites.reload();
+    assertEquals(await sites.read("0.example"), 421);
+    const after = await (await sites.internal("/rep/health")).json();
+    assertEquals(after.status, "healthy");
+  });
+}
+
+Deno.test("a directory that cannot be read ends no site, and is logged once", async () => {
+  await using sites = await serveSites({
+    args: [WATCH],
+    files: {
+      "sites/a.example/app.env": "",
+      "sites/b.example/app.env": "",
+      "sites/c.example/app.env": "",
+    },
+  });
+  await Deno.rename(sites.at("sites"), sites.at("moved"));
+  await sites.look();
+  await sites.look();
+  assertEquals(await sites.read("a.example"), 404);
+  assertEquals(sites.logged("rep.sites.unreadable").length, 1);
+  await Deno.rename(sites.at("moved"), sites.at("sites"));
+  await sites.look();
+  const { status } = await (await sites.internal("/rep/health")).json();
+  assertEquals(status, "healthy");
+});
+
+Deno.test("a site that is wrong at the start answers 503 until it is corrected, and the others serve", async () => {
+  await using sites = await serveSites({
+    args: [WATCH],
+    files: {
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+      "sites/b.example/.rep.yaml": "variables: { A: { tier: x } }\n",
+      "sites/c.example/app.env": "REP_PUBLIC_A=1\nREP_SERVER_A=1\n",
+    },
+  });
+  const statuses = async () => [
+    await sites.read("a.example"),
+    await sites.read("b.example"),
+    await sites.read("c.example"),
+  ];
+  assertEquals(await statuses(), [404, 503, 503]);
+  assertEquals(sites.logged("rep.site.rejected"), ["b.example", "c.example"]);
+  await sites.look();
+  assertEquals(sites.logged("rep.site.rejected").length, 2);
+  await Deno.remove(sites.at("sites/b.example/.rep.yaml"));
+  await sites.write({ "sites/c.example/app.env": "REP_PUBLIC_A=1\n" });
+  await sites.look();
+  assertEquals(await statuses(), [404, 404, 404]);
+});
+
+Deno.test("a site whose new files are wrong keeps its last configuration, and says so", async () => {
+  await using sites = await serveSites({
+    args: [WATCH, "--static-dir=%/dist"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  await sites.write({
+    "sites/a.example/app.env": "REP_PUBLIC_A=1\nREP_SERVER_A=1\n",
+  });
+  await sites.look();
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "1" });
+  assertEquals(sites.logged("rep.config.rejected"), ["a.example"]);
+  const all = await (await sites.internal("/rep/health")).json();
+  assertEquals([all.status, all.problems, all.sites["a.example"].status], [
+    "degraded",
+    ["site_rejected"],
+    "degraded",
+  ]);
+  await sites.write({ "sites/a.example/.rep.yaml": "variables: 1\n" });
+  await sites.look(); // now another gateway would be necessary, and cannot be opened
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "1" });
+  assertEquals(sites.logged("rep.site.rejected"), ["a.example"]);
+});
+
+Deno.test("a site has options of its own in its manifest, and those of the process are ignored with a warning", async () => {
+  const settings = (origin: string) =>
+    `version: "0.1.0"
+variables: {}
+settings:
+  allowed_origins: ["${origin}"]
+  session_key_max_rate: 1
+  session_key_ttl: 5s
+`;
+  await using sites = await serveSites({
+    args: [WATCH],
+    files: {
+      "sites/a.example/.rep.yaml": settings("https://app.example"),
+      "sites/a.example/app.env": "REP_SENSITIVE_KEY=a\n",
+      "sites/b.example/app.env": "REP_SENSITIVE_KEY=b\n",
+    },
+  });
+  async function keyStatus(host: string, origin: string, peer: string) {
+    const path = "/rep/session-key";
+    const response = await sites.ask(host, path, { origin }, peer);
+    await response.body?.cancel();
+    return response.status;
+  }
+  const first = "192.0.2.1";
+  assertEquals(await keyStatus("a.example", "https://app.example", first), 200);
+  assertEquals(await keyStatus("a.example", "https://app.example", first), 429);
+  assertEquals(await keyStatus("a.example", "http://a.example", first), 403);
+  assertEquals(await keyStatus("b.example", "https://app.example", first), 403);
+  assertEquals(await keyStatus("b.example", "http://b.example", first), 200);
+  const warnings = sites.lines.filter(({ detail }) =>
+    String(detail).includes("concern the whole process")
+  );
+  assertEquals(warnings.map(({ site }) => site), ["a.example"]);
+  assertMatch(String(warnings[0]?.detail), /are ignored: session_key_ttl;/);
+  await sites.write({
+    "sites/a.example/.rep.yaml": settings("https://new.example"),
+  });
+  await sites.look();
+  const second = "192.0.2.2";
+  assertEquals(
+    await keyStatus("a.example", "https://app.example", second),
+    403,
+  );
+  assertEquals(
+    await keyStatus("a.example", "https://new.example", second),
+    200,
+  );
+});
+
+Deno.test("pages, keys and cursors of one site are of no use at another", async () => {
+  const files = Object.fromEntries(
+    ["a.example", "b.example"].flatMap((name) => [
+      [`sites/${name}/app.env`, `REP_PUBLIC_A=1\nREP_SENSITIVE_KEY=${name}\n`],
+      [`sites/${name}/dist/index.html`, html(name)],
+    ]),
+  );
+  await using sites = await serveSites({ files });
+  async function payloadOf(host: string) {
+    const text = await (await sites.ask(host)).text();
+    const [, payload = ""] = /<script id="__rep__"[^>]*>(.*?)<\/script>/s.exec(
+      text,
+    ) ?? [];
+    return JSON.parse(payload);
+  }
+  const key = async (host: string, path: string) => {
+    const response = await sites.ask(host, path);
+    return [response.status, (await response.json()).key];
+  };
+  const [a, b] = [await payloadOf("a.example"), await payloadOf("b.example")];
+  const [, ownKey] = await key("a.example", a._meta.key_endpoint);
+  assertEquals(typeof ownKey, "string");
+  assertEquals((await key("a.example", b._meta.key_endpoint))[0], 410);
+  assertEquals((await key("b.example", a._meta.key_endpoint))[0], 410);
+  const [, otherKey] = await key("b.example", b._meta.key_endpoint);
+  assertEquals(ownKey === otherKey, false);
+  // The cursor of another log means nothing: the whole state is sent, of the own site only.
+  const cursor = new URL(a._meta.hot_reload, "http://x").searchParams;
+  const response = await sites.ask("b.example", "/rep/changes", {
+    "last-event-id": String(cursor.get("last_event_id")),
+  });
+  const text = await readUntil(response, '"value"');
+  assertMatch(text, /"key":"A","tier":"public","value":"1"/);
+});
+
+Deno.test("a site may take half of the streams, and all of them together what the process has", async () => {
+  const names = ["a.example", "b.example", "c.example"];
+  await using sites = await serveSites({
+    args: ["--max-streams=4", "--max-streams-per-client=1"],
+    files: Object.fromEntries(
+      names.map((name) => [`sites/${name}/app.env`, ""]),
+    ),
+  });
+  const opened: ReadableStream[] = [];
+  async function opens(host: string, peer: string) {
+    const response = await sites.ask(host, "/rep/changes", {}, peer);
+    opened.push(response.body!);
+    const metrics = await (await sites.internal("/metrics")).text();
+    const [, count] = new RegExp(`rep_streams_open{site="${host}"} (\\d+)`)
+      .exec(metrics) ?? [];
+    return Number(count);
+  }
+  assertEquals(await opens("a.example", "192.0.2.1"), 1);
+  assertEquals(await opens("a.example", "192.0.2.2"), 2);
+  assertEquals(await opens("a.example", "192.0.2.3"), 2);
+  assertEquals(await opens("b.example", "192.0.2.1"), 1);
+  assertEquals(await opens("b.example", "192.0.2.2"), 2);
+  assertEquals(await opens("c.example", "192.0.2.1"), 0);
+  await Promise.all(opened.map((body) => body.cancel()));
+});
+
+Deno.test("variables of the command reach all sites, and wrong ones leave all as they are", async () => {
+  const files = {
+    "dist/index.html": html("shared"),
+    "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    "sites/b.example/app.env": "REP_PUBLIC_A=2\n",
+  };
+  const args = ["--static-dir=%/dist"];
+  await using sites = await serveSites({
+    files,
+    args,
+    base: { REP_PUBLIC_B: "1" },
+  });
+  sites.state.base = { REP_PUBLIC_B: "2" };
+  await sites.reload(false);
+  const both = async () => [
+    await sites.read("a.example"),
+    await sites.read("b.example"),
+  ];
+  const expected = [
+    { title: "shared", A: "1", B: "2" },
+    { title: "shared", A: "2", B: "2" },
+  ];
+  assertEquals(await both(), expected);
+  sites.state.base = { REP_PUBLIC_B: "2", REP_SERVER_A: "x" };
+  await sites.reload(false);
+  assertEquals(await both(), expected);
+  assertEquals(sites.logged("rep.config.rejected"), ["a.example", "b.example"]);
+});
+
+Deno.test("a site with too many variables is rejected, so that its reloads do not stop the others", async () => {
+  const text = (count: number) =>
+    Array.from({ length: count }, (_, index) => `REP_PUBLIC_V${index}=1\n`)
+      .join("");
+  await using sites = await serveSites({
+    files: {
+      "sites/a.example/app.env": text(1_000),
+      "sites/b.example/app.env": text(1_001),
+    },
+  });
+  assertEquals(sites.logged("rep.site.rejected"), ["b.example"]);
+  const { issues } = sites.lines.find(({ msg }) =>
+    msg === "rep.site.rejected"
+  )!;
+  assertMatch(String(issues), /expected at most 1000 variables, got 1001/);
+});
+
+Deno.test("an outage of the store is logged once for all sites, and none of them closes the store", async () => {
+  let isBroken = false;
+  let isClosed = false;
+  const inner = memoryStore();
+  const store = interceptedStore({
+    ...inner,
+    close: () => void (isClosed = true),
+  }, () => {
+    if (isBroken) throw new TypeError("broken");
+    return Promise.resolve();
+  });
+  {
+    await using sites = await serveSites({
+      store,
+      files: {
+        "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+        "sites/b.example/app.env": "REP_PUBLIC_A=1\n",
+      },
+    });
+    isBroken = true;
+    await sites.clock.tick(2_000);
+    assertEquals(sites.logged("rep.store.down"), [undefined]);
+    isBroken = false;
+    await sites.clock.tick(2_000);
+    assertEquals(sites.logged("rep.store.up"), [undefined]);
+  }
+  assertEquals(isClosed, false);
+});
+
+Deno.test("a site can move into a process of its own, with --app HOST, and back: its events go on", async () => {
+  const store = memoryStore();
+  const files = { "sites/a.example/app.env": "REP_PUBLIC_A=1\n" };
+  {
+    await using _sites = await serveSites({ store, files });
+  }
+  let cursor: string;
+  {
+    await using gateway = await createGateway({
+      store,
+      app: "a.example",
+      hotReload: true,
+      variables: { REP_PUBLIC_A: "2" },
+    });
+    const page = await gateway.configScript();
+    [, cursor = ""] = /last_event_id=(\d+)/.exec(page) ?? [];
+  }
+  await using sites = await serveSites({ store, files });
+  const response = await sites.ask("a.example", "/rep/changes", {
+    "last-event-id": cursor,
+  });
+  const text = await readUntil(response, '"value"');
+  assertMatch(text, /"key":"A","tier":"public","value":"1"/);
+});
+
+Deno.test("a site whose files lead to another site is served no longer", async () => {
+  await using sites = await serveSites({
+    args: [WATCH],
+    files: {
+      "sites/a.example/dist/index.html": html("a"),
+      "sites/b.example/app.env": "REP_PUBLIC_B=secret\n",
+    },
+  });
+  assertEquals(await sites.read("a.example"), { title: "a" });
+  await Deno.remove(sites.at("sites/a.example/dist"), { recursive: true });
+  await Deno.symlink("../b.example", sites.at("sites/a.example/dist"));
+  await sites.look();
+  assertEquals(await sites.read("a.example"), 503);
+  assertEquals(sites.logged("rep.site.rejected"), ["a.example"]);
+});
+
+Deno.test("the app of the command does not serve the files of the sites, even if they are in its directory", async () => {
+  await using sites = await serveSites({
+    args: ["--static-dir=%"],
+    files: {
+      "index.html": html("shared"),
+      "sites/a.example/app.env": "REP_SENSITIVE_KEY=a\n",
+    },
+  });
+  assertEquals(await sites.read("a.example"), { title: "shared" });
+  assertEquals(await sites.read("a.example", "/sites/a.example/app.env"), 404);
+});

@@ -5,7 +5,7 @@ const CASES = Number(Deno.env.get("FUZZ_CASES") ?? 16_000);
 /** Repeats a run; a failure names the seed. */
 const SEED = Deno.env.get("FUZZ_SEED");
 /** How many properties of all files share the cases. */
-const PROPERTIES = 21;
+const PROPERTIES = 22;
 const MAX_MS = 50;
 /** A case that takes too long is repeated, since the machine may have been busy. */
 const ATTEMPTS = 5;

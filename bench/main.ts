@@ -26,6 +26,7 @@ import {
 import { type Row, rowReport } from "./_row.ts";
 import { POLL_SIZES, polls } from "./polls.ts";
 import { REFETCH_SIZES, refetches } from "./refetches.ts";
+import { SITES_SIZES, sitesCost } from "./sites.ts";
 import { simulate } from "./simulation.ts";
 import { readSizes } from "./_sizes.ts";
 import { START_SIZES, startRows } from "./start.ts";
@@ -51,6 +52,7 @@ const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
   ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],
   ["polls", (args) => polls(readSizes(args, POLL_SIZES))],
   ["refetches", (args) => refetches(readSizes(args, REFETCH_SIZES))],
+  ["sites", (args) => sitesCost(readSizes(args, SITES_SIZES))],
   ["simulation", (args) => simulate(readSizes(args, WORLD))],
 ]);
 

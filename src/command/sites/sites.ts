@@ -148,6 +148,8 @@ export class Sites implements
   /** One look follows the other. It never rejects. */
   #looking: Promise<void> = Promise.resolve();
   #stopLooking = () => {};
+  /** Whether all sites were opened once. */
+  #isStarted = false;
   #isStopping = false;
 
   constructor(
@@ -174,12 +176,13 @@ export class Sites implements
     };
   }
 
-  /** Opens the gateway of the process, and then all sites, one after the other. */
+  /** Opens the gateway of the process, and then all sites. */
   async start(): Promise<void> {
     const { options, clock, log } = this.#options;
     this.#process = await this.#openProcess();
     this.#look({ isConfirmed: true, isReload: false });
     await this.looked();
+    this.#isStarted = true;
     if (options["hot-reload-mode"] !== "file_watch") return;
     const look = () => this.#look({ isConfirmed: false, isReload: false });
     const onError = logTaskError(log, "sites");
@@ -307,7 +310,9 @@ export class Sites implements
 
   /** Returns the status of each site, and why it is rejected. */
   #reports(): Record<string, unknown> {
-    const reports = [...this.#entries].map(([name, { site, issues }]) => {
+    const names = [...this.#entries.keys()].sort();
+    const reports = names.map((name) => {
+      const { site, issues = [] } = this.#entries.get(name) ?? {};
       const { status = "rejected", problems } = site?.parts.health.report() ??
         {};
       const all = issues.length > 0
@@ -330,7 +335,8 @@ export class Sites implements
     const { url } = request;
     const isTrusted = this.#isTrusted;
     const peer = info === undefined ? "unknown" : peerAddress(info.remoteAddr);
-    const [, , authority = ""] = url.split("/", 3);
+    const begin = url.indexOf("//") + 2;
+    const authority = url.slice(begin, url.indexOf("/", begin));
     const isForwarded = isTrusted(peer);
     const known = isForwarded ? undefined : this.#hosts.get(authority);
     if (known !== undefined) return known;
@@ -352,7 +358,7 @@ export class Sites implements
 
   /**
    * Opens the sites that have appeared, reloads those that have changed, and ends those that are gone: one after the other,
-   * so that requests are answered in between.
+   * so that requests are answered in between. At the start, nobody is served yet.
    */
   async #lookNow({ isConfirmed, isReload }: LookKind): Promise<void> {
     const { options, directory, files, clock } = this.#options;
@@ -369,6 +375,10 @@ export class Sites implements
     else {
       this.#doubt = undefined;
       for (const name of gone) await this.#end(name);
+    }
+    if (!this.#isStarted) {
+      await Promise.all(folders.map((folder) => this.#open(folder)));
+      return;
     }
     for (const folder of folders) {
       if (this.#isStopping) return;

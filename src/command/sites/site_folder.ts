@@ -1,4 +1,7 @@
-import { describePath } from "../../core/config/files/watch_paths.ts";
+import {
+  describeFile,
+  describePath,
+} from "../../core/config/files/watch_paths.ts";
 import { isMissing } from "../../core/config/files/read_environment.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import type { FileSystem } from "../../core/values/local_files.ts";
@@ -68,8 +71,8 @@ async function readSiteFolder(
     version: "",
     issues,
   };
-  const info = await files.stat(path).catch(() => undefined);
-  if (info === undefined || !info.isDirectory) return undefined;
+  const entries = await files.names(path).catch(() => undefined);
+  if (entries === undefined) return undefined;
   if (!isSiteName(name)) {
     issues.push(`Cannot serve the site "${name}": expected ${EXPECTED_SITE}`);
     return none;
@@ -80,6 +83,7 @@ async function readSiteFolder(
     entry: string,
     isAllowed: (real: string) => boolean,
   ): Promise<string | undefined> {
+    if (!entries?.includes(entry)) return undefined;
     const entryPath = path + SEPARATOR + entry;
     try {
       const real = await files.realPath(entryPath);
@@ -103,13 +107,16 @@ async function readSiteFolder(
 
   async function describe(file: string | undefined): Promise<string> {
     if (file === undefined) return "";
-    const size = await files.stat(file).then(({ size }) => size, () => 0); // reading it reports the error
-    if (size > MAX_SITE_BYTES) {
+    const info = await files.stat(file).catch(() => undefined);
+    if (info === undefined || info.isDirectory) {
+      return await describePath(file, files, now());
+    }
+    if (info.size > MAX_SITE_BYTES) {
       issues.push(
-        `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${size}`,
+        `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${info.size}`,
       );
     }
-    return await describePath(file, files, now());
+    return describeFile(info, now());
   }
 
   const releaseRoot = releases &&

@@ -36,10 +36,12 @@ import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
 import type { ProcessInfo, SharedServices } from "../../options.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import type { StartOptions } from "../options/option_table.ts";
+import { joinedStore } from "./joined_store.ts";
 import { openSite, type Site, type SiteContext } from "./site.ts";
 import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
 import { SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE, hostIn } from "./site_names.ts";
+import { slottedClock } from "./slotted_clock.ts";
 
 /** Options of {@linkcode openSites}. */
 export interface SitesOptions {
@@ -71,8 +73,8 @@ export const SITE_PROBLEMS = ["site_rejected", "sites_missing"] as const;
 const PROCESS_APP = "sites.";
 /** No request is for this host (RFC 6761), so the gateway of the process answers all of them with 421. */
 const NO_HOST = "site.invalid";
-/** How often to look at the directory with `file_watch`. */
-const LOOK_MS = 1_000;
+/** How often to look at the directory with `file_watch`, so that a change is noticed within two seconds. */
+const LOOK_MS = 1_500;
 /** How long a client should wait before it asks a rejected site again. */
 const RETRY_AFTER_S = 5;
 /** How many hosts are kept as clients write them, since reading a URL takes a tenth of the time of a page. */
@@ -94,13 +96,14 @@ interface Entry {
  */
 export async function openSites(options: SitesOptions): Promise<Sites> {
   const { telemetry = noTelemetry, clock } = options;
+  const store = joinedStore(options.store);
   const log = logWithSpanIds(options.log, telemetry);
   const registry = new Registry(LABEL_VALUES);
   const all = combineMetrics(registry, telemetry.metrics);
   const metrics = new SiteMetrics(all);
   const limits = options.options;
   const shared = {
-    store: new CircuitBreaker(options.store, {
+    store: new CircuitBreaker(store, {
       clock,
       metrics: all,
       telemetry,
@@ -172,7 +175,7 @@ export class Sites implements
       sharedBy,
       log: options.log,
       telemetry: options.telemetry,
-      clock: options.clock,
+      clock: slottedClock(options.clock),
     };
   }
 

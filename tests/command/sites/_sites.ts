@@ -104,7 +104,7 @@ export async function serveSites(
     },
     /** Lets the next look at the directory happen, and waits for it. */
     async look() {
-      await clock.tick(1_000);
+      await clock.tick(1_500);
       await clock.tickUntil(sites.looked(), 50);
     },
     /** Reloads as SIGHUP does. */

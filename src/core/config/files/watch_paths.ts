@@ -84,8 +84,8 @@ export async function describePath(
   }
 }
 
-/** Includes the mode, since a change of permissions can make a file readable. */
-function describeFile(
+/** Returns a text that differs after a change. Includes the mode, since a change of permissions can make a file readable. */
+export function describeFile(
   { mtime, size, ino, mode }: FileInfo,
   now: number,
 ): string {

@@ -25,6 +25,7 @@ import {
 } from "../sources/variable_sources.ts";
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { listen, type Listener } from "./listen.ts";
+import type { Served } from "./served.ts";
 import { createStartingResponder } from "./starting_responder.ts";
 
 /** What a {@linkcode Service} depends on. */
@@ -33,18 +34,6 @@ interface ServiceOptions {
   readonly telemetry: Telemetry | undefined;
   readonly clock: Clock;
 }
-
-/** What a service serves: a gateway, or one for each host. */
-export type Served = Pick<
-  Gateway,
-  | "ready"
-  | "fetch"
-  | "fetchHealth"
-  | "reload"
-  | "beginShutdown"
-  | "finishIncoming"
-  | "close"
->;
 
 /** How long the system may take to send the last bytes of responses after the drain. */
 export const FLUSH_MS = 1_000;

@@ -3,6 +3,7 @@ import {
   issuesOf,
   type ReloadOptions,
 } from "../../core/config/configuration.ts";
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import type { HealthReport } from "../../core/endpoints/health.ts";
 import {
@@ -36,6 +37,7 @@ import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
 import type { ProcessInfo, SharedServices } from "../../options.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import type { StartOptions } from "../options/option_table.ts";
+import type { Served } from "../start/served.ts";
 import { joinedStore } from "./joined_store.ts";
 import { openSite, type Site, type SiteContext } from "./site.ts";
 import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
@@ -92,7 +94,8 @@ interface Entry {
  * A gateway for each host: {@linkcode Sites} finds the one for a request. What all of them share is made here; what is the
  * process's own (probes, metrics, requests for unknown hosts) is done by one more gateway, without variables.
  *
- * @throws {ConfigurationError} If the variables of the command cannot be read. A wrong site is only rejected.
+ * @throws {ConfigurationError} If the directory or the variables of the command cannot be read. A wrong site is only
+ * rejected.
  */
 export async function openSites(options: SitesOptions): Promise<Sites> {
   const { telemetry = noTelemetry, clock } = options;
@@ -124,17 +127,7 @@ export async function openSites(options: SitesOptions): Promise<Sites> {
 }
 
 /** All sites of a directory, behind the functions of one gateway. */
-export class Sites implements
-  Pick<
-    Gateway,
-    | "ready"
-    | "fetch"
-    | "fetchHealth"
-    | "reload"
-    | "beginShutdown"
-    | "finishIncoming"
-    | "close"
-  > {
+export class Sites implements Served {
   readonly #options: SitesOptions;
   readonly #metrics: SiteMetrics;
   readonly #context: SiteContext;
@@ -148,11 +141,11 @@ export class Sites implements
   #base: Environment = {};
   /** Why the directory is not believed; `undefined` if it is. */
   #doubt: string | undefined;
+  /** The gateways that others have replaced, until their last responses are sent. */
+  readonly #replaced = new Set<Promise<void>>();
   /** One look follows the other. It never rejects. */
   #looking: Promise<void> = Promise.resolve();
   #stopLooking = () => {};
-  /** Whether all sites were opened once. */
-  #isStarted = false;
   #isStopping = false;
 
   constructor(
@@ -179,23 +172,28 @@ export class Sites implements
     };
   }
 
-  /** Opens the gateway of the process, and then all sites. */
+  /**
+   * Opens the gateway of the process, and then all sites at once, since nobody is served yet.
+   *
+   * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
+   */
   async start(): Promise<void> {
-    const { options, clock, log } = this.#options;
+    const { options, directory, clock, log } = this.#options;
+    const folders = await this.#readFolders().catch((cause) => {
+      const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
+      throw new ConfigurationError([issue], { cause });
+    });
     this.#process = await this.#openProcess();
-    this.#look({ isConfirmed: true, isReload: false });
-    await this.looked();
-    this.#isStarted = true;
+    await Promise.all(folders.map((folder) => this.#open(folder)));
     if (options["hot-reload-mode"] !== "file_watch") return;
     const look = () => this.#look({ isConfirmed: false, isReload: false });
     const onError = logTaskError(log, "sites");
     this.#stopLooking = every(LOOK_MS, look, { clock, onError });
   }
 
-  /** Resolves when the process and each site that is not rejected are ready. */
+  /** Resolves when the store has been read. A site that is not ready yet answers 503 itself. */
   get ready(): Promise<void> {
-    const gateways = this.#gateways();
-    return Promise.all(gateways.map(({ ready }) => ready)).then(() => {});
+    return this.#process.ready;
   }
 
   /** Responds to a request with the gateway of its host. */
@@ -256,6 +254,7 @@ export class Sites implements
     this.beginShutdown();
     await this.looked();
     await Promise.all(this.#gateways().map((it) => it.close(options)));
+    await Promise.all(this.#replaced);
   }
 
   #gateways(): Gateway[] {
@@ -351,7 +350,7 @@ export class Sites implements
     return host;
   }
 
-  /** Begins a look at the directory after the one that is running. */
+  /** Begins a look at the directory after the one that is running, if there is one. */
   #look(kind: LookKind): void {
     const onError = logTaskError(this.#options.log, "sites");
     this.#looking = this.#looking.then(() => this.#lookNow(kind)).catch(
@@ -361,17 +360,12 @@ export class Sites implements
 
   /**
    * Opens the sites that have appeared, reloads those that have changed, and ends those that are gone: one after the other,
-   * so that requests are answered in between. At the start, nobody is served yet.
+   * so that requests are answered in between.
    */
   async #lookNow({ isConfirmed, isReload }: LookKind): Promise<void> {
-    const { options, directory, files, clock } = this.#options;
     if (this.#isStopping) return;
-    const folders = await readSiteFolders({
-      directory,
-      releases: options.releases,
-      files,
-      now: () => clock.now(),
-    }).catch((error) => this.#unreadable(error));
+    const folders = await this.#readFolders().catch(messageOf);
+    if (typeof folders === "string") return this.#logUnreadable(folders);
     const names = new Set(folders.map(({ name }) => name));
     const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
     if (this.#isDoubtful(gone) && !isConfirmed) this.#logDoubt(gone);
@@ -379,23 +373,29 @@ export class Sites implements
       this.#doubt = undefined;
       for (const name of gone) await this.#end(name);
     }
-    if (!this.#isStarted) {
-      await Promise.all(folders.map((folder) => this.#open(folder)));
-      return;
-    }
     for (const folder of folders) {
       if (this.#isStopping) return;
       await this.#follow(folder, isReload);
     }
   }
 
-  #unreadable(error: unknown): SiteFolder[] {
+  async #readFolders(): Promise<SiteFolder[]> {
+    const { options, directory, files, clock } = this.#options;
+    return await readSiteFolders({
+      directory,
+      releases: options.releases,
+      files,
+      now: () => clock.now(),
+    });
+  }
+
+  #logUnreadable(reason: string): void {
     const { directory, log } = this.#options;
-    if (this.#doubt === undefined) {
-      const detail = `cannot read "${directory}": ${messageOf(error)}`;
-      log.error("rep.sites.unreadable", { detail });
-    }
-    return [];
+    if (reason === this.#doubt) return;
+    this.#doubt = reason;
+    const detail =
+      `all sites stay as they are: cannot read "${directory}": ${reason}`;
+    log.error("rep.sites.unreadable", { detail });
   }
 
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
@@ -442,11 +442,22 @@ export class Sites implements
     try {
       const site = await openSite(folder, this.#context);
       this.#entries.set(name, { folder, site, issues: [] });
+      site.gateway.ready.catch((error) =>
+        // it waited for the store before it read its files
+        this.#reject(folder, undefined, issuesOf(error))
+      );
       this.#options.log.info("rep.site.opened", { site: name });
     } catch (error) {
       return this.#reject(folder, previous, issuesOf(error));
     }
-    await previous?.gateway.close();
+    if (previous !== undefined) this.#finish(previous);
+  }
+
+  /** Ends a site that another one has replaced. Its requests in flight may finish. */
+  #finish({ gateway }: Site): void {
+    const closing = gateway.close({ drainMs: this.#options.options.drain });
+    this.#replaced.add(closing);
+    void closing.then(() => this.#replaced.delete(closing));
   }
 
   /** @param site What is served although the folder is wrong; `undefined` for nothing. */

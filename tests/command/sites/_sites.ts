@@ -23,11 +23,19 @@ interface SetUp {
   /** The variables of the command. */
   base?: Record<string, string>;
   store?: Store;
+  /** The directory of the sites. @default {"sites"} */
+  directory?: string;
 }
 
 /** What `openSites()` serves, and the directory. */
 export async function serveSites(
-  { files = {}, args = [], base = {}, store = memoryStore() }: SetUp,
+  {
+    files = {},
+    args = [],
+    base = {},
+    store = memoryStore(),
+    directory: name = "sites",
+  }: SetUp,
 ) {
   const directory = await TempDirectory.make();
   async function write(all: Record<string, string>): Promise<void> {
@@ -41,7 +49,7 @@ export async function serveSites(
   const clock = new FakeClock(Date.now());
   const { log, lines } = captureLog();
   const options = optionsOf(
-    ["--sites=%/sites", "--hot-reload", ...args].map((arg) =>
+    [`--sites=%/${name}`, "--hot-reload", ...args].map((arg) =>
       arg.replaceAll("%", directory.path)
     ),
   );
@@ -49,7 +57,7 @@ export async function serveSites(
   const state = { base };
   const sites = await openSites({
     options,
-    directory: directory.at("sites"),
+    directory: directory.at(name),
     variables: () => Promise.resolve(state.base),
     process,
     masterKey: new Uint8Array(32).fill(7),

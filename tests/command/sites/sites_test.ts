@@ -1,4 +1,5 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { memoryStore } from "../../../src/core/store/memory.ts";
 import { interceptedStore } from "../../_store.ts";
@@ -182,14 +183,10 @@ for (
   });
 }
 
-Deno.test("a directory that cannot be read ends no site, and is logged once", async () => {
+Deno.test("a directory that cannot be read ends no site, is logged once, and does not let a gateway start", async () => {
   await using sites = await serveSites({
     args: [WATCH],
-    files: {
-      "sites/a.example/app.env": "",
-      "sites/b.example/app.env": "",
-      "sites/c.example/app.env": "",
-    },
+    files: { "sites/a.example/app.env": "" },
   });
   await Deno.rename(sites.at("sites"), sites.at("moved"));
   await sites.look();
@@ -200,6 +197,33 @@ Deno.test("a directory that cannot be read ends no site, and is logged once", as
   await sites.look();
   const { status } = await (await sites.internal("/rep/health")).json();
   assertEquals(status, "healthy");
+  await assertRejects(
+    () => serveSites({ directory: "missing" }),
+    ConfigurationError,
+    'Cannot read --sites "',
+  );
+});
+
+Deno.test("a site whose files turn out to be wrong after it waited for the store is rejected alone", async () => {
+  let isBroken = true;
+  const store = interceptedStore(memoryStore(), () => {
+    if (isBroken) throw new TypeError("broken");
+    return Promise.resolve();
+  });
+  await using sites = await serveSites({
+    store,
+    files: {
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+      "sites/b.example/app.env": "REP_PUBLIC_A\n",
+    },
+  });
+  assertEquals(await sites.read("a.example"), 503);
+  isBroken = false;
+  await sites.clock.tickUntil(sites.sites.ready, 250);
+  await sites.clock.tick(1_000);
+  assertEquals(await sites.read("a.example"), 404);
+  assertEquals(await sites.read("b.example"), 503);
+  assertEquals(sites.logged("rep.site.rejected"), ["b.example"]);
 });
 
 Deno.test("a site that is wrong at the start answers 503 until it is corrected, and the others serve", async () => {

@@ -5,7 +5,7 @@ import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { fallibleStore } from "./_store.ts";
+import { fallibleStore, interceptedStore } from "./_store.ts";
 
 /** The start of the clock. */
 const T = 1_700_000_000_000;
@@ -155,6 +155,39 @@ Deno.test("a page of a superseded process has what is PUBLIC in the active confi
   await options.clock.tick(2_000);
   assertEquals(await valuesOfPage(active), { A: "2", B: "2", C: "2" });
   assertEquals(await valuesOfPage(gate), { A: "2", B: "2", C: "2" });
+});
+
+Deno.test("a page of a superseded process lacks nothing that is published, although a reload without a change meets an outage", async () => {
+  const { clock, inner, store, state } = setUpStore(false);
+  await using gate = await setUp(
+    { REP_SENSITIVE_A: "secret", REP_PUBLIC_B: "1" },
+    { store, clock },
+  );
+  const active = { REP_PUBLIC_A: "2", REP_PUBLIC_B: "2" };
+  await using _active = await setUp(active, { store: inner, clock });
+  await clock.tick(2_000);
+  state.isDown = true;
+  await gate.gateway.reload();
+  assertEquals(await valuesOfPage(gate), { A: "2", B: "2" });
+});
+
+Deno.test("a variable that is SENSITIVE now is on no page while its removal is being published", async () => {
+  const clock = new FakeClock(T);
+  const commits = { isHeld: false, release: () => {} };
+  const store = interceptedStore(memoryStore(), async (operation) => {
+    if (operation !== "commit" || !commits.isHeld) return;
+    await new Promise<void>((resolve) => commits.release = resolve);
+  });
+  const published = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(published, { store, clock });
+  commits.isHeld = true;
+  const edit = gate.set({ REP_SENSITIVE_A: "secret", REP_PUBLIC_B: "1" });
+  await settle();
+  const values = await valuesOfPage(gate);
+  commits.isHeld = false;
+  commits.release();
+  await edit;
+  assertEquals(values, { B: "1" });
 });
 
 Deno.test("pages have the process's own values until anything was ever published, and then what was missed", async () => {

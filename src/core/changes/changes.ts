@@ -107,9 +107,11 @@ export class Changes {
    * What pages are built from: the published PUBLIC values. They may be newer than this process's own configuration:
    * while another one is active, or while this process still reads what another replica has already published. So pages
    * do not go back in time. They may be older while an edit waits for the store: nobody serves values that the other
-   * replicas do not have. A name that is not PUBLIC here any more is left out,
-   * unless this process is superseded: the active configuration then decides, and a page that lacked one of its values,
-   * but has the id of the newest event, would never get it.
+   * replicas do not have.
+   *
+   * A name that is not PUBLIC here any more is left out, unless this process is superseded: a page that lacked a value of
+   * the active configuration, but has the id of the newest event, would never get it. That reveals nothing of this
+   * process: the value is that of a process in which the name is PUBLIC, and all streams have it as well.
    *
    * Pages get the process's own PUBLIC values in two cases: while it stands apart, since nobody can tell to which app
    * the published ones belong; and while it knows no event, because there has never been one, or because it has started

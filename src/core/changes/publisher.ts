@@ -87,14 +87,16 @@ export class Publisher {
 
   /** Whether a change of PUBLIC values waits for the store. */
   get isWaiting(): boolean {
-    return this.#outcome === "failed" &&
-      this.#target.state !== this.#finished.state;
+    return this.#outcome === "failed" && this.#hasChange;
   }
 
-  /** Whether nothing of the target waits, but another configuration is active. */
+  /**
+   * Whether another configuration is active, and no change of this process will replace it. A reload without a change
+   * makes no difference, also if the store fails.
+   */
   get isSuperseded(): boolean {
-    const hasFinished = this.#isFinished && this.#finished !== EMPTY_SNAPSHOT;
-    return hasFinished && !this.#options.rollout.isActive;
+    const isSettled = this.#finished !== EMPTY_SNAPSHOT && !this.#hasChange;
+    return isSettled && !this.#options.rollout.isActive;
   }
 
   /**
@@ -117,7 +119,7 @@ export class Publisher {
     this.#target = target;
     this.#noteWithdrawn();
     await this.#enqueue(isNew ? "error" : "debug");
-    return this.#isFinished || target.state === this.#finished.state;
+    return this.#isFinished || !this.#hasChange;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
@@ -134,6 +136,11 @@ export class Publisher {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#queue;
+  }
+
+  /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
+  get #hasChange(): boolean {
+    return this.#target.state !== this.#finished.state;
   }
 
   get #isFinished(): boolean {

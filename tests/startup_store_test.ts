@@ -8,7 +8,12 @@ import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";
-import { delegate, fallibleStore, interceptedStore } from "./_store.ts";
+import {
+  delegate,
+  fallibleStore,
+  interceptedStore,
+  remoteStore,
+} from "./_store.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const VARIABLES = { REP_PUBLIC_A: "environment", REP_SENSITIVE_S: "secret" };
@@ -149,6 +154,17 @@ Deno.test("with startWithoutStore, a gateway serves its own values until the sto
   state.isDown = false;
   await clock.tick(2_000);
   assertEquals(await valuesOfPage(gate), { A: "stored" });
+});
+
+Deno.test("with startWithoutStore, a replica of a superseded configuration has what is published at once if the store answers", async () => {
+  const clock = new FakeClock();
+  const shared = { store: remoteStore(memoryStore()), clock };
+  const old = { REP_PUBLIC_A: "old" };
+  await using _first = await setUp(old, shared);
+  await using _active = await setUp({ REP_PUBLIC_A: "new" }, shared);
+  const options = { ...shared, startWithoutStore: true };
+  await using restarted = await setUp(old, options);
+  assertEquals(await valuesOfPage(restarted), { A: "new" });
 });
 
 Deno.test("a gateway whose store is in memory is ready at once", async () => {

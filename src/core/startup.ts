@@ -76,10 +76,8 @@ export class Startup {
   async #start(): Promise<void> {
     const { configuration, changes, tasks, health, signal } = this.#options;
     health.isStarting = true;
-    if (!this.#options.settings.startWithoutStore) {
-      await this.#untilRead(() => this.#readStoredVariables());
-      await this.#untilRead(async () => await changes?.tail.readNew());
-    }
+    await this.#untilRead(() => this.#readStoredVariables());
+    await this.#untilRead(async () => await changes?.tail.readNew());
     await configuration.load(); // after the store, so that the newest files count
     await this.#loadMasterKey();
     signal.throwIfAborted();
@@ -99,17 +97,16 @@ export class Startup {
 
   /** Loads it early, so that a later outage of the store does not turn into rejected requests for session keys. */
   async #loadMasterKey(): Promise<void> {
-    const { settings, configuration, epochs } = this.#options;
+    const { configuration, epochs } = this.#options;
     const load = () => epochs.keys(epochs.current());
     const isNeeded = configuration.snapshot.sensitive.size > 0;
-    const isAwaited = isNeeded && !settings.startWithoutStore;
-    if (isAwaited) return await this.#untilRead(load);
+    if (isNeeded) return await this.#untilRead(load);
     await load().catch(() => {}); // it is tried again; the circuit breaker logs the outage
   }
 
-  /** Repeats a read until the store answers. Any other error ends the start. */
+  /** Repeats a read until the store answers, unless the gateway may start without it. Any other error ends the start. */
   async #untilRead(read: () => Promise<unknown>): Promise<void> {
-    const { clock, signal } = this.#options;
+    const { settings, clock, signal } = this.#options;
     for (;;) {
       signal.throwIfAborted();
       try {
@@ -118,6 +115,7 @@ export class Startup {
       } catch (error) {
         if (error instanceof StoreIncompatibleError) throw error; // waiting does not help
         if (!(error instanceof StoreUnavailableError)) throw error;
+        if (settings.startWithoutStore) return;
         this.#reportWaiting(error);
       }
       await sleep(PAUSE_MS, clock, { signal });

@@ -98,6 +98,8 @@ const CHUNK_BYTES = 64 << 10;
 const RETRY_MS = [2_000, 8_000] as const;
 const REJECTED_RETRY_MS = [5_000, 30_000] as const;
 const POLL_RETRY_MS = [5_000, 10_000] as const;
+/** For a poll that has missed more than a chunk, so that it does not take minutes until it has the newest value. */
+const UNFINISHED_RETRY_MS = [500, 1_000] as const;
 /** The same while there is no room for a stream: every client still gets a change within about a minute. */
 const FULL_RETRY_MS = [15_000, 60_000] as const;
 /**
@@ -225,7 +227,7 @@ export class Hub {
     const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
     const last = missed.at(-1);
     const retryMs = last !== undefined && last.id < this.#tail.head
-      ? RETRY_MS
+      ? UNFINISHED_RETRY_MS
       : this.#pollRetryMs(client);
     const opening = this.#opening(form, comment, retryMs, position.cursor);
     if (last === undefined) return opening;

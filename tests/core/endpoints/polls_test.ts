@@ -197,7 +197,7 @@ Deno.test("a poll gets a chunk of what it has missed, and soon asks for the rest
     found.push([retryMs, keys.join("")]);
     cursor = [...text.matchAll(/^id: (\d+)$/gm)].at(-1)?.[1] ?? "";
   }
-  assertEquals(found, [["2000", "AB"], ["5000", "C"], ["5000", ""]]);
+  assertEquals(found, [["500", "AB"], ["5000", "C"], ["5000", ""]]);
   assertEquals(await metric(gate, "rep_streams_polled_total"), 3);
   assertEquals(await metric(gate, "rep_streams_open"), 0);
 });

@@ -208,8 +208,7 @@ export interface GatewayOptions {
   /** Master key of 32 bytes, from which all keys are derived. @default {generated once and kept in the store} */
   masterKey?: Uint8Array<ArrayBuffer> | undefined;
   /**
-   * Identifier that only one process at a time uses, such as host name and port. A process that was killed is noticed
-   * sooner by its successor with the same identifier.
+   * Says where this process runs, such as host name and port, for messages and the status page.
    *
    * @default {a new random identifier}
    */

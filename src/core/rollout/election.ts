@@ -59,20 +59,13 @@ const MAX_CLEAN_UPS = 7;
 export function elect(input: ElectionInput): ElectionResult {
   const { self: { id, hash }, observations, maxRepresentatives } = input;
   const others = observations.filter((other) => other.id !== id);
-  const predecessors = others.filter((other) =>
-    isDeadPredecessor(other, input)
-  );
-  const living = others.filter((other) =>
-    isLive(other) && !predecessors.includes(other)
-  );
+  const living = others.filter(isLive);
   const peers = living.filter(({ member }) => member.hash === hash);
   const earlierPeers = peers.filter((peer) => peer.id < id && isOnTime(peer));
   const ranking = findRank(peers, input);
   const { rank, isNew } = ranking;
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
-  const dead = others.filter((other) =>
-    predecessors.includes(other) || (isFirst && isUnmarked(other))
-  );
+  const dead = isFirst ? others.filter(isUnmarked) : [];
   const removed = isFirst ? others.filter(isRemovable) : [];
   return {
     ...ranking,
@@ -82,19 +75,6 @@ export function elect(input: ElectionInput): ElectionResult {
     dead: dead.slice(0, MAX_CLEAN_UPS),
     removed: removed.slice(0, Math.max(0, MAX_CLEAN_UPS - dead.length)),
   };
-}
-
-/**
- * A process with an instance ID should be the only one with it. Its predecessors count as dead once they are late, but
- * not at once: if two living processes have the same instance ID by mistake, an older configuration would win.
- */
-function isDeadPredecessor(
-  other: Observation,
-  { self: { instanceId } }: ElectionInput,
-): boolean {
-  const { member } = other;
-  return instanceId !== undefined && member.instanceId === instanceId &&
-    !member.hasLeft && !isOnTime(other);
 }
 
 /**

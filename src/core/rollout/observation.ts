@@ -10,7 +10,7 @@ export interface Member {
   readonly revision?: string | undefined;
   /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */
   readonly heartbeatAt: number;
-  /** Identifies the one process that can run in its place, such as a host and port. */
+  /** Says where it runs, such as a host and port. */
   readonly instanceId?: string | undefined;
   /** Identifies its PUBLIC variables (`sampleNames()`); earlier versions had none. */
   readonly names?: readonly number[] | undefined;
@@ -69,7 +69,7 @@ interface ObserveOptions {
   readonly isScheduled: boolean;
 }
 
-/** A member whose heartbeats have been missing for so many periods is late: others get ready to act in its place. */
+/** A member whose heartbeats have been missing for so many periods is late: another one becomes a representative. */
 const LATE_AFTER_PERIODS = 2;
 /** After so many, it is dead. */
 const DEAD_AFTER_PERIODS = 4;

@@ -39,10 +39,7 @@ export interface RolloutOptions extends RetryOptions {
   log: Log;
   /** A unique ID. */
   processId: string;
-  /**
-   * Identifies the one process that can run in a place, such as a host and port, so that its successor notices its death
-   * sooner.
-   */
+  /** Says where the process runs, such as a host and port. */
   instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   revision: string | undefined;

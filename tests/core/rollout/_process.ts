@@ -34,16 +34,14 @@ interface ObservedMember extends Member {
 
 const POLL_MS = 1_000;
 const START = 1_700_000_000_000;
-/** The least time after which a member is dead, and late: four and two periods of four seconds, by a fast clock. */
+/** The least time after which a member is dead: four periods of four seconds, by a fast clock. */
 const DEAD_MS = 15_000;
-const LATE_MS = 7_500;
 /** Shorter than the time after which an entry is removed: fifteen periods of four seconds. */
 const LONG_OUTAGE_MS = 35_000;
 
 /** Options of {@linkcode Process}. */
 interface ProcessOptions {
   hash: string;
-  instanceId: string | undefined;
   maxRepresentatives: number;
 }
 
@@ -67,18 +65,16 @@ export class Process {
   readonly #store: Store;
   readonly #simulation: Simulation;
   readonly #drift: number;
-  readonly #instanceId: string | undefined;
   #offset: number;
   /** Callbacks that are due while the process is stalled; `undefined` while it runs. */
   #stalled: (() => void)[] | undefined;
 
   constructor(
     simulation: Simulation,
-    { hash, instanceId, maxRepresentatives }: ProcessOptions,
+    { hash, maxRepresentatives }: ProcessOptions,
   ) {
     this.#simulation = simulation;
     this.hash = hash;
-    this.#instanceId = instanceId;
     this.#hashes = new Set([hash]);
     this.#drift = 0.99 + 0.02 * simulation.random();
     this.#offset = simulation.between(-30_000, 30_000);
@@ -105,7 +101,7 @@ export class Process {
       random: simulation.random,
       processId: this.name,
       maxRepresentatives,
-      instanceId,
+      instanceId: undefined,
       revision: undefined,
       log: silentLog,
       epochs: { fingerprint: undefined },
@@ -255,11 +251,8 @@ export class Process {
         : this.fail(`switched to ${active} without a heartbeat`);
     }
     const others = this.#observed.filter(({ id }) => id !== this.name);
-    const isAlive = ({ hasLeft, instanceId, ageMs }: ObservedMember) => {
-      const isPredecessor = instanceId !== undefined &&
-        instanceId === this.#instanceId;
-      return !hasLeft && ageMs < (isPredecessor ? LATE_MS : DEAD_MS);
-    };
+    const isAlive = ({ hasLeft, ageMs }: ObservedMember) =>
+      !hasLeft && ageMs < DEAD_MS;
     const living = others.filter((member) =>
       member.hash === previous && isAlive(member)
     );

@@ -6,8 +6,6 @@ export type FaultLevel = "low" | "medium" | "high";
 
 /** The time for all to agree after the last event: a period, four more to detect a death, and a failed attempt. */
 const AGREEMENT_MS = 40_000;
-/** A period until the first observation, and two more until a predecessor is late. */
-const LATE_MS = 15_000;
 /** How the replicas of a deployment are replaced. */
 const STYLES = ["overlapping", "in place", "reload"] as const;
 
@@ -19,15 +17,6 @@ const STYLES = ["overlapping", "in place", "reload"] as const;
 export async function runScenario(seed: number, level: FaultLevel) {
   const simulation = new Simulation(seed);
   const style = simulation.pick(STYLES);
-  const hasInstanceIds = style !== "overlapping" && simulation.chance(0.5);
-  /** All processes have one instance ID by mistake. */
-  const hasSameInstanceId = level === "low" && !hasInstanceIds &&
-    simulation.chance(0.3);
-  /**
-   * With the ID of another process, it counts as dead after two periods without a heartbeat, at least eight seconds, of
-   * which up to five may have passed when it is killed.
-   */
-  const longestGapMs = hasSameInstanceId ? 2_000 : 9_000;
   const allowsFew = level !== "low" && style !== "reload"; // otherwise all representatives may reload at once
   const maxRepresentatives = allowsFew && simulation.chance(0.5) ? 2 : 8;
   if (simulation.chance(0.5)) {
@@ -47,14 +36,8 @@ export async function runScenario(seed: number, level: FaultLevel) {
   /** No process had the target before the current rollout. */
   let isNew = true;
 
-  function start(index: number, hash = target): Process {
-    const ownId = hasInstanceIds ? `:${index}` : undefined;
-    const instanceId = hasSameInstanceId ? "same" : ownId;
-    return new Process(simulation, {
-      hash,
-      maxRepresentatives,
-      instanceId,
-    });
+  function start(hash = target): Process {
+    return new Process(simulation, { hash, maxRepresentatives });
   }
 
   /** Returns a new version or an earlier one. */
@@ -144,24 +127,13 @@ export async function runScenario(seed: number, level: FaultLevel) {
       return replica.reload(target);
     }
     if (style === "overlapping") {
-      replicas[index] = start(index);
+      replicas[index] = start();
       await simulation.advance(pause());
       await end(replica);
     } else {
       await end(replica);
       await simulation.advance(simulation.between(0, 3_000));
-      replicas[index] = start(index);
-      await checkSoonActive(replicas[index]);
-    }
-  }
-
-  /** A single process waits only until its predecessor, which has its instance ID, is late. */
-  async function checkSoonActive(process: Process) {
-    if (count > 1 || !hasInstanceIds || level !== "low") return;
-    const { latencyMs } = simulation.conditions;
-    await simulation.advance(LATE_MS + 10 * latencyMs);
-    if (!process.rollout.isActive) {
-      process.fail("waited for longer than until its predecessor was late");
+      replicas[index] = start();
     }
   }
 
@@ -175,7 +147,7 @@ export async function runScenario(seed: number, level: FaultLevel) {
       simulation.between(-30_000, 30_000),
     );
     if (level === "low") {
-      return await restart(simulation.between(0, longestGapMs));
+      return await restart(simulation.between(0, 9_000));
     }
     const maxMs = level === "medium" ? 8_000 : 150_000;
     const ms = simulation.chance(0.5)
@@ -202,7 +174,7 @@ export async function runScenario(seed: number, level: FaultLevel) {
     if (level === "low") replica.kill();
     else await end(replica);
     await simulation.advance(gapMs);
-    replicas[index] = start(index, replica.hash);
+    replicas[index] = start(replica.hash);
   }
 
   /** Heals everything, waits, and checks that the expected configuration is active for all processes. */
@@ -233,7 +205,7 @@ export async function runScenario(seed: number, level: FaultLevel) {
   }
 
   for (let index = 0; index < count; index++) {
-    replicas.push(start(index));
+    replicas.push(start());
   }
   await simulation.advance(simulation.between(0, 10_000));
   for (

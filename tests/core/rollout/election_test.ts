@@ -12,19 +12,17 @@ import type {
 interface Fields extends Partial<Omit<Observation, "member">> {
   hash: string;
   rank: number;
-  instanceId?: string;
   hasLeft?: boolean;
 }
 
 function observation(
   id: string,
-  { hash, rank, instanceId, hasLeft, ...rest }: Fields,
+  { hash, rank, hasLeft, ...rest }: Fields,
 ) {
   const member = {
     hash,
     rank,
     heartbeatAt: 0,
-    ...instanceId ? { instanceId } : {},
     ...hasLeft ? { hasLeft } : {},
   };
   return {
@@ -42,15 +40,16 @@ function electWith(
   observations: readonly Observation[],
   own: Partial<ElectionInput & Self> = {},
 ) {
-  const { id = "5", hash = "a", rank, instanceId, highestRank = 0 } = own;
+  const { id = "5", hash = "a", rank, highestRank = 0 } = own;
   const unused = {
+    instanceId: undefined,
     revision: undefined,
     names: undefined,
     keyFingerprint: undefined,
     newestWrite: 0,
   };
   const decision = elect({
-    self: { id, hash, instanceId, ...unused },
+    self: { id, hash, ...unused },
     rank,
     observations,
     highestRank,

@@ -37,10 +37,6 @@ export class StoredVariablesSource {
   #known: StoredVariables | undefined;
   #wasEmptied = false;
   #failure: StoreUnavailableError | undefined;
-  /** The id that was passed to the last call of {@linkcode follow}. */
-  #newestWrite = 0;
-  /** The id of the newest write that the first read or a later reload has read; `undefined` before. */
-  #followedWrite: number | undefined;
   #isFollowing = false;
 
   constructor(options: StoredVariablesOptions) {
@@ -75,7 +71,6 @@ export class StoredVariablesSource {
         this.#options,
       );
       this.#failure = undefined;
-      this.#followedWrite ??= this.#known.newestWrite;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
       const isKnown = this.#known !== undefined;
@@ -113,40 +108,26 @@ export class StoredVariablesSource {
   }
 
   /**
-   * Reloads if there are new writes, or if the variables have never been read. A call during another call returns at
-   * once, since the reload of the other call may take long; the other call then reloads once more.
+   * Reloads if there are writes that have not been read, or if the variables have never been read. It does nothing while
+   * it is reloading, which may take long: what is written then is noticed a second later.
    *
-   * A write is followed once a reload has read it, even if the reload was rejected. In that case the write conflicts with
-   * the last valid sources or with other variables in the store, and a change of either causes a reload anyway.
+   * A write is followed once it has been read, even if the reload was rejected. In that case the write conflicts with the
+   * last valid sources or with other variables in the store, and a change of either causes a reload anyway.
    *
    * @param newestWrite The id of the newest write in the store.
    * @param reload Reloads the configuration, which calls {@linkcode read}. It must not reject.
-   * @throws {StoreUnavailableError} If the variables could not be read. The next call tries again.
    */
   async follow(
     newestWrite: number,
     reload: () => Promise<void>,
   ): Promise<void> {
-    this.#newestWrite = newestWrite;
-    const isFollowed = newestWrite === this.#followedWrite; // not `<=`: an older backup is followed as well
+    const { clock, random, signal } = this.#options;
+    const isFollowed = newestWrite === this.#known?.newestWrite; // not `<=`: an older backup is followed as well
     if (this.#isFollowing || isFollowed) return;
     this.#isFollowing = true;
-    await this.#reloadUntilFollowed(reload)
-      .finally(() => this.#isFollowing = false);
-  }
-
-  async #reloadUntilFollowed(reload: () => Promise<void>): Promise<void> {
-    const { clock, random, signal } = this.#options;
-    do {
-      await sleep(random() * MAX_RELOAD_DELAY_MS, clock, {
-        signal,
-        isBackground: true,
-      });
-      if (signal.aborted) return;
-      const read = this.#newestWrite; // the reload may read later writes as well
-      await reload();
-      if (this.#failure !== undefined) throw this.#failure;
-      this.#followedWrite = read;
-    } while (this.#newestWrite !== this.#followedWrite);
+    const delayMs = random() * MAX_RELOAD_DELAY_MS;
+    await sleep(delayMs, clock, { signal, isBackground: true });
+    if (!signal.aborted) await reload();
+    this.#isFollowing = false;
   }
 }

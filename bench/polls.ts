@@ -49,7 +49,7 @@ export async function polls(sizes: typeof POLL_SIZES): Promise<Report> {
   await using site = await createSite();
   const alone = await observe(site, { ...sizes, polls: 0 });
   const both = await observe(site, sizes);
-  const [notModified, poll, news, tooMany] = await measureResponses(
+  const [notModified, poll, news] = await measureResponses(
     site,
     sizes.loadSeconds,
   );
@@ -73,7 +73,6 @@ export async function polls(sizes: typeof POLL_SIZES): Promise<Report> {
       one("… of a poll without news", "µs", poll),
       one("poll without news / 304", "", Number(poll) / Number(notModified)),
       one("CPU of a poll with 11 variables", "µs", news),
-      one("… of a poll beyond the rate of one client", "µs", tooMany),
     ],
   };
 }
@@ -137,7 +136,7 @@ async function observe(
   };
 }
 
-/** Returns the CPU time of a 304, of polls without and with news, and of those beyond the rate of one client. */
+/** Returns the CPU time of a 304, and of polls without and with news. */
 async function measureResponses(
   site: Site,
   seconds: number,
@@ -155,13 +154,11 @@ async function measureResponses(
     { url: asset, headers: { ...identity, "if-none-match": etag } },
     { url: changes, headers: { "last-event-id": cursor } },
     { url: `${changes}&last_event_id=0` },
-    { url: changes, headers: { "last-event-id": cursor }, isOneClient: true },
   ];
   const costs: number[] = [];
-  for (const { isOneClient = false, ...request } of loads) {
+  for (const request of loads) {
     const connections = CONNECTIONS;
-    const firstClient = isOneClient ? undefined : 0;
-    const options = { ...request, connections, seconds, firstClient };
+    const options = { ...request, connections, seconds, firstClient: 0 };
     await load(options); // the code is not compiled yet
     const before = await process.usage();
     const { requests } = await load(options);

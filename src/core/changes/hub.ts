@@ -102,21 +102,15 @@ const POLL_RETRY_MS = [5_000, 10_000] as const;
 const UNFINISHED_RETRY_MS = [500, 1_000] as const;
 /** The same while there is no room for a stream: every client still gets a change within about a minute. */
 const FULL_RETRY_MS = [15_000, 60_000] as const;
-/**
- * How often one client may poll in a second. Behind a proxy that is not trusted, all clients count as one: 100,000
- * pages without a stream poll 2,700 times a second.
- */
-const MAX_POLLS_PER_SECOND = 3_000;
 /** How many polls may read the store at once, of which one client has half. */
 const MAX_READING_POLLS = 100;
+
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
   readonly #streams: ClientLimits<"max_streams">;
-  /** All polls of the current second, which {@linkcode #tick} forgets. */
-  readonly #pollsThisSecond: ClientLimits<"max_polls">;
   readonly #readingPolls: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
@@ -144,7 +138,6 @@ export class Hub {
       maxStreamsPerClient,
       streams,
     );
-    this.#pollsThisSecond = limit("max_polls", Infinity, MAX_POLLS_PER_SECOND);
     this.#readingPolls = limit(
       "max_polls",
       MAX_READING_POLLS,
@@ -162,24 +155,10 @@ export class Hub {
     return this.#streams.count;
   }
 
-  /**
-   * Counts a poll, or a request for a stream if there is no room for one. The steps after it may read the log.
-   *
-   * @returns Why the client has to come back later; `undefined` if it may go on.
-   */
-  admit(client: CountedClient, isPoll: boolean): StreamRejection | undefined {
-    if (this.#isClosing) return "stopping";
-    if (!isPoll && !this.#streams.limitOf(client)) return undefined;
-    const rejection = this.#pollsThisSecond.rejection(client);
-    if (rejection === undefined) this.#pollsThisSecond.add(client.clientKey);
-    return rejection;
-  }
-
-  /** Opens a stream. If there is no room for it, the request is treated as a poll. */
+  /** Opens a stream, once the log has been read. If there is no room for it, the request is treated as a poll. */
   async open(request: StreamRequest): Promise<StreamBody> {
     const { client, position: { cursor }, form, isPoll } = request;
     if (this.#isClosing) return this.reject("stopping", form);
-    if (!this.#tail.isLoaded) return this.reject("store_unavailable", form);
     const limit = isPoll ? undefined : this.#streams.rejection(client);
     if (isPoll || limit !== undefined) return await this.#poll(request, limit);
     this.#options.metrics.count("rep.streams.opened", 1);
@@ -213,9 +192,9 @@ export class Hub {
     limit: StreamRejection | undefined,
   ): Promise<StreamBody> {
     const { metrics } = this.#options;
-    const full = this.#isInMemory(position)
-      ? undefined
-      : this.#readingPolls.rejection(client);
+    const { cursor = 0, skipsOutdated } = position;
+    const needsStore = !skipsOutdated && cursor < this.#tail.cachedAfter;
+    const full = needsStore ? this.#readingPolls.rejection(client) : undefined;
     if (full !== undefined) return this.reject(full, form);
     this.#readingPolls.add(client.clientKey);
     const missed = await this.#missed(position);
@@ -232,10 +211,6 @@ export class Hub {
     const opening = this.#opening(form, comment, retryMs, position.cursor);
     if (last === undefined) return opening;
     return concat([opening, STREAM_FORMS[form].events(missed)]);
-  }
-
-  #isInMemory({ cursor = 0, skipsOutdated }: Position): boolean {
-    return skipsOutdated || cursor >= this.#tail.cachedAfter;
   }
 
   #pollRetryMs(client: CountedClient): readonly [number, number] {
@@ -381,7 +356,6 @@ export class Hub {
     const heartbeatOf = onceForEachForm((form) =>
       encoder.encode(form.heartbeat(head))
     );
-    this.#pollsThisSecond.clear();
     for (const subscriber of this.#subscribers) {
       this.#guard(subscriber, () => {
         if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
@@ -446,7 +420,6 @@ export class Hub {
     );
     this.#stopTicking();
     this.#streams.close();
-    this.#pollsThisSecond.close();
     this.#readingPolls.close();
   }
 

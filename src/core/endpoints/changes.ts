@@ -77,12 +77,10 @@ async function openStream(
   const query = new URLSearchParams(url.search);
   const form = readForm(query);
   if (rollout.standsApart) return hub.reject("stands_apart", form);
-  const isPoll = query.has("poll");
-  const rejection = hub.admit(client, isPoll);
-  if (rejection !== undefined) return hub.reject(rejection, form);
   const position = await readPosition(headers, query, tail);
   // Not with the public state, which may be older in this process than the client's values.
   if (position === undefined) return hub.reject("store_unavailable", form);
+  const isPoll = query.has("poll");
   return await hub.open({ client, position, form, isPoll });
 }
 

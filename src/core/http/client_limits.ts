@@ -86,12 +86,6 @@ export class ClientLimits<Name extends string> {
     else this.#clients.delete(clientKey);
   }
 
-  /** Forgets what was counted. */
-  clear(): void {
-    this.#changeTotal(-this.#total);
-    this.#clients.clear();
-  }
-
   /** Logs the rejections that have only been counted so far. */
   close(): void {
     this.#rejections.close();

@@ -1,9 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../../src/core/store/memory.ts";
-import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
-import { remoteStore } from "../../_store.ts";
 
 /** The start of the clock. */
 const T = 1_700_000_000_000;
@@ -200,38 +198,6 @@ Deno.test("a poll gets a chunk of what it has missed, and soon asks for the rest
   assertEquals(found, [["500", "AB"], ["5000", "C"], ["5000", ""]]);
   assertEquals(await metric(gate, "rep_streams_polled_total"), 3);
   assertEquals(await metric(gate, "rep_streams_open"), 0);
-});
-
-Deno.test("beyond 3,000 polls of one client in a second, a poll is told to come back without a look at the log", async () => {
-  const clock = new FakeClock(T);
-  const random = () => 0;
-  const inner = memoryStore();
-  let reads = 0;
-  const list: Store["list"] = (...args) => {
-    reads++;
-    return inner.list(...args);
-  };
-  const store = { ...remoteStore(inner), list };
-  const variables = { REP_PUBLIC_A: "1" };
-  await using gate = await setUp(variables, { clock, random, store });
-  const ask = async (client: string, cursor: number) => {
-    const query = `?poll&last_event_id=${cursor}`;
-    return await (await askFrom(gate, client, query)).text();
-  };
-  for (let count = 0; count < 3_000; count++) await ask("192.0.2.1", 0);
-  reads = 0;
-  const tooMany =
-    "retry: 15000\n: too many requests of this client; reconnect later\n\n";
-  assertEquals([await ask("192.0.2.1", id(1)), reads], [tooMany, 0]);
-  assertMatch(await ask("192.0.2.2", id(1)), /"key":"A"/);
-  assertEquals(reads, 1); // another process may have issued the cursor
-  await clock.tick(1_000);
-  assertMatch(await ask("192.0.2.1", 0), /"key":"A"/);
-  const stream = await askFrom(gate, "192.0.2.1", ""); // there is room for it
-  await stream.body?.cancel();
-  const logged = gate.logged("rep.streams.rejected");
-  const limits = logged.map(({ limit, client_ip }) => [limit, client_ip]);
-  assertEquals(limits, [["max_polls_per_client", "192.0.2.1"]]);
 });
 
 Deno.test("polls whose cursor is older than what is in memory read the store to the end", async () => {

@@ -5,7 +5,7 @@ import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { fallibleStore, interceptedStore } from "./_store.ts";
+import { fallibleStore, interceptedStore, remoteStore } from "./_store.ts";
 
 /** The start of the clock. */
 const T = 1_700_000_000_000;
@@ -188,6 +188,21 @@ Deno.test("a variable that is SENSITIVE now is on no page while its removal is b
   commits.release();
   await edit;
   assertEquals(values, { B: "1" });
+});
+
+Deno.test("a restart while the store cannot be written reports a change that waits only if there is one", async () => {
+  const { clock, inner } = setUpStore(false);
+  const first = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: remoteStore(inner),
+    clock,
+  });
+  await first.gateway.close();
+  const options = { operations: ["commit"] } as const;
+  const store = fallibleStore(inner, () => true, options);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  assertEquals(await healthOf(gate), ["store_unavailable"]);
+  await gate.set({ REP_PUBLIC_A: "2" });
+  assertEquals(await healthOf(gate), ["store_unavailable", "change_waiting"]);
 });
 
 Deno.test("pages have the process's own values until anything was ever published, and then what was missed", async () => {

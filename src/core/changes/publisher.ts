@@ -1,5 +1,9 @@
 import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
-import { EMPTY_SNAPSHOT, type Snapshot } from "../config/variables/snapshot.ts";
+import {
+  EMPTY_SNAPSHOT,
+  isEqualMap,
+  type Snapshot,
+} from "../config/variables/snapshot.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { type Rollout, StandsApartError } from "../rollout/rollout.ts";
@@ -85,9 +89,11 @@ export class Publisher {
     return this.#outcome === "outdated";
   }
 
-  /** Whether a change of PUBLIC values waits for the store. */
+  /** Whether a change of PUBLIC values waits for the store. After a restart, the values may be those in the log. */
   get isWaiting(): boolean {
-    return this.#outcome === "failed" && this.#hasChange;
+    const { tail } = this.#options;
+    return this.#hasFailed &&
+      !isEqualMap(this.#target.public, tail.publicValues);
   }
 
   /**
@@ -104,7 +110,7 @@ export class Publisher {
    * them during any other publication, since other replicas may be ahead: nothing should come and go.
    */
   get withdrawn(): ReadonlySet<string> {
-    return this.isWaiting ? this.#withdrawn : NO_NAMES;
+    return this.#hasFailed ? this.#withdrawn : NO_NAMES;
   }
 
   /**
@@ -136,6 +142,11 @@ export class Publisher {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#queue;
+  }
+
+  /** Whether a target with other values could not be published. */
+  get #hasFailed(): boolean {
+    return this.#outcome === "failed" && this.#hasChange;
   }
 
   /** Whether the target has other PUBLIC values than the last one that was published or superseded. */

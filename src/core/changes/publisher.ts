@@ -6,7 +6,7 @@ import {
 } from "../config/variables/snapshot.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { type Rollout, StandsApartError } from "../rollout/rollout.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import { batches, retryConflicts } from "../store/commits.ts";
 import {
   type Check,
@@ -42,14 +42,19 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * | `published`  | the log matches the target                                             | nothing               |
  * | `superseded` | another configuration is active                                        | nothing               |
  * | `outdated`   | variables in the store were written after they had been read for it    | a reload, then a retry |
- * | `failed`     | the store fails, or the process stands apart                           | a retry               |
+ * | `apart`      | the process stands apart: the values in the log may be of another app  | a retry               |
+ * | `failed`     | the store fails                                                        | a retry               |
  */
-type Outcome = "published" | "superseded" | "outdated" | "failed";
+type Outcome = "published" | "superseded" | "outdated" | "apart" | "failed";
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 
-const OUTDATED =
-  "the variables in the store have been written since they were read; reading them again";
+/** Why a target is not published although the store works. */
+const OBSTACLES = {
+  outdated:
+    "the variables in the store have been written since they were read; reading them again",
+  apart: "a gateway on the same store may be of another app",
+};
 
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
@@ -181,23 +186,22 @@ export class Publisher {
     const target = this.#target;
     const withdrawn = this.#withdrawn;
     try {
-      this.#outcome = await retryConflicts(
+      const outcome = await retryConflicts(
         () => this.#tryToCommit(target, withdrawn),
         this.#options,
       );
-      if (this.#outcome === "outdated") {
-        this.#logFailure(OUTDATED, "debug");
-        return;
+      this.#outcome = outcome;
+      if (outcome === "outdated" || outcome === "apart") {
+        return this.#logFailure(OBSTACLES[outcome], "debug");
       }
       this.#finished = target;
-      if (this.#outcome === "published") {
+      if (outcome === "published") {
         this.#withdrawn = this.#withdrawn.difference(withdrawn);
       }
       this.#noteWithdrawn(); // by a target that has replaced this one
     } catch (error) {
       this.#outcome = "failed";
-      const isReported = error instanceof StandsApartError; // by the rollout, if it is a fault
-      this.#logFailure(messageOf(error), isReported ? "debug" : level);
+      this.#logFailure(messageOf(error), level);
     }
   }
 
@@ -213,7 +217,7 @@ export class Publisher {
       );
     }
     const fencing = await this.#options.rollout.claimCommit(target);
-    if (fencing === undefined || fencing === "superseded") return fencing;
+    if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
     if (await this.#commitChanges(target, checks, withdrawn)) {

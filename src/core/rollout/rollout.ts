@@ -64,16 +64,8 @@ export interface Announcement {
   readonly newestWrite: number;
 }
 
-/** Thrown instead of publishing over the values of another app. */
-export class StandsApartError extends Error {
-  /** The name of the class. */
-  override name = "StandsApartError";
-}
-
-const STRANGER =
-  "a gateway on the same store has no PUBLIC variable in common with this one";
 const APART =
-  `${STRANGER}: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv`;
+  "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv";
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -200,15 +192,14 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if this
-   * process's configuration is not active, or once it has left: it no longer sees newer rollouts; `undefined` if another
-   * process wrote in the meantime, so that the caller has to repeat this, together with its commit.
+   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
+   * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
+   * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
-   * @throws {StandsApartError} While this process stands apart.
    */
   async claimCommit(
     own: Announcement,
-  ): Promise<readonly Check[] | "superseded" | undefined> {
+  ): Promise<readonly Check[] | "apart" | "superseded" | undefined> {
     return await this.#enqueue(async () => {
       if (this.#hasLeft) return "superseded";
       this.#own = own;
@@ -216,7 +207,7 @@ export class Rollout {
       const fencing = await this.#tryHeartbeat(own, { isScheduled: false });
       if (this.#hasLeft) return "superseded";
       if (fencing === undefined) return undefined;
-      if (this.#standsApart) throw new StandsApartError(STRANGER);
+      if (this.#standsApart) return "apart";
       return this.isActive ? fencing : "superseded";
     });
   }

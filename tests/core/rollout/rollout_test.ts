@@ -93,7 +93,7 @@ async function announce(
   try {
     while (true) {
       const result = await rollout.claimCommit(announcementOf(hash));
-      if (result === "superseded") return undefined;
+      if (typeof result === "string") return undefined;
       if (result !== undefined) return result;
     }
   } catch (error) {

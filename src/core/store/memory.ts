@@ -10,9 +10,6 @@ function idOf(key: Key): string {
 /** The last part of a key. */
 type Name = Key[number];
 
-/** The entries under a prefix, by the last part of their keys. */
-type Entries = Map<Name, Entry>;
-
 function nameOf(key: Key): Name {
   return key.at(-1) ?? "";
 }
@@ -22,33 +19,64 @@ function isBefore(a: Name, b: Name): boolean {
   return typeof a === typeof b ? a < b : typeof a === "string";
 }
 
-/** Returns the selected entries in order. */
-function select(
-  entries: Entries,
-  { from = "", limit = Infinity, reverse = false }: ListOptions,
-): Entry[] {
-  const names = [...entries.keys()].filter((name) => !isBefore(name, from));
-  names.sort((a, b) => isBefore(a, b) ? -1 : 1);
-  if (reverse) names.reverse();
-  return names.slice(0, limit).map((name) => entries.get(name)!);
+/**
+ * Entries sorted by the last part of their keys. They stay sorted, since a sweep of the rate limit lists all clients page
+ * by page: sorting them for each page would block the process for seconds if there are many.
+ */
+class SortedEntries {
+  readonly #entries: Entry[] = [];
+
+  /** Returns the entry with a name. */
+  get(name: Name): Entry | undefined {
+    const entry = this.#entries[this.#indexOf(name)];
+    return entry && nameOf(entry.key) === name ? entry : undefined;
+  }
+
+  /** Adds an entry in place of the one with its name, if there is one; without an entry, it only removes that. */
+  replace(name: Name, entry: Entry | undefined): void {
+    const removed = this.get(name) === undefined ? 0 : 1;
+    const added = entry === undefined ? [] : [entry];
+    this.#entries.splice(this.#indexOf(name), removed, ...added);
+  }
+
+  /** Returns the selected entries in order. */
+  list({ from, limit = Infinity, reverse = false }: ListOptions = {}): Entry[] {
+    const start = from === undefined ? 0 : this.#indexOf(from);
+    if (!reverse) return this.#entries.slice(start, start + limit);
+    const end = this.#entries.length;
+    return this.#entries.slice(Math.max(start, end - limit)).reverse();
+  }
+
+  /** Returns the index of the first entry that is not before a name. */
+  #indexOf(name: Name): number {
+    let low = 0;
+    let high = this.#entries.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#entries[middle]?.key ?? [];
+      if (isBefore(nameOf(other), name)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
 }
 
 /** Returns a store that lives as long as the process. */
 export function memoryStore(): Store {
-  const prefixes = new Map<string, Entries>();
+  /** The entries under each prefix. */
+  const prefixes = new Map<string, SortedEntries>();
   const watchers = new Map<string, Set<() => void>>();
   let commits = 0;
 
-  function entriesUnder(prefix: Key): Entries {
-    const id = idOf(prefix);
-    const entries = prefixes.get(id) ?? new Map();
+  function entriesBeside(key: Key): SortedEntries {
+    const id = idOf(key.slice(0, -1));
+    const entries = prefixes.get(id) ?? new SortedEntries();
     prefixes.set(id, entries);
     return entries;
   }
 
   function find<T>(key: Key): Entry<T> | undefined {
-    const entries = entriesUnder(key.slice(0, -1));
-    return entries.get(nameOf(key)) as Entry<T> | undefined;
+    return entriesBeside(key).get(nameOf(key)) as Entry<T> | undefined;
   }
 
   return {
@@ -56,8 +84,8 @@ export function memoryStore(): Store {
     maxChecks: 100,
     get: (key) => Promise.resolve(find(key)),
     getMany: (keys) => Promise.resolve(keys.map((key) => find(key))),
-    list<T>(prefix: Key, options: ListOptions = {}) {
-      const entries = select(entriesUnder(prefix), options);
+    list<T>(prefix: Key, options?: ListOptions) {
+      const entries = prefixes.get(idOf(prefix))?.list(options) ?? [];
       return Promise.resolve(entries as Entry<T>[]);
     },
     commit(checks, writes) {
@@ -67,9 +95,8 @@ export function memoryStore(): Store {
       if (!isValid) return Promise.resolve(undefined);
       const version = String(++commits);
       for (const { key, value } of writes) {
-        const entries = entriesUnder(key.slice(0, -1));
-        if (value === undefined) entries.delete(nameOf(key));
-        else entries.set(nameOf(key), { key, value, version });
+        const entry = value === undefined ? undefined : { key, value, version };
+        entriesBeside(key).replace(nameOf(key), entry);
       }
       for (const { key } of writes) {
         const hints = watchers.get(idOf(key)) ?? [];

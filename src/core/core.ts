@@ -448,10 +448,9 @@ function configScripts(
   }
 
   let opening: Promise<ConfigScriptCache> | undefined;
-  let cache: ConfigScriptCache | undefined;
   return async () => {
     metrics.count("rep.pages.served", 1);
-    cache ??= await (opening ??= open());
+    const cache = await (opening ??= open());
     return await cache.get();
   };
 }

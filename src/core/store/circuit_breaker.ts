@@ -153,9 +153,10 @@ export class CircuitBreaker implements Store {
   }
 
   async #probe(kind: Operation): Promise<boolean> {
-    const probe = kind === "read" ? probeRead : probeWrite;
+    const store = this.#store;
+    const probe = () => kind === "read" ? store.get(PROBE) : probeWrite(store);
     try {
-      await this.#attempt<unknown>(kind, () => probe(this.#store));
+      await this.#attempt<unknown>(kind, probe);
       return true;
     } catch {
       return false; // it was counted
@@ -205,10 +206,6 @@ function pausedError(cause: Error | undefined): StoreUnavailableError {
   const reason = cause?.message.replace(/^Cannot use the store: /, "");
   const message = `Cannot use the store: it has just failed: ${reason}`;
   return new StoreUnavailableError(message, { cause });
-}
-
-function probeRead(store: Store): Promise<unknown> {
-  return store.get(PROBE);
 }
 
 /** Writes bytes that no store can compress, and deletes them again. */

@@ -196,15 +196,15 @@ interface ParsedEnvFile {
 /** A file that is not an env file at all would have an issue in every line. */
 const MAX_ISSUES = 20;
 
-// Each pattern is matched at the current position only.
-const NOTHING = /[ \t]*(?:#[^\r\n]*)?(?:\n|$)/y; // includes the end of the line
-const NAME = /[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=/y;
+// Each pattern is matched at the current position only. `[^\S\r\n]` is white space, such as the no-break space of a web page.
+const NOTHING = /[^\S\r\n]*(?:#[^\r\n]*)?(?:\n|$)/y; // includes the end of the line
+const NAME = /[^\S\r\n]*(?:export[^\S\r\n]+)?([A-Za-z_][\w.-]*)[^\S\r\n]*=/y;
 const QUOTED =
-  /[ \t]*(?:"([^"\\]*(?:\\[^][^"\\]*)*)"|'([^']*)'|`([^`]*)`)(?:[ \t]+#[^\r\n]*|[ \t]*)(?:\n|$)/y;
-const UNQUOTED = /(?![ \t]*["'`])([^\r\n]*)(?:\n|$)/y;
+  /[^\S\r\n]*(?:"([^"\\]*(?:\\[^][^"\\]*)*)"|'([^']*)'|`([^`]*)`)(?:[^\S\r\n]+#[^\r\n]*|[^\S\r\n]*)(?:\n|$)/y;
+const UNQUOTED = /(?![^\S\r\n]*["'`])([^\r\n]*)(?:\n|$)/y;
 /** A value in quotes and what follows it in its line, or the rest of a line. */
 const INVALID =
-  /[ \t]*(?:"[^"\\]*(?:\\[^][^"\\]*)*"|'[^']*'|`[^`]*`)?[^\n]*\n?/y;
+  /[^\S\r\n]*(?:"[^"\\]*(?:\\[^][^"\\]*)*"|'[^']*'|`[^`]*`)?[^\n]*\n?/y;
 const LINE = /[^\n]*\n?/y;
 
 /**

@@ -20,6 +20,7 @@ const VALUES: readonly (readonly [written: string, parsed: string])[] = [
   ["'in single quotes'", "in single quotes"],
   ["`in backticks`", "in backticks"],
   [' \t"after whitespace"  ', "after whitespace"],
+  ['\u00a0"after a no-break space"\u00a0# comment', "after a no-break space"],
   ['""', ""],
   ["''", ""],
   ["``", ""],

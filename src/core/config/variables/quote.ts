@@ -31,7 +31,8 @@ export function formatKey(key: string): string {
  * likely a misspelled word and hardly ever a secret, so messages may show it.
  */
 export function isShortWord(value: unknown): value is string {
-  return typeof value === "string" && /^[a-z_]{1,30}$/i.test(value);
+  return typeof value === "string" && /^[a-z_]{1,30}$/i.test(value) &&
+    !looksSecret(value);
 }
 
 /** Returns whether a regular expression contains a secret of a known format. In any code, the entropy is high. */

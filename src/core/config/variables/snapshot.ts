@@ -28,7 +28,7 @@ export interface Snapshot {
   /**
    * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the
    * configuration in the rollout, so a new value is a rollout, even in a single process (`election.ts`). Variables in
-   * the store do not count: all replicas of a configurationHash have the same hash, whether or not they read the newest write.
+   * the store do not count: all replicas of a deployment have the same hash, whether or not they read the newest write.
    */
   readonly configurationHash: string;
   /** The names of those PUBLIC values. */

@@ -192,6 +192,14 @@ const WRONG_DECLARATIONS: [declaration: unknown, ...issues: string[]][] = [
     `variables.A.…: ${KEYS}, got a key that is not shown`,
   ],
   [
+    { tier: "sensitive", AKIAABCDEFGHIJKLMNOP: true },
+    `variables.A.…: ${KEYS}, got a key that is not shown`,
+  ],
+  [
+    { tier: "AKIAABCDEFGHIJKLMNOP" },
+    `variables.A.tier: ${TIER}, got a string`,
+  ],
+  [
     { tier: "sensitive", ["a".repeat(31)]: true },
     `variables.A.…: ${KEYS}, got a key that is not shown`,
   ],

@@ -130,15 +130,16 @@ async function read(
 }
 
 /**
- * Removes the headers that a 304 must not contain (RFC 9110 §15.4.5). A Content Security Policy stays, since it replaces
- * that of the stored page.
+ * Removes the headers that a 304 must not contain (RFC 9110 §15.4.5), which requires `Content-Location`. A Content
+ * Security Policy stays, since it replaces that of the stored page.
  */
 function notModifiedHeaders(headers: Representation["headers"]): Headers {
   const complete = headers instanceof Headers ? headers : new Headers(headers);
   return copyHeaders(
     complete,
     (name) =>
-      name !== "accept-ranges" && !/^content-(?!security-policy)/.test(name),
+      name !== "accept-ranges" &&
+      !/^content-(?!security-policy|location$)/.test(name),
   );
 }
 

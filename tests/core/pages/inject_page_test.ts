@@ -419,17 +419,18 @@ Deno.test("injectPage() never confirms a stored fragment as a page, nor a stored
   assertEquals(await statusFor('"a"', "empty"), 304);
 });
 
-Deno.test("injectPage() sends the Content Security Policy with a 304, which replaces that of the stored page", async () => {
-  const policies = {
+Deno.test("injectPage() sends Content-Location with a 304, and the Content Security Policy, which replaces that of the stored page", async () => {
+  const kept = {
+    "content-location": "/index.en.html",
     "content-security-policy": "script-src 'self'",
     "content-security-policy-report-only": "img-src a",
   };
   const { status, headers } = await inject({
-    headers: { ...policies, "content-language": "en", etag: '"a"' },
+    headers: { ...kept, "content-language": "en", etag: '"a"' },
     requestHeaders: { "if-none-match": PAGE_ETAG },
   });
   assertEquals([status, headers], [304, {
-    ...policies,
+    ...kept,
     "cache-control": "no-cache",
     "etag": PAGE_ETAG,
     "vary": "Sec-Fetch-Dest, Sec-Fetch-Mode",

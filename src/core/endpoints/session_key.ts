@@ -16,8 +16,8 @@ import {
 import {
   type EpochKeys,
   type Epochs,
-  FutureEpochError,
-  UnknownMasterKeyError,
+  fingerprintOf,
+  type KidProblem,
 } from "../keys/epochs.ts";
 import type { RateDecision, RateLimit } from "../keys/rate_limit.ts";
 import { AUDIT_EVENT, type Log, messageOf } from "../observe/log.ts";
@@ -216,27 +216,22 @@ export class SessionKeys {
     requester: Requester,
   ): Promise<EpochKeys> {
     const { epochs, rollout, log } = this.#options;
+    let keys: EpochKeys | KidProblem;
     try {
-      return kid === null
+      keys = kid === null
         ? await epochs.keys(epochs.current())
         : await epochs.keysOf(kid);
     } catch (error) {
-      if (error instanceof UnknownMasterKeyError) {
-        const { fingerprint } = error;
-        const isOther = fingerprint !== undefined &&
-          rollout?.hasMasterKey(fingerprint);
-        const reason = isOther ? "other_master_key" : "unknown_master_key";
-        throw this.#reject(reason, requester);
-      }
-      if (error instanceof FutureEpochError) {
-        throw this.#reject("clock_skew", requester);
-      }
       log.error("rep.session_key.failed", {
         client_ip: requester.client.address,
         detail: messageOf(error),
       });
       throw this.#reject("store_unavailable", requester);
     }
+    if (typeof keys !== "string") return keys;
+    const isOfReplica = keys === "unknown_master_key" &&
+      rollout?.hasMasterKey(fingerprintOf(kid ?? ""));
+    throw this.#reject(isOfReplica ? "other_master_key" : keys, requester);
   }
 
   /** Counts a rejection, logs it if its client is the reason, and returns its problem, whose message ends in `rest`. */

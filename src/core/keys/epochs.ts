@@ -42,37 +42,17 @@ export interface EpochKeys {
   readonly integrityKey: Uint8Array<ArrayBuffer>;
 }
 
-/** Whether an epoch's keys are available, or why not. */
+/** Whether an epoch's keys are available, or why not, as far as that is known without the master key. */
 type KidCheck = "valid" | "malformed" | "expired";
 
-/** A `kid` of another master key: no process with this master key can ever derive its keys. */
-export class UnknownMasterKeyError extends Error {
-  /** The name of the class. */
-  override name = "UnknownMasterKeyError";
-  /** The fingerprint of the other master key; `undefined` in a `kid` without one. */
-  readonly fingerprint: string | undefined;
-
-  /** Creates an error for a `kid`. */
-  constructor(fingerprint: string | undefined) {
-    super("Cannot derive the keys: expected a kid of this master key");
-    this.fingerprint = fingerprint;
-  }
-}
-
 /**
- * A `kid` of this master key whose epoch lies further in the future than clocks may differ: the clock of the process
- * that made the page, or of this one, is wrong.
+ * Why the keys that a page names cannot be derived: they are of another master key; or their epoch lies further in the
+ * future than clocks may differ, so the clock of the process that made the page, or of this one, is wrong.
  */
-export class FutureEpochError extends Error {
-  /** The name of the class. */
-  override name = "FutureEpochError";
-}
+export type KidProblem = "unknown_master_key" | "clock_skew";
 
-/**
- * The epoch, which is Unix time in seconds with eleven digits from the year 2286, and the fingerprint, which earlier
- * versions lacked.
- */
-const KID = /^([1-9]\d{0,10})(?:-([0-9a-f]{12}))?$/;
+/** The epoch, which is Unix time in seconds with eleven digits from the year 2286, and the fingerprint. */
+const KID = /^([1-9]\d{0,10})-[0-9a-f]{12}$/;
 /** 48 bits: among a million master keys, two have the same fingerprint with a probability of 0.2 %. */
 const FINGERPRINT_BYTES = 6;
 /** With the default options, pages can name 145 epochs: one every 10 minutes for 24 hours, and the current one. */
@@ -115,7 +95,7 @@ export class Epochs {
     return String(Math.max(1, startMs / 1_000));
   }
 
-  /** Checks whether the keys of an epoch may be issued, as far as that is known without the master key. */
+  /** Checks whether the keys that a page names may be issued. */
   checkKid(kid: string): KidCheck {
     const { clock, rotationMs, retentionMs } = this.#options;
     const [, epoch] = KID.exec(kid) ?? [];
@@ -125,23 +105,16 @@ export class Epochs {
   }
 
   /**
-   * Returns the keys that a page names, whose `kid` the caller has checked.
+   * Returns the keys that a page names, whose `kid` the caller has checked, or why they cannot be derived.
    *
-   * @throws {UnknownMasterKeyError} If they are derived from another master key.
-   * @throws {FutureEpochError} If the epoch begins too far in the future.
    * @throws {Error} The error of `masterKey`, if that fails; the next call tries again.
    */
-  async keysOf(kid: string): Promise<EpochKeys> {
-    const [, epoch = "", fingerprint] = KID.exec(kid) ?? [];
+  async keysOf(kid: string): Promise<EpochKeys | KidProblem> {
+    const [epoch = ""] = kid.split("-");
     const keys = await this.keys(epoch);
-    if (keys.kid !== kid) throw new UnknownMasterKeyError(fingerprint);
-    const { clock } = this.#options;
-    if (Number(epoch) * 1_000 > clock.now() + MAX_CLOCK_SKEW_MS) {
-      throw new FutureEpochError(
-        "Cannot issue the keys: expected an epoch that has begun",
-      );
-    }
-    return keys;
+    if (keys.kid !== kid) return "unknown_master_key";
+    const aheadMs = Number(epoch) * 1_000 - this.#options.clock.now();
+    return aheadMs > MAX_CLOCK_SKEW_MS ? "clock_skew" : keys;
   }
 
   /**
@@ -178,6 +151,11 @@ export class Epochs {
       throw error;
     }
   }
+}
+
+/** Returns the fingerprint in a `kid`. */
+export function fingerprintOf(kid: string): string {
+  return kid.slice(kid.indexOf("-") + 1);
 }
 
 async function deriveFingerprint(

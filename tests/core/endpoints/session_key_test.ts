@@ -188,7 +188,7 @@ Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 
     await none.ask({ query: "?kid=x", headers: evil }),
     await some.ask({ query: "?kid=x", headers: evil }),
     await some.ask({ query: "?kid=x" }),
-    await some.ask({ query: "?kid=1" }),
+    await some.ask({ query: "?kid=1-000000000000" }),
     await some.ask(),
   ];
   assertEquals(asked, [
@@ -233,7 +233,7 @@ Deno.test("GET /rep/session-key counts no requests that are rejected for another
     await gate.ask({ method: "POST" });
     await gate.ask({ headers: { origin: "https://evil.example" } });
     await gate.ask({ query: "?kid=x" });
-    await gate.ask({ query: "?kid=1" });
+    await gate.ask({ query: "?kid=1-000000000000" });
     await gate.ask({ method: "OPTIONS", headers: { origin: OWN } });
   }
   assertEquals([(await gate.ask()).status, (await gate.ask()).status], [
@@ -299,7 +299,7 @@ Deno.test("GET /rep/session-key returns the CORS header with every error, so tha
     await gate.ask({ method: "PUT", headers }),
     await none.ask({ headers }),
     await gate.ask({ query: "?kid=", headers }),
-    await gate.ask({ query: "?kid=1", headers }),
+    await gate.ask({ query: "?kid=1-000000000000", headers }),
     await gate.ask({ headers }),
     await down.ask({ headers }),
   ];
@@ -414,7 +414,10 @@ Deno.test("GET /rep/session-key is 503 for an epoch that begins in more than a m
     ),
   );
   assertEquals(gate.audit().map(({ reason }) => reason), ["clock_skew"]);
-  assertEquals((await gate.ask({ query: "?kid=1700000461" })).status, 410);
+  assertEquals(
+    (await gate.ask({ query: "?kid=1700000461-000000000000" })).status,
+    410,
+  );
   assertEquals((await gate.ask({ query })).status, 429);
 });
 
@@ -614,8 +617,8 @@ Deno.test("GET /rep/session-key logs the first rejection of each client with its
     headers: { origin: OWN },
     peer: "203.0.113.3",
   });
-  await gate.ask({ query: "?kid=1", peer: "203.0.113.4" });
-  await gate.ask({ query: `?kid=${EPOCH}`, peer: "203.0.113.5" });
+  await gate.ask({ query: "?kid=1-000000000000", peer: "203.0.113.4" });
+  await gate.ask({ query: `?kid=${EPOCH}-000000000000`, peer: "203.0.113.5" });
   await gate.ask({ peer: "203.0.113.6" });
   await gate.ask({
     headers: { "x-forwarded-for": "198.51.100.7" },

@@ -1,9 +1,8 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import {
+  type EpochKeys,
   type EpochOptions,
   Epochs,
-  FutureEpochError,
-  UnknownMasterKeyError,
 } from "../../../src/core/keys/epochs.ts";
 import { MAX_CLOCK_SKEW_MS } from "../../../src/core/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -47,8 +46,9 @@ Deno.test("Epochs.current() returns the second in which the epoch began", () => 
 
 Deno.test("Epochs.checkKid() counts the retention from the end of an epoch, however long that is", () => {
   const options = { rotationMs: 24 * HOUR, retentionMs: MINUTE };
-  const kid = epochsAt(START, options).current();
-  const end = Number(kid) * 1_000 + 24 * HOUR;
+  const epoch = epochsAt(START, options).current();
+  const kid = `${epoch}-a723587df2f5`;
+  const end = Number(epoch) * 1_000 + 24 * HOUR;
   const checks = [end - 1, end + MINUTE - 1, end + MINUTE].map((now) =>
     epochsAt(now, options).checkKid(kid)
   );
@@ -61,9 +61,9 @@ Deno.test("Epochs.keysOf() returns the keys of an epoch of another process whose
     epochsAt(START - MAX_CLOCK_SKEW_MS - 1),
   ];
   assertEquals(MAX_CLOCK_SKEW_MS, MINUTE);
-  assertEquals((await inTime.keysOf(KID)).kid, KID);
+  assertEquals((await inTime.keysOf(KID) as EpochKeys).kid, KID);
   assertEquals(tooEarly.checkKid(KID), "valid"); // the reason is told after the rate limit
-  await assertRejects(() => tooEarly.keysOf(KID), FutureEpochError);
+  assertEquals(await tooEarly.keysOf(KID), "clock_skew");
 });
 
 Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in seconds and a fingerprint", () => {
@@ -79,6 +79,7 @@ Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in se
       `${KID} `,
       `${KID}\n`,
       `${KID}.0`,
+      EPOCH,
       "1.7e9",
       "0x65",
       "NaN",
@@ -109,13 +110,6 @@ Deno.test("Epochs.checkKid() rejects as malformed anything but a Unix time in se
   }
 });
 
-Deno.test("Epochs.checkKid() checks a kid without a fingerprint, as earlier versions made them, in the same way", () => {
-  assertEquals([
-    epochsAt(START).checkKid(EPOCH),
-    epochsAt(START + 25 * HOUR).checkKid(EPOCH),
-  ], ["valid", "expired"]);
-});
-
 Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () => {
   const epochs = epochsAt(START);
   const keys = await epochs.keys(EPOCH);
@@ -123,13 +117,11 @@ Deno.test("Epochs.keysOf() returns the keys of an epoch for its kid", async () =
   assertEquals(await epochs.keysOf(KID) === keys, true);
 });
 
-Deno.test("Epochs.keysOf() rejects a kid of another master key, and a kid that names no master key", async () => {
+Deno.test("Epochs.keysOf() rejects a kid of another master key", async () => {
   const other = await kidOf(EPOCH, new Uint8Array(32).fill(8));
-  for (const kid of [other, EPOCH, `${EPOCH}-000000000000`]) {
-    await assertRejects(
-      () => epochsAt(START).keysOf(kid),
-      UnknownMasterKeyError,
-    );
+  for (const kid of [other, `${EPOCH}-000000000000`]) {
+    const keys = await epochsAt(START).keysOf(kid);
+    assertEquals(keys, "unknown_master_key");
   }
 });
 

@@ -41,7 +41,10 @@ export function injectScript(
   );
 }
 
-/** Inserts a script element into a complete document, at the same place as {@linkcode injectScript}. */
+/**
+ * Inserts a script element into a complete document, at the same place as {@linkcode injectScript}. That place follows
+ * from the rest of the document, so a second call replaces the element of the first.
+ */
 export function insertScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
@@ -202,51 +205,6 @@ class InsertionPointFinder {
     if (name === "head") this.#afterHeadTag ??= end;
     return undefined;
   }
-}
-
-/**
- * Removes the script elements that were inserted earlier, and inserts this one at the insertion point of
- * {@linkcode insertScript}. No other byte changes, so a second call with the same element changes nothing.
- */
-export function replaceScript(
-  document: Uint8Array<ArrayBuffer>,
-  script: Uint8Array,
-): Uint8Array<ArrayBuffer> {
-  const kept: Uint8Array[] = [];
-  let position = 0;
-  for (const { element: [start, end] } of findConfigScripts(document)) {
-    kept.push(document.subarray(position, start));
-    position = end;
-  }
-  const without = concat([...kept, document.subarray(position)]);
-  return insertScript(without, script);
-}
-
-/** Returns the text of the script element that was inserted into a document earlier, if there is one. */
-export function readConfigScript(document: Uint8Array): string | undefined {
-  const [found] = findConfigScripts(document);
-  if (found === undefined) return undefined;
-  return new TextDecoder().decode(document.subarray(...found.text));
-}
-
-/** The offsets of the first byte and of the byte after the last one. */
-type Range = [start: number, end: number];
-
-function findConfigScripts(
-  document: Uint8Array,
-): { element: Range; text: Range }[] {
-  const found: { element: Range; text: Range }[] = [];
-  let open: Token | undefined;
-  for (const token of new HtmlTokenizer().read(document)) {
-    if (open !== undefined) {
-      found.push({
-        element: [open.start, token.end],
-        text: [open.end, token.start],
-      });
-    }
-    open = isConfigTag(token) ? token : undefined;
-  }
-  return found;
 }
 
 function isConfigTag({ kind, name, tag }: Token): boolean {

@@ -124,11 +124,11 @@ async function respondWith(
     return await handler(request, context);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    const { status, message, headers } = error;
+    const { status, message } = error;
+    const headers = new Headers(error.headers);
+    headers.set("content-type", "application/json");
     const failure = { errorCode: "GENERAL", errorDetails: message };
-    const response = failed(status, failure);
-    headers.forEach((value, name) => response.headers.set(name, value));
-    return response;
+    return Response.json(failure, { status, headers });
   }
 }
 

@@ -14,19 +14,17 @@ interface ProblemOptions {
 export class Problem extends Error {
   override name = "Problem";
   readonly status: StatusCode;
-  /** The additional ones. */
+  /** Those of the response. They are put together once, for a problem that is thrown again and again. */
   readonly headers: Headers;
-  /** All of them, put together once for a problem that is thrown again and again. */
-  readonly responseHeaders: Headers;
 
   constructor(status: StatusCode, { detail, headers }: ProblemOptions) {
     super(detail);
     this.status = status;
     this.headers = new Headers(headers);
-    const all = new Headers(headers);
-    all.set("content-type", PROBLEM_TYPE);
-    if (!all.has("cache-control")) all.set("cache-control", "no-store");
-    this.responseHeaders = all;
+    this.headers.set("content-type", PROBLEM_TYPE);
+    if (!this.headers.has("cache-control")) {
+      this.headers.set("cache-control", "no-store");
+    }
   }
 }
 
@@ -35,7 +33,7 @@ export const PROBLEM_TYPE = "application/problem+json";
 
 /** Returns the response for a problem. Without a `type`, the status defines the problem (RFC 9457 §4.2.1). */
 export function problemResponse(
-  { status, message, responseHeaders: headers }: Problem,
+  { status, message, headers }: Problem,
 ): Response {
   return new Response(problemBody(status, message), { status, headers });
 }

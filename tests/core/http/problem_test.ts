@@ -74,7 +74,12 @@ Deno.test("methodNotAllowed() lists the allowed methods in the header and in the
 Deno.test("methodNotAllowed() keeps other headers and does not modify its argument", () => {
   const headers = new Headers({ vary: "Origin" });
   const problem = methodNotAllowed("PUT", ["GET"], headers);
-  assertEquals([...problem.headers], [["allow", "GET"], ["vary", "Origin"]]);
+  assertEquals([...problem.headers], [
+    ["allow", "GET"],
+    ["cache-control", "no-store"],
+    ["content-type", "application/problem+json"],
+    ["vary", "Origin"],
+  ]);
   assertEquals([...headers], [["vary", "Origin"]]);
 });
 

@@ -22,9 +22,7 @@ interface HostPattern {
  */
 export function hostRule(patterns: readonly string[]): HostRule {
   if (patterns.length === 0) return () => true;
-  const parsed = patterns.map(parsePattern).filter((pattern) =>
-    pattern !== undefined
-  );
+  const parsed = patterns.flatMap((text) => parsePattern(text) ?? []);
   let lastAllowed = ""; // most requests are for one host, and parsing it takes a tenth of the time of a page
   return (origin) => {
     if (origin === lastAllowed) return true;

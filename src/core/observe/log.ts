@@ -45,7 +45,7 @@ export interface LogOptions {
 export const AUDIT_EVENT = "rep.session_key.issued";
 
 /** A log that discards everything. */
-export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+export const silentLog: Log = logThrough(() => {});
 
 /** Returns the message of an error, or of any other value that was thrown. */
 export function messageOf(error: unknown): string {
@@ -111,20 +111,18 @@ function formatText(record: LogRecord): string {
 
 class LineHandler extends BaseHandler {
   readonly #write: (line: string, level: LogLevel) => void;
-  readonly #format: (record: LogRecord) => string;
 
   constructor(
     write: (line: string, level: LogLevel) => void,
-    format: (record: LogRecord) => string,
+    formatter: (record: LogRecord) => string,
   ) {
-    super("NOTSET", { formatter: format }); // the logger filters by level
+    super("NOTSET", { formatter }); // the logger filters by level
     this.#write = write;
-    this.#format = format;
   }
 
   override handle(record: LogRecord): void {
     const level = record.levelName.toLowerCase() as LogLevel;
-    const line = this.#format(record);
+    const line = this.formatter(record);
     try {
       this.#write(redactCredentials(line), level);
     } catch {
@@ -146,19 +144,20 @@ export function createLog(options: LogOptions = {}): Log {
   const levelName = level.toUpperCase() as "DEBUG" | "INFO" | "WARN" | "ERROR";
   const logger = new Logger("rep", levelName, { handlers: [handler] });
   const auditLogger = new Logger("rep", "INFO", { handlers: [handler] });
+  return logThrough((level, event, fields) => {
+    const chosen = event === AUDIT_EVENT ? auditLogger : logger;
+    chosen[level](event, fields);
+  });
+}
+
+/** Returns a log that passes each line to a function. */
+export function logThrough(
+  pass: (level: LogLevel, event: string, fields?: LogFields) => void,
+): Log {
   return {
-    debug(event, fields) {
-      logger.debug(event, fields);
-    },
-    info(event, fields) {
-      const chosen = event === AUDIT_EVENT ? auditLogger : logger;
-      chosen.info(event, fields);
-    },
-    warn(event, fields) {
-      logger.warn(event, fields);
-    },
-    error(event, fields) {
-      logger.error(event, fields);
-    },
+    debug: (event, fields) => pass("debug", event, fields),
+    info: (event, fields) => pass("info", event, fields),
+    warn: (event, fields) => pass("warn", event, fields),
+    error: (event, fields) => pass("error", event, fields),
   };
 }

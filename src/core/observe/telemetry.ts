@@ -1,4 +1,4 @@
-import type { Log, LogFields } from "./log.ts";
+import { type Log, logThrough } from "./log.ts";
 import { type MetricsSink, noMetrics } from "./metrics.ts";
 
 /** What a span of a call to another server contains from its start. */
@@ -85,13 +85,7 @@ export function methodAttribute(method: string): string {
 /** Returns a log whose lines carry the identifiers of the span in which they are written. */
 export function logWithSpanIds(log: Log, telemetry: Telemetry): Log {
   if (telemetry === noTelemetry) return log;
-  function withIds(fields: LogFields | undefined): LogFields {
-    return { ...fields, ...telemetry.spanIds() };
-  }
-  return {
-    debug: (event, fields) => log.debug(event, withIds(fields)),
-    info: (event, fields) => log.info(event, withIds(fields)),
-    warn: (event, fields) => log.warn(event, withIds(fields)),
-    error: (event, fields) => log.error(event, withIds(fields)),
-  };
+  return logThrough((level, event, fields) =>
+    log[level](event, { ...fields, ...telemetry.spanIds() })
+  );
 }

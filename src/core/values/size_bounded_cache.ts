@@ -81,9 +81,4 @@ export class SizeBoundedCache<V> {
     this.#size -= this.#entries.get(key)?.size ?? 0;
     this.#entries.delete(key);
   }
-
-  clear(): void {
-    this.#entries.clear();
-    this.#size = 0;
-  }
 }

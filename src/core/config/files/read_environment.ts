@@ -162,9 +162,13 @@ async function readValue(path: string, files: FileSystem): Promise<string> {
 
 /** Reads UTF-8 without its byte order mark. */
 async function readText(path: string, files: FileSystem): Promise<string> {
-  const text = decodeUtf8(await readBoundedFile(path, files));
+  const bytes = await readBoundedFile(path, files);
+  const text = decodeUtf8(bytes);
   if (text !== undefined && !text.includes("\0")) return text;
-  throw new ConfigurationError([`"${path}": expected UTF-8 without NUL bytes`]);
+  const lines = new TextDecoder().decode(bytes).split("\n"); // with U+FFFD for what is no UTF-8
+  const line = lines.findIndex((line) => /[\0\ufffd]/.test(line)) + 1;
+  const issue = `"${path}:${line}": expected UTF-8 without NUL bytes`;
+  throw new ConfigurationError([issue]);
 }
 
 function decodeUtf8(bytes: Uint8Array): string | undefined {

@@ -202,22 +202,22 @@ Deno.test("loadEnvFile() names file and line of every issue, and no value", asyn
   ]);
 });
 
-/** Bytes of Latin-1. */
-const INVALID: [what: string, bytes: string][] = [
-  ["a byte of Latin-1", "REP_A=1\nREP_B=\xe4\nREP_C=3\n"],
-  ["a byte in the line after a blank one", "\n\xff"],
-  ["a character that is cut off", "REP_A=1\n\nREP_B=\xf0\x9f\x98"],
-  ["a surrogate", "REP_A=\xed\xa0\x80"],
-  ["a byte after U+FFFD", "REP_A=\xef\xbf\xbd\nREP_B=\xff\n"],
-  ["a U+FFFD that is cut off after a blank line", "\n\xef\xbf"],
-  ["UTF-16", "\xff\xfeR\0E\0"],
-  ["NUL in a value", "REP_A=1\nREP_B=CANARY\0\nREP_C=3"],
-  ["NUL in a name", "\n\n\n\0CANARY=1"],
-  ["NUL in a comment", "# \0CANARY"],
-  ["NUL alone", "\0"],
+/** Bytes of Latin-1, and the line that is named. */
+const INVALID: [what: string, bytes: string, line: number][] = [
+  ["a byte of Latin-1", "REP_A=1\nREP_B=\xe4\nREP_C=3\n", 2],
+  ["a byte in the line after a blank one", "\n\xff", 2],
+  ["a character that is cut off", "REP_A=1\n\nREP_B=\xf0\x9f\x98", 3],
+  ["a surrogate", "REP_A=\xed\xa0\x80", 1],
+  ["a byte after U+FFFD, which looks like one", "\xef\xbf\xbd\n\xff\n", 1],
+  ["a U+FFFD that is cut off after a blank line", "\n\xef\xbf", 2],
+  ["UTF-16", "\xff\xfeR\0E\0", 1],
+  ["NUL in a value", "REP_A=1\nREP_B=CANARY\0\nREP_C=3", 2],
+  ["NUL in a name", "\n\n\n\0CANARY=1", 4],
+  ["NUL in a comment", "# \0CANARY", 1],
+  ["NUL alone", "\0", 1],
 ];
 
-for (const [what, text] of INVALID) {
+for (const [what, text, line] of INVALID) {
   Deno.test(`loadEnvFile() rejects ${what}, in a file and in a directory`, async () => {
     await using directory = await TempDirectory.make();
     const path = directory.at("REP_A");
@@ -228,7 +228,8 @@ for (const [what, text] of INVALID) {
         () => loadEnvFile(read),
         ConfigurationError,
       );
-      assertEquals(issues, [`"${path}": expected UTF-8 without NUL bytes`]);
+      const issue = `"${path}:${line}": expected UTF-8 without NUL bytes`;
+      assertEquals(issues, [issue]);
     }
   });
 }

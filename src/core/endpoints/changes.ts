@@ -26,7 +26,7 @@ const STREAM_HEADERS = {
  * @param allowedOrigins The origins whose scripts may read the stream, besides the gateway's own.
  */
 export function createChangesEndpoint(
-  changes: Pick<Changes, "hub" | "rollout" | "tail"> | undefined,
+  changes: Changes | undefined,
   allowedOrigins: readonly string[],
 ): Endpoint {
   const headersFor = (request: Request, { client }: RouteContext) =>
@@ -72,7 +72,7 @@ export function createChangesEndpoint(
 async function openStream(
   headers: Headers,
   { client, url }: RouteContext,
-  { hub, rollout, tail }: Pick<Changes, "hub" | "rollout" | "tail">,
+  { hub, rollout, tail }: Changes,
 ): Promise<StreamBody> {
   const query = new URLSearchParams(url.search);
   const form = readForm(query);

@@ -80,15 +80,12 @@ function createReport(
 /** What the health of a gateway depends on. */
 interface HealthOptions {
   readonly version: string;
-  readonly configuration: Pick<
-    Configuration,
-    "snapshot" | "blocked" | "isReloadRejected"
-  >;
-  readonly store: Pick<CircuitBreaker, "isAvailable">;
-  readonly storedVariables: Pick<StoredVariablesSource, "wasEmptied">;
+  readonly configuration: Configuration;
+  readonly store: CircuitBreaker;
+  readonly storedVariables: StoredVariablesSource;
   /** `undefined` without hot reload. */
-  readonly changes: Pick<Changes, "isWaiting" | "rollout"> | undefined;
-  readonly clock: Pick<Clock, "monotonic">;
+  readonly changes: Changes | undefined;
+  readonly clock: Clock;
   readonly metrics: Metrics;
 }
 
@@ -153,7 +150,7 @@ export class Health implements HealthState {
 /** Returns the health of a process whose gateway does not run yet. */
 export function startingHealth(
   version: string,
-  clock: Pick<Clock, "monotonic">,
+  clock: Clock,
 ): HealthState {
   const startedAt = clock.monotonic();
   const configuration = { snapshot: EMPTY_SNAPSHOT, blocked: 0 };

@@ -28,10 +28,10 @@ import type { Clock } from "../values/clock.ts";
 
 /** Options of {@linkcode SessionKeys}. */
 interface SessionKeyOptions {
-  configuration: Pick<Configuration, "snapshot">;
+  configuration: Configuration;
   epochs: Epochs;
   /** Knows the other replicas; `undefined` without hot reload. */
-  rollout: Pick<Rollout, "hasMasterKey"> | undefined;
+  rollout: Rollout | undefined;
   rateLimit: RateLimit;
   clock: Clock;
   log: Log;

@@ -56,7 +56,7 @@ export class ClientLimits<Name extends string> {
 
   /** Returns the limit that keeps a client from opening one more; `undefined` if none does. */
   limitOf(
-    { clientKey }: Pick<CountedClient, "clientKey">,
+    { clientKey }: CountedClient,
   ): Name | `${Name}_per_client` | undefined {
     const { name, max, maxPerClient, budget } = this.#options;
     if (this.#countOf(clientKey) >= maxPerClient) return `${name}_per_client`;

@@ -225,7 +225,7 @@ export function labelPairs(
 /** Returns the seconds since a time of the monotonic clock. */
 export function secondsSince(
   startedAt: number,
-  clock: Pick<Clock, "monotonic">,
+  clock: Clock,
 ): number {
   return (clock.monotonic() - startedAt) / 1_000;
 }

@@ -272,7 +272,7 @@ export class ProjectFiles {
     const [, , name = ""] = TIER_PREFIX.exec(key) ?? [];
     const manifest = this.#manifest;
     if (manifest?.variables.get(name)?.default === undefined) return undefined;
-    return nameAt(`variables.${name}.default`, manifest);
+    return nameAt(name, manifest);
   }
 
   /** Warns of names in the env files that Vite would read, but not the gateway. */

@@ -78,7 +78,7 @@ export async function applyManifest(
       if (issue !== undefined) report(issue);
     };
     if (value !== undefined) { // valid even while it is not used (REP-RFC-0001 §6.3)
-      const place = nameAt(`variables.${name}`, manifest);
+      const place = nameAt(name, manifest);
       check(`the default of ${key} in ${place}`, { name, tier, value });
     }
     const variable = given.get(name);
@@ -141,7 +141,7 @@ function missingIssue(
   const similar = otherNames.find(isWithoutTier) ??
     findSimilar(key, otherNames);
   const hint = similar === undefined ? "" : `; is it misspelled as ${similar}?`;
-  const place = nameAt(`variables.${name}`, manifest);
+  const place = nameAt(name, manifest);
   return `Cannot find ${key}: ${place} requires it, but it is not set${hint}`;
 }
 
@@ -150,7 +150,7 @@ function tierIssue(
   declared: VariableName,
   manifest: Manifest,
 ): string {
-  const place = nameAt(`variables.${declared.name}`, manifest);
+  const place = nameAt(declared.name, manifest);
   const name = environmentName(declared);
   return `Cannot use ${subject}: ${place} declares it as ${name}`;
 }
@@ -306,7 +306,7 @@ async function compilePatterns(
       const place = `variables.${formatKey(name)}.pattern`;
       const expected = "expected a regular expression in the syntax of Go";
       const got = describeMistake(pattern, tier, error);
-      const file = nameAt(place, manifest);
+      const file = nameAt(name, manifest);
       report(`Cannot use ${file}: ${place}: ${expected}, got ${got}`);
     }
   }

@@ -93,7 +93,8 @@ export function parseManifest(
   const lines = linesOfKeys(text);
   const issues: string[] = [];
   const report: Report = (place, problem) => {
-    const where = nameAt(place, { name, lines });
+    const [section = "", key = ""] = place.split(".");
+    const where = nameInLine(name, lines.get(key) ?? lines.get(section));
     issues.push(`Cannot use ${where}: ${place}: ${problem}`);
   };
   const reportLine = (issue: string, line: number | undefined) =>
@@ -115,13 +116,9 @@ export function parseManifest(
   return { name, lines, variables, settings, issues };
 }
 
-/** Returns what messages about a place call the manifest. With a path, that includes the line of the variable. */
-export function nameAt(
-  place: string,
-  { name, lines }: Pick<Manifest, "name" | "lines">,
-): string {
-  const [section = "", key = ""] = place.split(".");
-  return nameInLine(name, lines.get(key) ?? lines.get(section));
+/** Returns what messages about a variable call the manifest. With a path, that includes the line of the variable. */
+export function nameAt(variable: string, { name, lines }: Manifest): string {
+  return nameInLine(name, lines.get(variable));
 }
 
 function nameInLine(name: string, line: number | undefined): string {
@@ -139,7 +136,7 @@ function findTab(text: string): number | undefined {
 function linesOfKeys(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   for (const [index, line] of text.split("\n").entries()) {
-    const [, key] = /^ *["']?([\w-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
+    const [, key] = /^ *["']?([\w.-]+)["']? *:(?:\s|$)/.exec(line) ?? [];
     if (key !== undefined && !lines.has(key)) lines.set(key, index + 1);
   }
   return lines;

@@ -490,11 +490,17 @@ Deno.test("parseManifest() names the line of the variable in every issue", () =>
     ["rep.yaml:12", "else"],
   ]);
   assertEquals(
-    nameAt("variables.FLAT.required", manifest),
+    nameAt("FLAT", manifest),
     'the manifest "rep.yaml:6"',
   );
-  assertEquals(nameAt("variables.NONE", manifest), 'the manifest "rep.yaml:2"');
-  assertEquals(nameAt("none", manifest), 'the manifest "rep.yaml"');
+  assertEquals(nameAt("NONE", manifest), 'the manifest "rep.yaml"');
+});
+
+Deno.test("nameAt() names the line of a variable with a dot in its name, and not that of another", () => {
+  const text =
+    'version: "0.1.0"\nvariables:\n  a: {tier: public}\n  a.b: {tier: public}\n';
+  const manifest = parseManifest(text, { path: "rep.yaml" });
+  assertEquals(nameAt("a.b", manifest), 'the manifest "rep.yaml:4"');
 });
 
 Deno.test("parseManifest() reports a tab by its line, instead of what the parser makes of it", () => {

@@ -7,6 +7,7 @@ import {
 import {
   escapeForScript,
   makePayload,
+  NO_KEYS,
   PROTOCOL_VERSION,
   renderConfigScript,
 } from "../../core/pages/config_script.ts";
@@ -103,8 +104,6 @@ async function warnOfCompressed(
   }
 }
 
-/** Any key would do, since only a gateway could verify the integrity token of the payload. */
-const INTEGRITY_KEY = new Uint8Array(32);
 const NO_VALUES: ReadonlyMap<string, string> = new Map();
 
 async function payloadOf(
@@ -114,7 +113,7 @@ async function payloadOf(
   return await makePayload({
     public: snapshot.public,
     sensitive: NO_VALUES,
-    keys: { kid: "0", sessionKey: INTEGRITY_KEY, integrityKey: INTEGRITY_KEY },
+    keys: NO_KEYS,
     cursor: undefined,
     basePath: "",
     now: clock.now(),

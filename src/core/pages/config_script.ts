@@ -25,6 +25,16 @@ export interface PayloadInput extends Pick<Snapshot, "public" | "sensitive"> {
   now: number;
 }
 
+/**
+ * The keys of a payload without SENSITIVE values, if there is no master key. REP requires an integrity token, but only a
+ * gateway could verify it.
+ */
+export const NO_KEYS: EpochKeys = {
+  kid: "",
+  sessionKey: new Uint8Array(32),
+  integrityKey: new Uint8Array(32),
+};
+
 /** Creates the payload for a snapshot and an epoch. */
 export async function makePayload(input: PayloadInput): Promise<Payload> {
   const { keys, cursor, sensitive, basePath } = input;
@@ -174,7 +184,7 @@ export class ConfigScriptCache {
     const payload = await makePayload({
       public: values.public,
       sensitive: keys === undefined ? new Map() : values.sensitive,
-      keys: keys ?? temporaryKeys(epoch),
+      keys: keys ?? NO_KEYS,
       cursor: hotReload ? cursor : undefined,
       basePath,
       now: clock.now(),
@@ -218,10 +228,4 @@ function isSame(a: CacheKey, b: CacheKey): boolean {
   if (a.values === b.values) return true;
   return isEqualMap(a.values.public, b.values.public) &&
     isEqualMap(a.values.sensitive, b.values.sensitive);
-}
-
-/** Returns random keys for one payload. REP requires an integrity token, but nothing verifies that of such a payload. */
-function temporaryKeys(kid: string): EpochKeys {
-  const key = () => crypto.getRandomValues(new Uint8Array(32));
-  return { kid, sessionKey: key(), integrityKey: key() };
 }

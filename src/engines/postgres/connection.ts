@@ -30,7 +30,7 @@ export interface Client {
     event: "notification",
     listener: (notification: { payload?: string }) => void,
   ): void;
-  readonly connection: { readonly stream: { destroy(): void } };
+  readonly connection: { readonly stream: { destroy(error: Error): void } };
 }
 
 /** A client of a pool, which has to be released. */
@@ -119,9 +119,10 @@ export class PostgresPool {
       const settings = await clientSettings(host, target);
       const pool = new PostgresPool(driver, settings, prepare);
       // A server may accept the user, and then answer nothing, such as a pooler whose database is down.
+      const ms = CONNECT_TIMEOUT_MS / target.hosts.length;
       const timer = setTimeout(
-        () => pool.close(),
-        CONNECT_TIMEOUT_MS / target.hosts.length,
+        () => pool.close(`no answer within ${ms} ms`),
+        ms,
       );
       try {
         const client = await pool.connect();
@@ -162,9 +163,9 @@ export class PostgresPool {
     }
   }
 
-  /** Ends all connections at once. Statements in progress reject, and so do later ones. */
-  close(): void {
-    this.#closing.abort();
+  /** Ends all connections at once. Statements in progress reject with the reason, and so do later ones. */
+  close(reason = "the connection has been closed"): void {
+    this.#closing.abort(new Error(reason));
   }
 }
 
@@ -176,7 +177,7 @@ function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
   return class extends driver.Client {
     constructor() {
       super(settings);
-      const destroy = () => this.connection.stream.destroy();
+      const destroy = () => this.connection.stream.destroy(signal.reason);
       signal.addEventListener("abort", destroy);
       this.on("end", () => signal.removeEventListener("abort", destroy));
       this.on("error", () => {}); // the statement in progress rejects with the same error
@@ -184,7 +185,8 @@ function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
 
     override connect(callback: (error?: unknown) => void): void {
       if (!signal.aborted) return super.connect(callback);
-      callback(new Error("the connection has been closed"));
+      // Not at once: the pool would then call itself for each statement that waits, and exhaust the stack.
+      queueMicrotask(() => callback(signal.reason));
     }
   };
 }

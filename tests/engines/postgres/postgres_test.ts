@@ -596,17 +596,16 @@ testPostgres(
       random: Math.random,
     });
     store.watch(["a"], () => {});
-    const reads = Array.from({ length: 20 }, () => store.get(["a"]));
+    const reads = Array.from({ length: 5_000 }, () => store.get(["a"]));
     store.close();
     reads.push(store.get(["a"]));
     for (const read of reads) {
-      await assertRejects(() => read, StoreUnavailableError);
+      await assertRejects(
+        () => read,
+        StoreUnavailableError,
+        "the connection has been closed",
+      );
     }
-    await assertRejects(
-      () => store.get(["a"]),
-      StoreUnavailableError,
-      "the connection has been closed",
-    );
     await noConnectionIsLeft();
   },
 );
@@ -634,7 +633,7 @@ Deno.test("PostgresPool.open() leaves no connection at a server that accepts the
   await assertRejects(
     () => PostgresPool.open(target),
     StoreUnavailableError,
-    "Cannot connect",
+    "no answer within 100 ms",
   );
   await ended.promise;
   await serving;

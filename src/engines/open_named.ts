@@ -4,7 +4,7 @@ import { redactCredentials, redactUrl } from "../core/values/urls.ts";
 import type { RetryOptions } from "../core/store/commits.ts";
 import { fileStore } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import { isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
+import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
 import {
   type Store,
@@ -146,6 +146,11 @@ async function openPostgres(
   { clock, random }: RetryOptions,
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
+  // Only a failover needs the others: Deno would prompt for the permission then, or deny it.
+  for (const host of target.hosts.slice(1).map(formatHost)) {
+    if (isGranted({ name: "net", host })) continue;
+    throw new TypeError(`${cannotOpen(url)}: expected --allow-net=${host}`);
+  }
   const postgres = await orCannotOpen(url, loadPostgres);
   const open = () => postgres.openPostgresStore(target, { clock, random });
   return await openRemoteStore({

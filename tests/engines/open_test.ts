@@ -91,6 +91,18 @@ Deno.test("openStore() rejects a URL that names no store, instead of taking it f
   }
 });
 
+Deno.test({
+  name: "openStore() names the permission that a failover would need",
+  permissions: { net: ["127.0.0.1:5432"] },
+  async fn() {
+    await assertRejects(
+      () => openStore("postgres://u@127.0.0.1,[::1]:5433/db", captureLog().log),
+      TypeError,
+      'Cannot open the store "postgres://…@127.0.0.1,[::1]:5433/db": expected --allow-net=[::1]:5433',
+    );
+  },
+});
+
 /** Opens a store on a server that answers with a status and is closed afterwards. */
 async function openWithStatus(
   status: number,

@@ -1,7 +1,30 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import fs from "node:fs/promises";
 import { writeFile } from "../../../src/command/commands/write_file.ts";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
+
+Deno.test("writeFile() leaves a file as it was if the disk becomes full", async () => {
+  await using directory = await TempDirectory.make({ "page.html": "before" });
+  const path = directory.at("page.html");
+  const { writeFile: write } = fs;
+  fs.writeFile = async (path) => {
+    await write(path, "a");
+    throw new Error("ENOSPC: no space left on device, write");
+  };
+  try {
+    await assertRejects(
+      () => writeFile("DIR", path, "after"),
+      ConfigurationError,
+      `Cannot write DIR "${path}": ENOSPC: no space left on device, write`,
+    );
+  } finally {
+    fs.writeFile = write;
+  }
+  assertEquals(await Deno.readTextFile(path), "before");
+  const names = Array.fromAsync(Deno.readDir(directory.path), (it) => it.name);
+  assertEquals(await names, ["page.html"]);
+});
 
 Deno.test({
   name: "writeFile() keeps the mode and the owner of a file, and a link to it",

@@ -40,11 +40,10 @@ export class Registry implements MetricsSink {
         this.#counters.set(name, new Map(labels.map((label) => [label, 0])));
       }
       if (type === "histogram") {
-        const distributions = new Map<Label, Distribution>();
-        for (const label of labels) {
-          distributions.set(label, new Distribution());
-        }
-        this.#histograms.set(name, distributions);
+        const none = labels.map((label) =>
+          [label, new Distribution()] as const
+        );
+        this.#histograms.set(name, new Map(none));
       }
     }
   }
@@ -56,11 +55,8 @@ export class Registry implements MetricsSink {
 
   record(name: string, seconds: number, label?: string): void {
     const distributions = this.#histograms.get(name);
-    let distribution = distributions?.get(label);
-    if (distribution === undefined) {
-      distribution = new Distribution();
-      distributions?.set(label, distribution);
-    }
+    const distribution = distributions?.get(label) ?? new Distribution();
+    distributions?.set(label, distribution);
     distribution.record(seconds);
   }
 

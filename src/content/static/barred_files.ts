@@ -68,6 +68,7 @@ export class BarredFiles {
     if (now - this.#lookedAt >= MAX_AGE_MS) {
       this.#lookedAt = now;
       this.#barred = this.#look();
+      this.#barred.catch(() => this.#lookedAt = -Infinity); // the next caller tries again
     }
     return this.#barred;
   }
@@ -111,7 +112,7 @@ function isSameFile(
 /** Returns whether a file has the name of a barred file in the served directory, possibly with a suffix. */
 function isNamedAfter(file: string, barred: Barred, root: string): boolean {
   const { path, entry, stats } = barred;
-  if (!stats?.isFile) return false;
+  if (stats?.isDirectory) return false; // a file may be missing just now, because an editor has made it a backup
   return [path, entry].some((own) =>
     isInside(own, root) && isBackup(lastName(file), lastName(own))
   );

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { BarredFiles } from "../../../src/content/static/barred_files.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -91,6 +91,25 @@ Deno.test("neverServed: a file that is served already is not, a second after it 
   await Deno.symlink("a.txt", site.at("link"));
   site.clock.pass(1_000);
   assertEquals(await site.read("/a.txt"), "404");
+});
+
+Deno.test("neverServed: a file that an editor has renamed to a backup is not served before the new one is written", async () => {
+  await using site = await serve({ "app.env": "secret" }, ["app.env"]);
+  await Deno.rename(site.at("app.env"), site.at("app.env~"));
+  site.clock.pass(1_000);
+  assertEquals(await site.read("/app.env~"), "404");
+});
+
+Deno.test("BarredFiles lists the files again at once if that failed", async () => {
+  let isFailing = true;
+  const list = () =>
+    isFailing
+      ? Promise.reject(new Deno.errors.NotFound("replaced just now"))
+      : Promise.resolve([]);
+  const barred = new BarredFiles(list, new FakeClock());
+  await assertRejects(() => barred.findIn("/"), Deno.errors.NotFound);
+  isFailing = false;
+  assertEquals(await barred.findIn("/"), []);
 });
 
 Deno.test("neverServed: a start with files in the directory logs a warning that names them", async () => {

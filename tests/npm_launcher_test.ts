@@ -123,7 +123,7 @@ testRuntimes(
     );
     await Deno.symlink("gateway-next", project.at("node_modules/@rep/gateway"));
     const listed = await outputOf(program(project, ["list"], env));
-    assertMatch(listed.out, /^A +1 +\d+ /m);
+    assertMatch(listed.out, /^A +\d+ +\S+ +1$/m);
     assertEquals([listed.code, listed.err], [0, ""]);
   },
 );

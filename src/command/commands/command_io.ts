@@ -10,8 +10,6 @@ export interface CommandIo {
   openStore: (path: string | undefined) => Promise<Store>;
   /** Returns whether there is a store at a path, which opening it would create. */
   storeExists: (path: string) => Promise<boolean>;
-  /** The width of the terminal in columns. */
-  columns: number;
   /** Prints one or more lines to standard output. */
   print: (text: string) => void;
   /** Prints a message to standard error. */
@@ -20,6 +18,3 @@ export interface CommandIo {
   /** Returns a number in [0, 1), for backoff. */
   random: () => number;
 }
-
-/** The width of a table in a file or a pipe. */
-export const FILE_COLUMNS = 200;

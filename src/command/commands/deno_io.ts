@@ -5,7 +5,7 @@ import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
 import { writeLine } from "../start/write_line.ts";
-import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
+import type { CommandIo } from "./command_io.ts";
 
 /** Returns what commands use on Deno. */
 export function denoIo(): CommandIo {
@@ -16,7 +16,6 @@ export function denoIo(): CommandIo {
       const module = await import("../../engines/open_named.ts"); // most commands do not use it
       return await module.storeExists(path);
     },
-    columns: terminalColumns(),
     print: writeLine, // `console.log` ignores a broken pipe, so that a command would go on
     printError,
     clock: systemClock,
@@ -48,11 +47,6 @@ export async function openPersistentStore(
   throw new TypeError(
     `Cannot keep variables in memory, where no gateway would see them: ${reason}`,
   );
-}
-
-function terminalColumns(): number {
-  const columns = Deno.stdout.isTerminal() ? Deno.consoleSize().columns : 0;
-  return columns > 0 ? columns : FILE_COLUMNS; // some terminals report 0
 }
 
 function printError(text: string): void {

@@ -219,7 +219,7 @@ export function printReport(
     const { name, tier, source } = variable;
     rows.push([name, tier, source ?? "(not set)", shownValue(variable)]);
   }
-  if (rows.length > 1) printTable(rows, 3, io);
+  if (rows.length > 1) printTable(rows, io);
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
   const result = issues.length === 0

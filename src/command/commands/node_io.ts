@@ -1,7 +1,7 @@
 import process from "node:process";
 import { readEnvironment } from "../../core/config/files/read_environment.ts";
 import { systemClock } from "../../core/values/clock.ts";
-import { type CommandIo, FILE_COLUMNS } from "./command_io.ts";
+import type { CommandIo } from "./command_io.ts";
 
 /** Returns what commands use on Node.js, where none of them opens a store. */
 export function nodeIo(): CommandIo {
@@ -11,7 +11,6 @@ export function nodeIo(): CommandIo {
     environment: readEnvironment(),
     openStore: needsDeno,
     storeExists: needsDeno,
-    columns: process.stdout.columns || FILE_COLUMNS, // some terminals report 0
     print: (text) => void process.stdout.write(`${text}\n`),
     printError: (text) => void process.stderr.write(`${text}\n`),
     clock: systemClock,

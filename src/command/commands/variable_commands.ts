@@ -67,11 +67,11 @@ export async function list(
 ): Promise<void> {
   const variables = await withStore(line, io, listVariables);
   if (line.json) return printJson(variables, io);
-  const rows = [["NAME", "VALUE", "ID", "WRITTEN"]];
+  const rows = [["NAME", "ID", "WRITTEN", "VALUE"]];
   for (const { name, value, id, at } of variables) {
-    rows.push([name, value, String(id), formatTime(at)]);
+    rows.push([name, String(id), formatTime(at), value]);
   }
-  printTable(rows, 1, io);
+  printTable(rows, io);
 }
 
 export async function history(
@@ -86,7 +86,7 @@ export async function history(
     const kind = value === undefined ? "unset" : "set";
     rows.push([formatTime(at), String(id), kind, name, value ?? ""]);
   }
-  printTable(rows, 4, io);
+  printTable(rows, io);
 }
 
 /** The exit code if gateways with hot reload are running and none has taken the write. */
@@ -107,7 +107,7 @@ async function write(
     const writes = await writeVariables(store, values, options);
     if (!line.json && writes.length > 0) {
       const rows = writes.map(({ name, id }) => [name, String(id)]);
-      printTable([["NAME", "ID"], ...rows], 0, io);
+      printTable([["NAME", "ID"], ...rows], io);
     }
     const receipt = await receiptOf(writes, store, io);
     const { takenBy, notTakenBy } = receipt;

@@ -51,7 +51,6 @@ export function ioOf(out: string[], err: string[]): CommandIo {
     environment: {},
     openStore: () => Promise.reject(new Error("The store was opened")),
     storeExists: () => Promise.resolve(true),
-    columns: 80,
     print: (text) => void out.push(...text.split("\n")),
     printError: (text) => void err.push(text),
     clock: new FakeClock(START),

@@ -8,7 +8,6 @@ import {
   NODE_PROGRAM,
   optionRows,
   PROGRAM,
-  PROGRAM_WITH_STORE,
   wrap,
 } from "../options/help.ts";
 import type { Option, OptionTable } from "../options/option_kinds.ts";
@@ -20,7 +19,6 @@ import {
   type CommandArguments,
   type CommandName,
   COMMANDS,
-  needsDeno,
 } from "./command_table.ts";
 import { init } from "./init.ts";
 import { inject } from "./inject.ts";
@@ -127,7 +125,8 @@ function checkArgs(line: CommandArguments): void {
 /** Returns the text of `--help` after a command. */
 export function commandHelp(command: CommandName): string {
   const { args, help, notes, fails } = COMMANDS[command];
-  const usage = [programOf(command), command, args, "[OPTION ...]"];
+  const program = globalThis.Deno === undefined ? NODE_PROGRAM : PROGRAM;
+  const usage = [program, command, args, "[OPTION ...]"];
   const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
   return [
     `${help}.`,
@@ -138,12 +137,6 @@ export function commandHelp(command: CommandName): string {
     "",
     ...[...notes, exitCodes].flatMap((note) => wrap(note)),
   ].join("\n");
-}
-
-/** Returns how a command is started in this runtime. */
-function programOf(command: CommandName): string {
-  if (needsDeno(command)) return PROGRAM_WITH_STORE;
-  return globalThis.Deno === undefined ? NODE_PROGRAM : PROGRAM;
 }
 
 /** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */

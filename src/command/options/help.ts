@@ -21,9 +21,7 @@ const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
 export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
 
 /** What users type to run the program. */
-export const PROGRAM = "deno run -A jsr:@rep/gateway";
-/** What users type if it opens a store. */
-export const PROGRAM_WITH_STORE = "deno run -A --unstable-kv jsr:@rep/gateway";
+export const PROGRAM = "deno run -A --unstable-kv jsr:@rep/gateway";
 /** What users type on Node.js. */
 export const NODE_PROGRAM = "npx @rep/gateway";
 
@@ -43,7 +41,7 @@ const NOTES = [
 ];
 
 /** Returns the text of `--help`. @param program What users type to run it. */
-export function helpText(program = PROGRAM_WITH_STORE): string {
+export function helpText(program = PROGRAM): string {
   return [
     ABOUT,
     "",

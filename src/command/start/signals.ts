@@ -13,7 +13,7 @@ interface SignalActions {
    *
    * @default {Deno.exit}
    */
-  exit?: (code: number) => void;
+  exit?: () => void;
 }
 
 /** Windows has neither SIGTERM nor SIGHUP. */
@@ -48,7 +48,7 @@ export function onSignals(
       return Deno.exit(1);
     }
     log.info("rep.stopped");
-    exit(0); // listeners of signals, and clients that do not read, would keep the process alive
+    exit(); // listeners of signals, and clients that do not read, would keep the process alive
   }
 
   function on(signal: Deno.Signal, listener: () => void): void {
@@ -64,11 +64,12 @@ export function onSignals(
 
   async function onUncaught(event: Event, error: unknown): Promise<void> {
     event.preventDefault(); // it would end the process at once
+    Deno.exitCode = 1; // also if the process is stopping anyway
     log.error("rep.uncaught", { detail: describeError(error) });
     if (isStopping) return;
     isStopping = true;
     await waitAtMost(MAX_UNKNOWN_MS, stop().catch(() => {}), systemClock);
-    Deno.exit(1);
+    Deno.exit();
   }
 
   globalThis.addEventListener("error", (event) => {

@@ -88,3 +88,25 @@ for (
     assertEquals((await process.child.status).code, 1);
   });
 }
+
+Deno.test("onSignals() exits with code 1 if nothing catches an error during the shutdown", async () => {
+  await using process = await bareProcess(
+    `
+    import { onSignals } from "src/command/start/signals.ts";
+    async function stop() {
+      setTimeout(() => { throw new Error("uncaught"); });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    onSignals({ log, reload() {}, stop });
+    setInterval(() => {}, 1_000);
+    Deno.kill(Deno.pid, "SIGTERM");
+  `,
+    { flags: ["--allow-run"] },
+  );
+  const lines = await Array.fromAsync(process.lines) as [string][];
+  assertEquals(
+    lines.map(([event]) => event),
+    ["rep.stopping", "rep.uncaught", "rep.stopped"],
+  );
+  assertEquals((await process.child.status).code, 1);
+});

@@ -18,12 +18,12 @@ Deno.test("ClientLimits of several gateways share a budget, of which each can ta
     })
   );
   for (const client of ["1", "2"]) a?.add(client);
-  assertEquals(a?.limitOf({ clientKey: "3" }), "max_streams");
-  assertEquals(b?.limitOf({ clientKey: "3" }), undefined);
+  assertEquals(a?.limitOf({ clientKey: "3", address: "3" }), "max_streams");
+  assertEquals(b?.limitOf({ clientKey: "3", address: "3" }), undefined);
   b?.add("3");
-  assertEquals(b?.limitOf({ clientKey: "4" }), "max_streams");
+  assertEquals(b?.limitOf({ clientKey: "4", address: "4" }), "max_streams");
   a?.remove("1");
-  assertEquals(b?.limitOf({ clientKey: "4" }), undefined);
+  assertEquals(b?.limitOf({ clientKey: "4", address: "4" }), undefined);
   a?.remove("2");
   assertEquals(budget.used, 1);
 });

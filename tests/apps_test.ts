@@ -58,6 +58,6 @@ Deno.test("createGateway() rejects a name that no app can have", async () => {
   await assertRejects(
     () => setUp({}, { app: "my/shop" }),
     RangeError,
-    'Cannot use app: expected 1 to 32 letters, digits, . _ and -, of which the first is a letter or a digit, got "my/shop"',
+    'Cannot use app: expected a host, or 1 to 253 letters, digits, . _ and -, of which the first is a letter or a digit, got "my/shop"',
   );
 });

@@ -146,8 +146,10 @@ export async function respond(
   next: () => Response | Promise<Response>,
   options: ServerOptions = {},
 ): Promise<Response> {
+  // Before the start: requests that are older than the first call here were not announced, which is nothing to warn of.
+  const connection = connectionInfo();
   const gateway = await startGateway(options);
-  const own = await gateway.handle(request, connectionInfo());
+  const own = await gateway.handle(request, connection);
   if (own !== undefined) return own;
   return await gateway.run(async () =>
     await gateway.inject(await next(), request)

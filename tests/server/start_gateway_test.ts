@@ -141,3 +141,37 @@ testProcess(
     await end();
   },
 );
+
+testProcess(
+  "respond() does not warn of the request that starts the gateway, whose connection nobody has announced",
+  async () => {
+    const holder = globalThis as unknown as Record<symbol, unknown>;
+    const symbol = Symbol.for("@rep/gateway/server");
+    const before = holder[symbol];
+    delete holder[symbol]; // as in a process in which nothing has called this module
+    const lines: string[] = [];
+    const log = createLog({ write: (line) => lines.push(line) });
+    const server = createServer(async (_request, response) => {
+      const request = new Request("http://localhost/rep/health");
+      const answer = await respond(request, () => new Response(), { log });
+      response.end(await answer.text());
+    });
+    const listening = Promise.withResolvers<void>();
+    server.listen(0, "127.0.0.1", listening.resolve);
+    await listening.promise;
+    const { port } = server.address() as AddressInfo;
+    for (let count = 1; count <= 2; count++) {
+      const asked = await fetch(`http://127.0.0.1:${port}/`);
+      assertStringIncludes(await asked.text(), '"healthy"');
+    }
+    assertEquals(
+      lines.filter((line) => line.includes("rep.peer.unknown")),
+      [],
+    );
+    const closed = Promise.withResolvers<void>();
+    server.close(() => closed.resolve());
+    await closed.promise;
+    await end();
+    holder[symbol] = before;
+  },
+);

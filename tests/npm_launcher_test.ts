@@ -1,6 +1,8 @@
 /** The program of the npm package, with Node.js alone: everything that needs Deno becomes one. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { dirname } from "@std/path";
 import { npm } from "../tools/install_npm_packages.ts";
+import { TESTED_DENO } from "../tools/npm/launcher.ts";
 import { buildNpmPackage } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 import { pathOf, testRuntimes } from "./_runtimes.ts";
@@ -64,6 +66,16 @@ async function outputOf(command: Deno.Command) {
   return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
 }
 
+/** Puts a script on the project's PATH. */
+async function addScript(
+  project: TempDirectory,
+  name: string,
+  lines: string,
+): Promise<void> {
+  await project.write(`bin/${name}`, `#!/bin/sh\n${lines}\n`);
+  await Deno.chmod(project.at(`bin/${name}`), 0o755);
+}
+
 /** Puts the Deno of the tests on the project's PATH. */
 async function addDeno(project: TempDirectory): Promise<void> {
   await Deno.symlink(Deno.execPath(), project.at("bin/deno"));
@@ -108,9 +120,11 @@ testRuntimes(
   "the npm program installs Deno once if the PATH has none that is new enough, and its default database stays",
   async () => {
     await using project = await makeProject();
-    const old = '#!/bin/sh\necho \'["1.46.3","/bin/false"]\'\n';
-    await project.write("bin/deno", old);
-    await Deno.chmod(project.at("bin/deno"), 0o755);
+    await addScript(
+      project,
+      "deno",
+      'echo "A version manager speaks"\necho \'["1.46.3","/bin/false"]\'',
+    );
     await Deno.symlink(await findNpm(), project.at("bin/npm"));
     const env = { npm_config_cache: await npmCache() };
     const set = await outputOf(program(project, ["set", "A=1"], env));
@@ -129,11 +143,50 @@ testRuntimes(
 );
 
 testRuntimes(
+  "the npm program replaces an installation of Deno that is damaged, also if two begin at once",
+  async () => {
+    await using project = await makeProject();
+    await addScript(project, "deno", "echo nothing that is JSON");
+    await Deno.symlink(await findNpm(), project.at("bin/npm"));
+    const env = { npm_config_cache: await npmCache() };
+    const version = `.cache/rep-gateway/deno-${TESTED_DENO}`;
+    const binary = `${version}/node_modules/deno/deno`;
+    for (const damaged of [binary, `${version}/package.json`]) {
+      await Deno.remove(project.at(version), { recursive: true })
+        .catch(() => {});
+      await Deno.mkdir(dirname(project.at(damaged)), { recursive: true });
+      await project.write(damaged, "");
+      await Deno.chmod(project.at(damaged), 0o755);
+      const run = () => outputOf(program(project, ["history"], env));
+      for (const { code, err } of await Promise.all([run(), run()])) {
+        assertMatch(err, /^Installing Deno .* once\n/);
+        assertEquals(code, 0, err);
+      }
+    }
+    const folders = Deno.readDirSync(project.at(".cache/rep-gateway"));
+    assertEquals([...folders].length, 1, "what is incomplete is removed");
+  },
+);
+
+testRuntimes(
+  "the npm program says into which folder it cannot install Deno",
+  async () => {
+    await using project = await makeProject();
+    await project.write(".cache", "a file");
+    const { code, err } = await outputOf(program(project, ["list"]));
+    assertEquals(code, 1);
+    assertMatch(
+      err,
+      /\nCannot install Deno into ".*\.cache\/rep-gateway": .*XDG_CACHE_HOME/,
+    );
+  },
+);
+
+testRuntimes(
   "the npm program says what is missing: a newer Node.js, or a package of Deno for the system",
   async () => {
     await using project = await makeProject();
-    await project.write("bin/npm", "#!/bin/sh\nexit 1\n");
-    await Deno.chmod(project.at("bin/npm"), 0o755);
+    await addScript(project, "npm", "exit 1");
     const missing = await outputOf(program(project, ["list"]));
     assertEquals(missing.code, 1);
     assertStringIncludes(missing.err, "Cannot install Deno");

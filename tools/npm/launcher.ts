@@ -92,8 +92,9 @@ function binaryOf(
     [...args, "eval", "--no-config", code],
     { encoding: "utf8" },
   );
-  if (status !== 0) return undefined;
-  const [version, binary] = JSON.parse(stdout) as [string, string];
+  const answer = /^\["(\S+?)","(.+)"\]$/m.exec(stdout ?? "");
+  if (status !== 0 || answer === null) return undefined;
+  const [version, binary] = JSON.parse(answer[0]) as [string, string];
   const order = version.localeCompare(TESTED_DENO, "en", { numeric: true });
   return order < 0 ? undefined : binary;
 }
@@ -103,21 +104,48 @@ function installDeno(): string {
   const cache = join(cacheFolder(), "rep-gateway");
   const installed = join(cache, `deno-${TESTED_DENO}`);
   const binary = join(installed, "node_modules", "deno", PROGRAM);
-  if (existsSync(binary)) return binary;
+  if (isIntact(binary)) return binary;
 
   process.stderr.write(
     `Installing Deno ${TESTED_DENO} from npm into ${installed}, once\n`,
   );
-  mkdirSync(cache, { recursive: true });
-  // Another process may install it at the same time: the folder gets its name when it is complete.
-  const folder = mkdtempSync(join(cache, "installing-"));
+  const folder = makeFolder(cache);
   try {
     installPackage(folder);
-    if (!existsSync(binary)) renameSync(folder, installed);
+    giveName(folder, installed, binary);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
   return binary;
+}
+
+/** Returns whether an installed Deno runs. To become a file that is damaged would end this process without a word. */
+function isIntact(binary: string): boolean {
+  return existsSync(binary) && binaryOf([binary]) !== undefined;
+}
+
+/** Makes the folder for an installation. */
+function makeFolder(cache: string): string {
+  try {
+    mkdirSync(cache, { recursive: true });
+    return mkdtempSync(join(cache, "installing-"));
+  } catch (error) {
+    throw new LaunchError(
+      `Cannot install Deno into "${cache}": ${error}; expected a folder that can be written to (on Linux, in the one ` +
+        `that XDG_CACHE_HOME names), or a Deno ${TESTED_DENO} or newer on the PATH`,
+    );
+  }
+}
+
+/** Gives a complete installation its name, which another process may do at the same time. */
+function giveName(folder: string, installed: string, binary: string): void {
+  try {
+    renameSync(folder, installed);
+  } catch { // that of another process is there, or a damaged one
+    if (isIntact(binary)) return;
+    rmSync(installed, { recursive: true, force: true });
+    renameSync(folder, installed);
+  }
 }
 
 function cacheFolder(): string {
@@ -137,6 +165,8 @@ function installPackage(folder: string): void {
     "--no-update-notifier",
     "--ignore-scripts",
     "--loglevel=error",
+    "--fetch-retry-mintimeout=1000", // npm's own times keep users without a network waiting for more than a minute
+    "--fetch-retry-maxtimeout=5000",
     `deno@${TESTED_DENO}`,
   ];
   const { status } = spawnSync("npm", args, {
@@ -147,8 +177,8 @@ function installPackage(folder: string): void {
   const script = join(folder, "node_modules", "deno", "bin.cjs");
   if (status !== 0 || binaryOf([process.execPath, script]) === undefined) {
     throw new LaunchError(
-      `Cannot install Deno ${TESTED_DENO} from npm: expected a system that npm's package "deno" supports (Alpine is ` +
-        `none), and a registry that has it; a Deno of this version or newer on the PATH is used, too`,
+      `Cannot install Deno ${TESTED_DENO} from npm: expected a registry that can be reached and has it, and a system ` +
+        `that npm's package "deno" supports (Alpine is none); a Deno of this version or newer on the PATH is used, too`,
     );
   }
 }

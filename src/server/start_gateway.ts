@@ -71,7 +71,7 @@ function notePeers(): AsyncLocalStorage<string> {
 
 /**
  * Returns the gateway of this process. The first call starts it, with `hotReload` and a log; it follows changes of its
- * files, and closes at SIGTERM. Call it when a server starts or at its first request, and not in a build, whose pages
+ * files, and closes at SIGTERM and SIGINT. Call it when a server starts or at its first request, and not in a build, whose pages
  * must not contain values.
  *
  * @throws {ConfigurationError} If the variables are invalid. The next call tries again.
@@ -115,7 +115,7 @@ async function open(
   if (manifest !== undefined) paths.push(manifest);
   // The log says why a reload was rejected.
   await watchFiles(paths, () => void gateway.reload().catch(() => {}));
-  closeAtSigterm(gateway);
+  closeAtSignals(gateway);
   shared().log = log;
   return gateway;
 }
@@ -128,12 +128,14 @@ async function readManifest(
 }
 
 /** Closes the gateway, whose streams keep a server open. If nobody else listens to the signal, it ends the process. */
-function closeAtSigterm(gateway: Gateway): void {
-  process.prependOnceListener("SIGTERM", async () => {
-    const isAlone = process.listenerCount("SIGTERM") === 0;
-    await gateway.close();
-    if (isAlone) process.kill(process.pid, "SIGTERM");
-  });
+function closeAtSignals(gateway: Gateway): void {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.prependOnceListener(signal, async () => {
+      const isAlone = process.listenerCount(signal) === 0;
+      await gateway.close();
+      if (isAlone) process.kill(process.pid, signal);
+    });
+  }
 }
 
 /**

@@ -85,7 +85,7 @@ export interface Client {
 }
 
 const NO_CONFIGURATION =
-  "Cannot find the page's configuration: expected a page from the gateway, not from a server behind it or a cache";
+  "Cannot find the page's configuration: expected it from the gateway, not behind it or cached";
 
 /**
  * Creates the client of a page and reads its configuration, without a network request.
@@ -105,7 +105,7 @@ export function createClient(browser: Browser): Client {
     isTampered = true;
     browser.reportError(
       new REPError(
-        "Cannot use the page's configuration: its integrity check failed",
+        "Cannot verify the page's configuration",
       ),
     );
   }

@@ -107,7 +107,13 @@ export function createLiveValues(
     const heartbeat = hasHeartbeats ? "&heartbeat=event" : "";
     const poll = transport.poll ? "&poll" : "";
     const opened = new browser.EventSource(url.href + heartbeat + poll);
-    opened.onerror = () => step(opened.readyState);
+    opened.onerror = () => {
+      // A prefix of the path that a proxy removes, or an extension that blocks /rep/, looks like an outage.
+      if (transport.attempts! > 1) {
+        warn("Cannot get changes: expected --base-path, no blocker");
+      }
+      step(opened.readyState);
+    };
     opened.onopen = () => step(hasHeartbeats ? OPEN : RECEIVED);
     opened.addEventListener(HEARTBEAT, receive);
     opened.addEventListener(UPDATE, receive);
@@ -167,7 +173,7 @@ export function createLiveValues(
 
   function onAnyChange(callback: AnyChangeCallback) {
     if (!url) {
-      warn("Hot reload is not available"); // REP-RFC-0001 §5.2
+      warn("Cannot get changes: no hot reload"); // REP-RFC-0001 §5.2
       return () => {};
     }
     const remove = changes.add(callback);

@@ -28,7 +28,7 @@ export function createSensitiveReader(
   function fail(cause: unknown): never {
     pending = undefined;
     if (cause instanceof REPError) throw cause;
-    throw new REPError("Cannot decrypt the SENSITIVE variables", { cause });
+    throw new REPError("Cannot get the SENSITIVE variables", { cause });
   }
 }
 

@@ -345,7 +345,7 @@ Deno.test("createClient() returns an unavailable client for a page without a pay
 });
 
 const NO_CONFIGURATION =
-  "[REP] Cannot find the page's configuration: expected a page from the gateway, not from a server behind it or a cache";
+  "[REP] Cannot find the page's configuration: expected it from the gateway, not behind it or cached";
 
 Deno.test("a page without configuration says so once, and only to code that reads", () => {
   const readers: ((client: Client) => void)[] = [
@@ -490,7 +490,7 @@ Deno.test("verify() returns false if the hash of the text is incorrect, which is
     assertEquals(page.client.verify(), false);
     assertEquals(page.client.meta()?.integrityValid, false);
     assertEquals(page.errors.map(String), [
-      "REPError: Cannot use the page's configuration: its integrity check failed",
+      "REPError: Cannot verify the page's configuration",
     ]);
   }
 });
@@ -596,7 +596,7 @@ Deno.test("getSecure() rejects with the cause of a failure", async () => {
   assertEquals(await open({ text, respond }).client.getSecure("A"), "1");
   for (const [page, cause] of cases) {
     const error = await rejectionOf(open(page), "A");
-    assertEquals(error.message, "Cannot decrypt the SENSITIVE variables");
+    assertEquals(error.message, "Cannot get the SENSITIVE variables");
     assertEquals((error.cause as Error).name, cause);
   }
 });
@@ -698,7 +698,7 @@ Deno.test("onChange() warns without hot reload, and opens no stream", () => {
   page.client.onChange("A", () => {})();
   page.client.onAnyChange(() => {})();
   assertEquals(page.sources, []);
-  const warning = "[REP] Hot reload is not available";
+  const warning = "[REP] Cannot get changes: no hot reload";
   assertEquals(page.warnings, [warning]);
 });
 
@@ -753,6 +753,31 @@ Deno.test("the backoff is reset once the stream has a heartbeat", () => {
   sources[1]?.reconnect();
   sources[1]?.fail();
   assertEquals(timers.map(({ ms }) => ms), [750]);
+});
+
+Deno.test("a stream that is not found or blocked says so once, at its second failure, with what may be wrong", () => {
+  const { sources, timers, warnings } = subscribe();
+  for (let count = 0; count < 4; count++) {
+    assertEquals(warnings.length, count < 2 ? 0 : 1);
+    sources[count]?.fail();
+    timers[0]?.callback();
+  }
+  assertEquals(warnings, [
+    "[REP] Cannot get changes: expected --base-path, no blocker",
+  ]);
+});
+
+Deno.test("a stream that ends says nothing if the next one has a heartbeat, as when a gateway restarts", () => {
+  const { sources, timers, warnings } = subscribe();
+  for (let count = 0; count < 8; count += 2) {
+    sources[count]?.fail();
+    timers[0]?.callback();
+    sources[count + 1]?.succeed();
+    sources[count + 1]?.heartbeat("107");
+    sources[count + 1]?.fail();
+    timers[0]?.callback();
+  }
+  assertEquals(warnings, []);
 });
 
 Deno.test("the stream resumes at the last id when it is reopened", () => {

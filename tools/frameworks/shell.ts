@@ -6,6 +6,8 @@ const ENVIRONMENT = {
   npm_config_audit: "false",
   npm_config_fund: "false",
   npm_config_yes: "true", // `npm create` asks before its first download of a package
+  // `deno task` names Deno here, and then `qwik add` would install packages with it, in another layout than npm's.
+  npm_config_user_agent: "npm/{npm-version} node/{node-version}",
 };
 
 /** How many of the last characters that a command printed an error shows. */

@@ -74,7 +74,7 @@ export function checkReads(
       config = resolved;
     },
     async transform(code, id) {
-      if (!code.includes("import.meta.env")) return;
+      if (!code.includes("import.meta")) return;
       if (!isSource(id) || isVitest(config)) return;
       const prefixes = envPrefixes(config);
       const hasPrefix = (name: string) =>
@@ -139,15 +139,23 @@ function isSource(id: string): boolean {
   return !isPart && !id.includes("/node_modules/");
 }
 
+/** What TypeScript allows after an expression: `!`, or `as T)`. Vite sees the read without it. */
+const CAST = /(?:!|\s+as\s[^()]*\))?/.source;
+const ENV = `\\bimport\\.meta${CAST}\\.env\\b${CAST}`;
+
 /** A read by name, or text in which there is none. Templates are searched: code in them may read. */
 const READ = new RegExp(
   [
     /\/\*[^]*?\*\/|<!--[^]*?-->/, // comments
     /(?<![:`"'])\/\/.*/, // a comment, and not a URL
     /"(?:\\.|[^"\\\n{])*"|'(?:\\.|[^'\\\n{])*'/, // a string without braces, which in Svelte contain code
-    /\bimport\.meta\.env\s*(?:\?\.|\.)\s*(?<dotted>\w+)/,
-    /\bimport\.meta\.env\s*(?:\?\.)?\[\s*(?<quote>["'`])(?<quoted>\w+)\k<quote>\s*\]/,
-    /\{(?<destructured>[^{}]*)\}\s*=\s*import\.meta\.env\b(?!\s*[?.[])/,
+    new RegExp(`${ENV}\\s*(?:\\?\\.|\\.)\\s*(?<dotted>\\w+)`),
+    new RegExp(
+      `${ENV}\\s*(?:\\?\\.)?\\[\\s*(?<quote>["'\`])(?<quoted>\\w+)\\k<quote>\\s*\\]`,
+    ),
+    new RegExp(
+      `\\{(?<destructured>[^{}]*)\\}\\s*=\\s*\\(?${ENV}(?!\\s*[?.[])`,
+    ),
   ].map(({ source }) => source).join("|"),
   "g",
 );

@@ -100,6 +100,24 @@ const relative = \`//\${import.meta.env.VITE_H}/a\`;
     ],
   );
   assertEquals(
+    await names(
+      `(import.meta.env as any).VITE_A; (import.meta as any).env.VITE_B;
+(import.meta.env as Record<string, string>)["VITE_C"]; import.meta.env!.VITE_D;
+const { VITE_E } = (import.meta as { env: Env }).env; (import.meta.env as any)[name];
+const { VITE_F } = import.meta.env as Env; (f(import.meta.env) as Env).VITE_NO;
+`,
+      "src/casts.ts",
+    ),
+    [
+      read(1, "A"),
+      read(1, "B"),
+      read(2, "C"),
+      read(2, "D"),
+      read(3, "E"),
+      read(4, "F"),
+    ],
+  );
+  assertEquals(
     await names(`// import.meta.env.VITE_A
 /* import.meta.env.VITE_A
  * import.meta.env.VITE_A */

@@ -109,6 +109,28 @@ testRuntimes(
   },
 );
 
+/** Answers over a Unix socket, whose peers have no address. */
+const UNIX = `import { connectionInfo } from "./package/server.js";
+import { createServer, request } from "node:http";
+
+connectionInfo(); // listens from now on
+const server = createServer((_request, response) => response.end(JSON.stringify({ info: connectionInfo() })));
+server.listen("socket", () => request({ socketPath: "socket" }, async (response) => {
+  console.log(await new Response(response).text());
+  process.exit();
+}).end());
+`;
+
+testRuntimes(
+  "connectionInfo() is undefined for a connection without an address",
+  async () => {
+    await using folder = await TempDirectory.make({ "main.mjs": UNIX });
+    await buildNpmPackage(folder.path);
+    const { stdout } = await start(folder, "main.mjs").output();
+    assertEquals(new TextDecoder().decode(stdout), "{}\n");
+  },
+);
+
 testRuntimes(
   "a server with respond() ends with SIGTERM and SIGINT while a page is open, whether or not it listens to them itself",
   async () => {

@@ -41,7 +41,7 @@ export type PlainServerOptions = Pick<
 /** What all copies of this module share: frameworks load it several times in one process. */
 interface Shared {
   gateway?: Promise<Gateway> | undefined;
-  /** The address of the peer, for everything that a request starts. */
+  /** The address of the peer, for everything that a request starts; empty if it has none, as over a Unix socket. */
   readonly peers: AsyncLocalStorage<string>;
   /** Where it says once that there is no address. */
   log?: Log | undefined;
@@ -166,6 +166,7 @@ export async function respond(
 export function connectionInfo(): ConnectionInfo | undefined {
   const it = shared();
   const hostname = it.peers.getStore();
+  if (hostname === "") return undefined;
   if (hostname !== undefined) {
     return { remoteAddr: { transport: "tcp", hostname } };
   }

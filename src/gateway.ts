@@ -79,7 +79,7 @@ export async function createGatewayIn(
     clock,
     log,
     maxTransfers,
-    budget: services.transfers,
+    shared: services.transfers,
   });
   const content = await openContent({
     staticDir: settings.staticDir,

@@ -347,7 +347,7 @@ export interface Services extends CoreServices {
   readonly metrics: Metrics;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
-  /** Counts the transfers of all gateways of the process; `undefined` if there is no other one. */
+  /** What all gateways of the process may have in flight; `undefined` if there is no other one. */
   readonly transfers: Budget | undefined;
   /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
   readonly cacheGroup: CacheGroup | undefined;

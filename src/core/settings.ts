@@ -35,7 +35,7 @@ export interface CoreSettings {
 export interface CoreServices {
   /** The whole store, of which the gateway uses its app's part. Gateways of one process may share it. */
   readonly store: CircuitBreaker;
-  /** Counts the open streams of all gateways of the process; `undefined` if there is no other one. */
+  /** What all gateways of the process may have open; `undefined` if there is no other one. */
   readonly streams: Budget | undefined;
   readonly clock: Clock;
   /** Returns a number in [0, 1). */

@@ -37,7 +37,7 @@ function namesIn(heading: string): string[] {
 
 /** An event; the same literal after one of these is the name of a metric. */
 const EVENT =
-  /(?<!(?:count|record|observe|values)\(\s*|INSTRUMENTS\[)"(rep\.[a-z_.]+)"(?!:)/g;
+  /(?<!(?:count|record|observe|values|gauges\.set)\(\s*|INSTRUMENTS\[)"(rep\.[a-z_.]+)"(?!:)/g;
 
 Deno.test("docs/operations.md has a row for every log event, and for no other", () => {
   const events = [...CODE.matchAll(EVENT)].map(([, event]) => String(event));

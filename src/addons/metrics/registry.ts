@@ -53,6 +53,11 @@ export class Registry implements MetricsSink {
     totals?.set(label, (totals.get(label) ?? 0) + amount);
   }
 
+  /** Ends a series of a counter. */
+  forget(name: string, label: string): void {
+    this.#counters.get(name)?.delete(label);
+  }
+
   record(name: string, seconds: number, label?: string): void {
     const distributions = this.#histograms.get(name);
     const distribution = distributions?.get(label) ?? new Distribution();

@@ -76,17 +76,23 @@ export async function validateApp(
   return isValid ? 0 : 1;
 }
 
+/** What a site has of its own. */
+interface SiteSources {
+  /** Its variables lie over all others. */
+  readonly envFile: string | undefined;
+}
+
 /**
  * Checks one gateway.
  *
- * @param siteFile The env file of a site, whose variables lie over all others.
+ * @param site Set for a site, which has no manifest by default.
  */
 export async function validateOne(
   line: CommandArguments,
   io: CommandIo,
-  siteFile?: string,
+  site?: SiteSources,
 ): Promise<Report> {
-  const sources = await readSources(line, io.environment, siteFile);
+  const sources = await readSources(line, io.environment, site);
   return await check(sources, await readStored(line, io, sources));
 }
 
@@ -258,11 +264,12 @@ type CommandSources = Awaited<ReturnType<typeof readSources>>;
 export async function readSources(
   line: CommandArguments,
   processEnvironment: Environment,
-  siteFile?: string,
+  site?: SiteSources,
 ) {
   const issues: string[] = [];
   const warnings: string[] = [];
-  const manifestPath = line.manifest ?? await findDefaultManifest();
+  const manifestPath = line.manifest ??
+    (site === undefined ? await findDefaultManifest() : undefined);
   const text = manifestPath &&
     await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
   const environment: Record<string, string> = {};
@@ -281,7 +288,7 @@ export async function readSources(
   }
   for (const path of line["env-file"]) await addFile(path);
   add("environment", processEnvironment);
-  if (siteFile !== undefined) await addFile(siteFile);
+  if (site?.envFile !== undefined) await addFile(site.envFile);
 
   const manifest = text === undefined
     ? NO_MANIFEST

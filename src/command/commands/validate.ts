@@ -1,6 +1,11 @@
 import { messageOf } from "../../core/observe/log.ts";
 import { localFiles } from "../../core/values/local_files.ts";
-import { readSiteFolders, type SiteFolder } from "../sites/site_folder.ts";
+import {
+  MAX_SITE_VARIABLES,
+  readSiteFolders,
+  type SiteFolder,
+  tooManyVariables,
+} from "../sites/site_folder.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import {
@@ -54,7 +59,7 @@ async function validateSites(
   if (line.json) io.print(terminalJson(reports.map(toJson), 2));
   else {
     for (const one of reports) {
-      io.print(`${one.site}:`);
+      io.print(escapeInvisible(`${one.site}:`));
       printReport(one, io);
     }
   }
@@ -74,5 +79,11 @@ async function report(
   const { name, issues, manifest, envFile } = folder;
   if (issues.length > 0) return { issues, warnings: [], variables: [] };
   const own = { ...line, app: name, manifest: manifest ?? line.manifest };
-  return await validateOne(own, io, envFile);
+  const found = await validateOne(own, io, { envFile });
+  const ownVariables = found.variables.filter(({ source }) =>
+    source === envFile
+  );
+  if (ownVariables.length <= MAX_SITE_VARIABLES) return found;
+  const issue = tooManyVariables(envFile, ownVariables.length);
+  return { ...found, issues: [...found.issues, issue] };
 }

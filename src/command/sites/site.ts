@@ -3,7 +3,7 @@ import { requiredPath } from "../../core/config/files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
-import type { Log } from "../../core/observe/log.ts";
+import { type Log, silentLog } from "../../core/observe/log.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { createGatewayIn } from "../../gateway.ts";
@@ -20,7 +20,12 @@ import {
   viteNames,
 } from "../sources/variable_sources.ts";
 import { ownFiles } from "../start/check_start.ts";
-import type { SiteFolder } from "./site_folder.ts";
+import {
+  MAX_SITE_VARIABLES,
+  type SiteFolder,
+  tooManyVariables,
+} from "./site_folder.ts";
+import type { Measured, SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE } from "./site_names.ts";
 
 /** What every site gets from the command and from the process. */
@@ -37,15 +42,13 @@ export interface SiteContext {
   readonly base: () => Environment;
   /** Names the source of a variable of the command. */
   readonly baseSourceOf: (name: string) => string;
-  /** Returns what the gateway of a site shares with the others. */
-  readonly sharedBy: (site: string) => SharedServices;
+  /** What the gateways of all sites share, except where they measure. */
+  readonly shared: Omit<SharedServices, "metrics">;
+  readonly metrics: SiteMetrics;
   readonly log: Log;
   readonly telemetry: Telemetry | undefined;
   readonly clock: Clock;
 }
-
-/** The most variables of a site's own, so that a reload of it does not stop the other sites. */
-const MAX_SITE_VARIABLES = 1_000;
 
 /** The options that a site may have of its own, in the settings of its manifest: they concern nobody else. */
 const OWN_OPTIONS = [
@@ -60,8 +63,8 @@ type OwnOptions = Partial<Pick<StartOptions, typeof OWN_OPTIONS[number]>>;
 
 /** A gateway for one host. */
 export interface Site {
-  readonly folder: SiteFolder;
   readonly gateway: Gateway;
+  readonly gauges: Measured["gauges"];
   /** What the gateway says about itself. */
   readonly parts: AddonParts;
   /** Whether another gateway would have to be made for what the folder is now; a reload is enough if not. */
@@ -97,6 +100,8 @@ export async function openSite(
     certificateNotAfter: () => undefined,
     certificateRejection: () => undefined,
   };
+  const { metrics, gauges } = context.metrics.of(folder.name);
+  const shared = { ...context.shared, metrics };
   const gatewayOptions = toGatewayOptions(options, {
     sources: {
       variables: variablesOf(folder, source, context.base, { log, clock }),
@@ -106,7 +111,7 @@ export async function openSite(
     neverServed: () => neverServed(folder, options, context.directory),
     instanceId: context.instanceId,
     masterKey: context.masterKey,
-    store: context.sharedBy(folder.name).store,
+    store: shared.store,
     log,
     telemetry: context.telemetry,
     clock,
@@ -117,16 +122,17 @@ export async function openSite(
     return {};
   };
   const gateway = await createGatewayIn(process, gatewayOptions, {
-    shared: context.sharedBy(folder.name),
+    shared,
     addons: [observer],
   });
   const structure = structureOf(folder, own);
   return {
-    folder,
     gateway,
+    gauges,
     parts: parts!,
     async needsRestart(next) {
-      const nextOwn = await readOwnOptions(next, log, clock).catch(() => own); // the reload reports an invalid manifest
+      const nextOwn = await readOwnOptions(next, silentLog, clock)
+        .catch(() => own); // the reload reports an invalid manifest
       return structureOf(next, nextOwn) !== structure;
     },
   };
@@ -192,9 +198,12 @@ function optionsOfSite(
     upstream: dist === undefined ? options.upstream : undefined,
     "allowed-hosts": hostsOf(name, options),
     "allowed-origins": own["allowed-origins"] ?? [],
-    "session-key-max-rate": own["session-key-max-rate"] ??
+    // A site may be stricter than the command, and not less strict.
+    "session-key-max-rate": Math.min(
+      own["session-key-max-rate"] ?? Infinity,
       options["session-key-max-rate"],
-    strict: own.strict ?? options.strict,
+    ),
+    strict: own.strict === true || options.strict,
     "accept-public": own["accept-public"] ?? options["accept-public"],
     "max-streams": half("max-streams"),
     "max-streams-per-client": perClient &&
@@ -226,9 +235,7 @@ function variablesOf(
     logIneffective(own, {}, viteNames(source.files));
     const count = Object.keys(own).length;
     if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };
-    throw new ConfigurationError([
-      `Cannot use the env file "${envFile}": expected at most ${MAX_SITE_VARIABLES} variables, got ${count}`,
-    ]);
+    throw new ConfigurationError([tooManyVariables(envFile, count)]);
   };
 }
 

@@ -3,6 +3,7 @@ import {
   describePath,
 } from "../../core/config/files/watch_paths.ts";
 import { isMissing } from "../../core/config/files/read_environment.ts";
+import { isRepName } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import type { FileSystem } from "../../core/values/local_files.ts";
 import { isInside, SEPARATOR } from "../../core/values/paths.ts";
@@ -21,6 +22,8 @@ export interface SiteFolder {
   readonly version: string;
   /** Why the site cannot be used; empty if it can. */
   readonly issues: readonly string[];
+  /** Whether something in it leads to what belongs to another site, or lies outside. */
+  readonly leadsElsewhere: boolean;
 }
 
 /** Where sites are, and how they are read. */
@@ -34,8 +37,19 @@ interface SiteFoldersOptions {
   readonly now: () => number;
 }
 
-/** The most that an env file or a manifest of a site may have, so that reading it does not stop the other sites. */
+/** The most bytes of a site's variables, and of its manifest, so that reading them does not stop the other sites. */
 export const MAX_SITE_BYTES = 256 * 1024;
+
+/** The most variables of a site's own, for the same reason. */
+export const MAX_SITE_VARIABLES = 1_000;
+
+/** Returns what is said about a site with more than {@linkcode MAX_SITE_VARIABLES}. */
+export function tooManyVariables(
+  envFile: string | undefined,
+  count: number,
+): string {
+  return `Cannot use the env file "${envFile}": expected at most ${MAX_SITE_VARIABLES} variables, got ${count}`;
+}
 
 /**
  * Looks at all sites in a directory, in the order of their names. Files in it and names that begin with a dot are no sites.
@@ -63,60 +77,81 @@ async function readSiteFolder(
 ): Promise<SiteFolder | undefined> {
   const path = root + SEPARATOR + name;
   const issues: string[] = [];
-  const none = {
-    name,
-    envFile: undefined,
-    manifest: undefined,
-    dist: undefined,
-    version: "",
-    issues,
-  };
-  const entries = await files.names(path).catch(() => undefined);
-  if (entries === undefined) return undefined;
+  let leadsElsewhere = false;
+  let entries: string[] = [];
+  try {
+    entries = await files.names(path);
+  } catch (error) {
+    if (isNoDirectory(error)) return undefined;
+    issues.push(`Cannot read "${path}": ${messageOf(error)}`); // that says nothing about whether it is gone
+  }
   if (!isSiteName(name)) {
     issues.push(`Cannot serve the site "${name}": expected ${EXPECTED_SITE}`);
-    return none;
+    entries = [];
   }
 
-  /** Returns the path of what the site has under a name; `undefined` if it has nothing, or something elsewhere. */
+  /**
+   * Returns whether something is the site's own. Kubernetes mounts files as links to directories such as `..2026_11_28`,
+   * which then contain the directory of the site.
+   */
+  function isOwn(real: string): boolean {
+    if (!isInside(real, root)) return false;
+    const [first = "", second] = real.slice(root.length + 1).split(SEPARATOR);
+    return first === name || (first.startsWith("..") && second === name);
+  }
+
+  /** Looks at a file or directory, and returns whether it may be used. */
+  async function check(
+    file: string,
+    isAllowed: (real: string) => boolean,
+  ): Promise<boolean> {
+    try {
+      const real = await files.realPath(file);
+      if (isAllowed(real)) return true;
+      leadsElsewhere = true;
+      issues.push(
+        `Cannot use "${file}": expected it in the directory of the site, got a link to "${real}"`,
+      );
+    } catch (error) {
+      if (!isMissing(error)) {
+        issues.push(`Cannot use "${file}": ${messageOf(error)}`);
+      }
+    }
+    return false;
+  }
+
+  /** Returns the path of what the site has under a name; `undefined` if it has nothing that may be used. */
   async function find(
     entry: string,
     isAllowed: (real: string) => boolean,
   ): Promise<string | undefined> {
-    if (!entries?.includes(entry)) return undefined;
-    const entryPath = path + SEPARATOR + entry;
-    try {
-      const real = await files.realPath(entryPath);
-      if (isAllowed(real)) return entryPath;
-      issues.push(
-        `Cannot use "${entryPath}": expected it in the directory of the site, got a link to "${real}"`,
-      );
-    } catch (error) {
-      if (isMissing(error)) return undefined;
-      issues.push(`Cannot use "${entryPath}": ${messageOf(error)}`);
-    }
-    return undefined;
+    if (!entries.includes(entry)) return undefined;
+    const found = path + SEPARATOR + entry;
+    return await check(found, isAllowed) ? found : undefined;
   }
 
-  /** Returns whether something is the site's own. Kubernetes mounts files as links to directories such as `..2026_11_28`. */
-  function isOwn(real: string): boolean {
-    if (!isInside(real, root)) return false;
-    const [first = ""] = real.slice(root.length + 1).split(SEPARATOR);
-    return first === name || first.startsWith("..");
-  }
-
+  /** Returns what the variables of an env file, or of a directory of them, take, and when they changed. */
   async function describe(file: string | undefined): Promise<string> {
     if (file === undefined) return "";
-    const info = await files.stat(file).catch(() => undefined);
-    if (info === undefined || info.isDirectory) {
-      return await describePath(file, files, now());
+    const info = await files.stat(file).catch(() => undefined); // reading it reports the error
+    if (info === undefined) return "";
+    let { size } = info;
+    let version = describeFile(info, now());
+    if (info.isDirectory) {
+      const names = (await files.names(file)).filter(isRepName);
+      const variables = names.map((name) => file + SEPARATOR + name);
+      const sizes = variables.map(async (variable) =>
+        await check(variable, isOwn) ? (await files.stat(variable)).size : 0
+      );
+      size = (await Promise.all(sizes)).reduce((sum, one) => sum + one, 0);
+      version = await describePath(file, files, now());
     }
-    if (info.size > MAX_SITE_BYTES) {
+    if (size > MAX_SITE_BYTES) {
       issues.push(
-        `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${info.size}`,
+        `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${size}`,
       );
     }
-    return describeFile(info, now());
+    return version;
   }
 
   const releaseRoot = releases &&
@@ -128,5 +163,11 @@ async function readSiteFolder(
   const dist = await find("dist", isRelease);
   const versions = [await describe(envFile), await describe(manifest)];
   const version = versions.join("\n");
-  return { name, envFile, manifest, dist, version, issues };
+  return { name, envFile, manifest, dist, version, issues, leadsElsewhere };
+}
+
+/** Returns whether an error of Deno or Node.js says that there is no directory at a path. */
+function isNoDirectory(error: unknown): boolean {
+  const { name, code } = error as { name?: string; code?: string };
+  return isMissing(error) || name === "NotADirectory" || code === "ENOTDIR";
 }

@@ -1,3 +1,4 @@
+import type { Registry } from "../../addons/metrics/registry.ts";
 import {
   type Instrument,
   INSTRUMENT_NAMES,
@@ -15,63 +16,85 @@ function hasSite(name: InstrumentName): boolean {
   return labels.split(" ").includes("site");
 }
 
-type Read = () => ObservedValue;
+/** What the gateway of a site measures. */
+export interface Measured {
+  readonly metrics: Metrics;
+  /** Its gauges, which are read when they are exported. */
+  readonly gauges: Map<InstrumentName, () => ObservedValue>;
+}
 
 /** The measurements of all sites, which go to those of the process. */
 export class SiteMetrics {
+  readonly #registry: Pick<Registry, "forget">;
   readonly #metrics: Metrics;
-  /** What is read when a gauge is exported, by gauge and site. */
-  readonly #gauges = new Map<InstrumentName, Map<string, Read>>();
+  /** The gauges by site; those of the process have an empty name. */
+  readonly #shown = new Map<string, Measured["gauges"]>();
 
-  constructor(metrics: Metrics) {
+  constructor(registry: Pick<Registry, "forget">, metrics: Metrics) {
+    this.#registry = registry;
     this.#metrics = metrics;
+    for (const name of OF_EACH_SITE) {
+      if (INSTRUMENTS[name].type !== "gauge") continue;
+      metrics.observe(name, () => this.#read(name));
+    }
   }
 
-  /** Returns where the gateway of a site measures; with an empty name, that of the process. */
-  of(site: string): Metrics {
+  /** Returns where the gateway of a site measures. Its gauges are exported once they are {@linkcode show}n. */
+  of(site: string): Measured {
     const metrics = this.#metrics;
+    const gauges: Measured["gauges"] = new Map();
     return {
-      count(name, amount, label) {
-        const isOfSite = site !== "" && OF_EACH_SITE.has(name);
-        metrics.count(name, amount, isOfSite ? site : label);
-      },
-      record: (name, seconds, label) => metrics.record(name, seconds, label),
-      observe: (name, read) => {
-        if (OF_EACH_SITE.has(name)) this.#gaugesOf(name).set(site, read);
-        else if (site === "") metrics.observe(name, read);
+      gauges,
+      metrics: {
+        count(name, amount, label) {
+          metrics.count(name, amount, OF_EACH_SITE.has(name) ? site : label);
+        },
+        record: (name, seconds, label) => metrics.record(name, seconds, label),
+        observe: (name, read) => void gauges.set(name, read),
       },
     };
   }
 
-  /** Ends the gauges of a site. */
+  /** Returns where the gateway of the process measures. */
+  ofProcess(): Metrics {
+    const { gauges } = this.of("");
+    this.#shown.set("", gauges);
+    const { count, record } = this.#metrics;
+    return {
+      count,
+      record,
+      observe: (name, read) => {
+        if (OF_EACH_SITE.has(name)) gauges.set(name, read);
+        else this.#metrics.observe(name, read);
+      },
+    };
+  }
+
+  /** Exports the gauges of a site instead of those that were exported before. */
+  show(site: string, gauges: Measured["gauges"]): void {
+    this.#shown.set(site, gauges);
+  }
+
+  /** Ends the series of a site. */
   forget(site: string): void {
-    for (const reads of this.#gauges.values()) reads.delete(site);
+    this.#shown.delete(site);
+    for (const name of OF_EACH_SITE) this.#registry.forget(name, site);
   }
 
-  #gaugesOf(name: InstrumentName): Map<string, Read> {
-    let reads = this.#gauges.get(name);
-    if (reads === undefined) {
-      reads = new Map();
-      this.#gauges.set(name, reads);
-      this.#metrics.observe(name, () => readAll(this.#gauges.get(name)));
+  /**
+   * Returns the values of a gauge in all sites, with the site as the last label. Of several values of a site, it leaves out
+   * zeros; those of the process exist from the start.
+   */
+  #read(name: InstrumentName): ObservedValue {
+    const values = new Map<string, number>();
+    for (const [site, gauges] of this.#shown) {
+      const value = gauges.get(name)?.();
+      if (typeof value === "number") values.set(site, value);
+      for (const [label, one] of value instanceof Map ? value : []) {
+        if (site === "") values.set(label, one);
+        else if (one !== 0) values.set(`${label} ${site}`, one);
+      }
     }
-    return reads;
+    return values;
   }
-}
-
-/**
- * Returns the values of all sites, with the site as the last label. Of several values of a site, it leaves out zeros; those
- * of the process exist from the start.
- */
-function readAll(reads: ReadonlyMap<string, Read> = new Map()): ObservedValue {
-  const values = new Map<string, number>();
-  for (const [site, read] of reads) {
-    const value = read();
-    if (typeof value === "number") values.set(site, value);
-    for (const [label, one] of value instanceof Map ? value : []) {
-      if (site === "") values.set(label, one);
-      else if (one !== 0) values.set(`${label} ${site}`, one);
-    }
-  }
-  return values;
 }

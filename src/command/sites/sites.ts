@@ -24,21 +24,19 @@ import {
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
 import type { Store } from "../../core/store/store.ts";
 import { Budget } from "../../core/values/budget.ts";
-import { type Clock, every } from "../../core/values/clock.ts";
+import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import type { FileSystem } from "../../core/values/local_files.ts";
-import {
-  CacheGroup,
-  SizeBoundedCache,
-} from "../../core/values/size_bounded_cache.ts";
+import { CacheGroup } from "../../core/values/size_bounded_cache.ts";
 import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
-import type { ProcessInfo, SharedServices } from "../../options.ts";
+import type { ProcessInfo } from "../../options.ts";
+import { LEAVE_TIMEOUT_MS } from "../../core/shutdown.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import type { Served } from "../start/served.ts";
-import { joinedStore } from "./joined_store.ts";
+import { joinedReads } from "./joined_reads.ts";
 import { openSite, type Site, type SiteContext } from "./site.ts";
 import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
 import { SiteMetrics } from "./site_metrics.ts";
@@ -77,18 +75,30 @@ const PROCESS_APP = "sites.";
 const NO_HOST = "site.invalid";
 /** How often to look at the directory with `file_watch`, so that a change is noticed within two seconds. */
 const LOOK_MS = 1_500;
+/** How many sites are opened at once at the start. All at once would take an eighth more memory. */
+const OPENED_AT_ONCE = 20;
 /** How long a client should wait before it asks a rejected site again. */
 const RETRY_AFTER_S = 5;
-/** How many hosts are kept as clients write them, since reading a URL takes a tenth of the time of a page. */
-const MAX_AUTHORITIES = 10_000;
-
-/** A site of the directory: a gateway, or why there is none. */
+/** A site of the directory. */
 interface Entry {
   readonly folder: SiteFolder;
+  /** What is served; `undefined` for nothing. */
   readonly site: Site | undefined;
-  /** Why it is not served, or not as its files say; empty if it is. */
+  /** Why nothing is served, or not what the files say; empty if all is well. */
   readonly issues: readonly string[];
 }
+
+/** Why the directory is looked at, from what happens by itself to what somebody asks for. */
+interface LookKind {
+  /** Whether sites that are wrong are tried again although their files have not changed. */
+  readonly isRetry: boolean;
+  /** Whether all sites are read again, since the variables of the command have changed. */
+  readonly isReload: boolean;
+  /** Whether many sites may be gone at once. */
+  readonly isConfirmed: boolean;
+}
+
+const WATCH: LookKind = { isRetry: false, isReload: false, isConfirmed: false };
 
 /**
  * A gateway for each host: {@linkcode Sites} finds the one for a request. What all of them share is made here; what is the
@@ -99,29 +109,23 @@ interface Entry {
  */
 export async function openSites(options: SitesOptions): Promise<Sites> {
   const { telemetry = noTelemetry, clock } = options;
-  const store = joinedStore(options.store);
   const log = logWithSpanIds(options.log, telemetry);
   const registry = new Registry(LABEL_VALUES);
-  const all = combineMetrics(registry, telemetry.metrics);
-  const metrics = new SiteMetrics(all);
-  const limits = options.options;
-  const shared = {
-    store: new CircuitBreaker(store, {
-      clock,
-      metrics: all,
-      telemetry,
-      log,
-    }),
+  const metrics = combineMetrics(registry, telemetry.metrics);
+  const store = joinedReads(options.store);
+  const {
+    "max-streams": maxStreams,
+    "max-streams-per-client": maxStreamsPerClient = Math.ceil(maxStreams / 2),
+    "max-transfers": maxTransfers,
+    "static-cache": cacheBytes,
+  } = options.options;
+  const sites = new Sites(options, new SiteMetrics(registry, metrics), {
+    store: new CircuitBreaker(store, { clock, metrics, telemetry, log }),
     registry,
-    streams: new Budget(limits["max-streams"]),
-    transfers: new Budget(limits["max-transfers"]),
-    cacheGroup: new CacheGroup(limits["static-cache"]),
-  };
-  const sharedBy = (site: string): SharedServices => ({
-    ...shared,
-    metrics: metrics.of(site),
+    streams: new Budget(maxStreams, maxStreamsPerClient),
+    transfers: new Budget(maxTransfers, Math.ceil(maxTransfers / 2)),
+    cacheGroup: new CacheGroup(cacheBytes),
   });
-  const sites = new Sites(options, metrics, sharedBy);
   await sites.start();
   return sites;
 }
@@ -129,32 +133,33 @@ export async function openSites(options: SitesOptions): Promise<Sites> {
 /** All sites of a directory, behind the functions of one gateway. */
 export class Sites implements Served {
   readonly #options: SitesOptions;
-  readonly #metrics: SiteMetrics;
   readonly #context: SiteContext;
   readonly #isTrusted: (address: string) => boolean;
   /** The sites by host. */
   readonly #entries = new Map<string, Entry>();
-  /** The hosts of authorities such as `shop.example.com:8080`. */
-  readonly #hosts = new SizeBoundedCache<string>(MAX_AUTHORITIES);
+  /** The gateways that others have replaced, until their last responses are sent. */
+  readonly #replaced = new Map<Gateway, Promise<void>>();
   /** What is served for no site. */
   #process!: Gateway;
+  /** The variables of the command, as last read. */
   #base: Environment = {};
-  /** Why the directory is not believed; `undefined` if it is. */
-  #doubt: string | undefined;
-  /** The gateways that others have replaced, until their last responses are sent. */
-  readonly #replaced = new Set<Promise<void>>();
+  /** The sites that are gone, but not believed to be. */
+  #missing: readonly string[] = [];
+  /** Why the directory cannot be read; `undefined` if it can. */
+  #unreadable: string | undefined;
   /** One look follows the other. It never rejects. */
   #looking: Promise<void> = Promise.resolve();
+  /** How many looks are running, or wait for that. */
+  #looks = 0;
   #stopLooking = () => {};
   #isStopping = false;
 
   constructor(
     options: SitesOptions,
     metrics: SiteMetrics,
-    sharedBy: SiteContext["sharedBy"],
+    shared: SiteContext["shared"],
   ) {
     this.#options = options;
-    this.#metrics = metrics;
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
       options: options.options,
@@ -165,7 +170,8 @@ export class Sites implements Served {
       instanceId: options.instanceId,
       base: () => this.#base,
       baseSourceOf: options.process.sourceOf,
-      sharedBy,
+      shared,
+      metrics,
       log: options.log,
       telemetry: options.telemetry,
       clock: slottedClock(options.clock),
@@ -173,7 +179,7 @@ export class Sites implements Served {
   }
 
   /**
-   * Opens the gateway of the process, and then all sites at once, since nobody is served yet.
+   * Opens the gateway of the process, and then all sites, many at once, since nobody is served yet.
    *
    * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
    */
@@ -183,11 +189,17 @@ export class Sites implements Served {
       const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
       throw new ConfigurationError([issue], { cause });
     });
+    this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
-    await Promise.all(folders.map((folder) => this.#open(folder)));
+    for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
+      const some = folders.slice(index, index + OPENED_AT_ONCE);
+      await Promise.all(some.map((folder) => this.#open(folder)));
+    }
     if (options["hot-reload-mode"] !== "file_watch") return;
-    const look = () => this.#look({ isConfirmed: false, isReload: false });
     const onError = logTaskError(log, "sites");
+    const look = () => {
+      if (this.#looks === 0) this.#look(WATCH);
+    };
     this.#stopLooking = every(LOOK_MS, look, { clock, onError });
   }
 
@@ -201,8 +213,7 @@ export class Sites implements Served {
     request: Request,
     info?: ConnectionInfo,
   ): Response | Promise<Response> => {
-    const host = this.#hostOf(request, info);
-    const entry = this.#entries.get(host) ?? this.#defaultFor(request);
+    const entry = this.#find(request, info) ?? this.#defaultFor(request);
     if (entry === undefined) return this.#process.fetch(request, info);
     return entry.site?.gateway.fetch(request, info) ?? rejectedSite();
   };
@@ -213,7 +224,7 @@ export class Sites implements Served {
     const site = url.searchParams.get("site");
     if (site !== null) {
       const gateway = this.#entries.get(site)?.site?.gateway;
-      return await gateway?.fetchHealth(request) ?? unknownSite(site);
+      return await gateway?.fetchHealth(request) ?? notServed(site);
     }
     const response = await this.#process.fetchHealth(request);
     if (url.pathname !== "/rep/health" || request.method !== "GET") {
@@ -231,7 +242,7 @@ export class Sites implements Served {
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
     const isConfirmed = options.logsUnchanged === true;
     const isReload = isConfirmed || JSON.stringify(this.#base) !== before;
-    this.#look({ isConfirmed, isReload });
+    this.#look({ isRetry: true, isReload, isConfirmed });
     await this.looked();
   }
 
@@ -250,16 +261,23 @@ export class Sites implements Served {
     await Promise.all(this.#gateways().map((it) => it.finishIncoming(ms)));
   }
 
-  async close(options: CloseOptions = {}): Promise<void> {
+  async close(
+    { drainMs = 0, stopListening }: CloseOptions = {},
+  ): Promise<void> {
+    const { clock } = this.#options;
     this.beginShutdown();
-    await this.looked();
+    await waitAtMost(LEAVE_TIMEOUT_MS, this.looked(), clock); // a directory or a store may never answer
+    // The first idle gateway must not close the port that another one receives an upload on.
+    const stopped = this.finishIncoming(drainMs).then(() => stopListening?.());
+    const options = { drainMs, stopListening: () => stopped };
     await Promise.all(this.#gateways().map((it) => it.close(options)));
-    await Promise.all(this.#replaced);
+    await stopped;
   }
 
   #gateways(): Gateway[] {
     const sites = [...this.#entries.values()].map(({ site }) => site?.gateway);
-    return [this.#process, ...sites].filter((it) => it !== undefined);
+    const all = [this.#process, ...sites, ...this.#replaced.keys()];
+    return all.filter((gateway) => gateway !== undefined);
   }
 
   async #openProcess(): Promise<Gateway> {
@@ -274,7 +292,7 @@ export class Sites implements Served {
       ofrep: false,
       "allowed-hosts": [NO_HOST],
     };
-    const shared = this.#context.sharedBy("");
+    const { shared, metrics } = this.#context;
     const gatewayOptions = toGatewayOptions(ownOptions, {
       sources: {
         variables: async () => {
@@ -294,7 +312,7 @@ export class Sites implements Served {
     });
     const addon: Addon = () => ({ problems: () => this.#problems() });
     return await createGatewayIn(process, gatewayOptions, {
-      shared,
+      shared: { ...shared, metrics: metrics.ofProcess() },
       addons: [addon],
     });
   }
@@ -302,27 +320,48 @@ export class Sites implements Served {
   /** Returns what is wrong with the sites, without their names: a probe of the public port gets it. */
   #problems(): string[] {
     const problems: typeof SITE_PROBLEMS[number][] = [];
-    const isRejected = [...this.#entries.values()].some(({ issues, site }) =>
-      issues.length > 0 || site?.parts.configuration.rejection !== undefined
-    );
-    if (isRejected) problems.push("site_rejected");
-    if (this.#doubt !== undefined) problems.push("sites_missing");
+    if ([...this.#entries.values()].some(isWrong)) {
+      problems.push("site_rejected");
+    }
+    const isDoubtful = this.#missing.length > 0 ||
+      this.#unreadable !== undefined;
+    if (isDoubtful) problems.push("sites_missing");
     return problems;
   }
 
   /** Returns the status of each site, and why it is rejected. */
   #reports(): Record<string, unknown> {
-    const names = [...this.#entries.keys()].sort();
-    const reports = names.map((name) => {
-      const { site, issues = [] } = this.#entries.get(name) ?? {};
-      const { status = "rejected", problems } = site?.parts.health.report() ??
-        {};
-      const all = issues.length > 0
-        ? issues
-        : site?.parts.configuration.rejection?.issues;
-      return [name, { status, problems, issues: all }] as const;
+    const entries = [...this.#entries].sort(([a], [b]) => a < b ? -1 : 1);
+    const reports = entries.map(([name, entry]) => {
+      const report = entry.site?.parts.health.report();
+      const { status = "rejected", problems } = report ?? {};
+      return [name, {
+        status,
+        problems,
+        issues: issuesOfEntry(entry),
+      }] as const;
     });
     return Object.fromEntries(reports);
+  }
+
+  /** Returns the site for the host of a request, by the rules of trusted proxies; `undefined` if there is none. */
+  #find(
+    request: Request,
+    info: ConnectionInfo | undefined,
+  ): Entry | undefined {
+    const { url } = request;
+    const isTrusted = this.#isTrusted;
+    const peer = info === undefined ? "unknown" : peerAddress(info.remoteAddr);
+    if (!isTrusted(peer)) {
+      // Parsing the URL takes a tenth of the time of a page. The host of most requests is that of a site as it is.
+      const [, authority = ""] = AUTHORITY.exec(url) ?? [];
+      const entry = this.#entries.get(authority);
+      if (entry !== undefined) return entry;
+    }
+    const origin = readUrl(url)?.origin;
+    if (origin === undefined) return undefined;
+    const client = resolveClient(request, { origin, peer, isTrusted });
+    return this.#entries.get(hostIn(client.origin));
   }
 
   /** Returns the site for all hosts without one. Health by an address, as probes ask for it, is that of the process. */
@@ -332,50 +371,35 @@ export class Sites implements Served {
     return isHealth ? undefined : this.#entries.get(DEFAULT_SITE);
   }
 
-  /** Returns the host of a request by the rules of trusted proxies; an empty text, which is no host, for an invalid URL. */
-  #hostOf(request: Request, info: ConnectionInfo | undefined): string {
-    const { url } = request;
-    const isTrusted = this.#isTrusted;
-    const peer = info === undefined ? "unknown" : peerAddress(info.remoteAddr);
-    const begin = url.indexOf("//") + 2;
-    const authority = url.slice(begin, url.indexOf("/", begin));
-    const isForwarded = isTrusted(peer);
-    const known = isForwarded ? undefined : this.#hosts.get(authority);
-    if (known !== undefined) return known;
-    const origin = readUrl(url)?.origin;
-    if (origin === undefined) return "";
-    const client = resolveClient(request, { origin, peer, isTrusted });
-    const host = hostIn(client.origin);
-    if (!isForwarded) this.#hosts.set(authority, host);
-    return host;
-  }
-
   /** Begins a look at the directory after the one that is running, if there is one. */
   #look(kind: LookKind): void {
     const onError = logTaskError(this.#options.log, "sites");
-    this.#looking = this.#looking.then(() => this.#lookNow(kind)).catch(
-      onError,
-    );
+    this.#looks++;
+    this.#looking = this.#looking
+      .then(() => this.#lookNow(kind))
+      .catch(onError)
+      .finally(() => this.#looks--);
   }
 
   /**
    * Opens the sites that have appeared, reloads those that have changed, and ends those that are gone: one after the other,
    * so that requests are answered in between.
    */
-  async #lookNow({ isConfirmed, isReload }: LookKind): Promise<void> {
+  async #lookNow(kind: LookKind): Promise<void> {
     if (this.#isStopping) return;
     const folders = await this.#readFolders().catch(messageOf);
     if (typeof folders === "string") return this.#logUnreadable(folders);
+    this.#unreadable = undefined;
     const names = new Set(folders.map(({ name }) => name));
     const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
-    if (this.#isDoubtful(gone) && !isConfirmed) this.#logDoubt(gone);
+    if (this.#isDoubtful(gone) && !kind.isConfirmed) this.#logMissing(gone);
     else {
-      this.#doubt = undefined;
-      for (const name of gone) await this.#end(name);
+      this.#missing = [];
+      await Promise.all(gone.map((name) => this.#end(name)));
     }
     for (const folder of folders) {
       if (this.#isStopping) return;
-      await this.#follow(folder, isReload);
+      await this.#follow(folder, kind);
     }
   }
 
@@ -391,8 +415,8 @@ export class Sites implements Served {
 
   #logUnreadable(reason: string): void {
     const { directory, log } = this.#options;
-    if (reason === this.#doubt) return;
-    this.#doubt = reason;
+    if (reason === this.#unreadable) return;
+    this.#unreadable = reason;
     const detail =
       `all sites stay as they are: cannot read "${directory}": ${reason}`;
     log.error("rep.sites.unreadable", { detail });
@@ -405,59 +429,52 @@ export class Sites implements Served {
     return areAllGone || (total >= 10 && gone.length > total / 2);
   }
 
-  #logDoubt(gone: readonly string[]): void {
-    const doubt = gone.join(", ");
-    if (doubt === this.#doubt) return;
-    this.#doubt = doubt;
+  #logMissing(gone: readonly string[]): void {
+    const isKnown = gone.join() === this.#missing.join();
+    this.#missing = gone;
+    if (isKnown) return;
     const detail =
       `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
     this.#options.log.error("rep.sites.missing", { detail, sites: gone });
   }
 
-  async #follow(folder: SiteFolder, isReload: boolean): Promise<void> {
+  /** Makes a site what its folder is now. */
+  async #follow(folder: SiteFolder, kind: LookKind): Promise<void> {
     const entry = this.#entries.get(folder.name);
-    if (entry?.site === undefined) {
-      const isKnown = entry !== undefined && isSame(entry.folder, folder);
-      if (!isKnown || isReload) await this.#open(folder);
-      return;
-    }
+    if (entry === undefined) return await this.#open(folder);
     const { site } = entry;
+    const isRead = kind.isReload || !isSame(entry.folder, folder) ||
+      (kind.isRetry && isWrong(entry));
+    if (!isRead) return;
+    if (folder.leadsElsewhere) {
+      return this.#reject(folder, undefined, folder.issues);
+    }
+    if (site === undefined) return await this.#open(folder);
     if (folder.issues.length > 0) {
-      // What it would serve may not be the site's own, unlike with a configuration that is wrong.
-      this.#reject(folder, undefined, folder.issues);
-      return await site.gateway.close();
+      return this.#reject(folder, site, folder.issues);
     }
-    const isChanged = !isSame(entry.folder, folder);
-    if (!isChanged && !isReload) return;
-    if (isChanged && await site.needsRestart(folder)) {
-      return await this.#open(folder, site);
-    }
-    this.#entries.set(folder.name, { folder, site, issues: [] });
+    if (await site.needsRestart(folder)) return await this.#open(folder);
+    this.#put(folder.name, { folder, site, issues: [] });
+    const isStarting = site.parts.health.report().status === "starting";
+    if (isStarting) return; // it waits for the store, and reads its files after that
     await site.gateway.reload().catch(() => {}); // it logs why it is rejected
   }
 
-  /** Opens a site. It replaces the one that was served until now, which stays if it cannot. */
-  async #open(folder: SiteFolder, previous?: Site): Promise<void> {
+  /** Opens a site. What was served until now stays if that fails. */
+  async #open(folder: SiteFolder): Promise<void> {
     const { name } = folder;
     try {
       const site = await openSite(folder, this.#context);
-      this.#entries.set(name, { folder, site, issues: [] });
-      site.gateway.ready.catch((error) =>
-        // it waited for the store before it read its files
-        this.#reject(folder, undefined, issuesOf(error))
-      );
+      this.#put(name, { folder, site, issues: [] });
       this.#options.log.info("rep.site.opened", { site: name });
+      site.gateway.ready.catch((error) => { // it waited for the store before it read its files
+        const isServed = this.#entries.get(name)?.site === site;
+        if (isServed) this.#reject(folder, undefined, issuesOf(error));
+      });
     } catch (error) {
-      return this.#reject(folder, previous, issuesOf(error));
+      const previous = this.#entries.get(name)?.site;
+      this.#reject(folder, previous, issuesOf(error));
     }
-    if (previous !== undefined) this.#finish(previous);
-  }
-
-  /** Ends a site that another one has replaced. Its requests in flight may finish. */
-  #finish({ gateway }: Site): void {
-    const closing = gateway.close({ drainMs: this.#options.options.drain });
-    this.#replaced.add(closing);
-    void closing.then(() => this.#replaced.delete(closing));
   }
 
   /** @param site What is served although the folder is wrong; `undefined` for nothing. */
@@ -468,29 +485,50 @@ export class Sites implements Served {
   ): void {
     const { name } = folder;
     const before = this.#entries.get(name)?.issues ?? [];
-    this.#entries.set(name, { folder, site, issues });
-    // Until a gateway of the site says so itself.
-    this.#metrics.of(name).observe("rep.config.last_reload_success", () => 0);
+    this.#put(name, { folder, site, issues });
     if (before.join("\n") === issues.join("\n")) return;
     this.#options.log.error("rep.site.rejected", { site: name, issues });
   }
 
-  /** Ends the streams of a site that is gone, or is opened anew. */
+  /** Serves a site, exports its gauges, and ends the gateway that it replaces. */
+  #put(name: string, entry: Entry): void {
+    const previous = this.#entries.get(name)?.site;
+    this.#entries.set(name, entry);
+    const gauges = new Map(entry.site?.gauges);
+    if (entry.issues.length > 0) {
+      gauges.set("rep.config.last_reload_success", () => 0);
+    }
+    this.#context.metrics.show(name, gauges);
+    if (previous === undefined || previous === entry.site) return;
+    const { gateway } = previous;
+    const drainMs = this.#options.options.drain; // its requests in flight may finish
+    const closing = gateway.close({ drainMs });
+    this.#replaced.set(gateway, closing);
+    void closing.then(() => this.#replaced.delete(gateway));
+  }
+
+  /** Ends the streams of a site that is gone. */
   async #end(name: string): Promise<void> {
     const entry = this.#entries.get(name);
     this.#entries.delete(name);
-    this.#metrics.forget(name);
     await entry?.site?.gateway.close();
+    this.#context.metrics.forget(name);
     this.#options.log.info("rep.site.closed", { site: name });
   }
 }
 
-/** Why the directory is looked at. */
-interface LookKind {
-  /** Whether somebody has asked for it, so that many sites may be gone at once. */
-  readonly isConfirmed: boolean;
-  /** Whether sites that have not changed are reloaded as well, since the variables of the command have. */
-  readonly isReload: boolean;
+/** The host of a URL, without its port. */
+const AUTHORITY = /^[a-z]+:\/\/(.*?)(?::\d+)?\//;
+
+/** Returns why an entry is wrong; `undefined` if it is not. */
+function issuesOfEntry({ site, issues }: Entry): readonly string[] | undefined {
+  return issues.length > 0
+    ? issues
+    : site?.parts.configuration.rejection?.issues;
+}
+
+function isWrong(entry: Entry): boolean {
+  return issuesOfEntry(entry) !== undefined;
 }
 
 function isSame(a: SiteFolder, b: SiteFolder): boolean {
@@ -507,8 +545,8 @@ function rejectedSite(): Response {
   );
 }
 
-function unknownSite(site: string): Response {
+function notServed(site: string): Response {
   return problemResponse(
-    new Problem(404, { detail: `There is no site ${JSON.stringify(site)}` }),
+    new Problem(404, { detail: `No site ${JSON.stringify(site)} is served` }),
   );
 }

@@ -24,7 +24,7 @@ export interface HubOptions {
   metrics: Metrics;
   /** The maximum number of open streams. */
   maxStreams: number;
-  /** Counts the open streams of all gateways of the process. @default {no further limit} */
+  /** What all gateways of the process may have open. @default {no further limit} */
   streams?: Budget | undefined;
   /** The maximum number of open streams of one client. */
   maxStreamsPerClient: number;
@@ -126,10 +126,10 @@ export class Hub {
       name: Name,
       max: number,
       maxPerClient: number,
-      budget?: Budget,
+      shared?: Budget,
     ) {
       const event = "rep.streams.rejected";
-      const limits = { name, max, maxPerClient, budget };
+      const limits = { name, max, maxPerClient, shared };
       return new ClientLimits({ clock, log, event, ...limits });
     }
     this.#streams = limit(

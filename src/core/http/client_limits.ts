@@ -1,4 +1,4 @@
-import type { Budget } from "../values/budget.ts";
+import { Budget } from "../values/budget.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Log, LogFields } from "../observe/log.ts";
 import { RejectionLog } from "../observe/rejection_log.ts";
@@ -23,8 +23,8 @@ interface ClientLimitsOptions<Name extends string> {
   max: number;
   /** How many one client may have open, so that it leaves room for others. */
   maxPerClient: number;
-  /** Counts what all gateways of the process have open. @default {no further limit} */
-  budget?: Budget | undefined;
+  /** What all gateways of the process may have open. @default {no further limit} */
+  shared?: Budget | undefined;
 }
 
 /** The key for counting rejections because of the total limit. No client has this key. */
@@ -34,13 +34,12 @@ const ANY_CLIENT = "";
 export class ClientLimits<Name extends string> {
   readonly #options: ClientLimitsOptions<Name>;
   readonly #rejections: RejectionLog;
-  /** How many each client has open, for clients with at least one. */
-  readonly #clients = new Map<string, number>();
-  #total = 0;
+  readonly #own: Budget;
 
   constructor(options: ClientLimitsOptions<Name>) {
     this.#options = options;
-    const { clock, log, event } = options;
+    const { clock, log, event, max, maxPerClient } = options;
+    this.#own = new Budget(max, maxPerClient);
     this.#rejections = new RejectionLog({
       clock,
       log,
@@ -51,17 +50,17 @@ export class ClientLimits<Name extends string> {
 
   /** How many there are in all. */
   get count(): number {
-    return this.#total;
+    return this.#own.count;
   }
 
   /** Returns the limit that keeps a client from opening one more; `undefined` if none does. */
   limitOf(
     { clientKey }: CountedClient,
   ): Name | `${Name}_per_client` | undefined {
-    const { name, max, maxPerClient, budget } = this.#options;
-    if (this.#countOf(clientKey) >= maxPerClient) return `${name}_per_client`;
-    const isFull = this.#total >= max || budget?.isSpent === true;
-    return isFull ? name : undefined;
+    const { name, shared } = this.#options;
+    const limit = this.#own.limitOf(clientKey) ?? shared?.limitOf(clientKey);
+    if (limit === undefined) return undefined;
+    return limit === "client" ? `${name}_per_client` : name;
   }
 
   /** Returns {@linkcode limitOf} a client that asks for one more, and logs the rejection. */
@@ -74,16 +73,14 @@ export class ClientLimits<Name extends string> {
 
   /** Counts what was opened. */
   add(clientKey: string): void {
-    this.#changeTotal(1);
-    this.#clients.set(clientKey, this.#countOf(clientKey) + 1);
+    this.#own.add(clientKey);
+    this.#options.shared?.add(clientKey);
   }
 
   /** Counts what has ended. */
   remove(clientKey: string): void {
-    this.#changeTotal(-1);
-    const count = this.#countOf(clientKey) - 1;
-    if (count > 0) this.#clients.set(clientKey, count);
-    else this.#clients.delete(clientKey);
+    this.#own.remove(clientKey);
+    this.#options.shared?.remove(clientKey);
   }
 
   /** Logs the rejections that have only been counted so far. */
@@ -91,20 +88,10 @@ export class ClientLimits<Name extends string> {
     this.#rejections.close();
   }
 
-  #changeTotal(difference: number): void {
-    this.#total += difference;
-    const { budget } = this.#options;
-    if (budget !== undefined) budget.used += difference;
-  }
-
   #report(key: string, address: string): void {
     const fields = { ...this.#fieldsOf(address), rejected: 1 };
     const { event } = this.#options;
     this.#rejections.report({ key, reason: "rejected", event, fields });
-  }
-
-  #countOf(clientKey: string): number {
-    return this.#clients.get(clientKey) ?? 0;
   }
 
   /** Returns the fields of a line of the log: which limit was reached, and by whom. */

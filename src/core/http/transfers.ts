@@ -33,8 +33,8 @@ interface TransfersOptions {
   readonly log: Log;
   /** How many may be in flight in total. One client may use half of them. */
   readonly maxTransfers: number;
-  /** Counts the transfers of all gateways of the process. @default {no further limit} */
-  readonly budget?: Budget | undefined;
+  /** What all gateways of the process may have in flight. @default {no further limit} */
+  readonly shared?: Budget | undefined;
 }
 
 /**
@@ -51,7 +51,7 @@ export class Transfers {
   readonly #limits: ClientLimits<"max_transfers">;
   readonly #inFlight = new InFlight();
 
-  constructor({ clock, log, maxTransfers, budget }: TransfersOptions) {
+  constructor({ clock, log, maxTransfers, shared }: TransfersOptions) {
     this.#clock = clock;
     this.#limits = new ClientLimits({
       clock,
@@ -60,7 +60,7 @@ export class Transfers {
       name: "max_transfers",
       max: maxTransfers,
       maxPerClient: Math.ceil(maxTransfers / 2),
-      budget,
+      shared,
     });
   }
 

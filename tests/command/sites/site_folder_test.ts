@@ -111,6 +111,67 @@ Deno.test("readSiteFolders() accepts a directory that Kubernetes has mounted", a
   }]);
 });
 
+Deno.test("readSiteFolders() rejects a directory of another site in a version that Kubernetes has mounted", async () => {
+  await using directory = await makeSites({
+    "sites/..1/a.example/app.env": "",
+    "sites/..1/b.example/app.env": "",
+  });
+  for (const name of ["a.example", "b.example"]) {
+    await Deno.symlink(`..1/${name}`, directory.at(`sites/${name}`));
+  }
+  await Deno.symlink("../b.example", directory.at("sites/..1/a.example/dist"));
+  const [site] = await read(directory);
+  assertEquals(site?.issues, [
+    'Cannot use "sites/a.example/dist": expected it in the directory of the site, got a link to "sites/..1/b.example"',
+  ]);
+});
+
+Deno.test("readSiteFolders() looks at each file in a directory of variables", async () => {
+  await using directory = await makeSites({
+    "sites/a.example/app.env/REP_PUBLIC_A": "1",
+    "sites/b.example/app.env/REP_SERVER_B": "2",
+    "sites/c.example/app.env/REP_PUBLIC_A": "x".repeat(200_000),
+    "sites/c.example/app.env/REP_PUBLIC_B": "x".repeat(200_000),
+  });
+  await Deno.symlink(
+    "../../b.example/app.env/REP_SERVER_B",
+    directory.at("sites/a.example/app.env/REP_PUBLIC_LEAK"),
+  );
+  const issues = (await read(directory)).map((site) => site.issues);
+  assertEquals(issues, [
+    [
+      'Cannot use "sites/a.example/app.env/REP_PUBLIC_LEAK": expected it in the directory of the site, got a link to "sites/b.example/app.env/REP_SERVER_B"',
+    ],
+    [],
+    [
+      'Cannot read "sites/c.example/app.env": expected at most 262144 bytes, got 400000',
+    ],
+  ]);
+});
+
+Deno.test("readSiteFolders() does not take a directory for gone that cannot be read", async () => {
+  await using directory = await makeSites({
+    "sites/a.example/app.env": "",
+    "sites/b.example/app.env": "",
+  });
+  const folders = await readSiteFolders({
+    directory: directory.at("sites"),
+    releases: undefined,
+    files: {
+      ...denoFileSystem,
+      names(path) {
+        if (!path.endsWith("b.example")) return denoFileSystem.names(path);
+        return Promise.reject(new Error("Too many open files (os error 24)"));
+      },
+    },
+    now: Date.now,
+  });
+  assertEquals(folders.map(({ name, issues }) => [name, issues.length]), [
+    ["a.example", 0],
+    ["b.example", 1],
+  ]);
+});
+
 Deno.test("readSiteFolders() rejects a file that would stop the other sites while it is read", async () => {
   await using directory = await makeSites({
     "sites/a.example/app.env": "#".repeat(MAX_SITE_BYTES),

@@ -1,12 +1,14 @@
 import { assertEquals } from "@std/assert";
 import { LABEL_VALUES } from "../../../src/addons/metrics/metrics.ts";
 import { Registry } from "../../../src/addons/metrics/registry.ts";
+import { combineMetrics } from "../../../src/core/observe/metrics.ts";
 import { SiteMetrics } from "../../../src/command/sites/site_metrics.ts";
 
 function setUp() {
   const registry = new Registry(LABEL_VALUES);
-  const metrics = new SiteMetrics(registry);
+  const metrics = new SiteMetrics(registry, combineMetrics(registry));
   return {
+    registry,
     metrics,
     /** The lines of a metric without zeros. */
     linesOf: (name: string) =>
@@ -19,7 +21,10 @@ function setUp() {
 Deno.test("SiteMetrics names the site in four metrics, and counts all others for the process", () => {
   const { metrics, linesOf } = setUp();
   for (const site of ["", "a.example", "b.example"]) {
-    const own = metrics.of(site);
+    const { metrics: own, gauges } = site === ""
+      ? { metrics: metrics.ofProcess(), gauges: undefined }
+      : metrics.of(site);
+    if (gauges !== undefined) metrics.show(site, gauges);
     own.count("rep.events.published", 2);
     own.count("rep.pages.served", 1);
     own.observe("rep.streams.open", () => 3);
@@ -46,9 +51,30 @@ Deno.test("SiteMetrics names the site in four metrics, and counts all others for
   ]);
 });
 
-Deno.test("SiteMetrics.forget() ends the gauges of a site", () => {
+Deno.test("SiteMetrics exports the gauges of a site only once it is served", () => {
   const { metrics, linesOf } = setUp();
-  metrics.of("a.example").observe("rep.streams.open", () => 1);
+  const [served, failed] = [1, 2].map((value) => {
+    const measured = metrics.of("a.example");
+    measured.metrics.observe("rep.streams.open", () => value);
+    return measured;
+  });
+  metrics.show("a.example", served!.gauges);
+  assertEquals(linesOf("rep_streams_open"), [
+    'rep_streams_open{site="a.example"} 1',
+  ]);
+  metrics.show("a.example", failed!.gauges);
+  assertEquals(linesOf("rep_streams_open"), [
+    'rep_streams_open{site="a.example"} 2',
+  ]);
+});
+
+Deno.test("SiteMetrics.forget() ends all series of a site", () => {
+  const { metrics, registry } = setUp();
+  const before = registry.format();
+  const { metrics: own, gauges } = metrics.of("a.example");
+  own.observe("rep.streams.open", () => 1);
+  own.count("rep.events.published", 1);
+  metrics.show("a.example", gauges);
   metrics.forget("a.example");
-  assertEquals(linesOf("rep_streams_open"), []);
+  assertEquals(registry.format(), before);
 });

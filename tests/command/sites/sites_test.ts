@@ -380,10 +380,174 @@ Deno.test("a site may take half of the streams, and all of them together what th
   assertEquals(await opens("a.example", "192.0.2.1"), 1);
   assertEquals(await opens("a.example", "192.0.2.2"), 2);
   assertEquals(await opens("a.example", "192.0.2.3"), 2);
-  assertEquals(await opens("b.example", "192.0.2.1"), 1);
-  assertEquals(await opens("b.example", "192.0.2.2"), 2);
-  assertEquals(await opens("c.example", "192.0.2.1"), 0);
+  assertEquals(await opens("b.example", "192.0.2.1"), 0); // this client has a stream at a.example
+  assertEquals(await opens("b.example", "192.0.2.4"), 1);
+  assertEquals(await opens("b.example", "192.0.2.5"), 2);
+  assertEquals(await opens("c.example", "192.0.2.6"), 0);
   await Promise.all(opened.map((body) => body.cancel()));
+});
+
+Deno.test("no request changes which site another host gets", async () => {
+  await using sites = await serveSites({
+    files: {
+      "sites/shop.example.com/dist/index.html": html("shop"),
+      "sites/default/dist/index.html": html("default"),
+    },
+  });
+  // What Deno makes of `CONNECT shop.example.comm`.
+  const connect = { url: "http://shop.example.comm", method: "CONNECT" };
+  const request = { ...connect, headers: new Headers() } as Request;
+  const response = await sites.sites.fetch(request);
+  await response.body?.cancel();
+  assertEquals(await sites.read("shop.example.com"), { title: "shop" });
+});
+
+Deno.test("sites that wait for the store have the variables of the command when it is back", async () => {
+  let isBroken = true;
+  const store = interceptedStore(memoryStore(), () => {
+    if (isBroken) throw new TypeError("broken");
+    return Promise.resolve();
+  });
+  await using sites = await serveSites({
+    store,
+    base: { REP_PUBLIC_B: "base" },
+    args: ["--static-dir=%/dist"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  isBroken = false;
+  await sites.clock.tickUntil(sites.sites.ready, 250);
+  await sites.clock.tick(1_000);
+  const page = { title: "shared", A: "1", B: "base" };
+  assertEquals(await sites.read("a.example"), page);
+});
+
+Deno.test("a shutdown ends although a changed site waits for the store", async () => {
+  const store = interceptedStore(memoryStore(), () => {
+    throw new TypeError("broken");
+  });
+  await using sites = await serveSites({
+    store,
+    args: [WATCH],
+    files: { "sites/a.example/app.env": "REP_PUBLIC_A=1\n" },
+  });
+  await sites.write({ "sites/a.example/app.env": "REP_PUBLIC_A=two\n" });
+  await sites.look();
+  await sites.clock.tickUntil(sites.sites.close(), 100); // it fails after 10,000 steps
+});
+
+Deno.test("a shutdown closes the ports once no site receives an upload any more", async () => {
+  const upload = Promise.withResolvers<void>();
+  await using sites = await serveSites({
+    args: ["--ofrep"],
+    files: { "sites/a.example/app.env": "", "sites/b.example/app.env": "" },
+  });
+  const body = new ReadableStream({
+    async pull(controller) {
+      await upload.promise;
+      controller.enqueue(new TextEncoder().encode("{}"));
+      controller.close();
+    },
+  }, { highWaterMark: 0 });
+  const url = "http://a.example/ofrep/v1/evaluate/flags";
+  const headers = { "content-type": "application/json" };
+  const request = new Request(url, { method: "POST", headers, body });
+  const response = Promise.resolve(sites.sites.fetch(request));
+  await sites.clock.tick(0);
+  const stopped: boolean[] = [];
+  let hasUploaded = false;
+  const stopListening = () => {
+    stopped.push(hasUploaded);
+    return Promise.resolve();
+  };
+  const closing = sites.sites.close({ drainMs: 10_000, stopListening });
+  await sites.clock.tick(1_000);
+  assertEquals(stopped, []);
+  hasUploaded = true;
+  upload.resolve();
+  await (await response).body?.cancel();
+  await sites.clock.tickUntil(closing, 50);
+  assertEquals(stopped, [true]);
+});
+
+Deno.test("a file that has become too large leaves a site as it is, and its gauge says so until it is corrected", async () => {
+  await using sites = await serveSites({
+    args: [WATCH, "--static-dir=%/dist"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  const success = async () => {
+    const metrics = await (await sites.internal("/metrics")).text();
+    const [, value] =
+      /last_reload_success{site="a.example"} (\d)/.exec(metrics) ??
+        [];
+    return value;
+  };
+  const large = `REP_PUBLIC_A=2\n${"#".repeat(300_000)}\n`;
+  await sites.write({ "sites/a.example/app.env": large });
+  await sites.look();
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "1" });
+  assertEquals([await success(), sites.logged("rep.site.rejected")], [
+    "0",
+    ["a.example"],
+  ]);
+  await sites.write({ "sites/a.example/app.env": "REP_PUBLIC_A=2\n" });
+  await sites.look();
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "2" });
+  assertEquals(await success(), "1");
+});
+
+Deno.test("a new manifest that lacks a variable of the command is used once the command has it", async () => {
+  await using sites = await serveSites({
+    args: [WATCH, "--static-dir=%/dist"],
+    files: {
+      "dist/index.html": html("shared"),
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  await sites.write({
+    "sites/a.example/.rep.yaml": `version: "0.1.0"
+variables:
+  A: { tier: public, type: string }
+  B: { tier: public, type: string, required: true }
+  C: { tier: public, type: string, default: "3" }
+`,
+  });
+  await sites.look();
+  assertEquals(await sites.read("a.example"), { title: "shared", A: "1" });
+  sites.state.base = { REP_PUBLIC_B: "2" };
+  await sites.reload(false);
+  const page = { title: "shared", A: "1", B: "2", C: "3" };
+  assertEquals(await sites.read("a.example"), page);
+});
+
+Deno.test("a site cannot be less strict than the command, or issue more keys", async () => {
+  await using sites = await serveSites({
+    args: ["--strict", "--session-key-max-rate=1"],
+    files: {
+      "sites/a.example/.rep.yaml": `version: "0.1.0"
+variables: {}
+settings: { strict_guardrails: false, session_key_max_rate: 100 }
+`,
+      "sites/a.example/app.env": "REP_SENSITIVE_B=x\n",
+      "sites/b.example/.rep.yaml":
+        `version: "0.1.0"\nvariables: {}\nsettings: { strict_guardrails: false }\n`,
+      "sites/b.example/app.env": `REP_PUBLIC_KEY=AKIA${"IOSFODNN7EXAMPLE"}\n`,
+    },
+  });
+  const path = "/rep/session-key";
+  const statuses = [];
+  for (let count = 0; count < 2; count++) {
+    const response = await sites.ask("a.example", path);
+    await response.body?.cancel();
+    statuses.push(response.status);
+  }
+  assertEquals(statuses, [200, 429]);
+  assertEquals(await sites.read("b.example"), 503);
 });
 
 Deno.test("variables of the command reach all sites, and wrong ones leave all as they are", async () => {

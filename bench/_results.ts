@@ -47,7 +47,10 @@ export function withNewer(
     const again = newer.find(({ name }) => name === row.name);
     return again === undefined ? row : { ...again, measuredAt };
   });
-  return { ...results, rows };
+  const isKnown = ({ name }: Row) => rows.some((row) => row.name === name);
+  const added = newer.filter((row) => !isKnown(row));
+  const all = [...rows, ...added.map((row) => ({ ...row, measuredAt }))];
+  return { ...results, rows: all };
 }
 
 /** Describes this machine. */

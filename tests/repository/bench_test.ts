@@ -7,7 +7,7 @@ import { parseWrk } from "../../bench/_load.ts";
 import { runBenchmarks } from "../../bench/main.ts";
 import { findNginx, startNginxStatic } from "../../bench/_nginx.ts";
 import type { Report } from "../../bench/_report.ts";
-import { readResults } from "../../bench/_results.ts";
+import { readResults, withNewer } from "../../bench/_results.ts";
 import { rowReport } from "../../bench/_row.ts";
 import { startGateway } from "../../bench/_servers.ts";
 import { ASSET_PATH, createSite, PAGE_PATH } from "../../bench/_site.ts";
@@ -183,4 +183,16 @@ Deno.test("parseWrk() reads the rate and the failed requests, and rejects socket
   assertEquals(parseWrk(failures), { ...parsed, failed: 31_169 });
   const errors = "  Socket errors: connect 0, read 5, write 0, timeout 0\n";
   assertEquals(parseWrk(output(errors)), undefined);
+});
+
+Deno.test("withNewer() replaces the rows that were measured again, and adds those that were never measured", async () => {
+  const results = await readResults();
+  const [first] = results.rows;
+  const again = { ...first!, unit: "again" };
+  const other = { ...first!, name: "other" };
+  const at = "2026-11-28T00:00:00.000Z";
+  const { rows } = withNewer(results, [again, other], at);
+  assertEquals(rows.length, results.rows.length + 1);
+  assertEquals(rows[0], { ...again, measuredAt: at });
+  assertEquals(rows.at(-1), { ...other, measuredAt: at });
 });

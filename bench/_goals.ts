@@ -19,6 +19,7 @@ const GOALS: readonly Goal[] = [
   { row: "static_asset", by: "floor", atLeast: 0.8 },
   { row: "static_asset", by: "Go gateway", atLeast: 1 },
   { row: "compressed_page", by: "floor", atLeast: 0.7 },
+  { row: "not_found", by: "floor", atLeast: 0.65 },
   { row: "limited_key", by: "floor", atLeast: 0.45 },
   { row: "distinct_keys", atLeast: 3_000 },
   { row: "stored_keys", atLeast: 99 },

@@ -119,6 +119,15 @@ Deno.test("store_load counts no call of the store for a stream that is opened", 
   assertEquals(medianOf(reports, "a stream that is opened"), 0);
 });
 
+Deno.test("sites measures a process with several sites on memory and SQLite, and a page beside a gateway without sites", async () => {
+  const [report] = await run("sites --sites 3 --seconds 0.2 --rounds 1");
+  const names = report?.figures.map(({ name }) => name) ?? [];
+  for (const engine of ["memory", "SQLite"]) {
+    assertEquals(names.filter((name) => name.startsWith(engine)).length, 4);
+  }
+  assertEquals(names.at(-1), "page of a site / without sites");
+});
+
 Deno.test("simulation returns the same figures for the same seed", async () => {
   const small = "simulation --clients 5000 --processes 20 --rounds 2 --seed 7";
   assertEquals(await run(small), await run(small));

@@ -78,10 +78,17 @@ export class Publisher {
   #finished = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
   /**
-   * Names that pages may lack although they are published: they were not PUBLIC in a target that was not published. If one
-   * is PUBLIC again, it gets an event even if the store has its value.
+   * Names that open pages may lack although they are published: they were not PUBLIC in a target that was not published.
+   * If one is PUBLIC again, it gets an event even if the store has its value. With one variable, A:
+   *
+   * | what happens                           | this field | {@linkcode withdrawn}       |
+   * | -------------------------------------- | ---------- | --------------------------- |
+   * | A is PUBLIC and published              | none       | none                        |
+   * | A becomes SERVER while the store fails | A          | A: new pages do not have it |
+   * | A is PUBLIC again, with the same value | A          | none: new pages have it     |
+   * | the store works: A gets an event       | none       | none                        |
    */
-  #withdrawn = NO_NAMES;
+  #mayLackInPages = NO_NAMES;
   #queue: Promise<void> = Promise.resolve();
   #isClosed = false;
 
@@ -115,7 +122,7 @@ export class Publisher {
    * them during any other publication, since other replicas may be ahead: nothing should come and go.
    */
   get withdrawn(): ReadonlySet<string> {
-    return this.#hasFailed ? this.#withdrawn : NO_NAMES;
+    return this.#hasFailed ? this.#mayLackInPages : NO_NAMES;
   }
 
   /**
@@ -128,7 +135,7 @@ export class Publisher {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.state !== this.#target.state;
     this.#target = target;
-    this.#noteWithdrawn();
+    this.#noteMissing();
     await this.#enqueue(isNew ? "error" : "debug");
     return this.#isFinished || !this.#hasChange;
   }
@@ -163,11 +170,11 @@ export class Publisher {
     return this.#outcome === "published" || this.#outcome === "superseded";
   }
 
-  /** Adds the names that the target withdraws to those of earlier targets. */
-  #noteWithdrawn(): void {
+  /** Adds the names that the target leaves out to those of earlier targets. */
+  #noteMissing(): void {
     const names = [...this.#finished.public.keys()];
     const gone = names.filter((name) => !this.#target.public.has(name));
-    this.#withdrawn = new Set([...this.#withdrawn, ...gone]);
+    this.#mayLackInPages = new Set([...this.#mayLackInPages, ...gone]);
   }
 
   /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
@@ -184,10 +191,10 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     const target = this.#target;
-    const withdrawn = this.#withdrawn;
+    const mayLack = this.#mayLackInPages;
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, withdrawn),
+        () => this.#tryToCommit(target, mayLack),
         this.#options,
       );
       this.#outcome = outcome;
@@ -196,9 +203,9 @@ export class Publisher {
       }
       this.#finished = target;
       if (outcome === "published") {
-        this.#withdrawn = this.#withdrawn.difference(withdrawn);
+        this.#mayLackInPages = this.#mayLackInPages.difference(mayLack);
       }
-      this.#noteWithdrawn(); // by a target that has replaced this one
+      this.#noteMissing(); // in a target that has replaced this one
     } catch (error) {
       this.#outcome = "failed";
       this.#logFailure(messageOf(error), level);
@@ -208,7 +215,7 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-    withdrawn: ReadonlySet<string>,
+    mayLack: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
     if (storedVersion === undefined) {
@@ -220,7 +227,7 @@ export class Publisher {
     if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks, withdrawn)) {
+    if (await this.#commitChanges(target, checks, mayLack)) {
       return "published";
     }
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
@@ -233,10 +240,10 @@ export class Publisher {
   async #commitChanges(
     target: Snapshot,
     checks: readonly Check[],
-    withdrawn: ReadonlySet<string>,
+    mayLack: ReadonlySet<string>,
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const input = { target, delivered: tail.state, withdrawn };
+    const input = { target, delivered: tail.state, mayLack };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
@@ -244,7 +251,7 @@ export class Publisher {
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
     // the target is compared again, and nothing is left to delete.
     if (await eventLog.deleteValues(names, state)) {
-      return await this.#commitChanges(target, checks, withdrawn);
+      return await this.#commitChanges(target, checks, mayLack);
     }
     for (const batch of batches(changes, this.#options.store.prefixBytes)) {
       const appended = await eventLog.append(batch, state, { checks, afterId });
@@ -296,8 +303,8 @@ interface PlanInput {
    * the same variable.
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
-  /** Names that pages may lack although they are published. */
-  readonly withdrawn: ReadonlySet<string>;
+  /** Names that open pages may lack although they are published. */
+  readonly mayLack: ReadonlySet<string>;
 }
 
 /**
@@ -307,7 +314,7 @@ interface PlanInput {
  */
 function planChanges(
   state: PublicState,
-  { target, delivered, withdrawn }: PlanInput,
+  { target, delivered, mayLack }: PlanInput,
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
@@ -315,7 +322,7 @@ function planChanges(
     ...updatedNames(state, target),
     ...deletedNames(state, target),
     ...lost.map(({ name }) => name),
-    ...[...withdrawn].filter((name) => target.public.has(name)),
+    ...[...mayLack].filter((name) => target.public.has(name)),
   ]);
   const changes = Array.from(names, (name) => changeTo(target, name));
   return { changes, afterId: lost.at(-1)?.id ?? 0 };

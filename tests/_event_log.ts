@@ -64,8 +64,8 @@ export class TestPublisher {
   async publish(target: PublicTarget): Promise<readonly LogEvent[]> {
     await this.#tail.readNew();
     const { head } = this.#tail;
-    const state = JSON.stringify([...target.public]);
-    const snapshot = { ...EMPTY_SNAPSHOT, ...target, state };
+    const publicHash = JSON.stringify([...target.public]);
+    const snapshot = { ...EMPTY_SNAPSHOT, ...target, publicHash };
     await this.#publisher.publish({ ...snapshot, storedVersion: null });
     return await this.log.after(head, Infinity);
   }

@@ -39,7 +39,7 @@ export interface AddonParts {
   >;
   /** `undefined` without hot reload. */
   readonly changes: SeenChanges | undefined;
-  readonly store: Pick<CircuitBreaker, "isAvailable" | "state">;
+  readonly store: Pick<CircuitBreaker, "isAvailable" | "availability">;
   readonly epochs: Pick<Epochs, "hasMasterKey">;
   /** Returns the values of a page that is sent now. */
   readonly pageValues: () => PageValues;

@@ -33,7 +33,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
   const { configuration, changes, store } = parts;
   const { registry } = options;
   const { snapshot, rejection } = configuration;
-  const { engine = "unknown", failure } = store.state;
+  const { engine = "unknown", failure } = store.availability;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
   const conflicts = changes?.rollout.conflicts ?? [];
   const notAfter = options.certificate.notAfter();
@@ -53,7 +53,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
     store: {
       engine,
       available: store.isAvailable,
-      since: formatTime(store.state.at),
+      since: formatTime(store.availability.at),
       failure: failure && toMessage(failure.message),
     },
     has_master_key: parts.epochs.hasMasterKey,

@@ -133,7 +133,7 @@ export class Publisher {
    */
   async publish(target: Snapshot): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
-      target.state !== this.#target.state;
+      target.publicHash !== this.#target.publicHash;
     this.#target = target;
     this.#noteMissing();
     await this.#enqueue(isNew ? "error" : "debug");
@@ -163,7 +163,7 @@ export class Publisher {
 
   /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
   get #hasChange(): boolean {
-    return this.#target.state !== this.#finished.state;
+    return this.#target.publicHash !== this.#finished.publicHash;
   }
 
   get #isFinished(): boolean {
@@ -243,7 +243,7 @@ export class Publisher {
     mayLack: ReadonlySet<string>,
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const input = { target, delivered: tail.state, mayLack };
+    const input = { target, delivered: tail.newestOfAll, mayLack };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);

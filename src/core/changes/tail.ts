@@ -37,10 +37,11 @@ export class Tail {
   #oldLimit = MAX_OLD_EVENTS;
   /** How often values that must not be sent any more have been removed. */
   #removals = 0;
-  readonly #state = new Map<string, CachedFrame>();
-  /** The values of `#state` in order; `undefined` if they have to be sorted again. */
-  #sortedState: readonly CachedFrame[] | undefined;
-  #stateHash: Promise<string> | undefined;
+  /** The newest event of every variable, deletions included, by name. */
+  readonly #newestByName = new Map<string, CachedFrame>();
+  /** The same in order; `undefined` if they have to be sorted again. */
+  #newestInOrder: readonly CachedFrame[] | undefined;
+  #publicHash: Promise<string> | undefined;
   #frames: CachedFrame[] = [];
   #bytes = 0;
   #cachedAfter = 0;
@@ -76,10 +77,11 @@ export class Tail {
   }
 
   /** The newest event of every variable, deletions included, in order. */
-  get state(): readonly CachedFrame[] {
-    return this.#sortedState ??= [...this.#state.values()].sort((a, b) =>
-      a.id - b.id
-    );
+  get newestOfAll(): readonly CachedFrame[] {
+    return this.#newestInOrder ??= [...this.#newestByName.values()].sort((
+      a,
+      b,
+    ) => a.id - b.id);
   }
 
   /** Whether the log has been read at least once. */
@@ -94,13 +96,15 @@ export class Tail {
 
   /** The public state as of the newest event. */
   get publicValues(): ReadonlyMap<string, string> {
-    const present = this.state.filter((frame) => frame.value !== undefined);
+    const present = this.newestOfAll.filter((frame) =>
+      frame.value !== undefined
+    );
     return new Map(present.map(({ name, value = "" }) => [name, value]));
   }
 
   /** The hash of the public state, which is computed once for all clients. */
-  get stateHash(): Promise<string> {
-    return this.#stateHash ??= publicHash(this.publicValues);
+  get publicHash(): Promise<string> {
+    return this.#publicHash ??= publicHash(this.publicValues);
   }
 
   /**
@@ -159,10 +163,10 @@ export class Tail {
     const isWhole = events.length < PAGE_SIZE;
     const isGap = !isWhole && oldest > (head?.value.id ?? 0);
     if (isGap) return await this.#load(); // more were appended than one read returns
-    const stateFrames = await toFrames([...newest.values()]);
+    const newestFrames = await toFrames([...newest.values()]);
     const frames = await toFrames(events);
     this.#cachedAfter = isWhole ? 0 : oldest - 1;
-    for (const frame of stateFrames) this.#setState(frame);
+    for (const frame of newestFrames) this.#setNewest(frame);
     for (const frame of frames) this.#add(frame);
     this.#isLoaded = true;
   }
@@ -181,16 +185,16 @@ export class Tail {
     this.#frames.push(frame);
     this.#bytes += frame.bytes.length;
     this.#head = frame.id;
-    if ((this.#state.get(frame.name)?.id ?? 0) <= frame.id) {
-      this.#setState(frame);
+    if ((this.#newestByName.get(frame.name)?.id ?? 0) <= frame.id) {
+      this.#setNewest(frame);
     }
     this.#evict();
   }
 
-  #setState(frame: CachedFrame): void {
-    this.#state.set(frame.name, frame);
-    this.#sortedState = undefined;
-    this.#stateHash = undefined;
+  #setNewest(frame: CachedFrame): void {
+    this.#newestByName.set(frame.name, frame);
+    this.#newestInOrder = undefined;
+    this.#publicHash = undefined;
   }
 
   #evict(): void {
@@ -225,7 +229,7 @@ export class Tail {
    * @param maxBytes The maximum total size; a single event may exceed it.
    */
   newestOfEach(cursor: number, maxBytes: number): readonly Frame[] {
-    return takeAfter(this.state, cursor, maxBytes);
+    return takeAfter(this.newestOfAll, cursor, maxBytes);
   }
 
   /** Returns events after an older cursor; none if there are none between the cursor and the cache. */

@@ -140,7 +140,7 @@ async function readPosition(
   if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
   if (hasFailed) return undefined;
   const { head } = tail; // read first, so that what is published later is sent
-  const state = shortHash(await tail.stateHash);
+  const state = shortHash(await tail.publicHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
   return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;

@@ -76,7 +76,7 @@ export interface ConfigScript {
   /** The whole element. */
   readonly bytes: Uint8Array;
   /** A part of the page's `ETag`. It changes with the PUBLIC values. */
-  readonly revision: string;
+  readonly etagPart: string;
   /** Whether it contains SENSITIVE values. A page with it must not be stored. */
   readonly isSecret: boolean;
 }
@@ -103,10 +103,10 @@ export async function renderConfigScript(
   const html = `<script id="__rep__" ${attributes}${mark}>${text}</script>`;
   const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
   const hasNoStream = payload._meta.hot_reload === undefined;
-  const revision = await sriHash(`${publicValues}|${hasNoStream}`);
+  const hash = await sriHash(`${publicValues}|${hasNoStream}`);
   return {
     bytes: new TextEncoder().encode(html),
-    revision: revision.replace(/^sha256-/, "").slice(0, 16),
+    etagPart: hash.replace(/^sha256-/, "").slice(0, 16),
     isSecret: payload.sensitive !== undefined,
   };
 }

@@ -84,7 +84,7 @@ const ETAG_PREFIX = 'W/"rep-';
  * Copies the headers of an HTML document and replaces the caching headers: caches have to revalidate the document, and
  * must not store it if it contains SENSITIVE values. A stricter original directive is kept. A fragment gets the same
  * headers, since a cache that ignores `Vary` would use it as a page. The entity tag of a page combines the validator of
- * the document with the revision of the configuration. If the document has no validator, the page gets no entity tag.
+ * the document with `etagPart` of the configuration script. If the document has no validator, the page gets no entity tag.
  */
 function pageHeaders(
   original: Headers,
@@ -102,7 +102,7 @@ function pageHeaders(
   const validator = original.get("etag") ?? original.get("last-modified");
   if (isPage && !isSecret && validator !== null) {
     const encoded = encodeURIComponent(validator.replace(/^W\//, "")); // no quotes, no commas
-    headers.append("etag", `${ETAG_PREFIX}${script.revision}-${encoded}"`);
+    headers.append("etag", `${ETAG_PREFIX}${script.etagPart}-${encoded}"`);
   }
   return headers;
 }

@@ -83,7 +83,7 @@ export class CircuitBreaker implements Store {
   }
 
   /** Since when it has been available or unavailable, in milliseconds since the Unix epoch, and why. */
-  get state() {
+  get availability() {
     return {
       engine: this.#store.engine,
       isAvailable: this.isAvailable,

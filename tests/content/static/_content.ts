@@ -18,7 +18,7 @@ import { TempDirectory } from "../../_temp.ts";
 /** A config script without bytes: a page with it is the file byte for byte. */
 export const NO_SCRIPT: ConfigScript = {
   bytes: new Uint8Array(),
-  revision: "r1",
+  etagPart: "r1",
   isSecret: false,
 };
 

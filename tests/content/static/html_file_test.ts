@@ -18,7 +18,7 @@ const HTML = `<!doctype html><head><title>x</title></head><body>${
 const SMALL = "<!doctype html><head></head><body>é</body>";
 const SCRIPT: ConfigScript = {
   bytes: new TextEncoder().encode("<SCRIPT>"),
-  revision: "r1",
+  etagPart: "r1",
   isSecret: false,
 };
 const SECRET: ConfigScript = { ...SCRIPT, isSecret: true };
@@ -124,7 +124,7 @@ Deno.test("HtmlFile makes a page for each config script", async () => {
   const other = {
     ...SCRIPT,
     bytes: new TextEncoder().encode("<OTHER SCRIPT>"),
-    revision: "r2",
+    etagPart: "r2",
   };
   const response = await get({}, other);
   assertEquals(response.headers.get("etag"), 'W/"rep-r2-%22a%22"');
@@ -186,7 +186,7 @@ for (
       (await get({ "if-none-match": `W/"rep-r1-%22a%22-${coding}"` })).status,
       200,
     );
-    const next = { ...SCRIPT, revision: "r2" };
+    const next = { ...SCRIPT, etagPart: "r2" };
     assertEquals(await read(next), [null, 'W/"rep-r2-%22a%22"', vary, page]);
     await compressed();
     assertEquals((await read(next))[0], coding);

@@ -184,15 +184,15 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   await hub.close(0);
 });
 
-Deno.test("Tail.stateHash is that of the newest public state, and computed once for it", async () => {
+Deno.test("Tail.publicHash is that of the newest public state, and computed once for it", async () => {
   const { tail, append } = await setUp(1);
   await tail.readNew();
-  const first = tail.stateHash;
-  assertEquals(tail.stateHash === first, true);
+  const first = tail.publicHash;
+  assertEquals(tail.publicHash === first, true);
   await append(2, 2);
   await tail.readNew();
   const values = new Map([["V1", "1"], ["V2", "2"]]);
-  assertEquals(await tail.stateHash, await publicHash(values));
+  assertEquals(await tail.publicHash, await publicHash(values));
 });
 
 /** Appends an event of A and more of B than a tail caches at its start, and returns a tail that has read them. */
@@ -327,7 +327,8 @@ Deno.test("Tail changes nothing until all events of a read are encoded", async (
   const { tail, append } = await setUp(2);
   const delivered: number[][] = [];
   tail.onEvents = (frames) => delivered.push(frames.map(({ id }) => id));
-  const known = () => [tail.head / 1_000, cachedIds(tail), tail.state.length];
+  const known =
+    () => [tail.head / 1_000, cachedIds(tail), tail.newestOfAll.length];
   let encoded = Promise.withResolvers<void>();
   using _ = interceptEncoding(() => encoded.promise);
   const loading = tail.readNew();

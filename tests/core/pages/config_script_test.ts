@@ -148,21 +148,21 @@ Deno.test("renderConfigScript() renders a script that no value can end, with the
   assertEquals(isSecret, false);
 });
 
-Deno.test("renderConfigScript() changes the revision with PUBLIC values and hot reload only", async () => {
-  const revision = async (input: Partial<PayloadInput>) =>
-    (await renderConfigScript(await payload(input))).revision;
-  const first = await revision({});
+Deno.test("renderConfigScript() changes etagPart with PUBLIC values and hot reload only", async () => {
+  const etagPart = async (input: Partial<PayloadInput>) =>
+    (await renderConfigScript(await payload(input))).etagPart;
+  const first = await etagPart({});
   assertEquals(
-    await revision({
+    await etagPart({
       now: 0,
       keys: { ...KEYS, kid: "1", integrityKey: KEYS.sessionKey },
     }),
     first,
   );
-  assertNotEquals(await revision({ public: new Map([["A", "1"]]) }), first);
-  const streaming = await revision({ cursor: 1 });
+  assertNotEquals(await etagPart({ public: new Map([["A", "1"]]) }), first);
+  const streaming = await etagPart({ cursor: 1 });
   assertNotEquals(streaming, first);
-  assertEquals(await revision({ cursor: 2 }), streaming);
+  assertEquals(await etagPart({ cursor: 2 }), streaming);
 });
 
 Deno.test("escapeForScript() escapes < and all characters that are not ASCII", () => {

@@ -16,7 +16,7 @@ import { captureLog } from "../../_gateway.ts";
 
 const SCRIPT: ConfigScript = {
   bytes: new TextEncoder().encode("<SCRIPT>"),
-  revision: "r1",
+  etagPart: "r1",
   isSecret: false,
 };
 const HTML = "<html><head></head><body></body></html>";

@@ -197,7 +197,7 @@ Deno.test("CircuitBreaker reports several failures once, and knows the latest, a
   await Promise.allSettled(reads);
   setup.failures.set("read", new Error("refused"));
   await clock.tick(1_000);
-  const { at, failure, isAvailable } = store.state;
+  const { at, failure, isAvailable } = store.availability;
   assertEquals([isAvailable, at], [false, since]);
   assertEquals(failure?.message, "Cannot use the store: refused");
   assertEquals(changes, ["Cannot use the store: shutting down"]);

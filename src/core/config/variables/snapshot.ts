@@ -34,7 +34,7 @@ export interface Snapshot {
   /** The names of those PUBLIC values. */
   readonly configurationNames: ReadonlySet<string>;
   /** The hash of all PUBLIC values, including variables in the store. */
-  readonly state: string;
+  readonly publicHash: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
@@ -65,7 +65,7 @@ interface Description {
 export const EMPTY_SNAPSHOT: Snapshot = {
   configurationHash: "",
   configurationNames: new Set(),
-  state: "",
+  publicHash: "",
   storedVersion: undefined,
   newestWrite: 0,
   public: new Map(),
@@ -195,7 +195,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   return {
     configurationHash: await publicHash(deployed),
     configurationNames: new Set(deployed.keys()),
-    state: await publicHash(publicValues),
+    publicHash: await publicHash(publicValues),
     storedVersion: stored?.version,
     newestWrite: stored?.newestWrite ?? 0,
     public: publicValues,

@@ -53,7 +53,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
   assertEquals(snapshot, {
     configurationHash: await sriHash('{"A":"1"}'),
     configurationNames: new Set(["A"]),
-    state: await sriHash('{"A":"1"}'),
+    publicHash: await sriHash('{"A":"1"}'),
     storedVersion: undefined,
     newestWrite: 0,
     public: new Map([["A", "1"]]),
@@ -101,7 +101,7 @@ Deno.test("buildSnapshot() returns the hash of its own sources, and that of the 
   ) {
     const snapshot = await build(environment, { manifest, stored: reading });
     assertEquals(
-      [snapshot.configurationHash, snapshot.state, snapshot.storedVersion],
+      [snapshot.configurationHash, snapshot.publicHash, snapshot.storedVersion],
       [await sriHash(own), await sriHash(values), version],
     );
     assertEquals(canonicalJson(snapshot.public), values);

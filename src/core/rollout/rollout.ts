@@ -302,9 +302,12 @@ export class Rollout {
     this.#observed = result.observed;
     this.#highestRank = result.highestRank;
     this.#ranked = { hash, rank: result.decision.rank };
+    const wasApart = this.#standsApart;
+    const stranger = result.strangers.find(isLive);
     this.#elected = result.decision.active;
+    this.#standsApart = stranger !== undefined;
     this.#activations = result.activations;
-    this.#noteStrangers(result.strangers);
+    if (stranger !== undefined && !wasApart) this.#logApart(stranger);
     this.#noteConflicts(self, result.strangers);
     this.#logActive(hash, result.hasRecorded);
     return [result.rankCheck];
@@ -328,27 +331,21 @@ export class Rollout {
     return [...this.#observed.members.values()];
   }
 
-  /**
-   * The entries of processes that have ended count as strangers as well: an app that restarts does not reset the time.
-   */
-  #noteStrangers(strangers: readonly Observation[]): void {
-    const { clock, log } = this.#options;
-    this.#strangersSince = strangers.length > 0
-      ? this.#strangersSince ?? clock.monotonic()
-      : undefined;
-    const wasApart = this.#standsApart;
-    const stranger = strangers.find(isLive);
-    this.#standsApart = stranger !== undefined;
-    if (stranger !== undefined && !wasApart) {
-      const place = placeOf(stranger);
-      log.info("rep.rollout.apart", { detail: APART, place });
-    }
+  #logApart(stranger: Observation): void {
+    const place = placeOf(stranger);
+    this.#options.log.info("rep.rollout.apart", { detail: APART, place });
   }
 
-  /** Logs each type of conflict when it begins and when it ends. */
+  /**
+   * Logs each type of conflict when it begins and when it ends. The entries of processes that have ended count as
+   * strangers as well: an app that restarts does not reset the time.
+   */
   #noteConflicts(self: Self, strangers: readonly Observation[]): void {
     const { clock, log } = this.#options;
     const now = clock.monotonic();
+    this.#strangersSince = strangers.length > 0
+      ? this.#strangersSince ?? now
+      : undefined;
     const strangersForMs = now - (this.#strangersSince ?? now);
     const conflicts = findConflicts(
       self,

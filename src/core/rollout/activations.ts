@@ -1,5 +1,7 @@
 import { shortHash } from "../values/hash.ts";
 import { formatTime } from "../values/units.ts";
+import { type ElectionResult, lowestRanked } from "./election.ts";
+import { isLive, type Observed, placeOf, type Self } from "./observation.ts";
 
 /** A configuration that is or was active. */
 export interface Activation {
@@ -33,6 +35,70 @@ export type Active = Pick<
 
 /** With the longest texts, they take half of the 64 KiB of a value. */
 const MAX_ACTIVATIONS = 50;
+
+/** The process that follows an election. */
+interface Follower {
+  readonly self: Self;
+  /** The rank of its configuration, once the process has announced it. */
+  readonly rank: number | undefined;
+  /** Whether the process had another configuration before. */
+  readonly isReload: boolean;
+}
+
+/**
+ * Returns the activations after an election, and whether this process records them in the store if they have changed:
+ *
+ * | the process                                   | what it records                                              |
+ * | --------------------------------------------- | ------------------------------------------------------------ |
+ * | starts or reloads to the active configuration | that it is active, with its rank and the process's revision  |
+ * | is the first living one (`isFirst`)           | any other change, such as that all of a newer one have ended |
+ * | any other                                     | nothing                                                      |
+ *
+ * Two processes may disagree for some seconds whether a third is dead: if both wrote, one would record outdated changes.
+ */
+export function followElection(
+  recorded: Activations,
+  { self, rank, isReload }: Follower,
+  decision: ElectionResult,
+  { members, at }: Observed,
+): { activations: Activations; isRecorder: boolean } {
+  const isOwn = decision.active === self.hash;
+  const isJoining = isOwn && rank === undefined;
+  const active = isOwn
+    ? describeOwn(self, decision, isReload)
+    : describeOther(decision, members);
+  const followed = activate(recorded, active, at);
+  return {
+    activations: isJoining ? rejoin(followed, active) : followed,
+    isRecorder: isJoining || decision.isFirst,
+  };
+}
+
+function describeOwn(
+  { id, hash, revision, instanceId: place = id }: Self,
+  { rank, isNew }: ElectionResult,
+  isReload: boolean,
+): Active {
+  return { hash, revision, rank, place, isReload: isReload && isNew };
+}
+
+/** Describes the active configuration as that of a living member. */
+function describeOther(
+  { active: hash, rank }: ElectionResult,
+  members: Observed["members"],
+): Active {
+  const living = members.values().filter((other) =>
+    isLive(other) && other.member.hash === hash
+  );
+  const first = lowestRanked([...living]);
+  return {
+    hash,
+    revision: first?.member.revision,
+    rank: first?.member.rank ?? rank,
+    place: first && placeOf(first),
+    isReload: false,
+  };
+}
 
 /**
  * Returns the activations with the configuration that is active now; the same ones if it is the last of them.

@@ -1,20 +1,14 @@
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import {
-  activate,
-  type Activations,
-  type Active,
-  rejoin,
-} from "./activations.ts";
+import { type Activations, followElection } from "./activations.ts";
 import { findStrangers } from "./conflicts.ts";
-import { elect, type ElectionResult, lowestRanked } from "./election.ts";
+import { elect, type ElectionResult } from "./election.ts";
 import {
   isLive,
   type Member,
   type Observation,
   observe,
   type Observed,
-  placeOf,
   type Self,
 } from "./observation.ts";
 
@@ -91,11 +85,10 @@ export async function tryHeartbeat(
   }
   const before = recorded?.value ?? [];
   const isApart = strangers.some(isLive); // no configuration is active for all
-  const activations = isApart
-    ? before
-    : followUp(before, input, decision, observed);
-  const isWriter = isJoining(input, decision) || decision.isFirst;
-  const hasRecorded = activations !== before && isWriter;
+  const { activations, isRecorder } = isApart
+    ? { activations: before, isRecorder: false }
+    : followElection(before, input, decision, observed);
+  const hasRecorded = activations !== before && isRecorder;
   if (hasRecorded) {
     checks.push({ key: ACTIVATIONS, version: recorded?.version ?? null });
     writes.push({ key: ACTIVATIONS, value: activations });
@@ -123,53 +116,6 @@ async function readRollout(store: Store) {
     Entry<number> | undefined,
     Entry<Activations> | undefined,
   ];
-}
-
-/**
- * Returns whether this process starts or reloads to the active configuration. It records that; the first living process
- * records any other change: two processes may disagree for some seconds whether a third is dead, and would record
- * outdated changes.
- */
-function isJoining(
-  { self, rank }: HeartbeatInput,
-  { active }: ElectionResult,
-): boolean {
-  return rank === undefined && active === self.hash;
-}
-
-/** Returns the configurations that were active, followed by the active one. */
-function followUp(
-  activations: Activations,
-  input: HeartbeatInput,
-  decision: ElectionResult,
-  { members, at }: Observed,
-): Activations {
-  const active = describeActive(input, decision, members);
-  const followed = activate(activations, active, at);
-  return isJoining(input, decision) ? rejoin(followed, active) : followed;
-}
-
-/** Returns the active configuration as this process's own, or as that of a living member. */
-function describeActive(
-  { self, isReload }: HeartbeatInput,
-  { active, rank, isNew }: ElectionResult,
-  members: Observed["members"],
-): Active {
-  if (active === self.hash) {
-    const { revision, instanceId: place = self.id } = self;
-    return { hash: active, revision, rank, place, isReload: isReload && isNew };
-  }
-  const living = members.values().filter((other) =>
-    isLive(other) && other.member.hash === active
-  );
-  const first = lowestRanked([...living]);
-  return {
-    hash: active,
-    revision: first?.member.revision,
-    rank: first?.member.rank ?? rank,
-    place: first && placeOf(first),
-    isReload: false,
-  };
 }
 
 /** @param own The process's own entry. */

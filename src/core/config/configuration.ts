@@ -87,8 +87,8 @@ export class Configuration {
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
   #queuedReload: Promise<void> | undefined;
-  /** Whether a caller of the queued reload set `logsUnchanged`. */
-  #logsUnchanged = false;
+  /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
+  #isRequested = false;
   /** Never rejects. */
   #runningReload: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -165,8 +165,10 @@ export class Configuration {
    * @throws {ConfigurationError} If the configuration is invalid. The last valid sources then stay active, with the
    * newest variables in the store if these are valid.
    */
-  async reload({ logsUnchanged = false }: ReloadOptions = {}): Promise<void> {
-    this.#logsUnchanged ||= logsUnchanged;
+  async reload(
+    { logsUnchanged: isRequested = false }: ReloadOptions = {},
+  ): Promise<void> {
+    this.#isRequested ||= isRequested;
     this.#queuedReload ??= this.#reloadNext();
     await this.#queuedReload;
   }
@@ -184,16 +186,15 @@ export class Configuration {
   async #reload(): Promise<void> {
     const before = this.#snapshot;
     const wasRejected = this.isReloadRejected;
-    const logsUnchanged = this.#logsUnchanged;
-    this.#logsUnchanged = false;
-    if (logsUnchanged) this.#options.storedVariables.acknowledgeLoss();
-    const errors = await this.#rebuild();
-    const isRebuilt = this.#snapshot !== before;
+    const isRequested = this.#isRequested;
+    this.#isRequested = false;
+    if (isRequested) this.#options.storedVariables.acknowledgeLoss();
+    const { errors, isRebuilt } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    if (errors.length > 0) this.#reject(errors, isRebuilt, logsUnchanged);
+    if (errors.length > 0) this.#reject(errors, isRebuilt, isRequested);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (isRebuilt) await this.#apply(before, isRecovery, logsUnchanged);
+    if (isRebuilt) await this.#apply(before, isRecovery, isRequested);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -204,7 +205,7 @@ export class Configuration {
   async #apply(
     before: Snapshot,
     isRecovery: boolean,
-    logsUnchanged: boolean,
+    isRequested: boolean,
   ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
@@ -216,11 +217,11 @@ export class Configuration {
     const isRejected = this.isReloadRejected;
     if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
     if (isRejected && isUnchanged) return;
-    const isNews = !isUnchanged || isRecovery || logsUnchanged;
+    const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
     if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
-    else if (isUnchanged && logsUnchanged) detail = NO_CHANGE;
+    else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
       ...describe(snapshot, revision),
       detail,
@@ -231,17 +232,24 @@ export class Configuration {
    * Reads everything and builds a snapshot of it. If the sources are invalid, it uses the last valid ones, so that a
    * broken file does not delay variables that are set in the store.
    *
-   * @returns Why the sources were rejected, and then why the last valid ones were; empty if the sources are valid.
+   * @returns Why the sources were rejected, and then why the last valid ones were; no errors if the sources are valid.
    */
-  async #rebuild(): Promise<readonly unknown[]> {
-    const errors: unknown[] = [];
-    const report = (error: unknown) => void errors.push(error);
-    await this.#readAndBuild().catch(report);
-    const isRejected = errors.length > 0;
-    if (isRejected && this.#sources) {
-      await this.#build(this.#sources).catch(report);
+  async #rebuild(): Promise<
+    { errors: readonly unknown[]; isRebuilt: boolean }
+  > {
+    try {
+      await this.#readAndBuild();
+      return { errors: [], isRebuilt: true };
+    } catch (error) {
+      const sources = this.#sources;
+      if (sources === undefined) return { errors: [error], isRebuilt: false };
+      try {
+        await this.#build(sources);
+        return { errors: [error], isRebuilt: true };
+      } catch (second) {
+        return { errors: [error, second], isRebuilt: false };
+      }
     }
-    return errors;
   }
 
   async #readAndBuild(): Promise<void> {
@@ -267,7 +275,7 @@ export class Configuration {
   #reject(
     errors: readonly unknown[],
     isRebuilt: boolean,
-    logsUnchanged: boolean,
+    isRequested: boolean,
   ): void {
     const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
@@ -277,7 +285,7 @@ export class Configuration {
       since: this.#rejection?.since ?? this.#options.clock.now(),
     };
     this.#count("rejected");
-    if (isSame && !logsUnchanged) return;
+    if (isSame && !isRequested) return;
     const detail = isRebuilt
       ? "the previous sources stay active, with the variables in the store"
       : "the previous configuration stays active";

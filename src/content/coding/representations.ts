@@ -6,6 +6,7 @@ import {
   type Representation,
   type StreamedBody,
 } from "../../core/http/send.ts";
+import { SerialQueue } from "../../core/values/serial_queue.ts";
 
 /** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
@@ -105,7 +106,7 @@ const MAX_WAITING = 32;
 
 /** Compresses content that is in memory, one piece after the other, between requests. */
 export class Compressor {
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #waiting = 0;
   #isClosed = false;
 
@@ -124,10 +125,8 @@ export class Compressor {
     coding: CompressorCoding,
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     this.#waiting++;
-    const result = this.#last.then(() => this.#compress(bytes, coding));
-    this.#last = result.catch(() => {}); // the caller handles the rejection
     try {
-      return await result;
+      return await this.#queue.run(() => this.#compress(bytes, coding));
     } finally {
       this.#waiting--;
     }
@@ -135,7 +134,7 @@ export class Compressor {
 
   /** Resolves when nothing is waiting any more. */
   async idle(): Promise<void> {
-    while (this.#waiting > 0) await this.#last;
+    while (this.#waiting > 0) await this.#queue.settled();
   }
 
   /** Drops what has not been compressed yet. */

@@ -14,6 +14,7 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import { SerialQueue } from "../values/serial_queue.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 import type { Tail } from "./tail.ts";
 
@@ -89,7 +90,8 @@ export class Publisher {
    * | the store works: A gets an event       | none       | none                        |
    */
   #mayLackInPages = NO_NAMES;
-  #queue: Promise<void> = Promise.resolve();
+  /** Of two publications at once, the older could be written last. */
+  readonly #queue = new SerialQueue();
   #isClosed = false;
 
   constructor(options: PublisherOptions) {
@@ -153,7 +155,7 @@ export class Publisher {
   /** Waits for a publication that is under way. No other begins. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#queue;
+    await this.#queue.settled();
   }
 
   /** Whether a target with other values could not be published. */
@@ -177,10 +179,8 @@ export class Publisher {
     this.#mayLackInPages = new Set([...this.#mayLackInPages, ...gone]);
   }
 
-  /** Publishes the target, one publication at a time: of two at once, the older could be written last. */
   #enqueue(level: "error" | "debug"): Promise<void> {
-    this.#queue = this.#queue.then(() => this.#publishTarget(level));
-    return this.#queue;
+    return this.#queue.run(() => this.#publishTarget(level));
   }
 
   /**

@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../values/clock.ts";
 import { publicHash } from "../values/hash.ts";
+import { SerialQueue } from "../values/serial_queue.ts";
 import { SharedCalls } from "../values/shared_calls.ts";
 import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
 
@@ -46,8 +47,8 @@ export class Tail {
   #bytes = 0;
   #cachedAfter = 0;
   #head = 0;
-  /** Settles with the last read of new events. */
-  #lastRead: Promise<void> = Promise.resolve();
+  /** Reads new events. */
+  readonly #queue = new SerialQueue();
   /** The last read, if it has not begun yet. */
   #nextRead: Promise<void> | undefined;
   /** When clients last caused a read, and the next one that they cause. */
@@ -112,16 +113,12 @@ export class Tail {
    * share the next one, of new events only, and do not wait for any after that: clients can cause reads without end.
    */
   readNew(): Promise<void> {
-    if (this.#nextRead === undefined) {
-      this.#nextRead = this.#readAfter(this.#lastRead);
-      this.#lastRead = this.#nextRead;
-    }
-    return this.#nextRead;
+    return this.#nextRead ??= this.#queue.run(() => this.#readNext());
   }
 
   /** Reads new events, unless it knows this one, or gets it from a read under way: the store hints at every commit. */
   async readUpTo(id: number): Promise<void> {
-    await this.#lastRead.catch(() => {}); // its own callers handle the rejection
+    await this.#queue.settled();
     if (!this.#isLoaded || this.#head < id) await this.readNew();
   }
 
@@ -141,8 +138,7 @@ export class Tail {
     await this.readNew();
   }
 
-  async #readAfter(lastRead: Promise<void>): Promise<void> {
-    await lastRead.catch(() => {}); // its own callers handle the rejection
+  async #readNext(): Promise<void> {
     this.#nextRead = undefined;
     if (!this.#isLoaded) return await this.#load();
     let events: LogEvent[];

@@ -2,6 +2,7 @@ import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
+import { SerialQueue } from "../values/serial_queue.ts";
 import {
   buildSnapshot,
   ConfigurationError,
@@ -89,8 +90,8 @@ export class Configuration {
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
-  /** Never rejects. */
-  #runningReload: Promise<void> = Promise.resolve();
+  /** Of two reloads at once, the one that read the older files could finish last. */
+  readonly #queue = new SerialQueue();
   #isClosed = false;
   #lastReloadAt = 0;
 
@@ -169,21 +170,13 @@ export class Configuration {
     { logsUnchanged: isRequested = false }: ReloadOptions = {},
   ): Promise<void> {
     this.#isRequested ||= isRequested;
-    this.#queuedReload ??= this.#reloadNext();
+    this.#queuedReload ??= this.#queue.run(() => this.#reload());
     await this.#queuedReload;
   }
 
-  /** Waits for the reload that is running: if two ran at once, the one that read the older files could finish last. */
-  async #reloadNext(): Promise<void> {
-    await this.#runningReload;
+  async #reload(): Promise<void> {
     this.#queuedReload = undefined;
     if (this.#isClosed) return;
-    const reload = this.#reload();
-    this.#runningReload = reload.catch(() => {}); // the callers handle the rejection
-    await reload;
-  }
-
-  async #reload(): Promise<void> {
     const before = this.#snapshot;
     const wasRejected = this.isReloadRejected;
     const isRequested = this.#isRequested;
@@ -323,7 +316,7 @@ export class Configuration {
   /** Waits for a reload that is running, and prevents any other. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#runningReload;
+    await this.#queue.settled();
   }
 }
 

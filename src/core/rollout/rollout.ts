@@ -7,6 +7,7 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
+import { SerialQueue } from "../values/serial_queue.ts";
 import {
   type Activations,
   describeRollback,
@@ -107,7 +108,7 @@ export class Rollout {
   #highestRank = 0;
   /** What was logged last: this process's configuration and the active one. */
   #logged: { readonly hash: string; readonly active: string } | undefined;
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
   #cancelHeartbeat: (() => void) | undefined;
   #hasLeft = false;
 
@@ -200,7 +201,7 @@ export class Rollout {
   async claimCommit(
     own: Announcement,
   ): Promise<readonly Check[] | "apart" | "superseded" | undefined> {
-    return await this.#enqueue(async () => {
+    return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
       this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
@@ -231,7 +232,7 @@ export class Rollout {
     if (this.#own === undefined) return; // never joined
     const { store, processId } = this.#options;
     try {
-      await this.#enqueue(() => markLeft(store, processId));
+      await this.#queue.run(() => markLeft(store, processId));
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
       if (!(error instanceof StoreUnavailableError)) throw error;
@@ -259,7 +260,7 @@ export class Rollout {
   }
 
   async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
-    const hasChanged = await this.#enqueue(async () => {
+    const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
       if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
@@ -268,13 +269,6 @@ export class Rollout {
       return this.active !== active || this.standsApart !== standsApart;
     });
     if (hasChanged) this.onActiveChange();
-  }
-
-  /** Runs one operation at a time. */
-  #enqueue<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#queue.then(work);
-    this.#queue = done.catch(() => {}); // the caller handles the rejection
-    return done;
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import { slices } from "../values/chunks.ts";
 import type { Clock } from "../values/clock.ts";
+import { fromUtf8, toUtf8 } from "../values/utf8.ts";
 
 /** A change of one PUBLIC variable; without a value, a deletion. */
 export interface Change {
@@ -308,10 +309,6 @@ export interface StoredState extends StoredEvent {
   readonly id: number;
 }
 
-const encoder = new TextEncoder();
-/** A value may begin with U+FEFF, which must be preserved. */
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-
 /** Returns the writes that store an event and make it its variable's newest. */
 function eventWrites(event: LogEvent): Write[] {
   const stored = encode(event);
@@ -343,7 +340,7 @@ export function eventId({ key }: Entry<StoredEvent>): number {
 function encode({ name, value, leavesPublic }: Change): StoredEvent {
   return {
     name,
-    ...(value === undefined ? {} : { value: encoder.encode(value) }),
+    ...(value === undefined ? {} : { value: toUtf8(value) }),
     ...(leavesPublic ? { leavesPublic } : {}),
   };
 }
@@ -355,7 +352,7 @@ function decode(
   return {
     id,
     name,
-    value: value && decoder.decode(value),
+    value: value && fromUtf8(value),
     leavesPublic: leavesPublic ?? false,
   };
 }

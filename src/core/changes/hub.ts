@@ -14,6 +14,7 @@ import {
   type StreamRejection,
 } from "./stream_rejections.ts";
 import type { Frame, Tail } from "./tail.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /** Options of {@linkcode Hub}. */
 export interface HubOptions {
@@ -246,7 +247,7 @@ export class Hub {
     const range = maxRetryMs - minRetryMs;
     const retryMs = Math.round(minRetryMs + range * this.#options.random());
     const opening = STREAM_FORMS[form].opening({ retryMs, comment, id });
-    return encoder.encode(opening);
+    return toUtf8(opening);
   }
 
   #stream(
@@ -353,9 +354,7 @@ export class Hub {
   #tick(): void {
     const now = this.#options.clock.monotonic();
     const { head } = this.#tail;
-    const heartbeatOf = onceForEachForm((form) =>
-      encoder.encode(form.heartbeat(head))
-    );
+    const heartbeatOf = onceForEachForm((form) => toUtf8(form.heartbeat(head)));
     for (const subscriber of this.#subscribers) {
       this.#guard(subscriber, () => {
         if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
@@ -432,8 +431,6 @@ export class Hub {
     this.#guard(subscriber, () => this.#end(subscriber));
   }
 }
-
-const encoder = new TextEncoder();
 
 function reconnectLater(reason: string): string {
   return `${reason}; reconnect later`;

@@ -1,5 +1,6 @@
 import { concat } from "../values/chunks.ts";
 import type { Frame } from "./tail.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /** The fields of the first message of a stream. */
 export interface OpeningFields {
@@ -47,8 +48,6 @@ const WITH_HEARTBEAT_EVENTS: StreamForm = {
   events: PLAIN.events,
 };
 
-const encoder = new TextEncoder();
-
 /**
  * The form of OFREP (ADR 0008 of open-feature/protocol): one message stands for the events of a chunk, and an SDK then
  * requests all flags again. The message names the newest event as `etag`, which the SDK repeats in its request.
@@ -59,7 +58,7 @@ const OFREP: StreamForm = {
   events(frames) {
     const id = frames.at(-1)?.id;
     const data = JSON.stringify({ type: "refetchEvaluation", etag: `${id}` });
-    return encoder.encode(`event: message\ndata: ${data}\nid: ${id}\n\n`);
+    return toUtf8(`event: message\ndata: ${data}\nid: ${id}\n\n`);
   },
 };
 

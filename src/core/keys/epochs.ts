@@ -1,5 +1,6 @@
 import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { SizeBoundedCache } from "../values/size_bounded_cache.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /** The purpose of the session key, which encrypts SENSITIVE values (REP-RFC-0001 §8.2.1). */
 export const SESSION_KEY_INFO = "rep-blob-encryption-v1";
@@ -170,8 +171,6 @@ function toHex(byte: number): string {
   return byte.toString(16).padStart(2, "0");
 }
 
-const encoder = new TextEncoder();
-
 /**
  * Derives a key of 32 bytes from the master key with HKDF-SHA-256 (RFC 5869). Neither the master key nor the key of
  * another epoch or purpose can be derived from it (endpoint specification, Session key, rule 1).
@@ -193,8 +192,8 @@ export async function deriveKey(
   const algorithm = {
     name: "HKDF",
     hash: "SHA-256",
-    salt: encoder.encode(epoch),
-    info: encoder.encode(info),
+    salt: toUtf8(epoch),
+    info: toUtf8(info),
   };
   return new Uint8Array(
     await crypto.subtle.deriveBits(algorithm, baseKey, 256),

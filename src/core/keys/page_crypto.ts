@@ -1,10 +1,9 @@
 import { encryptAesGcm } from "@std/crypto/aes-gcm";
 import { encodeBase64 } from "@std/encoding/base64";
 import { canonicalJson } from "../values/hash.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 // What a page's keys do: one authenticates its PUBLIC values, the other encrypts its SENSITIVE ones.
-
-const encoder = new TextEncoder();
 
 /**
  * Returns the integrity token of the PUBLIC values: `hmac-sha256:` and base64 of HMAC-SHA-256 over their canonical JSON
@@ -25,7 +24,7 @@ export async function integrityToken(
     false,
     ["sign"],
   );
-  const message = encoder.encode(`${canonicalJson(publicValues)}|`);
+  const message = toUtf8(`${canonicalJson(publicValues)}|`);
   const signature = await crypto.subtle.sign(algorithm.name, key, message);
   return `hmac-sha256:${encodeBase64(signature)}`;
 }
@@ -51,7 +50,7 @@ export async function encryptSensitive(
     false,
     ["encrypt"],
   );
-  const plaintext = encoder.encode(JSON.stringify(Object.fromEntries(values)));
-  const additionalData = encoder.encode(integrity);
+  const plaintext = toUtf8(JSON.stringify(Object.fromEntries(values)));
+  const additionalData = toUtf8(integrity);
   return encodeBase64(await encryptAesGcm(key, plaintext, { additionalData }));
 }

@@ -10,6 +10,7 @@ import {
   sriHash,
 } from "../values/hash.ts";
 import type { Payload } from "./payload.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /** The version of REP that the payload conforms to. */
 export const PROTOCOL_VERSION = "0.1.0";
@@ -105,7 +106,7 @@ export async function renderConfigScript(
   const hasNoStream = payload._meta.hot_reload === undefined;
   const hash = await sriHash(`${publicValues}|${hasNoStream}`);
   return {
-    bytes: new TextEncoder().encode(html),
+    bytes: toUtf8(html),
     etagPart: hash.replace(/^sha256-/, "").slice(0, 16),
     isSecret: payload.sensitive !== undefined,
   };

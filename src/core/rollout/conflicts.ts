@@ -1,5 +1,6 @@
 import { MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import { isLive, type Observation, placeOf, type Self } from "./observation.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /**
  * What is wrong between this process and others on its store:
@@ -36,13 +37,11 @@ export function sampleNames(names: Iterable<string>): number[] {
 /** 32-bit FNV-1a: it need not be secure, and it is synchronous. */
 function hashName(name: string): number {
   let hash = 0x811c9dc5;
-  for (const byte of encoder.encode(name)) {
+  for (const byte of toUtf8(name)) {
     hash = Math.imul(hash ^ byte, 0x01000193);
   }
   return hash >>> 0;
 }
-
-const encoder = new TextEncoder();
 
 /**
  * Returns the members that have PUBLIC variables, but none in common with this process, which also has some. They are

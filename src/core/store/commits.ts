@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../values/clock.ts";
 import { StoreUnavailableError } from "./store.ts";
+import { toUtf8 } from "../values/utf8.ts";
 
 /** Options of {@linkcode retryConflicts}. */
 export interface RetryOptions {
@@ -52,8 +53,6 @@ const KEYS = 3;
 /** The prefix of an app with a short name, which each of the keys may have without making the batches smaller. */
 const SHORT_PREFIX_BYTES = 33;
 
-const encoder = new TextEncoder();
-
 /**
  * Splits changes into batches that each fit into one commit.
  *
@@ -79,6 +78,6 @@ export function batches<C extends SizedChange>(
 }
 
 function weightOf({ name, value = "" }: SizedChange, overhead: number): number {
-  const keyBytes = encoder.encode(name).length + overhead;
-  return 10 * keyBytes + 2 * encoder.encode(value).length;
+  const keyBytes = toUtf8(name).length + overhead;
+  return 10 * keyBytes + 2 * toUtf8(value).length;
 }

@@ -1,10 +1,9 @@
 import { encodeBase64 } from "@std/encoding/base64";
-
-const encoder = new TextEncoder();
+import { toUtf8 } from "./utf8.ts";
 
 /** Returns the SHA-256 hash of text in the format of Subresource Integrity: `sha256-` and base64 (W3C SRI §3.1). */
 export async function sriHash(text: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", encoder.encode(text));
+  const digest = await crypto.subtle.digest("SHA-256", toUtf8(text));
   return `sha256-${encodeBase64(digest)}`;
 }
 

@@ -14,6 +14,7 @@ import {
 import { formatTime } from "../../values/units.ts";
 import { environmentName } from "../variables/tiers.ts";
 import { formatValue } from "../variables/quote.ts";
+import { fromUtf8, toUtf8 } from "../../values/utf8.ts";
 
 /** A PUBLIC variable in the store. */
 export interface StoredVariable {
@@ -191,7 +192,7 @@ function createEntries({ name, value: text, id, at }: StoredWrite): Write[] {
   if (text === undefined) {
     return [{ key: history, value: { name, at } }, { key: variable }];
   }
-  const value = encoder.encode(text);
+  const value = toUtf8(text);
   return [
     { key: history, value: { name, at, value } },
     { key: variable, value: { value, id, at } },
@@ -271,19 +272,15 @@ export async function newestWrite(store: Store): Promise<number> {
   return head?.value.id ?? 0;
 }
 
-const encoder = new TextEncoder();
-/** Keeps a U+FEFF at the beginning of a value. */
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-
 function toVariable({ key, value: entry }: Entry<StoredValue>): StoredVariable {
   const name = String(key.at(-1));
-  const value = decoder.decode(entry.value);
+  const value = fromUtf8(entry.value);
   return { name, value, id: entry.id, at: entry.at };
 }
 
 function toWrite({ key, value: entry }: Entry<HistoryEntry>): StoredWrite {
   const { name, at } = entry;
-  const value = entry.value && decoder.decode(entry.value);
+  const value = entry.value && fromUtf8(entry.value);
   return { name, value, id: Number(key.at(-1)), at };
 }
 

@@ -22,6 +22,7 @@ import {
   TIER_PREFIX,
   type Variable,
 } from "./tiers.ts";
+import { toUtf8 } from "../../values/utf8.ts";
 
 /** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
 export interface Snapshot {
@@ -380,8 +381,8 @@ function sizeIssues(variables: readonly Variable[]): string[] {
     const key = environmentName({ name, tier: "public" });
     const reject = (expected: string) =>
       issues.push(`Cannot publish ${key.slice(0, 100)}: expected ${expected}`);
-    const nameBytes = byteLength(name);
-    const valueBytes = byteLength(value);
+    const nameBytes = toUtf8(name).length;
+    const valueBytes = toUtf8(value).length;
     if (nameBytes > MAX_NAME_BYTES) {
       reject(`a name of at most ${MAX_NAME_BYTES} bytes, got ${nameBytes}`);
     }
@@ -393,10 +394,4 @@ function sizeIssues(variables: readonly Variable[]): string[] {
     }
   }
   return issues;
-}
-
-const encoder = new TextEncoder();
-
-function byteLength(text: string): number {
-  return encoder.encode(text).length;
 }

@@ -1,5 +1,5 @@
-import { assertEquals } from "@std/assert";
-import { dirname, join } from "@std/path";
+import { assertEquals, assertMatch } from "@std/assert";
+import { basename, dirname, join } from "@std/path";
 import config from "../../deno.json" with { type: "json" };
 import { readModules } from "./_sources.ts";
 
@@ -177,4 +177,32 @@ Deno.test("no source names an npm package in an import: Deno would download it f
 Deno.test("nothing in src/ starts a process", async () => {
   const starts = /Deno\.Command|child_process|Deno\.run\b/;
   assertEquals(await modulesWith(starts), []);
+});
+
+/** Returns the paths of the files in the diagram of a section, without those of its lines that match. */
+async function filesInDiagram(section: string, except?: RegExp) {
+  const text = await Deno.readTextFile("docs/development/architecture.md");
+  const [, after = ""] = text.split(`## ${section}\n`);
+  const [diagram = ""] = after.trimStart().split(/\n(?! {4})/);
+  const paths = new Set<string>();
+  for (const line of diagram.split("\n")) {
+    if (except?.test(line)) continue;
+    let folder = "src";
+    for (const [name] of line.matchAll(/[\w/]+\.ts\b/g)) {
+      if (name.includes("/")) folder = join("src", dirname(name));
+      paths.add(join(folder, basename(name)));
+    }
+  }
+  return paths;
+}
+
+Deno.test("architecture.md says how many files a change and a warm page pass through, and all of them exist", async () => {
+  const change = await filesInDiagram("The way of a change");
+  const page = await filesInDiagram("The way of a page");
+  for (const path of [...change, ...page]) await Deno.stat(path);
+  const warm = await filesInDiagram("The way of a page", /cold:|compression:/);
+  const text = await Deno.readTextFile("docs/development/architecture.md");
+  assertMatch(text, new RegExp(`These are ${change.size} files`));
+  // The last one is entered with hot reload only.
+  assertMatch(text, new RegExp(`the ${warm.size - 1} files that are not cold`));
 });

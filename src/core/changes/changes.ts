@@ -1,5 +1,8 @@
 import type { Snapshot } from "../config/variables/snapshot.ts";
-import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
+import {
+  VARIABLES_HEAD_KEY,
+  type VariablesHead,
+} from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { Metrics, ObservedValue } from "../observe/metrics.ts";
@@ -9,7 +12,7 @@ import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
 import type { Entry, Store } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
-import { EventLog, EVENTS_HEAD_KEY } from "./event_log.ts";
+import { EventLog, EVENTS_HEAD_KEY, type EventsHead } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
@@ -185,8 +188,8 @@ export class Changes {
     const keys = [EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY, HIGHEST_RANK];
     const entries: unknown[] = await this.#store.getMany(keys);
     return entries as [
-      Entry<{ id: number }> | undefined,
-      Entry<{ id: number }> | undefined,
+      Entry<EventsHead> | undefined,
+      Entry<VariablesHead> | undefined,
       Entry<number> | undefined,
     ];
   }

@@ -20,11 +20,11 @@ export interface LogEvent extends Change {
 export interface PublicState {
   /** The newest event of each variable, deletions included. */
   readonly newest: ReadonlyMap<string, LogEvent>;
-  readonly head: Entry<Head> | undefined;
+  readonly head: Entry<EventsHead> | undefined;
 }
 
 /** The log's metadata. Every commit checks it. */
-interface Head {
+export interface EventsHead {
   /** The id of the newest event. */
   readonly id: number;
   /** Up to this id, the log keeps only the newest event of each variable. */
@@ -57,7 +57,7 @@ interface EventLogOptions {
   keep: number;
 }
 
-const NO_HEAD: Head = { id: 0, compactedUpTo: 0, recent: 0 };
+const NO_HEAD: EventsHead = { id: 0, compactedUpTo: 0, recent: 0 };
 
 /** The key of the log's metadata, with the `id` of the newest event. */
 export const EVENTS_HEAD_KEY: Key = ["head"];
@@ -106,7 +106,7 @@ export class EventLog {
   /** Returns the newest event of every variable. */
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
-    const head = await this.#store.get<Head>(EVENTS_HEAD_KEY);
+    const head = await this.#store.get<EventsHead>(EVENTS_HEAD_KEY);
     // Every commit of events writes the head, so the same version means the same state.
     const isKnown = head !== undefined &&
       head.version === this.#known?.head?.version;
@@ -140,7 +140,7 @@ export class EventLog {
       outdatedBy(event, state, compactedUpTo)
     );
     const recentlyDeleted = deleted.filter((id) => id > compactedUpTo);
-    const value: Head = {
+    const value: EventsHead = {
       id: events.at(-1)?.id ?? id,
       compactedUpTo,
       recent: recent + events.length - recentlyDeleted.length,
@@ -172,11 +172,11 @@ export class EventLog {
       entries.filter(({ value }) => names.has(value.name)),
       newest,
     );
-    let current: Entry<Head> | undefined = head;
+    let current: Entry<EventsHead> | undefined = head;
     for (const slice of slices(old, MAX_DELETES)) {
       if (current === undefined) break;
       const deletes = slice.map(({ key }) => ({ key }));
-      const value: Head = {
+      const value: EventsHead = {
         ...current.value,
         recent: current.value.recent - deletes.length,
       };
@@ -202,9 +202,9 @@ export class EventLog {
 
   /** Compacts the oldest events above `compactedUpTo`. Returns `undefined` if another process has changed the log. */
   async #compactOldest(
-    head: Entry<Head>,
+    head: Entry<EventsHead>,
     newest: PublicState["newest"],
-  ): Promise<Entry<Head> | undefined> {
+  ): Promise<Entry<EventsHead> | undefined> {
     const { compactedUpTo, recent } = head.value;
     const limit = Math.min(recent - this.#keep, MAX_DELETES);
     const old = await this.#store.list<StoredEvent>(EVENTS, {
@@ -239,11 +239,11 @@ export class EventLog {
 
   /** Replaces the head. Afterwards, the known state has another version, or is outdated. */
   async #commit(
-    head: Entry<Head> | undefined,
+    head: Entry<EventsHead> | undefined,
     checks: readonly Check[],
-    value: Head,
+    value: EventsHead,
     writes: readonly Write[],
-  ): Promise<Entry<Head> | undefined> {
+  ): Promise<Entry<EventsHead> | undefined> {
     const key = EVENTS_HEAD_KEY;
     const check = { key, version: head?.version ?? null };
     const all = [{ key, value }, ...writes];

@@ -47,7 +47,7 @@ export class ConflictError extends Error {
 }
 
 /** The head of the history. Every write checks and replaces it, so that all writes of all processes form one sequence. */
-interface VariablesHead {
+export interface VariablesHead {
   /** The id of the newest write. */
   readonly id: number;
   /** How many writes the history contains. */

@@ -82,6 +82,8 @@ interface Subscriber {
   onRemove: (() => void) | undefined;
 }
 
+/** The event of the log for streams and polls that are rejected. */
+const REJECTION_EVENT = "rep.streams.rejected";
 /** A stream reads nothing before its client does. */
 const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 
@@ -122,28 +124,24 @@ export class Hub {
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
-    const { clock, log, maxStreams, maxStreamsPerClient, streams } = options;
-    function limit<Name extends string>(
-      name: Name,
-      max: number,
-      maxPerClient: number,
-      shared?: Budget,
-    ) {
-      const event = "rep.streams.rejected";
-      const limits = { name, max, maxPerClient, shared };
-      return new ClientLimits({ clock, log, event, ...limits });
-    }
-    this.#streams = limit(
-      "max_streams",
-      maxStreams,
-      maxStreamsPerClient,
-      streams,
-    );
-    this.#readingPolls = limit(
-      "max_polls",
-      MAX_READING_POLLS,
-      MAX_READING_POLLS / 2,
-    );
+    const { clock, log } = options;
+    this.#streams = new ClientLimits({
+      clock,
+      log,
+      event: REJECTION_EVENT,
+      name: "max_streams",
+      max: options.maxStreams,
+      maxPerClient: options.maxStreamsPerClient,
+      shared: options.streams,
+    });
+    this.#readingPolls = new ClientLimits({
+      clock,
+      log,
+      event: REJECTION_EVENT,
+      name: "max_polls",
+      max: MAX_READING_POLLS,
+      maxPerClient: MAX_READING_POLLS / 2,
+    });
     this.#logError = logTaskError(log, "streams");
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
       clock,

@@ -209,15 +209,17 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   };
 }
 
-/** Says where a variable comes from that is in no file. */
+/**
+ * Says where a variable comes from that is in no file. Issues of variables begin with `Cannot use NAME`, and one may
+ * mention other variables after that.
+ */
 function nameStored(
   issue: string,
   stored: StoredEnvironment | undefined,
 ): string {
   const environment = stored?.environment ?? {};
-  const words = issue.split(/[\s:]+/);
-  const key = words.find((word) => Object.hasOwn(environment, word));
-  if (key === undefined) return issue;
+  const [, , key = ""] = issue.split(/[\s:]+/, 3);
+  if (!Object.hasOwn(environment, key)) return issue;
   return `${issue}; ${key} is in the store: set or unset it`;
 }
 

@@ -39,6 +39,31 @@ function withVariables(variables: unknown) {
 
 const AWS_KEY = "AKIAIOSFODNN7EXAMPLE";
 
+Deno.test("an issue says that its variable is in the store, but not that of another one, nor of a default in the manifest", async () => {
+  const stored = {
+    environment: { REP_PUBLIC_A: "1", REP_PUBLIC_B: "x" },
+    version: "1",
+    newestWrite: 1,
+  };
+  const manifest = withVariables({
+    A: { tier: "public", type: "number", default: "one" },
+    B: { tier: "public", type: "number" },
+    C: { tier: "public", type: "number" },
+  });
+  const environment = { REP_PUBLIC_C: "as REP_PUBLIC_A is" };
+  const { issues } = await rejection(environment, { manifest, stored });
+  assertEquals(
+    issues.map((issue: string) =>
+      issue.replace(/ in the manifest.*?: /, " …: ")
+    ),
+    [
+      'Cannot use the default of REP_PUBLIC_A …: expected a number, got "one"',
+      'Cannot use REP_PUBLIC_B: expected a number, got "x"; REP_PUBLIC_B is in the store: set or unset it',
+      'Cannot use REP_PUBLIC_C: expected a number, got "as REP_PUBLIC_A is"',
+    ],
+  );
+});
+
 Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER variables", async () => {
   const environment = {
     REP_PUBLIC_A: "1",

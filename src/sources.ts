@@ -38,6 +38,7 @@ export type {
 export type {
   StoredVariable,
   StoredWrite,
+  WriteCause,
 } from "./core/config/stored/stored_variables.ts";
 
 /**

@@ -48,6 +48,7 @@ export class TestPublisher {
       rollout: {
         isActive: true,
         configurations: {},
+        rollback: undefined,
         claimCommit: () => Promise.resolve([]),
       },
       eventLog: this.log,

@@ -48,6 +48,11 @@ function rollbacks({ logged }: TestGateway) {
   return logged("rep.rollout.rollback");
 }
 
+/** Returns by what the published variables have changed. */
+function sourcesOf({ logged }: TestGateway) {
+  return logged("rep.config.changed").map(({ source }) => source);
+}
+
 async function statusPage(gate: TestGateway) {
   return await (await askStatus(gate)).text();
 }
@@ -60,6 +65,10 @@ Deno.test("an old replica that starts long after a rollout is named as a rollbac
   await using stray = await replicas.start("old");
   await pass(replicas.clock, PERIOD_MS);
   assertEquals(await pageValues(next), { A: "old" });
+  assertEquals(
+    [sourcesOf(next), sourcesOf(stray)],
+    [["variables"], ["rollback"]],
+  );
 
   for (const gate of [next, stray]) {
     const [line, ...more] = rollbacks(gate);
@@ -132,6 +141,7 @@ Deno.test("when the old replica stops again, the newer configuration goes on, an
     ]),
     [["WARN", "v-old"], ["INFO", "v-new"]],
   );
+  assertEquals(sourcesOf(next), ["variables", "rollback"]);
   await using third = await replicas.start("third");
   await pass(replicas.clock, PERIOD_MS);
   for (const gate of [next, third]) {
@@ -163,6 +173,7 @@ Deno.test("a reload of earlier variables is a rollback that somebody has asked f
   await gate.set({ REP_PUBLIC_A: "old" });
   const [line, ...more] = rollbacks(gate);
   assertEquals([line?.level, more], ["INFO", []]);
+  assertEquals(sourcesOf(gate), Array(3).fill("variables"));
   assertStringIncludes(
     String(line?.detail),
     "last active until 2023-11-14T22:14:20.000Z; if not intended, correct the variables of the gateway at old:8080",

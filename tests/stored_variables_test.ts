@@ -7,7 +7,7 @@ import { memoryStore } from "../src/core/store/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { replicatedStore } from "./_store.ts";
+import { delegate, replicatedStore } from "./_store.ts";
 
 const COLLISION =
   "Cannot use REP_PUBLIC_S and REP_SENSITIVE_S: expected a name in one tier only";
@@ -34,6 +34,97 @@ Deno.test("a stored variable takes precedence over the environment, and becomes 
   await clock.tick(1_000);
   assertEquals(await nextChange(), [["A", "environment 2"]]);
   await reader.close();
+});
+
+Deno.test("rep.config.changed says by what a value changed, and who wrote it to the store", async () => {
+  const store = memoryStore();
+  const clock = new FakeClock();
+  const write = async (name: string, value: string | undefined, by: string) => {
+    await writeVariables(store, new Map([[name, value]]), {
+      clock,
+      random: () => 0,
+      ifId: undefined,
+      cause: { command: "set", by, why: "a test\n" },
+    });
+  };
+  await write("OLD", "1", "al");
+  await write("GONE", "1", "al");
+  await write("GONE", undefined, "al");
+  const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_GONE: "2" };
+  await using gate = await setUp(variables, { store, clock }, {
+    sourceOf: (name) => `file of ${name}`,
+  });
+  const taken = () =>
+    gate.lines.splice(0).filter(({ msg }) => msg === "rep.config.changed")
+      .map(({ key, source, by, why }) => [key, source, by, why]);
+  const [a, gone] = ["A", "GONE"].map((it) => `file of REP_PUBLIC_${it}`);
+  assertEquals(taken(), [
+    ["A", a, undefined, undefined],
+    ["GONE", gone, undefined, undefined],
+    ["OLD", "store", "al", "a test\n"],
+  ]);
+  await write("A", "2", "bo");
+  await clock.tick(1_000);
+  assertEquals(taken(), [["A", "store", "bo", "a test\n"]]);
+  await write("A", undefined, "ci");
+  await write("OLD", undefined, "di");
+  await clock.tick(1_000);
+  assertEquals(taken(), [
+    ["A", "store", "ci", "a test\n"],
+    ["OLD", "store", "di", "a test\n"],
+  ]);
+  await gate.set({ REP_PUBLIC_A: "3" });
+  assertEquals(taken(), [
+    ["A", a, undefined, undefined],
+    ["GONE", gone, undefined, undefined],
+  ]);
+  await write("NEW", "1", "ed");
+  await gate.set({ REP_PUBLIC_A: "3", REP_PUBLIC_OLD: "2" });
+  assertEquals(taken(), [
+    ["NEW", "store", "ed", "a test\n"],
+    ["OLD", "file of REP_PUBLIC_OLD", undefined, undefined],
+  ]);
+});
+
+Deno.test("rep.config.changed names who wrote the value, not who has written since", async () => {
+  const inner = memoryStore();
+  const clock = new FakeClock();
+  const write = async (value: string, by: string) => {
+    await writeVariables(inner, new Map([["A", value]]), {
+      clock,
+      random: () => 0,
+      ifId: undefined,
+      cause: { by },
+    });
+  };
+  const list: Store["list"] = async (prefix, options) => {
+    if (prefix[0] === "write") await write("3", "late");
+    return await inner.list(prefix, options);
+  };
+  const store = { ...delegate(inner), list };
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  await write("2", "al");
+  await gate.gateway.reload();
+  const [, line] = gate.logged("rep.config.changed");
+  assertEquals([line?.source, line?.by], ["store", "al"]);
+});
+
+Deno.test("rep.config.changed is logged although the history cannot be read", async () => {
+  const inner = memoryStore();
+  const clock = new FakeClock();
+  let isBroken = false;
+  const list: Store["list"] = (prefix, options) =>
+    isBroken && prefix[0] === "write"
+      ? Promise.reject(new Error("down"))
+      : inner.list(prefix, options);
+  const store = { ...delegate(inner), list };
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { store, clock });
+  const options = { clock, random: () => 0, ifId: undefined };
+  await writeVariables(inner, new Map([["A", "2"]]), options);
+  isBroken = true;
+  await clock.tick(1_000);
+  const [, line] = gate.logged("rep.config.changed");
+  assertEquals([line?.key, line?.source], ["A", undefined]);
 });
 
 Deno.test("a stored variable that conflicts with the environment changes nothing", async () => {

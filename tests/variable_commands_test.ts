@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { runCommand, startCommand } from "./_command.ts";
+import { commandArgs, runCommand, runDeno, startCommand } from "./_command.ts";
 import { Client, has } from "./_stream_client.ts";
 import { TempDirectory } from "./_temp.ts";
 import { checkVariableCommands } from "./_variable_commands.ts";
@@ -25,6 +25,28 @@ Deno.test("on a SQLite file: a gateway whose env file is broken takes what is se
   assertEquals([code, stderr], [0, "Taken by 1 gateway\n"]);
   await client.until(has("banner"));
   await gateway.logged(({ msg }) => msg === "rep.config.rejected");
+});
+
+Deno.test("on a SQLite file: history names user@host as far as that is permitted, and set does not prompt", async () => {
+  await using directory = await TempDirectory.make();
+  const kv = ["--kv", directory.at("kv.sqlite3")];
+  const env = { USER: "alice", REP_GATEWAY_BY: "" };
+  const files = ["--allow-read", "--allow-write"];
+  const permissions = [["-A"], [...files, "--allow-env"], [
+    ...files,
+    "--allow-sys",
+  ]];
+  for (const granted of permissions) {
+    const args = commandArgs(["set", "A=1", ...kv], granted);
+    assertEquals((await runDeno(args, env)).code, 0);
+  }
+  const { stdout } = await runCommand(["history", "--json", ...kv]);
+  const writes: { by?: string }[] = JSON.parse(stdout);
+  const host = Deno.hostname();
+  assertEquals(
+    writes.map(({ by }) => by),
+    [undefined, undefined, `alice@${host}`],
+  );
 });
 
 Deno.test("set on a server that is unreachable says so", async () => {

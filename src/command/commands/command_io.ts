@@ -6,6 +6,8 @@ import type { Clock } from "../../core/values/clock.ts";
 export interface CommandIo {
   /** The `REP_…` variables of the process. */
   environment: Environment;
+  /** Returns who runs the command, as `user@host`; `undefined` if Deno would ask for the permission to read that. */
+  actor: () => string | undefined;
   /** Opens the store at a path. The command closes it. */
   openStore: (path: string | undefined) => Promise<Store>;
   /** Returns whether there is a store at a path, which opening it would create. */

@@ -1,4 +1,5 @@
 import { MAX_HISTORY } from "../../core/config/stored/stored_variables.ts";
+import { BY, WHY } from "../../core/config/stored/write_cause.ts";
 import {
   integer,
   optionalInteger,
@@ -32,7 +33,10 @@ export const COMMAND_OPTIONS = {
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
   ),
-  "manifest": text("FILE", "Manifest; by default .rep.yaml, except for set"),
+  "manifest": text(
+    "FILE",
+    "Manifest; by default .rep.yaml, except for set",
+  ),
   "env-file": OPTIONS["env-file"],
   "strict": OPTIONS.strict,
   "accept-public": OPTIONS["accept-public"],
@@ -46,6 +50,18 @@ export const COMMAND_OPTIONS = {
     { min: 0, max: Number.MAX_SAFE_INTEGER },
     "ID",
     "Write only if the variable has this id; 0 means that it must not exist",
+  ),
+  "by": textual(
+    "NAME",
+    BY.expected,
+    accept((text) => BY.pattern.test(text)),
+    "Who writes, for the history; by default, user@host",
+  ),
+  "why": textual(
+    "TEXT",
+    WHY.expected,
+    accept((text) => WHY.pattern.test(text)),
+    "Reason of the write, for the history",
   ),
   "force": toggle("Overwrite files; set values that look like secrets"),
   "limit": integer(
@@ -69,8 +85,9 @@ interface CommandDescription {
 const STORE_NOTES = [
   "Without the flags, REP_GATEWAY_KV, REP_GATEWAY_APP and REP_GATEWAY_PORT are used.",
 ];
+const KEY_NOTE = "KEY is a name with or without the prefix REP_PUBLIC_.";
 const WRITE_NOTES = [
-  "KEY is a name with or without the prefix REP_PUBLIC_.",
+  "Without --by, REP_GATEWAY_BY is used. Neither is checked: the name is a claim, and no proof.",
   "Waits up to 6 s until the running gateways have taken the change. Exit code 3: it is written, but no gateway has taken it.",
   ...STORE_NOTES,
 ];
@@ -155,16 +172,18 @@ export const COMMANDS = {
       "json",
       "manifest",
       "if-id",
+      "by",
+      "why",
       "force",
     ],
-    notes: WRITE_NOTES,
+    notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
   },
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
-    options: ["kv", "app", "site", "port", "json", "if-id"],
-    notes: WRITE_NOTES,
+    options: ["kv", "app", "site", "port", "json", "if-id", "by", "why"],
+    notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
   },
   list: {

@@ -1,8 +1,10 @@
 import { readEnvironment } from "../../core/config/files/read_environment.ts";
 import { silentLog } from "../../core/observe/log.ts";
+import { MAX_BY } from "../../core/config/stored/write_cause.ts";
 import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
+import { isGranted } from "../../core/values/runtime.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
 import { writeLine } from "../start/write_line.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -11,6 +13,7 @@ import type { CommandIo } from "./command_io.ts";
 export function denoIo(): CommandIo {
   return {
     environment: readEnvironment(),
+    actor: userAtHost,
     openStore: openPersistentStore,
     async storeExists(path) {
       const module = await import("../../engines/open_named.ts"); // most commands do not use it
@@ -21,6 +24,19 @@ export function denoIo(): CommandIo {
     clock: systemClock,
     random: Math.random,
   };
+}
+
+/** The variables with the name of the user: on Unix, and on Windows. */
+const USER_VARIABLES = ["USER", "LOGNAME", "USERNAME"];
+
+function userAtHost(): string | undefined {
+  const user = USER_VARIABLES
+    .filter((variable) => isGranted({ name: "env", variable }))
+    .map((variable) => Deno.env.get(variable))
+    .find((name) => name);
+  const mayReadHost = isGranted({ name: "sys", kind: "hostname" });
+  if (user === undefined || !mayReadHost) return undefined;
+  return `${user}@${Deno.hostname()}`.slice(0, MAX_BY).toWellFormed();
 }
 
 /**

@@ -9,6 +9,7 @@ export function nodeIo(): CommandIo {
   process.stderr.on("error", () => {}); // the exit code still tells the result
   return {
     environment: readEnvironment(),
+    actor: () => undefined,
     openStore: needsDeno,
     storeExists: needsDeno,
     print: (text) => void process.stdout.write(`${text}\n`),

@@ -70,7 +70,7 @@ export async function runCommand(
 const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
 
 /** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
-const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file"];
+const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file", "by"];
 
 /**
  * Parses the arguments after the name of a command.

@@ -7,6 +7,7 @@ import {
   listVariables,
   readHistory,
   type StoredWrite,
+  type WriteCause,
   writeVariables,
 } from "../../core/config/stored/stored_variables.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
@@ -44,9 +45,34 @@ export async function set(
     environment: io.environment,
     force: line.force,
   });
-  const { exitCode } = await write(values, line, io);
+  const run = (store: Store) => writeValues(store, values, line, io);
+  const { exitCode } = await write(run, line, io);
   for (const warning of warnings) io.printError(warning);
   return exitCode;
+}
+
+/** Values by name; `undefined` for a variable to be removed. */
+type Values = ReadonlyMap<string, string | undefined>;
+
+async function writeValues(
+  store: Store,
+  values: Values,
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<StoredWrite[]> {
+  return await writeVariables(store, values, {
+    clock: io.clock,
+    random: io.random,
+    ifId: line["if-id"],
+    cause: causeOf(line, io),
+  });
+}
+
+function causeOf(
+  { command, by, why }: CommandArguments,
+  { actor }: CommandIo,
+): WriteCause {
+  return { command, by: by ?? actor(), why };
 }
 
 export async function unset(
@@ -55,7 +81,8 @@ export async function unset(
 ): Promise<number> {
   const names = new Set(line.args.map(publicName));
   const values = new Map([...names].map((name) => [name, undefined]));
-  const { writes, exitCode } = await write(values, line, io);
+  const run = (store: Store) => writeValues(store, values, line, io);
+  const { writes, exitCode } = await write(run, line, io);
   const missing = names.difference(new Set(writes.map(({ name }) => name)));
   for (const name of missing) io.printError(`${name} is not in the store`);
   return exitCode;
@@ -81,10 +108,10 @@ export async function history(
   const read = (store: Store) => readHistory(store, line.limit);
   const writes = await withStore(line, io, read);
   if (line.json) return printJson(writes, io);
-  const rows = [["WRITTEN", "ID", "WRITE", "NAME", "VALUE"]];
-  for (const { name, value, id, at } of writes) {
+  const rows = [["WRITTEN", "ID", "WRITE", "BY", "WHY", "NAME", "VALUE"]];
+  for (const { name, value, id, at, by = "", why = "" } of writes) {
     const kind = value === undefined ? "unset" : "set";
-    rows.push([formatTime(at), String(id), kind, name, value ?? ""]);
+    rows.push([formatTime(at), `${id}`, kind, by, why, name, value ?? ""]);
   }
   printTable(rows, io);
 }
@@ -94,17 +121,12 @@ export const NOT_TAKEN = 3;
 
 /** Writes variables, and prints the writes and whether the gateways have taken them. */
 async function write(
-  values: ReadonlyMap<string, string | undefined>,
+  run: (store: Store) => Promise<readonly StoredWrite[]>,
   line: CommandArguments,
   io: CommandIo,
 ): Promise<{ writes: readonly StoredWrite[]; exitCode: number }> {
-  const options = {
-    clock: io.clock,
-    random: io.random,
-    ifId: line["if-id"],
-  };
   return await withStore(line, io, async (store) => {
-    const writes = await writeVariables(store, values, options);
+    const writes = await run(store);
     if (!line.json && writes.length > 0) {
       const rows = writes.map(({ name, id }) => [name, String(id)]);
       printTable([["NAME", "ID"], ...rows], io);
@@ -211,6 +233,14 @@ function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
   print(terminalJson(writes.map(toJson), 2));
 }
 
-function toJson({ name, value, id, at }: StoredWrite) {
-  return { name, value: value ?? null, id, written_at: formatTime(at) };
+function toJson(write: StoredWrite) {
+  const { name, value, id, at, previous, command, by, why, undoes } = write;
+  const cause = { previous, command, by, why, undoes };
+  return {
+    name,
+    value: value ?? null,
+    id,
+    written_at: formatTime(at),
+    ...cause,
+  };
 }

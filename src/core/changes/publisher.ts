@@ -16,15 +16,19 @@ import {
 import type { Clock } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
+import { changeSources } from "./change_sources.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
-  rollout: Pick<Rollout, "isActive" | "configurations" | "claimCommit">;
+  rollout: Pick<
+    Rollout,
+    "isActive" | "configurations" | "claimCommit" | "rollback"
+  >;
   eventLog: EventLog;
   tail: Tail;
   /** Holds the variables that snapshots were built from. */
-  store: Pick<Store, "get" | "prefixBytes">;
+  store: Pick<Store, "get" | "list" | "prefixBytes">;
   clock: Clock;
   /** Returns a number in [0, 1). */
   random: () => number;
@@ -253,15 +257,22 @@ export class Publisher {
     if (await eventLog.deleteValues(names, state)) {
       return await this.#commitChanges(target, checks, mayLack);
     }
-    for (const batch of batches(changes, this.#options.store.prefixBytes)) {
-      const appended = await eventLog.append(batch, state, { checks, afterId });
-      if (appended === undefined) return false;
-      this.#logEvents(appended.events);
-      state = appended.state;
+    const events: LogEvent[] = [];
+    try {
+      for (const batch of batches(changes, this.#options.store.prefixBytes)) {
+        const options = { checks, afterId };
+        const appended = await eventLog.append(batch, state, options);
+        if (appended === undefined) return false;
+        events.push(...appended.events);
+        state = appended.state;
+      }
+      if (changes.length > 0) await eventLog.compact(state);
+      await tail.readUpTo(state.head?.value.id ?? 0);
+      return true;
+    } finally {
+      // After the streams have the events, since it reads the history; and whatever became of the rest.
+      if (events.length > 0) await this.#logEvents(events, target);
     }
-    if (changes.length > 0) await eventLog.compact(state);
-    await tail.readUpTo(state.head?.value.id ?? 0);
-    return true;
   }
 
   /**
@@ -284,12 +295,23 @@ export class Publisher {
     });
   }
 
-  #logEvents(events: readonly LogEvent[]): void {
-    const { log, metrics } = this.#options;
+  /** Logs what was published. A store that fails now must not keep it from the log. */
+  async #logEvents(
+    events: readonly LogEvent[],
+    target: Snapshot,
+  ): Promise<void> {
+    const { log, metrics, store, rollout } = this.#options;
     metrics.count("rep.events.published", events.length);
+    const { activation } = rollout.rollback ?? {};
+    const sourceOf = await changeSources(store, {
+      target,
+      before: this.#finished,
+      isRollback: activation !== undefined && !activation.isReload, // the source of a reload is known
+    }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
-      log.info("rep.config.changed", { key: name, tier: "public", action, id });
+      const fields = { key: name, tier: "public", action, id };
+      log.info("rep.config.changed", { ...fields, ...sourceOf(name) });
     }
   }
 }

@@ -49,6 +49,7 @@ export async function runWith(
 export function ioOf(out: string[], err: string[]): CommandIo {
   return {
     environment: {},
+    actor: () => undefined,
     openStore: () => Promise.reject(new Error("The store was opened")),
     storeExists: () => Promise.resolve(true),
     print: (text) => void out.push(...text.split("\n")),

@@ -75,6 +75,8 @@ Deno.test("--help prints the usage and the flags of a command", async () => {
     "--manifest FILE",
     "--json",
     "--if-id ID",
+    "--by NAME",
+    "--why TEXT",
     "--force",
     "-h, --help",
   ]);

@@ -94,7 +94,11 @@ Deno.test("--json prints writes and variables in full", async () => {
   assertEquals(await json("list"), [a, b]);
   assertEquals(await json("unset", "A"), [{ ...deleted, ...taken }]);
   assertEquals(await json("unset", "A"), []);
-  assertEquals(await json("history"), [deleted, b, a]);
+  assertEquals(await json("history"), [
+    { ...deleted, previous: long, command: "unset" },
+    { ...b, command: "set" },
+    { ...a, command: "set" },
+  ]);
 });
 
 Deno.test("list prints a line for each variable, whatever the values are", async () => {
@@ -123,7 +127,7 @@ Deno.test("list and history of an empty store print a heading, or an empty array
     await run("list"),
     done(["NAME  ID  WRITTEN  VALUE"]),
   );
-  const heading = "WRITTEN  ID  WRITE  NAME  VALUE";
+  const heading = "WRITTEN  ID  WRITE  BY  WHY  NAME  VALUE";
   assertEquals(await run("history"), done([heading]));
   assertEquals(await run("list", "--json"), done(["[]"]));
   assertEquals(await run("history", "--json"), done(["[]"]));
@@ -135,13 +139,53 @@ Deno.test("history prints the newest writes first, up to --limit", async () => {
   await clock.tick(60_000);
   await run("unset", "A");
   const rows = [
-    "WRITTEN                   ID             WRITE  NAME  VALUE",
-    `2023-11-14T22:14:20.000Z  ${START + 60_000}  unset  A`,
-    `${AT}  ${START + 1}  set    B     a\\nb`,
-    `${AT}  ${START}  set    A     1`,
+    "WRITTEN                   ID             WRITE  BY  WHY  NAME  VALUE",
+    `2023-11-14T22:14:20.000Z  ${START + 60_000}  unset           A`,
+    `${AT}  ${START + 1}  set             B     a\\nb`,
+    `${AT}  ${START}  set             A     1`,
   ];
   assertEquals(await run("history"), done(rows));
   assertEquals(await run("history", "--limit=2"), done(rows.slice(0, 3)));
+});
+
+Deno.test("history says who wrote, and why: --by, else REP_GATEWAY_BY, else the user", async () => {
+  const store = persistentMemory();
+  const actor = () => "al@host";
+  const { run } = setUp({ actor }, store);
+  const environment = { REP_GATEWAY_BY: "ci" };
+  const { run: runInCi } = setUp({ actor, environment }, store);
+  await run("set", "A=1");
+  await runInCi("set", "A=2", "--why=a\x1b[31m\nfake");
+  await runInCi("unset", "A", "--by", "bo");
+  const { out } = await run("history");
+  const cells = out.slice(1).map((row) => row.split(/  +/).slice(2));
+  assertEquals(cells, [
+    ["unset", "bo", "A"],
+    ["set", "ci", "a\\u001b[31m\\nfake", "A", "2"],
+    ["set", "al@host", "A", "1"],
+  ]);
+  const [newest] = JSON.parse((await run("history", "--json")).out.join(""));
+  const { command, by, previous } = newest;
+  assertEquals([command, by, previous], ["unset", "bo", "2"]);
+});
+
+Deno.test("--by and --why are bounded", async () => {
+  const { run, values } = setUp();
+  for (
+    const [flag, max] of [["--by", 128], ["--why", 512]] as const
+  ) {
+    const { code, err } = await run(
+      "set",
+      "A=1",
+      `${flag}=${"x ".repeat(max)}`,
+    );
+    assertEquals(code, 2);
+    assertStringIncludes(
+      String(err),
+      `Cannot read ${flag}: expected 1 to ${max} characters`,
+    );
+  }
+  assertEquals(await values(), {});
 });
 
 Deno.test("--if-id writes if the id matches, or else exits with 1 and reports the current id", async () => {

@@ -55,6 +55,7 @@ Deno.test("load() publishes what it read, and says what it counted and what chan
       tier: "public",
       action: "update",
       id: FIRST_ID,
+      source: "variables",
     },
   ]);
 });
@@ -65,7 +66,12 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
   gate.lines.length = 0;
   await gate.set({ REP_PUBLIC_A: "2", REP_SENSITIVE_C: "3" });
   assertEquals(["A", "B"].map(gate.gateway.get), ["2", undefined]);
-  const changed = { level: "INFO", msg: "rep.config.changed", tier: "public" };
+  const changed = {
+    level: "INFO",
+    msg: "rep.config.changed",
+    tier: "public",
+    source: "variables",
+  };
   assertEquals(linesOf(gate, "rep.config"), [
     { ...changed, key: "A", action: "update", id: FIRST_ID + 2_000 },
     { ...changed, key: "B", action: "delete", id: FIRST_ID + 3_000 },

@@ -11,6 +11,7 @@ import {
 } from "../variables/snapshot.ts";
 import { type Environment, environmentName } from "../variables/tiers.ts";
 import { type StoredWrite, writeVariables } from "./stored_variables.ts";
+import { checkCause } from "./write_cause.ts";
 
 /** Options of {@linkcode setStoredVariables}. */
 export interface SetStoredVariablesOptions {
@@ -26,6 +27,10 @@ export interface SetStoredVariablesOptions {
   ifId?: number | undefined;
   /** The name of the gateways' app. @default {none} */
   app?: string | undefined;
+  /** Who writes, for the history: a claim of up to 128 characters, and no proof. @default {nobody} */
+  by?: string | undefined;
+  /** The reason, in up to 512 characters. @default {none} */
+  why?: string | undefined;
   /** The time of the writes. @default {the time of the system} */
   clock?: Clock;
   /** Returns a number from 0 to below 1, for pauses between attempts. @default {Math.random} */
@@ -38,7 +43,7 @@ export interface SetStoredVariablesOptions {
  *
  * @param values Values by name, with or without `REP_PUBLIC_`; `undefined` for a variable to be removed.
  * @returns The writes, in ascending order of their ids; none for the removal of a variable that does not exist.
- * @throws {RangeError} If `app` is not a valid name.
+ * @throws {RangeError} If `app`, `by` or `why` is invalid.
  * @throws {ConfigurationError} If a variable is rejected; the issues do not include values that look like secrets.
  * @throws {ConflictError} If the variable does not have the id `ifId`.
  * @throws {StoreUnavailableError} If the store is unavailable. A part may have been written; repeating all of it is safe.
@@ -48,6 +53,8 @@ export async function setStoredVariables(
   values: Readonly<Record<string, string | undefined>>,
   options: SetStoredVariablesOptions = {},
 ): Promise<readonly StoredWrite[]> {
+  const cause = { command: "module", by: options.by, why: options.why };
+  checkCause(cause);
   const writes = new Map<string, string | undefined>();
   for (const [key, value] of Object.entries(values)) {
     writes.set(publicName(key), value);
@@ -60,6 +67,7 @@ export async function setStoredVariables(
   const ownStore = storeOfApp(store, checkApp(options.app));
   return await writeVariables(ownStore, writes, {
     ifId: options.ifId,
+    cause,
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
   });

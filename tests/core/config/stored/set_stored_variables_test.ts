@@ -1,6 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { setStoredVariables } from "../../../../src/core/config/stored/set_stored_variables.ts";
-import { listVariables } from "../../../../src/core/config/stored/stored_variables.ts";
+import {
+  listVariables,
+  readHistory,
+} from "../../../../src/core/config/stored/stored_variables.ts";
+import { OptionError } from "../../../../src/core/values/option_error.ts";
 import { ConfigurationError } from "../../../../src/core/config/variables/snapshot.ts";
 import { memoryStore } from "../../../../src/core/store/memory.ts";
 
@@ -43,4 +47,28 @@ Deno.test("setStoredVariables() removes a variable whose default in the manifest
   await setStoredVariables(store, { KEY: "1" });
   await setStoredVariables(store, { KEY: undefined }, { manifest });
   assertEquals(await listVariables(store), []);
+});
+
+Deno.test("setStoredVariables() records who writes and why, within bounds", async () => {
+  const store = memoryStore();
+  const [by, why] = ["\u{1f600}".repeat(128), "y".repeat(512)];
+  await setStoredVariables(store, { A: "1" }, { by, why });
+  const [write] = await readHistory(store, 1);
+  assertEquals([write?.command, write?.by, write?.why], ["module", by, why]);
+  for (
+    const [options, message] of [
+      [{ by: `${by}x` }, "Cannot use by: expected 1 to 128 characters"],
+      [{ by: "" }, "got 0 characters"],
+      [{ by: "a\0" }, "without NUL"],
+      [{ by: "\ud800" }, "Cannot use by"],
+      [{ why: `${why}y` }, "Cannot use why: expected 1 to 512 characters"],
+    ] as const
+  ) {
+    await assertRejects(
+      () => setStoredVariables(store, { A: "2" }, options),
+      OptionError,
+      message,
+    );
+  }
+  assertEquals((await readHistory(store, 9)).length, 1);
 });

@@ -45,7 +45,7 @@ function setUp(store: Store) {
       write(names.map((name) => [name, undefined]), options),
     /** Deletes everything. */
     async clear() {
-      for (const prefix of ["variable", "write"]) {
+      for (const prefix of ["variable", "write", "cause"]) {
         const entries = await store.list([prefix]);
         await store.commit([], entries.map(({ key }) => ({ key })));
       }
@@ -161,13 +161,101 @@ testStored(
     const { set, unset, store } = fixture;
     await set({ A: "1", B: "2" });
     await unset(["A"]);
+    const nothing = {
+      previous: undefined,
+      command: undefined,
+      by: undefined,
+      why: undefined,
+      undoes: undefined,
+    };
     const [first, second, third] = [
-      { name: "A", value: "1", id: START, at: START },
-      { name: "B", value: "2", id: START + 1, at: START },
-      { name: "A", value: undefined, id: START + 2, at: START },
+      { ...nothing, name: "A", value: "1", id: START, at: START },
+      { ...nothing, name: "B", value: "2", id: START + 1, at: START },
+      {
+        ...nothing,
+        name: "A",
+        value: undefined,
+        id: START + 2,
+        at: START,
+        previous: "1",
+      },
     ];
     assertEquals(await readHistory(store, 10), [third, second, first]);
     assertEquals(await readHistory(store, 2), [third, second]);
+  },
+);
+
+testStored(
+  "readHistory() returns the value before, and the cause with each write of a commit",
+  async ({ set, unset, store }) => {
+    const why = "€".repeat(512);
+    await set({ A: "1", B: "x" }, { cause: { command: "set", by: "al", why } });
+    await set({ A: "" }, { cause: { command: "module" } });
+    await unset(["A", "B"], { cause: { command: "unset", by: "bo" } });
+    const shown = (await allWrites(store)).map(
+      ({ name, previous, command, by, why }) => {
+        return [name, previous, command, by, why];
+      },
+    );
+    assertEquals(shown, [
+      ["A", undefined, "set", "al", why],
+      ["B", undefined, "set", "al", why],
+      ["A", "1", "module", undefined, undefined],
+      ["A", "", "unset", "bo", undefined],
+      ["B", "x", "unset", "bo", undefined],
+    ]);
+    const [newest] = await readHistory(store, 1);
+    assertEquals([newest?.by, newest?.previous], ["bo", "x"]);
+  },
+);
+
+testStored(
+  "writeVariables() keeps values before as far as one commit and one entry have room",
+  async ({ set, store }) => {
+    const names = Array.from({ length: 100 }, (_, index) => `N${index}`);
+    const all = (value: string) =>
+      Object.fromEntries(names.map((name) => [name, value]));
+    await set({ LONG: "x".repeat(MAX_PUBLIC_BYTES) });
+    await set({ LONG: "y".repeat(MAX_PUBLIC_BYTES), OTHER: "" });
+    await set(all("x".repeat(1_500)));
+    await set(all("")); // one commit, of 150,000 bytes of values before
+    const history = await readHistory(store, 102);
+    const kept = history.filter(({ previous }) => previous !== undefined);
+    assertEquals(kept.length, 80);
+    assertEquals(kept[0]?.previous?.length, 1_500);
+  },
+);
+
+testStored(
+  "writeVariables() keeps the cause of a commit until the last of its writes is removed",
+  async ({ set, store }) => {
+    const cause = { by: "al" };
+    await set({ A: "", B: "" }, { cause });
+    for (const count of [323, 323, 323, 29]) await set(namesUpTo(count));
+    for (const first of ["B", "N0000"]) {
+      await set({ C: "" });
+      const [oldest] = await allWrites(store);
+      const by = first === "B" ? "al" : undefined;
+      assertEquals([oldest?.name, oldest?.by], [first, by]);
+    }
+    const [oldest] = await store.list<{ writes: number }>(["cause"]);
+    assertEquals(oldest?.value.writes, 323);
+  },
+);
+
+testStored(
+  "writeVariables() removes causes with their writes, a few with each commit",
+  async ({ set, store }) => {
+    const count = async () => (await store.list(["cause"])).length;
+    for (let index = 0; index < MAX_HISTORY; index++) {
+      await set({ [`S${index}`]: "" });
+    }
+    assertEquals(await count(), MAX_HISTORY);
+    await set(namesUpTo(323)); // as many as one commit contains
+    assertEquals(await count(), MAX_HISTORY - 3);
+    await set({ A: "1" });
+    assertEquals(await count(), MAX_HISTORY - 6);
+    assertEquals((await readHistory(store, 2)).length, 2);
   },
 );
 
@@ -424,7 +512,11 @@ Deno.test("writeVariables() loses no write of two connections to one file", asyn
   const all = written.flat().sort((a, b) => a.id - b.id);
   assertEquals(all.length, 120);
   for (const store of stores) {
-    assertEquals(await allWrites(store), all);
+    const writes = await allWrites(store);
+    assertEquals(
+      writes.map(({ name, value, id, at }) => ({ name, value, id, at })),
+      all,
+    );
     assertEquals((await listVariables(store)).length, 40);
     assertEquals(await newestWrite(store), all.at(-1)?.id);
     store.close();

@@ -8,7 +8,7 @@ export interface StoreAccess {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Checks `set`, `unset`, `list` and `history` on an empty store, as processes of their own. */
+/** Checks `set`, `unset`, `list`, `history` and `undo` on an empty store, as processes of their own. */
 export async function checkVariableCommands(
   { kv, env }: StoreAccess,
 ): Promise<void> {
@@ -46,6 +46,9 @@ export async function checkVariableCommands(
     toValues(await writes("history", "--limit", "2")),
     newestFirst.slice(0, 2),
   );
+  assertEquals(toValues(await writes("undo")), [["A", "2"]]);
+  assertEquals(toValues(await writes("undo")), [["A", "3"]]);
+  assertEquals((await run("undo", String(first?.id))).code, 1);
 }
 
 interface Write {

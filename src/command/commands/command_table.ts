@@ -35,7 +35,7 @@ export const COMMAND_OPTIONS = {
   ),
   "manifest": text(
     "FILE",
-    "Manifest; by default .rep.yaml, except for set",
+    "Manifest; by default .rep.yaml, except for set and undo",
   ),
   "env-file": OPTIONS["env-file"],
   "strict": OPTIONS.strict,
@@ -185,6 +185,27 @@ export const COMMANDS = {
     options: ["kv", "app", "site", "port", "json", "if-id", "by", "why"],
     notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
+  },
+  undo: {
+    args: "[ID]",
+    help: "Take back a set, unset or undo, by default the newest",
+    options: [
+      "kv",
+      "app",
+      "site",
+      "port",
+      "json",
+      "manifest",
+      "by",
+      "why",
+      "force",
+    ],
+    notes: [
+      "ID is that of any of its writes, as history prints it. All its variables get the values that they had before.",
+      ...WRITE_NOTES,
+    ],
+    fails:
+      "one of the variables was written since, the change is rejected, or the store is unavailable",
   },
   list: {
     args: "",

@@ -10,6 +10,7 @@ import {
   type WriteCause,
   writeVariables,
 } from "../../core/config/stored/stored_variables.ts";
+import { undoWrite } from "../../core/config/stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { storeOfApp } from "../../core/store/app_store.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
@@ -39,20 +40,49 @@ export async function set(
   io: CommandIo,
 ): Promise<number> {
   const values = parseAssignments(line.args);
-  const { manifest } = line;
-  const warnings = await validateAssignments(values, {
-    manifest: manifest === undefined ? undefined : await readManifest(manifest),
-    environment: io.environment,
-    force: line.force,
-  });
+  const warnings = await validate(values, line, io);
   const run = (store: Store) => writeValues(store, values, line, io);
   const { exitCode } = await write(run, line, io);
   for (const warning of warnings) io.printError(warning);
   return exitCode;
 }
 
+/** Takes back a write, with all other variables of the same command. */
+export async function undo(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<number> {
+  const id = parseId(line.args);
+  const run = (store: Store) =>
+    undoWrite(store, {
+      id,
+      cause: causeOf(line, io),
+      clock: io.clock,
+      random: io.random,
+      async validate(values) {
+        const warnings = await validate(values, line, io);
+        for (const warning of warnings) io.printError(warning);
+      },
+    });
+  const { exitCode } = await write(run, line, io);
+  return exitCode;
+}
+
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
+
+/** Returns warnings. */
+async function validate(
+  values: Values,
+  { manifest, force }: CommandArguments,
+  { environment }: CommandIo,
+): Promise<string[]> {
+  return await validateAssignments(values, {
+    manifest: manifest === undefined ? undefined : await readManifest(manifest),
+    environment,
+    force,
+  });
+}
 
 async function writeValues(
   store: Store,
@@ -73,6 +103,16 @@ function causeOf(
   { actor }: CommandIo,
 ): WriteCause {
   return { command, by: by ?? actor(), why };
+}
+
+/** Returns the id that a command is given; `undefined` if there is none. */
+function parseId(args: readonly string[]): number | undefined {
+  const [text, ...others] = args;
+  if (text === undefined) return undefined;
+  const id = /^\d{1,16}$/.test(text) ? Number(text) : 0;
+  if (id > 0 && others.length === 0) return id;
+  const got = formatValue(args.join(" "));
+  throw new UsageError(`Cannot undo ${got}: expected the id of one write`);
 }
 
 export async function unset(
@@ -109,9 +149,10 @@ export async function history(
   const writes = await withStore(line, io, read);
   if (line.json) return printJson(writes, io);
   const rows = [["WRITTEN", "ID", "WRITE", "BY", "WHY", "NAME", "VALUE"]];
-  for (const { name, value, id, at, by = "", why = "" } of writes) {
+  for (const { name, value, id, at, by = "", why = "", undoes } of writes) {
     const kind = value === undefined ? "unset" : "set";
-    rows.push([formatTime(at), `${id}`, kind, by, why, name, value ?? ""]);
+    const write = undoes === undefined ? kind : `${kind}, undoes ${undoes}`;
+    rows.push([formatTime(at), `${id}`, write, by, why, name, value ?? ""]);
   }
   printTable(rows, io);
 }

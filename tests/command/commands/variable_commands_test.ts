@@ -188,6 +188,65 @@ Deno.test("--by and --why are bounded", async () => {
   assertEquals(await values(), {});
 });
 
+Deno.test("undo takes back a write, and undoing that redoes it", async () => {
+  const { run, values } = setUp();
+  await run("set", "A=1", "B=1");
+  await run("set", "A=2", "B=2");
+  assertEquals(
+    await run("undo"),
+    done(
+      ["NAME  ID", `A     ${START + 4}`, `B     ${START + 5}`],
+      [NO_GATEWAY],
+    ),
+  );
+  assertEquals(await values(), { A: "1", B: "1" });
+  const { out } = await run("history", "--limit=1");
+  assertStringIncludes(String(out[1]), `set, undoes ${START + 3} `);
+  assertEquals((await run("undo", String(START + 4))).code, 0);
+  assertEquals(await values(), { A: "2", B: "2" });
+  assertEquals(
+    await run("undo", String(START)),
+    failed(
+      `Cannot undo ${
+        START + 1
+      }: expected no later write, but REP_PUBLIC_A was set to "2" at ${AT} (id ${
+        START + 6
+      }); REP_PUBLIC_B was set to "2" at ${AT} (id ${START + 7})`,
+    ),
+  );
+});
+
+Deno.test("undo validates the values before as set does", async () => {
+  await using directory = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const { run, values } = setUp();
+  await run("set", "COUNT=many", `A=${TOKEN}`, "--force");
+  await run("unset", "COUNT", "A");
+  const secret = await run("undo");
+  assertEquals(secret.code, 1);
+  assertStringIncludes(String(secret.err), "use force to set it anyway");
+  assertEquals(String(secret.err).includes(TOKEN), false);
+  const manifest = ["--manifest", directory.at("rep.yaml"), "--force"];
+  const { code, err } = await run("undo", ...manifest);
+  assertEquals(code, 1);
+  assertStringIncludes(String(err), "COUNT");
+  assertEquals(await values(), {});
+  const forced = await run("undo", "--force");
+  assertEquals([forced.code, forced.err.length], [0, 2]);
+  assertEquals(await values(), { A: TOKEN, COUNT: "many" });
+});
+
+Deno.test("undo expects the id of one write", async () => {
+  const { run } = setUp();
+  for (const args of [["A"], ["0"], ["1.5"], ["1", "2"]]) {
+    const { code, err } = await run("undo", ...args);
+    assertEquals([code, err], [2, [
+      `Cannot undo ${
+        JSON.stringify(args.join(" "))
+      }: expected the id of one write`,
+    ]]);
+  }
+});
+
 Deno.test("--if-id writes if the id matches, or else exits with 1 and reports the current id", async () => {
   const { run, values } = setUp();
   const expected = "Cannot write REP_PUBLIC_A: expected its id to be";

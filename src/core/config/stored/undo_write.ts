@@ -1,0 +1,149 @@
+import {
+  batches,
+  retryConflicts,
+  type RetryOptions,
+} from "../../store/commits.ts";
+import {
+  type Entry,
+  type Store,
+  StoreUnavailableError,
+} from "../../store/store.ts";
+import { formatTime } from "../../values/units.ts";
+import { formatValue } from "../variables/quote.ts";
+import { environmentName } from "../variables/tiers.ts";
+import {
+  CAUSES,
+  type CommitCause,
+  ConflictError,
+  decodeValue,
+  type HistoryEntry,
+  idOf,
+  MAX_HISTORY,
+  readHead,
+  type StoredWrite,
+  writeAfter,
+  type WriteCause,
+  WRITES,
+} from "./stored_variables.ts";
+
+/** Values by name; `undefined` for a variable to be removed. */
+type Values = ReadonlyMap<string, string | undefined>;
+
+interface UndoOptions extends RetryOptions {
+  /** The id of any of the writes to take back. @default {the newest write} */
+  readonly id: number | undefined;
+  readonly cause: WriteCause;
+  /** Throws if the values may not be written again. */
+  readonly validate: (values: Values) => Promise<void>;
+}
+
+/**
+ * Takes back all writes of one commit, in one commit: each variable gets the value that it had before. It is a write as
+ * any other, so undoing it restores the values that it took back.
+ *
+ * @throws {ConflictError} If one of the variables was written since, or the values before are not known.
+ * @throws {StoreUnavailableError} If the store is unavailable.
+ */
+export async function undoWrite(
+  store: Store,
+  { id, cause, validate, clock, random }: UndoOptions,
+): Promise<StoredWrite[]> {
+  // Found once: after a conflict, the newest write is that of somebody else.
+  const found = id ?? (await readHead(store))?.value.id ?? 0;
+  async function tryToUndo(): Promise<StoredWrite[] | undefined> {
+    const head = await readHead(store);
+    const { undoes, values } = await plan(store, found);
+    await validate(values);
+    const changes = [...values].map(([name, value]) => ({ name, value }));
+    if (batches(changes, store.prefixBytes).length > 1) {
+      throw new ConflictError(
+        `Cannot undo ${undoes}: expected values that fit into one commit; set them in several steps`,
+      );
+    }
+    return await writeAfter(store, head, changes, {
+      ifId: undefined,
+      cause: { ...cause, undoes },
+      at: clock.now(),
+    });
+  }
+  try {
+    return await retryConflicts(tryToUndo, { clock, random });
+  } catch (error) {
+    if (!(error instanceof StoreUnavailableError)) throw error;
+    throw new StoreUnavailableError(`${error.message}; ${UNCERTAIN}`, {
+      cause: error,
+    });
+  }
+}
+
+const UNCERTAIN =
+  "it may have been undone: look at history before you repeat it, since undoing it twice restores it";
+
+/** Returns the id of the last write that is taken back, and the values before. */
+async function plan(
+  store: Store,
+  id: number,
+): Promise<{ undoes: number; values: Values }> {
+  const entry = await store.get<HistoryEntry>([...WRITES, id]);
+  if (entry === undefined) {
+    throw new ConflictError(
+      `Cannot undo ${id}: expected the id of one of the last ${MAX_HISTORY} writes; see history`,
+    );
+  }
+  const { last = id } = entry.value;
+  const cause = await store.get<CommitCause>([...CAUSES, last]);
+  const count = cause?.value.writes ?? Infinity;
+  const from = Math.max(0, last - count + 1);
+  const since = await store.list<HistoryEntry>(WRITES, { from });
+  const own = since.filter(({ value }) => value.last === last);
+  if (own.length < count) throw unknownValue(last);
+  const values = new Map<string, string | undefined>();
+  for (const { value } of own) {
+    values.set(value.name, await valueBefore(store, last, value));
+  }
+  checkUnchanged(last, values, since);
+  return { undoes: last, values };
+}
+
+/** Throws if a variable was written later: such writes are in the history, since the oldest are removed first. */
+function checkUnchanged(
+  last: number,
+  values: Values,
+  since: readonly Entry<HistoryEntry>[],
+): void {
+  const later = since.filter(({ key, value }) =>
+    idOf(key) > last && values.has(value.name)
+  );
+  if (later.length === 0) return;
+  const newest = new Map(later.map((entry) => [entry.value.name, entry]));
+  const states = Array.from(newest.values(), describeWrite).join("; ");
+  throw new ConflictError(
+    `Cannot undo ${last}: expected no later write, but ${states}`,
+  );
+}
+
+function describeWrite({ key, value: entry }: Entry<HistoryEntry>): string {
+  const name = environmentName({ name: entry.name, tier: "public" });
+  const value = decodeValue(entry.value);
+  const what = value === undefined ? "removed" : `set to ${formatValue(value)}`;
+  return `${name} was ${what} at ${formatTime(entry.at)} (id ${idOf(key)})`;
+}
+
+/** Returns the value that a write replaced. If it was too long to be kept twice, the write that set it has it. */
+async function valueBefore(
+  store: Store,
+  last: number,
+  { replaced, previous }: HistoryEntry,
+): Promise<string | undefined> {
+  if (replaced === 0) return undefined;
+  const entry = await store.get<HistoryEntry>([...WRITES, replaced ?? 0]);
+  const value = previous ?? entry?.value.value;
+  if (value === undefined) throw unknownValue(last);
+  return decodeValue(value);
+}
+
+function unknownValue(id: number): ConflictError {
+  return new ConflictError(
+    `Cannot undo ${id}: the history does not contain all values before it; set them instead`,
+  );
+}

@@ -169,6 +169,7 @@ async function createParts(
     read: sources.read,
     storedVariables,
     publisher: changes?.publisher,
+    epochs,
     revision: settings.revision,
     log,
     metrics,

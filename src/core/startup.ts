@@ -80,6 +80,7 @@ export class Startup {
     await this.#untilRead(async () => await changes?.tail.readNew());
     await configuration.load(); // after the store, so that the newest files count
     await this.#loadMasterKey();
+    await configuration.updateDigests();
     signal.throwIfAborted();
     await changes?.publisher.publish(configuration.snapshot);
     signal.throwIfAborted();

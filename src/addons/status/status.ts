@@ -49,6 +49,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
     configuration: {
       ...describeRole(snapshot.configurationHash, parts, options),
       loaded: formatTime(configuration.loadedAt),
+      ...configuration.digests,
     },
     store: {
       engine,

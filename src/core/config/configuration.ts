@@ -1,3 +1,4 @@
+import type { Epochs } from "../keys/epochs.ts";
 import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
@@ -13,6 +14,7 @@ import {
   type Snapshot,
   type SnapshotInput,
 } from "./variables/snapshot.ts";
+import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
 import { describeWarning } from "./variables/guardrails.ts";
 import { EMPTIED, isEmptied } from "./variables/tiers.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
@@ -23,6 +25,8 @@ interface ConfigurationOptions {
   storedVariables: StoredVariablesSource;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
+  /** Makes digests of the values that nobody may see. */
+  epochs: Pick<Epochs, "digest" | "hasMasterKey">;
   /** What the process was built from, for the log. */
   revision: string | undefined;
   log: Log;
@@ -82,6 +86,7 @@ export class Configuration {
     { readonly name: string; readonly listener: ValueListener }
   >();
   #snapshot = EMPTY_SNAPSHOT;
+  #digests: SecretDigests = {};
   #loadedAt = 0;
   #rejection: Rejection | undefined;
   #blocked = 0;
@@ -105,6 +110,11 @@ export class Configuration {
       "rep.config.last_reload_timestamp",
       () => this.#lastReloadAt / 1_000,
     );
+    options.metrics.observe("rep.config.secrets", () => {
+      const { sensitive_digest, server_digest } = this.#digests;
+      if (sensitive_digest === undefined) return undefined;
+      return new Map([[`${sensitive_digest} ${server_digest}`, 1]]);
+    });
   }
 
   /**
@@ -126,6 +136,16 @@ export class Configuration {
   /** The last valid variables; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** The digests of SENSITIVE and SERVER values, as of the last {@linkcode updateDigests}. */
+  get digests(): SecretDigests {
+    return this.#digests;
+  }
+
+  /** Called once the master key has been loaded, and by each reload. */
+  async updateDigests(): Promise<void> {
+    this.#digests = await digestSecrets(this.#snapshot, this.#options.epochs);
   }
 
   /** When the variables last changed, in milliseconds since the Unix epoch. */
@@ -205,6 +225,7 @@ export class Configuration {
     this.#logFindings(snapshot, before);
     const isSettled = await publisher?.publish(snapshot) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
+    await this.updateDigests();
     if (!isUnchanged) this.#loadedAt = clock.now();
     this.#notify(before, snapshot);
     const isRejected = this.isReloadRejected;
@@ -217,6 +238,7 @@ export class Configuration {
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
       ...describe(snapshot, revision),
+      ...this.#digests,
       detail,
     });
   }

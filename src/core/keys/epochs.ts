@@ -10,6 +10,8 @@ const INTEGRITY_KEY_INFO = "rep-integrity-v1";
 const APP_INFO = "rep-app-v1";
 /** The purpose of the bytes that identify a master key without revealing it. */
 export const FINGERPRINT_INFO = "rep-master-key-fingerprint-v1";
+/** The purpose of {@linkcode Epochs.digest}. */
+const DIGEST_INFO = "rep-digest-v1";
 
 /** Options of {@linkcode Epochs}. */
 export interface EpochOptions {
@@ -130,13 +132,23 @@ export class Epochs {
     return keys;
   }
 
-  async #deriveKeys(epoch: string): Promise<EpochKeys> {
+  /**
+   * Returns a hash of a text, in 12 digits. All processes with this master key return the same, and nobody without it can
+   * find the text by trying likely ones.
+   */
+  async digest(text: string): Promise<string> {
+    return await deriveDigits(await this.#keyOfApp(), text, DIGEST_INFO);
+  }
+
+  async #keyOfApp(): Promise<Uint8Array<ArrayBuffer>> {
     const { app } = this.#options;
     const loaded = await this.#loadMasterKey();
-    const masterKey = app === undefined
-      ? loaded
-      : await deriveKey(loaded, app, APP_INFO);
-    this.#fingerprint ??= await deriveFingerprint(masterKey);
+    return app === undefined ? loaded : await deriveKey(loaded, app, APP_INFO);
+  }
+
+  async #deriveKeys(epoch: string): Promise<EpochKeys> {
+    const masterKey = await this.#keyOfApp();
+    this.#fingerprint ??= await deriveDigits(masterKey, "", FINGERPRINT_INFO);
     const kid = `${epoch}-${this.#fingerprint}`;
     const sessionKey = await deriveKey(masterKey, epoch, SESSION_KEY_INFO);
     const integrityKey = await deriveKey(masterKey, epoch, INTEGRITY_KEY_INFO);
@@ -159,10 +171,12 @@ export function fingerprintOf(kid: string): string {
   return kid.slice(kid.indexOf("-") + 1);
 }
 
-async function deriveFingerprint(
+async function deriveDigits(
   masterKey: Uint8Array<ArrayBuffer>,
+  text: string,
+  info: string,
 ): Promise<string> {
-  const bytes = await deriveKey(masterKey, "", FINGERPRINT_INFO);
+  const bytes = await deriveKey(masterKey, text, info);
   const digits = Array.from(bytes.subarray(0, FINGERPRINT_BYTES), toHex);
   return digits.join("");
 }

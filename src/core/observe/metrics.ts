@@ -93,6 +93,11 @@ export const INSTRUMENTS = {
     unit: "s",
     help: "The time of the last reload, or of the start if there was none",
   },
+  "rep.config.secrets": {
+    type: "gauge",
+    help: "1; its labels are digests of the SENSITIVE and the SERVER values",
+    labels: "sensitive server site",
+  },
   "rep.tls.not_after_timestamp": {
     type: "gauge",
     unit: "s",

@@ -1,5 +1,6 @@
 import {
   assertEquals,
+  assertMatch,
   assertNotEquals,
   assertRejects,
   assertStringIncludes,
@@ -60,7 +61,12 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
   );
   await clock.tick(10_000);
   const {
-    configuration: { hash, ...configuration },
+    configuration: {
+      hash,
+      sensitive_digest,
+      server_digest,
+      ...configuration
+    },
     rollout,
     events,
     ...status
@@ -74,6 +80,10 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
     active: hash,
     loaded: "2026-01-02T03:04:05.000Z",
   });
+  assertMatch(
+    `${sensitive_digest} ${server_digest}`,
+    /^[0-9a-f]{12} [0-9a-f]{12}$/,
+  );
   assertEquals<unknown>(rollout, [{
     ...{
       hash,

@@ -1,7 +1,31 @@
 import { pageValues, shareStore } from "./_replicas.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { setUp } from "./_gateway.ts";
+import { indexedApps } from "../src/core/store/app_index.ts";
 import { readStatus } from "./_status.ts";
+import { fallibleStore } from "./_store.ts";
+
+Deno.test("a gateway with the name of an app adds it to the index of its store at each start, and starts without it", async () => {
+  await using shared = await shareStore();
+  const start = async (app: string | undefined) => {
+    await using _gate = await shared.start({ REP_PUBLIC_A: "1" }, { app });
+  };
+  const { store, clock } = shared;
+  await start(undefined);
+  assertEquals(await indexedApps(store), []);
+  await start("shop");
+  await start("blog");
+  const first = clock.now();
+  await clock.tick(60_000);
+  await start("shop");
+  assertEquals(await indexedApps(store), [
+    { name: "blog", at: first },
+    { name: "shop", at: first + 60_000 },
+  ]);
+  const readOnly = fallibleStore(store, () => true, { operations: ["commit"] });
+  await using gate = await setUp({}, { store: readOnly, clock, app: "other" });
+  assertEquals((await gate.ask("/rep/health")).status, 200);
+});
 
 Deno.test("two apps with names share a store: each has its own values, rollout, stored variables, keys and limits", async () => {
   await using shared = await shareStore();

@@ -40,6 +40,7 @@ import type { DecodeResponse } from "./pages/page.ts";
 import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
 import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
+import { indexApp } from "./store/app_index.ts";
 import { storeOfApp } from "./store/app_store.ts";
 
 /** What is around the core: what it delivers, what is added to it, and what it is told about its process. */
@@ -239,6 +240,11 @@ async function createParts(
     epochs,
     changes,
     tasks,
+    indexApp: async () => {
+      const { app: name } = settings;
+      if (name === undefined) return;
+      await indexApp(breaker, { name, at: clock.now() }).catch(() => {}); // only commands use it
+    },
     health,
     clock,
     log,

@@ -26,6 +26,8 @@ interface StartupOptions {
   /** `undefined` without hot reload. */
   readonly changes: Changes | undefined;
   readonly tasks: BackgroundTasks;
+  /** Adds this app to the index of the store. */
+  readonly indexApp: () => Promise<void>;
   readonly health: Health;
   readonly clock: Clock;
   readonly log: Log;
@@ -82,6 +84,7 @@ export class Startup {
     await this.#loadMasterKey();
     await configuration.updateDigests();
     signal.throwIfAborted();
+    await this.#options.indexApp();
     await changes?.publisher.publish(configuration.snapshot);
     signal.throwIfAborted();
     tasks.start();

@@ -63,6 +63,7 @@ export const COMMAND_OPTIONS = {
     accept((text) => WHY.pattern.test(text)),
     "Reason of the write, for the history",
   ),
+  "new-app": toggle("The app is new, although the store has other ones"),
   "force": toggle("Overwrite files; set values that look like secrets"),
   "limit": integer(
     { min: 1, max: MAX_HISTORY, default: 20 },
@@ -174,6 +175,7 @@ export const COMMANDS = {
       "if-id",
       "by",
       "why",
+      "new-app",
       "force",
     ],
     notes: [KEY_NOTE, ...WRITE_NOTES],
@@ -212,6 +214,15 @@ export const COMMANDS = {
     help: "Print the variables in the store",
     options: ["kv", "app", "site", "port", "json"],
     notes: STORE_NOTES,
+    fails: READ_FAILS,
+  },
+  apps: {
+    args: "",
+    help: "Print the apps of the store that have a name",
+    options: ["kv", "json"],
+    notes: [
+      "An app is there since its gateway was started, or set was used for it. Without --kv, REP_GATEWAY_KV is used.",
+    ],
     fails: READ_FAILS,
   },
   history: {

@@ -109,7 +109,11 @@ async function readStored(
       warnings.push("the store does not exist yet: a gateway creates it");
       return undefined;
     }
-    const stored = await withStore(line, io, storedEnvironment);
+    const stored = await withStore(
+      line,
+      io,
+      (store) => storedEnvironment(store),
+    );
     for (const name of Object.keys(stored.environment)) {
       setIn.set(name, "store");
     }

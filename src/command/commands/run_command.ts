@@ -25,7 +25,7 @@ import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen } from "./manifest_commands.ts";
 import { validate } from "./validate.ts";
-import { history, list, set, undo, unset } from "./variable_commands.ts";
+import { apps, history, list, set, undo, unset } from "./variable_commands.ts";
 
 /** Runs a command. It may return an exit code other than 0. */
 type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
@@ -40,6 +40,7 @@ const RUN: Readonly<Record<CommandName, Run>> = {
   unset,
   undo,
   list,
+  apps,
   history,
 };
 

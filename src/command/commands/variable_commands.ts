@@ -12,6 +12,7 @@ import {
 } from "../../core/config/stored/stored_variables.ts";
 import { undoWrite } from "../../core/config/stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
+import { indexApp } from "../../core/store/app_index.ts";
 import { storeOfApp } from "../../core/store/app_store.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
 import {
@@ -28,6 +29,7 @@ import { formatTime } from "../../core/values/units.ts";
 import { UsageError } from "../options/read_options.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
+import { checkKnown, describeApps } from "./apps.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible, printTable, terminalJson } from "./terminal_text.ts";
@@ -41,7 +43,13 @@ export async function set(
 ): Promise<number> {
   const values = parseAssignments(line.args);
   const warnings = await validate(values, line, io);
-  const run = (store: Store) => writeValues(store, values, line, io);
+  const app = line.site ?? line.app;
+  async function run(store: Store, root: Store): Promise<StoredWrite[]> {
+    if (app === undefined) return await writeValues(store, values, line, io);
+    if (!line["new-app"]) await checkKnown(app, root);
+    await indexApp(root, { name: app, at: io.clock.now() });
+    return await writeValues(store, values, line, io);
+  }
   const { exitCode } = await write(run, line, io);
   for (const warning of warnings) io.printError(warning);
   return exitCode;
@@ -132,11 +140,35 @@ export async function list(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const variables = await withStore(line, io, listVariables);
+  const isNamed = (line.site ?? line.app) !== undefined;
+  const { variables, others } = await withStore(line, io, async (
+    store,
+    root,
+  ) => ({
+    variables: await listVariables(store),
+    others: isNamed ? [] : await describeApps(root),
+  }));
+  const named = others.filter(({ variables }) => variables > 0)
+    .map(({ name, variables }) => `${name} (${variables})`).join(", ");
+  if (named !== "") io.printError(`Variables of apps, see --app: ${named}`);
   if (line.json) return printJson(variables, io);
   const rows = [["NAME", "ID", "WRITTEN", "VALUE"]];
   for (const { name, value, id, at } of variables) {
     rows.push([name, String(id), formatTime(at), value]);
+  }
+  printTable(rows, io);
+}
+
+/** Prints the apps of a store that have a name. */
+export async function apps(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const found = await withStore(line, io, (_, root) => describeApps(root));
+  if (line.json) return io.print(terminalJson(found, 2));
+  const rows = [["NAME", "LAST SEEN", "VARIABLES"]];
+  for (const { name, last_seen, variables } of found) {
+    rows.push([name, last_seen, String(variables)]);
   }
   printTable(rows, io);
 }
@@ -162,12 +194,12 @@ export const NOT_TAKEN = 3;
 
 /** Writes variables, and prints the writes and whether the gateways have taken them. */
 async function write(
-  run: (store: Store) => Promise<readonly StoredWrite[]>,
+  run: (store: Store, root: Store) => Promise<readonly StoredWrite[]>,
   line: CommandArguments,
   io: CommandIo,
 ): Promise<{ writes: readonly StoredWrite[]; exitCode: number }> {
-  return await withStore(line, io, async (store) => {
-    const writes = await run(store);
+  return await withStore(line, io, async (store, root) => {
+    const writes = await run(store, root);
     if (!line.json && writes.length > 0) {
       const rows = writes.map(({ name, id }) => [name, String(id)]);
       printTable([["NAME", "ID"], ...rows], io);
@@ -225,11 +257,11 @@ const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
   "and others do not report what they have taken";
 
-/** Opens the store of a command line, and closes it in the end. */
+/** Opens the store of a command line, the part of its app and the whole, and closes it in the end. */
 export async function withStore<T>(
   line: CommandArguments,
   { openStore, clock }: CommandIo,
-  run: (store: Store) => Promise<T>,
+  run: (store: Store, root: Store) => Promise<T>,
 ): Promise<T> {
   const { kv, port, site } = line;
   if (site !== undefined && line.app !== undefined) {
@@ -237,18 +269,12 @@ export async function withStore<T>(
   }
   const app = site ?? line.app;
   const opened = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
-  const gatewayStore = storeOfApp(
-    storeOfGateway(opened, { kv, app, port }),
-    app,
-  );
-  const store = new CircuitBreaker(gatewayStore, {
-    clock,
-    metrics: noMetrics,
-  });
+  const root = new CircuitBreaker(opened, { clock, metrics: noMetrics });
+  const gatewayStore = storeOfGateway(root, { kv, app, port });
   try {
-    return await run(store);
+    return await run(storeOfApp(gatewayStore, app), root);
   } finally {
-    store.close();
+    root.close();
   }
 }
 

@@ -77,6 +77,7 @@ Deno.test("--help prints the usage and the flags of a command", async () => {
     "--if-id ID",
     "--by NAME",
     "--why TEXT",
+    "--new-app",
     "--force",
     "-h, --help",
   ]);

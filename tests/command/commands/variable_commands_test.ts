@@ -1,8 +1,11 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { CommandIo } from "../../../src/command/commands/command_io.ts";
 import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
-import { listVariables } from "../../../src/core/config/stored/stored_variables.ts";
-import { storeOfPort } from "../../../src/core/store/app_store.ts";
+import {
+  listVariables,
+  writeVariables,
+} from "../../../src/core/config/stored/stored_variables.ts";
+import { storeOfApp, storeOfPort } from "../../../src/core/store/app_store.ts";
 import { memoryStore } from "../../../src/core/store/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
@@ -486,7 +489,7 @@ Deno.test("the commands find the variables of an app, and without --kv those of 
     ["--app=blog"],
   ];
   for (const [index, place] of places.entries()) {
-    await run("set", `A=${index}`, ...place);
+    await run("set", `A=${index}`, ...place, "--new-app");
   }
   const found = [];
   for (const place of places) {
@@ -495,6 +498,74 @@ Deno.test("the commands find the variables of an app, and without --kv those of 
   }
   // Here, every path names the same database: the default one has the variables of port 0 where another has its own.
   assertEquals(found, ["0", "1", "4", "3", "4", "6", "6"]);
+});
+
+Deno.test("set rejects an app that the store does not know, if it knows others, unless it is new", async () => {
+  const { run, store } = setUp();
+  assertEquals((await run("set", "A=1", "--app=shop")).code, 0);
+  const rejected = {
+    code: 2,
+    out: [],
+    err: [
+      "Cannot set variables of the app shpo, of which the store has nothing: expected one of shop, or --new-app for a new one",
+    ],
+  };
+  assertEquals(await run("set", "A=1", "--app=shpo"), rejected);
+  assertEquals(await run("set", "A=1", "--site=shpo"), rejected);
+  assertEquals(await store.list(["shpo/variable"]), []);
+  assertEquals((await run("set", "A=1", "--kv=other.sqlite3")).code, 0);
+  assertEquals((await run("set", "A=1", "--app=blog", "--new-app")).code, 0);
+  assertEquals((await run("set", "A=2", "--app=blog")).code, 0);
+});
+
+Deno.test("set accepts an app that versions without an index have used", async () => {
+  const { run, store, clock } = setUp();
+  await run("set", "A=1", "--app=shop");
+  const options = { clock, random: () => 0, ifId: undefined };
+  const written = storeOfApp(store, "written");
+  await writeVariables(written, new Map([["A", "1"]]), options);
+  const key = ["running/member", "id"];
+  const member = { heartbeatAt: START, hasLeft: true };
+  await store.commit([], [{ key, value: member }]);
+  for (const app of ["written", "running"]) {
+    assertEquals((await run("set", "A=2", `--app=${app}`)).code, 0);
+  }
+});
+
+Deno.test("apps prints the apps of the store, when each was last seen, and how many variables it has", async () => {
+  const { run, store, clock } = setUp();
+  assertEquals(await run("apps"), done(["NAME  LAST SEEN  VARIABLES"]));
+  await run("set", "A=1", "B=1", "--app=shop");
+  await run("set", "A=1", "--app=blog", "--new-app");
+  await clock.tick(60_000);
+  await run("unset", "A", "--app=blog");
+  await run("set", "A=1", "--app=blog");
+  await run("unset", "A", "--app=blog");
+  const value = { heartbeatAt: START + 1_000 };
+  await store.commit([], [{ key: ["shop/member", "id"], value }]);
+  const rows = [
+    "NAME  LAST SEEN                 VARIABLES",
+    "blog  2023-11-14T22:14:20.000Z  0",
+    "shop  2023-11-14T22:13:21.000Z  2",
+  ];
+  assertEquals(await run("apps"), done(rows));
+  const { out } = await run("apps", "--json");
+  assertEquals(JSON.parse(out.join(""))[1], {
+    name: "shop",
+    last_seen: "2023-11-14T22:13:21.000Z",
+    variables: 2,
+  });
+});
+
+Deno.test("list without an app names those that have variables", async () => {
+  const { run } = setUp();
+  await run("set", "A=1", "B=1", "--app=shop");
+  await run("set", "A=1", "--app=blog", "--new-app");
+  await run("unset", "A", "--app=blog");
+  const { out, err } = await run("list");
+  assertEquals(out, ["NAME  ID  WRITTEN  VALUE"]);
+  assertEquals(err, ["Variables of apps, see --app: shop (2)"]);
+  assertEquals((await run("list", "--app=shop")).err, []);
 });
 
 Deno.test("the variables of a site are those of the app with the name of its host", async () => {

@@ -217,7 +217,7 @@ function keptBeside(
   previous: Uint8Array | undefined,
   room: number,
 ): Uint8Array | undefined {
-  const left = MAX_PUBLIC_BYTES - encoder.encode(value).length;
+  const left = MAX_PUBLIC_BYTES - toUtf8(value ?? "").length;
   const size = previous?.length ?? 0;
   return size <= Math.min(left, room) ? previous : undefined;
 }

@@ -140,7 +140,7 @@ async function runDocumented(
   const command = commands.split("\n").find((it) => it.startsWith(program));
   const { code, stderr } = await new Deno.Command("sh", {
     args: ["-c", command ?? "false"],
-    env: { url: server.url() },
+    env: { url: server.url(), PATH: `${bin}:${Deno.env.get("PATH")}` }, // Debian has the programs beside the server
     cwd: directory.path,
   }).output();
   assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);

@@ -26,6 +26,7 @@ import type { Store } from "../../core/store/store.ts";
 import { Budget } from "../../core/values/budget.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import type { FileSystem } from "../../core/values/local_files.ts";
+import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { CacheGroup } from "../../core/values/size_bounded_cache.ts";
 import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
@@ -147,8 +148,7 @@ export class Sites implements Served {
   #missing: readonly string[] = [];
   /** Why the directory cannot be read; `undefined` if it can. */
   #unreadable: string | undefined;
-  /** One look follows the other. It never rejects. */
-  #looking: Promise<void> = Promise.resolve();
+  readonly #looking = new SerialQueue();
   /** How many looks are running, or wait for that. */
   #looks = 0;
   #stopLooking = () => {};
@@ -248,7 +248,7 @@ export class Sites implements Served {
 
   /** Resolves when what was found in the directory is served. */
   async looked(): Promise<void> {
-    await this.#looking;
+    await this.#looking.settled();
   }
 
   beginShutdown(): void {
@@ -375,8 +375,7 @@ export class Sites implements Served {
   #look(kind: LookKind): void {
     const onError = logTaskError(this.#options.log, "sites");
     this.#looks++;
-    this.#looking = this.#looking
-      .then(() => this.#lookNow(kind))
+    void this.#looking.run(() => this.#lookNow(kind))
       .catch(onError)
       .finally(() => this.#looks--);
   }

@@ -5,7 +5,7 @@ const SLOT_MS = 250;
 
 /**
  * Returns a clock that runs the background timers of all sites together which are due at about the same time. So what they
- * then read from the store is read at one go (`joined_store.ts`). Other timers, and short ones, are exact.
+ * then read from the store is read at one go (`joined_reads.ts`). Other timers, and short ones, are exact.
  */
 export function slottedClock(clock: Clock): Clock {
   const slots = new Map<number, Set<{ readonly callback: () => void }>>();

@@ -149,19 +149,29 @@ export interface REPMeta {
 }
 `;
 
-function repSdk(): string {
-  return `${readers('""')}${META}
-export const rep: {
-  get: typeof get;
-  getAll: typeof getAll;
-  getSecure: typeof getSecure;
-  verify: typeof verify;
-  meta: typeof meta;
-  onChange: typeof onChange;
-  onAnyChange: typeof onAnyChange;
-};
+/** The functions that both modules have. */
+const FUNCTIONS = [
+  "get",
+  "getAll",
+  "getSecure",
+  "verify",
+  "meta",
+  "onChange",
+  "onAnyChange",
+];
+
+/** Declares the object with all functions of a module. */
+function repObject(functions: readonly string[]): string {
+  const members = functions.map((name) => `  ${name}: typeof ${name};\n`);
+  return `export const rep: {
+${members.join("")}};
 export default rep;
 `;
+}
+
+function repSdk(): string {
+  return `${readers('""')}${META}
+${repObject(FUNCTIONS)}`;
 }
 
 function gatewayClient(): string {
@@ -177,18 +187,5 @@ export class REPError extends Error {}
 export type Client = typeof rep;
 export type Values = PublicVariables;
 ${META}
-export const rep: {
-  get: typeof get;
-  getAll: typeof getAll;
-  getSecure: typeof getSecure;
-  verify: typeof verify;
-  meta: typeof meta;
-  onChange: typeof onChange;
-  onAnyChange: typeof onAnyChange;
-  status: typeof status;
-  onStatus: typeof onStatus;
-  listenInBackground: typeof listenInBackground;
-};
-export default rep;
-`;
+${repObject([...FUNCTIONS, "status", "onStatus", "listenInBackground"])}`;
 }

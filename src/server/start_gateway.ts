@@ -9,6 +9,7 @@ import { readBoundedFile } from "../core/values/local_files.ts";
 import type { ConnectionInfo } from "../core/http/respond.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import type { GatewayOptions } from "../options.ts";
+import { envPathsOf } from "../vite/env_files.ts";
 import type { RepOptions } from "../vite/project_files.ts";
 
 /** Options of {@linkcode startGateway}: those of `createGateway()`, with files that the variables are read from. */
@@ -96,11 +97,7 @@ async function open(
   const { createGateway } = await import("../gateway.ts");
   const { createLog } = await import("../core/observe/log.ts");
   const { watchFiles } = await import("../sources.ts");
-  const envPaths = [envFile].flat().map((file) =>
-    typeof file === "string"
-      ? { path: file, required: true }
-      : { required: true, ...file }
-  );
+  const envPaths = envPathsOf(envFile);
   const source = new EnvSource(envPaths, options.clock ?? systemClock);
   const { log = createLog() } = options;
   const gateway = await createGateway({

@@ -56,7 +56,8 @@ export type {
 } from "./vite.ts";
 export type { ReadsPlugin } from "./check_reads.ts";
 export type { EnvPlugin, ViteEnvConfig } from "./runtime_env.ts";
-export type { RepEnvFile, RepOptions } from "./project_files.ts";
+export type { RepEnvFile } from "./env_files.ts";
+export type { RepOptions } from "./project_files.ts";
 
 /** A plugin, in the shape that Vite expects. */
 export interface RepPlugin {

@@ -25,6 +25,7 @@ import {
 import { type LogFields, messageOf } from "../core/observe/log.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
 import { didYouMean } from "../core/values/did_you_mean.ts";
+import { envPathsOf, type RepEnvFile } from "./env_files.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import type { ViteConfig } from "./vite.ts";
 
@@ -54,14 +55,6 @@ export interface RepOptions {
    * @default {false}
    */
   env?: boolean;
-}
-
-/** An env file that may be missing, as in `env_file` of Docker Compose. */
-export interface RepEnvFile {
-  /** The path. */
-  path: string;
-  /** Whether the file has to exist. @default {true} */
-  required?: boolean;
 }
 
 const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
@@ -105,10 +98,7 @@ export function resolvePaths(
   root: string,
 ): ProjectPaths {
   const { envFile = [], types = defaultTypes(root) } = options;
-  const envFiles = [envFile].flat().map((file) => {
-    const { path, required = true } = typeof file === "string"
-      ? { path: file }
-      : file as RepEnvFile;
+  const envFiles = envPathsOf(envFile).map(({ path, required }) => {
     return { path: resolve(root, path), required };
   });
   const manifest = options.manifest && resolve(root, options.manifest);

@@ -1,0 +1,21 @@
+import type { EnvPath } from "../core/config/files/read_environment.ts";
+
+/** An env file that may be missing, as in `env_file` of Docker Compose. */
+export interface RepEnvFile {
+  /** The path. */
+  path: string;
+  /** Whether the file has to exist. @default {true} */
+  required?: boolean;
+}
+
+/** Returns the paths of the files that an option names: one or more, which have to exist unless it says otherwise. */
+export function envPathsOf(
+  envFile: string | RepEnvFile | readonly (string | RepEnvFile)[],
+): EnvPath[] {
+  return [envFile].flat().map((file) => {
+    const { path, required = true } = typeof file === "string"
+      ? { path: file }
+      : file as RepEnvFile;
+    return { path, required };
+  });
+}

@@ -47,6 +47,7 @@ export class TestPublisher {
     this.#publisher = new Publisher({
       rollout: {
         isActive: true,
+        highestRank: 0,
         configurations: {},
         rollback: undefined,
         claimCommit: () => Promise.resolve([]),

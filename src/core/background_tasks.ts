@@ -59,7 +59,8 @@ export class BackgroundTasks {
     );
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#findNewWrite());
     if (changes === undefined) return;
-    const { eventsHeadKey, tail } = changes;
+    const { eventsHeadKey, publisher, tail } = changes;
+    publisher.onOutdated = () => void this.#run("reload", () => this.#reload());
     // After a commit of this process, the list is empty. A look at the head first would cost every other hint a read.
     this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
     this.#catchUp.push(

@@ -23,7 +23,11 @@ import type { Tail } from "./tail.ts";
 interface PublisherOptions {
   rollout: Pick<
     Rollout,
-    "isActive" | "configurations" | "claimCommit" | "rollback"
+    | "isActive"
+    | "configurations"
+    | "claimCommit"
+    | "highestRank"
+    | "rollback"
   >;
   eventLog: EventLog;
   tail: Tail;
@@ -46,7 +50,7 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * | ------------ | ---------------------------------------------------------------------- | --------------------- |
  * | `published`  | the log matches the target                                             | nothing               |
  * | `superseded` | another configuration is active                                        | nothing               |
- * | `outdated`   | variables in the store were written after they had been read for it    | a reload, then a retry |
+ * | `outdated`   | the sources or the variables in the store may have changed since they were read | a reload, then a retry |
  * | `apart`      | the process stands apart: the values in the log may be of another app  | a retry               |
  * | `failed`     | the store fails                                                        | a retry               |
  */
@@ -57,7 +61,7 @@ const NO_NAMES: ReadonlySet<string> = new Set();
 /** Why a target is not published although the store works. */
 const OBSTACLES = {
   outdated:
-    "the variables in the store have been written since they were read; reading them again",
+    "variables may have changed since they were read; reading them again",
   apart: "a gateway on the same store may be of another app",
 };
 
@@ -76,9 +80,13 @@ const OBSTACLES = {
  * published, except for the {@linkcode withdrawn} names.
  */
 export class Publisher {
+  /** Called when the target is outdated: everything has to be read again. */
+  onOutdated: () => void = () => {};
   readonly #options: PublisherOptions;
   /** The snapshot to be published. */
   #target = EMPTY_SNAPSHOT;
+  /** The newest rollout when the sources of the target were read; `undefined` for those of the start. */
+  #readAfter: number | undefined;
   /** The last target that was published or superseded. */
   #finished = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
@@ -102,7 +110,12 @@ export class Publisher {
     this.#options = options;
   }
 
-  /** Whether the target was built from variables in the store that have changed since: they have to be read again. */
+  /** The newest rollout that this process knows. Whoever reads the sources again asks for it first. */
+  get newestRollout(): number {
+    return this.#options.rollout.highestRank;
+  }
+
+  /** Whether the target was built from variables that may have changed since: they have to be read again. */
   get isOutdated(): boolean {
     return this.#outcome === "outdated";
   }
@@ -134,13 +147,15 @@ export class Publisher {
   /**
    * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
    *
+   * @param readAfter The {@linkcode newestRollout} when its sources were read again; `undefined` at the start.
    * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
    * then no error, since nobody misses a change.
    */
-  async publish(target: Snapshot): Promise<boolean> {
+  async publish(target: Snapshot, readAfter?: number): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.publicHash !== this.#target.publicHash;
     this.#target = target;
+    this.#readAfter = readAfter;
     this.#noteMissing();
     await this.#enqueue(isNew ? "error" : "debug");
     return this.#isFinished || !this.#hasChange;
@@ -195,13 +210,15 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     const target = this.#target;
+    const readAfter = this.#readAfter;
     const mayLack = this.#mayLackInPages;
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, mayLack),
+        () => this.#tryToCommit(target, readAfter, mayLack),
         this.#options,
       );
       this.#outcome = outcome;
+      if (outcome === "outdated") this.onOutdated();
       if (outcome === "outdated" || outcome === "apart") {
         return this.#logFailure(OBSTACLES[outcome], "debug");
       }
@@ -219,6 +236,7 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
+    readAfter: number | undefined,
     mayLack: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
@@ -227,7 +245,8 @@ export class Publisher {
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    const fencing = await this.#options.rollout.claimCommit(target);
+    const { rollout } = this.#options;
+    const fencing = await rollout.claimCommit(target, readAfter);
     if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];

@@ -35,13 +35,16 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
+  /** The newest rollout that this process knows. */
+  readonly newestRollout: number;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
+   * @param readAfter The newest rollout that was known before its sources were read.
    * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
    * tries again by itself.
    */
-  publish(snapshot: Snapshot): Promise<boolean>;
+  publish(snapshot: Snapshot, readAfter: number): Promise<boolean>;
 }
 
 /** The possible results of a reload, as the metric names them. */
@@ -59,6 +62,17 @@ export interface ReloadOptions {
    * @default {false}
    */
   logsUnchanged?: boolean;
+}
+
+/** A reload whose variables are valid. */
+interface Reload {
+  readonly before: Snapshot;
+  /** The newest rollout that was known before the sources were read. */
+  readonly readAfter: number;
+  /** Whether the reload before was rejected. */
+  readonly isRecovery: boolean;
+  /** As {@linkcode ReloadOptions.logsUnchanged}. */
+  readonly isRequested: boolean;
 }
 
 /** Receives a variable's new value, `undefined` if it was deleted, and its old value, `undefined` if it is new. */
@@ -202,12 +216,14 @@ export class Configuration {
     const isRequested = this.#isRequested;
     this.#isRequested = false;
     if (isRequested) this.#options.storedVariables.acknowledgeLoss();
+    const readAfter = this.#options.publisher?.newestRollout ?? 0;
     const { errors, isRebuilt } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
     if (errors.length > 0) this.#reject(errors, isRebuilt, isRequested);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (isRebuilt) await this.#apply(before, isRecovery, isRequested);
+    const options = { before, readAfter, isRecovery, isRequested };
+    if (isRebuilt) await this.#apply(options);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -216,14 +232,12 @@ export class Configuration {
    * unless it is the first valid reload after rejected ones.
    */
   async #apply(
-    before: Snapshot,
-    isRecovery: boolean,
-    isRequested: boolean,
+    { before, readAfter, isRecovery, isRequested }: Reload,
   ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const isSettled = await publisher?.publish(snapshot) ?? true;
+    const isSettled = await publisher?.publish(snapshot, readAfter) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#loadedAt = clock.now();

@@ -26,6 +26,8 @@ interface HeartbeatInput {
   readonly rank: number | undefined;
   /** Whether the process had another configuration before. */
   readonly isReload: boolean;
+  /** The highest rank that the process knew when it began to read its sources; `undefined` if that does not count. */
+  readonly readAfter: number | undefined;
   /** What the process has observed so far. */
   readonly previous: Observed;
   /** Whether this is the scheduled heartbeat of a period. */
@@ -49,9 +51,18 @@ interface Heartbeat {
   readonly hasRecorded: boolean;
 }
 
+/** What is found instead if the sources may have been read before those of a newer rollout. */
+interface Outdated {
+  /** The rank of that rollout. */
+  readonly outdatedBy: number;
+}
+
 /**
  * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
  * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
+ *
+ * A reload begins no rollout if another has begun since its sources were read: of two edits of a file that all replicas
+ * read, the replica that read the first one would publish it over the second one.
  *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
  */
@@ -59,8 +70,8 @@ export async function tryHeartbeat(
   store: Store,
   input: HeartbeatInput,
   clock: Clock,
-): Promise<Heartbeat | undefined> {
-  const { self, rank, previous, isScheduled, maxRepresentatives } = input;
+): Promise<Heartbeat | Outdated | undefined> {
+  const { self, rank, isReload, readAfter, previous, isScheduled } = input;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = await readRollout(store);
   const highestRank = highest?.value ?? 0;
@@ -74,8 +85,12 @@ export async function tryHeartbeat(
     rank,
     observations,
     highestRank,
-    maxRepresentatives,
+    maxRepresentatives: input.maxRepresentatives,
   });
+  const isNewReload = isReload && decision.isNew;
+  if (isNewReload && readAfter !== undefined && highestRank > readAfter) {
+    return { outdatedBy: highestRank };
+  }
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
   let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };

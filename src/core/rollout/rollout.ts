@@ -65,6 +65,14 @@ export interface Announcement {
   readonly newestWrite: number;
 }
 
+/** Of one heartbeat. */
+interface HeartbeatOptions {
+  /** Whether it is the scheduled one of a period. */
+  readonly isScheduled: boolean;
+  /** As {@linkcode Rollout.claimCommit} has it. */
+  readonly readAfter: number | undefined;
+}
+
 const APART =
   "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv";
 
@@ -140,6 +148,11 @@ export class Rollout {
     return this.#activations.at(-1)?.revision;
   }
 
+  /** The highest rank that this process knows: that of the newest rollout. */
+  get highestRank(): number {
+    return this.#highestRank;
+  }
+
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
     return this.#standsApart ? undefined : findRollback(this.#activations);
@@ -193,21 +206,29 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
+   * @param readAfter The {@linkcode highestRank} when the process began to read its sources again.
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
    * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
+   * `outdated` if the sources have to be read again, since a newer rollout has begun: nothing was announced then;
    * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    */
   async claimCommit(
     own: Announcement,
-  ): Promise<readonly Check[] | "apart" | "superseded" | undefined> {
+    readAfter?: number,
+  ): Promise<
+    readonly Check[] | "apart" | "superseded" | "outdated" | undefined
+  > {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
+      const before = this.#own;
       this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
-      const fencing = await this.#tryHeartbeat(own, { isScheduled: false });
+      const options = { isScheduled: false, readAfter };
+      const fencing = await this.#tryHeartbeat(own, options);
       if (this.#hasLeft) return "superseded";
-      if (fencing === undefined) return undefined;
+      if (fencing === "outdated") this.#own = before;
+      if (fencing === undefined || fencing === "outdated") return fencing;
       if (this.#standsApart) return "apart";
       return this.isActive ? fencing : "superseded";
     });
@@ -259,12 +280,15 @@ export class Rollout {
     }
   }
 
-  async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
+  async #heartbeatUnlessLeft(
+    { isScheduled }: Pick<HeartbeatOptions, "isScheduled">,
+  ): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
       if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
-      const attempt = () => this.#tryHeartbeat(own, options);
+      const attempt = () =>
+        this.#tryHeartbeat(own, { isScheduled, readAfter: undefined });
       await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
@@ -272,13 +296,13 @@ export class Rollout {
   }
 
   /**
-   * @returns The checks of a commit that only a process with the active configuration may make; `undefined` if another
-   * process wrote in the meantime, so that this has to be repeated.
+   * @returns The checks of a commit that only a process with the active configuration may make; the others as
+   * {@linkcode claimCommit}.
    */
   async #tryHeartbeat(
     own: Announcement,
-    { isScheduled }: { isScheduled: boolean },
-  ): Promise<readonly Check[] | undefined> {
+    { isScheduled, readAfter }: HeartbeatOptions,
+  ): Promise<readonly Check[] | "outdated" | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
     const self = this.#describe(own);
     const { hash } = self;
@@ -287,12 +311,17 @@ export class Rollout {
       self,
       rank: isKnown ? this.#ranked?.rank : undefined,
       isReload: this.#ranked !== undefined && !isKnown,
+      readAfter,
       previous: this.#observed,
       isScheduled,
       maxRepresentatives,
     };
     const result = await tryHeartbeat(store, input, clock);
     if (result === undefined) return undefined;
+    if ("outdatedBy" in result) {
+      this.#highestRank = result.outdatedBy;
+      return "outdated";
+    }
     this.#observed = result.observed;
     this.#highestRank = result.highestRank;
     this.#ranked = { hash, rank: result.decision.rank };

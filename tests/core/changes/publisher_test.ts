@@ -1,7 +1,8 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { memoryStore } from "../../../src/core/store/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
-import { FakeClock } from "../../../tools/fake_clock.ts";
+import { fromUtf8 } from "../../../src/core/values/utf8.ts";
+import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp } from "../../_gateway.ts";
 import { delegate } from "../../_store.ts";
 
@@ -104,4 +105,56 @@ for (
     const keys = changes.map(({ key }) => `REP_PUBLIC_${key}`);
     assertEquals(keys.sort(), Object.keys(MANY).sort());
   });
+}
+
+Deno.test("of two edits of a file that two replicas read, the older one is never published over the newer one", async () => {
+  const store = memoryStore();
+  const file = { value: "0" };
+  const hasRead = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  let isSlow = false;
+  const read = () => ({ REP_PUBLIC_A: file.value });
+  await using slow = await setUp({}, {
+    store,
+    async variables() {
+      const variables = read();
+      if (!isSlow) return variables;
+      hasRead.resolve();
+      await goesOn.promise;
+      return variables;
+    },
+  });
+  await using fast = await setUp({}, { store, variables: read });
+  isSlow = true;
+  file.value = "1";
+  const slowReload = slow.gateway.reload();
+  await hasRead.promise;
+  file.value = "2";
+  await fast.gateway.reload();
+  isSlow = false;
+  goesOn.resolve();
+  await slowReload;
+  await slow.gateway.reload(); // shares the one that the first caused
+  assertEquals(await publishedIn(store), ["0", "2"]);
+  assertEquals(slow.logged("rep.rollout.rollback"), []);
+  const page = await slow.gateway.configScript();
+  assertStringIncludes(page, '"A":"2"');
+});
+
+Deno.test("two replicas that have different files, and reload them at once, both publish: the last one wins", async () => {
+  const store = memoryStore();
+  await using one = await setUp({ REP_PUBLIC_A: "0" }, { store });
+  await using other = await setUp({ REP_PUBLIC_A: "0" }, { store });
+  await Promise.all([
+    one.set({ REP_PUBLIC_A: "1" }),
+    other.set({ REP_PUBLIC_A: "2" }),
+  ]);
+  while ((await publishedIn(store)).length < 3) await settle();
+  assertEquals((await publishedIn(store)).sort(), ["0", "1", "2"]);
+});
+
+/** Returns the published values of the only variable, in order. */
+async function publishedIn(store: Store): Promise<string[]> {
+  const events = await store.list<{ value: Uint8Array }>(["event"]);
+  return events.map(({ value }) => fromUtf8(value.value));
 }

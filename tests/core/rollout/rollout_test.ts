@@ -331,6 +331,21 @@ Deno.test("claimCommit() rejects while a new configuration cannot be announced, 
   assertEquals((await changed.claimCommit(announcement))?.length, 1);
 });
 
+Deno.test("claimCommit() begins no rollout of sources that were read before a newer one began, and announces nothing", async () => {
+  const cluster = new Cluster();
+  const slow = await cluster.start("a");
+  const readAfter = slow.highestRank;
+  await cluster.start("c");
+  const before = await cluster.members();
+  const claim = () => slow.claimCommit(announcementOf("b"), readAfter);
+  assertEquals(await claim(), "outdated");
+  assertEquals(await cluster.members(), before);
+  await cluster.clock.tick(PERIOD_MS); // a heartbeat announces what was announced before
+  assertEquals(await cluster.members(), before);
+  const again = announcementOf("b");
+  assertEquals((await slow.claimCommit(again, slow.highestRank))?.length, 1);
+});
+
 Deno.test("leave() completes while the store is unavailable", async () => {
   const { status, store } = switchableStore();
   const cluster = new Cluster(store);

@@ -68,7 +68,7 @@ export {
   kvStore,
   type KvStoreOptions,
 } from "./src/engines/kv.ts";
-export { memoryStore } from "./src/core/store/memory.ts";
+export { memoryStore } from "./src/engines/memory.ts";
 export { openStore, type OpenStoreOptions } from "./src/engines/open.ts";
 export {
   type Check,

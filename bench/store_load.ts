@@ -8,7 +8,7 @@
  */
 import { createGateway } from "../src/gateway.ts";
 import type { Gateway } from "../src/gateway_interface.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { type Figure, figure, type Report } from "./_report.ts";

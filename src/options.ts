@@ -8,7 +8,7 @@ import {
   parsePublicName,
   TIERS,
 } from "./core/config/variables/tiers.ts";
-import { readEnvironment } from "./core/config/files/read_environment.ts";
+import { readEnvironment } from "./files/read_environment.ts";
 import {
   describeKind,
   formatValue,
@@ -40,7 +40,7 @@ import {
 } from "./core/observe/telemetry.ts";
 import { checkApp } from "./core/store/app_store.ts";
 import { CircuitBreaker } from "./core/store/circuit_breaker.ts";
-import { memoryStore } from "./core/store/memory.ts";
+import { memoryStore } from "./engines/memory.ts";
 import type { Store } from "./core/store/store.ts";
 import {
   EXPECTED_BASE_PATH,
@@ -53,8 +53,8 @@ import { type Clock, systemClock } from "./core/values/clock.ts";
 import type { Budget } from "./core/values/budget.ts";
 import { OptionError } from "./core/values/option_error.ts";
 import type { CacheGroup } from "./core/values/size_bounded_cache.ts";
-import { EXPECTED_GLOBS, isGlob } from "./core/values/paths.ts";
-import { VERSION } from "./core/values/version.ts";
+import { EXPECTED_GLOBS, isGlob } from "./files/paths.ts";
+import { VERSION } from "./version.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);

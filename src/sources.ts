@@ -13,20 +13,17 @@
  * @module
  */
 import { type Clock, systemClock } from "./core/values/clock.ts";
-import { localFiles } from "./core/values/local_files.ts";
+import { localFiles } from "./files/local_files.ts";
 import type { Environment } from "./core/config/variables/tiers.ts";
-import {
-  readEnvFiles,
-  requiredPath,
-} from "./core/config/files/read_environment.ts";
-import { watchPaths } from "./core/config/files/watch_paths.ts";
+import { readEnvFiles, requiredPath } from "./files/read_environment.ts";
+import { watchPaths } from "./files/watch_paths.ts";
 
 export type { Environment } from "./core/config/variables/tiers.ts";
 export type { Clock } from "./core/values/clock.ts";
 export {
   setStoredVariables,
   type SetStoredVariablesOptions,
-} from "./core/config/stored/set_stored_variables.ts";
+} from "./stored/set_stored_variables.ts";
 export type {
   Check,
   Entry,

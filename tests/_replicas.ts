@@ -1,6 +1,6 @@
 import type { GatewayOptions } from "../src/options.ts";
 import type { Payload } from "../src/core/pages/payload.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";

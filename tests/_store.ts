@@ -1,5 +1,5 @@
 import { kvStore } from "../src/engines/kv.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 
 /** A store that counts operations. */

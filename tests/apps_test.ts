@@ -54,7 +54,7 @@ Deno.test("two apps with names share a store: each has its own values, rollout, 
     }]],
   );
   const { setStoredVariables } = await import(
-    "../src/core/config/stored/set_stored_variables.ts"
+    "../src/stored/set_stored_variables.ts"
   );
   await setStoredVariables(shared.store, { THEME: "sepia" }, {
     app: "blog",

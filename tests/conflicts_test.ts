@@ -171,7 +171,7 @@ Deno.test("a variable in the store, which both apps have, does not make them one
   await using shared = await shareStore();
   await using shop = await shared.start(SHOP);
   const { setStoredVariables } = await import(
-    "../src/core/config/stored/set_stored_variables.ts"
+    "../src/stored/set_stored_variables.ts"
   );
   await setStoredVariables(shared.store, { BANNER: "x" }, {
     environment: {},

@@ -1,12 +1,12 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { setStoredVariables } from "../src/core/config/stored/set_stored_variables.ts";
+import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import {
   listVariables,
   readHistory,
   VARIABLES_HEAD_KEY,
 } from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

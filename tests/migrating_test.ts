@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../src/command/options/option_table.ts";
 import { parseCommandManifest } from "../src/command/options/manifest_settings.ts";
-import { parseEnvFile } from "../src/core/config/files/read_environment.ts";
+import { parseEnvFile } from "../src/files/read_environment.ts";
 import { buildSnapshot } from "../src/core/config/variables/snapshot.ts";
 import { optionsOf } from "./command/_options.ts";
 import { startCommand } from "./_command.ts";

@@ -5,7 +5,7 @@ import { parseManifest } from "../src/core/config/variables/manifest.ts";
 import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage, withAbsoluteLinks } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
-import { VERSION } from "../src/core/values/version.ts";
+import { VERSION } from "../src/version.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 

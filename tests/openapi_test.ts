@@ -7,7 +7,7 @@ import { Service } from "../src/command/start/service.ts";
 import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { noTelemetry } from "../src/core/observe/telemetry.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { systemClock } from "../src/core/values/clock.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";

@@ -8,7 +8,7 @@ import {
   type Provider,
 } from "@openfeature/web-sdk";
 import { assertEquals } from "@std/assert";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { bundle } from "../tools/bundle_client.ts";
 import { testBrowser } from "./_browser.ts";

@@ -21,7 +21,7 @@ import {
 } from "../src/options.ts";
 import { silentLog } from "../src/core/observe/log.ts";
 import { noTelemetry } from "../src/core/observe/telemetry.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { systemClock } from "../src/core/values/clock.ts";
 import { OptionError } from "../src/core/values/option_error.ts";
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { decryptAesGcm } from "@std/crypto/aes-gcm";
 import { decodeBase64 } from "@std/encoding/base64";
 import type { Payload } from "../src/core/pages/payload.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { startModule } from "./_command.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

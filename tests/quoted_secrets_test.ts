@@ -12,9 +12,9 @@ import {
   buildSnapshot,
   type ConfigurationError,
 } from "../src/core/config/variables/snapshot.ts";
-import { setStoredVariables } from "../src/core/config/stored/set_stored_variables.ts";
+import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import { messageOf } from "../src/core/observe/log.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { openStore } from "../src/engines/open.ts";
 import { formatStorePath } from "../src/engines/open_named.ts";
 import { makeProject } from "./vite/_project.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { GatewayOptions } from "../src/options.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { pageValues, shareStore } from "./_replicas.ts";

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/core/changes/event_log.ts";
-import { setStoredVariables } from "../src/core/config/stored/set_stored_variables.ts";
+import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import type { Store } from "../src/core/store/store.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { pageValues, shareStore } from "./_replicas.ts";

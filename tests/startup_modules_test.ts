@@ -79,7 +79,7 @@ const NOT_NEEDED: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   "the file watcher": [
     /src\/command\/sources\/triggers/,
-    /src\/core\/config\/files\/watch_paths/,
+    /src\/files\/watch_paths/,
   ],
   "the status page": [/src\/addons\/status\//],
   "the browser module": [/src\/client\//, /src\/addons\/client_script\//],

@@ -3,7 +3,7 @@ import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
 import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import type { Environment } from "../src/core/config/variables/tiers.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";

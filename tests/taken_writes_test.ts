@@ -2,7 +2,7 @@ import { assertEquals, assertLess, assertStringIncludes } from "@std/assert";
 import { listVariables } from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import type { Member } from "../src/core/rollout/observation.ts";
-import { memoryStore } from "../src/core/store/memory.ts";
+import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { runWith } from "./command/commands/_run.ts";

@@ -6,7 +6,7 @@
 import { join } from "@std/path";
 import type { Page } from "playwright-core";
 import { createGateway, createLog, type Gateway } from "../main.ts";
-import { parseEnvFile } from "../src/core/config/files/read_environment.ts";
+import { parseEnvFile } from "../src/files/read_environment.ts";
 import { launchBrowser } from "./launch_browser.ts";
 
 const FILE = "docs/live-change.gif";

@@ -20,10 +20,10 @@ export const VERSIONED_FILES = [
   "examples/systemd/rep-gateway.service",
   "examples/vite-react/package.json",
   "examples/vite-vue/package.json",
-  "src/core/values/version.ts",
+  "src/version.ts",
 ] as const;
 const CHANGELOG = "CHANGELOG.md";
-const VERSION_CONSTANT = "src/core/values/version.ts";
+const VERSION_CONSTANT = "src/version.ts";
 /** As in `src/command/program_version.ts`. */
 const COMMIT_DIGITS = 8;
 

@@ -1,4 +1,4 @@
-import { VERSION } from "../core/values/version.ts";
+import { VERSION } from "../version.ts";
 import { messageOf } from "../core/observe/log.ts";
 import type { CommandIo } from "./commands/command_io.ts";
 import {

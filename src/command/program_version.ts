@@ -1,5 +1,5 @@
 import { isGranted } from "../core/values/runtime.ts";
-import { VERSION } from "../core/values/version.ts";
+import { VERSION } from "../version.ts";
 
 /** In a checkout, the folder of the repository; in a worktree, a file that names it. */
 const GIT = new URL("../../.git", import.meta.url);

@@ -2,7 +2,7 @@ import { type Log, messageOf } from "../core/observe/log.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
 import { isGranted } from "../core/values/runtime.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import { memoryStore } from "../core/store/memory.ts";
+import { memoryStore } from "./memory.ts";
 import type { Store } from "../core/store/store.ts";
 
 /** Options of {@linkcode openStore}. */

@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
 import process from "node:process";
-import { EnvSource } from "../core/config/files/env_source.ts";
-import { readEnvironment } from "../core/config/files/read_environment.ts";
+import { EnvSource } from "../files/env_source.ts";
+import { readEnvironment } from "../files/read_environment.ts";
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
-import { readBoundedFile } from "../core/values/local_files.ts";
+import { readBoundedFile } from "../files/local_files.ts";
 import type { ConnectionInfo } from "../core/http/respond.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import type { GatewayOptions } from "../options.ts";

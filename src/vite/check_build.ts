@@ -2,10 +2,7 @@ import { Buffer } from "node:buffer";
 import { readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { detectInCode } from "../core/config/variables/guardrails.ts";
-import {
-  type EnvPath,
-  readEnvFiles,
-} from "../core/config/files/read_environment.ts";
+import { type EnvPath, readEnvFiles } from "../files/read_environment.ts";
 import { classify } from "../core/config/variables/snapshot.ts";
 import type { Variable } from "../core/config/variables/tiers.ts";
 import { findSame } from "./deny_files.ts";

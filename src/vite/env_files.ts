@@ -1,4 +1,4 @@
-import type { EnvPath } from "../core/config/files/read_environment.ts";
+import type { EnvPath } from "../files/read_environment.ts";
 
 /** An env file that may be missing, as in `env_file` of Docker Compose. */
 export interface RepEnvFile {

@@ -5,11 +5,8 @@ import {
   optionsOf,
   parseCommandManifest,
 } from "../command/options/manifest_settings.ts";
-import { EnvSource, readTwice } from "../core/config/files/env_source.ts";
-import {
-  type EnvPath,
-  readEnvironment,
-} from "../core/config/files/read_environment.ts";
+import { EnvSource, readTwice } from "../files/env_source.ts";
+import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
 import { generateTypes } from "../client/generate_types.ts";
 import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
 import {

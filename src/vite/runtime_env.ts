@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { EnvSource } from "../core/config/files/env_source.ts";
+import { EnvSource } from "../files/env_source.ts";
 import { parseManifest } from "../core/config/variables/manifest.ts";
 import {
   classify,

@@ -10,7 +10,7 @@ import { EMPTY_SNAPSHOT } from "../../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import type { GatewayOptions } from "../../src/options.ts";
 import { writeVariables } from "../../src/core/config/stored/stored_variables.ts";
-import { memoryStore } from "../../src/core/store/memory.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";
 import { setUp, type TestGateway } from "../_gateway.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { main, startsOnDeno } from "../../src/command/node_main.ts";
-import { VERSION } from "../../src/core/values/version.ts";
+import { VERSION } from "../../src/version.ts";
 import { ioOf } from "./commands/_run.ts";
 
 async function run(line: string) {

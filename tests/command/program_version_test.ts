@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { toFileUrl } from "@std/path";
 import { programVersion } from "../../src/command/program_version.ts";
-import { VERSION } from "../../src/core/values/version.ts";
+import { VERSION } from "../../src/version.ts";
 import { TempDirectory } from "../_temp.ts";
 
 const [OLD, NEW] = ["a".repeat(40), `12345678${"b".repeat(32)}`];

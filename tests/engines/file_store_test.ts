@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { fileStore } from "../../src/engines/file_store.ts";
-import { memoryStore } from "../../src/core/store/memory.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
 import { StoreUnavailableError } from "../../src/core/store/store.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { OPERATIONS } from "../_store.ts";

@@ -8,7 +8,7 @@ import { bareProcess } from "../_bare_process.ts";
 import { FakeClock } from "../../tools/fake_clock.ts";
 import { captureLog } from "../_gateway.ts";
 import { openStore, withPrivateUmask } from "../../src/engines/open.ts";
-import { MEMORY } from "../../src/core/store/memory.ts";
+import { MEMORY } from "../../src/engines/memory.ts";
 import { modesIn } from "../core/store/_modes.ts";
 import { TempDirectory } from "../_temp.ts";
 import {

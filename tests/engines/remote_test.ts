@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { silentLog } from "../../src/core/observe/log.ts";
-import { memoryStore } from "../../src/core/store/memory.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
 import { openRemoteStore } from "../../src/engines/remote.ts";
 import {
   type Store,

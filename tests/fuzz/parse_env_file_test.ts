@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fc from "fast-check";
-import { parseEnvFile } from "../../src/core/config/files/read_environment.ts";
+import { parseEnvFile } from "../../src/files/read_environment.ts";
 import { testProperty, textOf } from "./_property.ts";
 
 /** Pieces that are special to the format or to text in general. */

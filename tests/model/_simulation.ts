@@ -6,7 +6,7 @@ import {
   toEvents,
 } from "../../src/core/changes/event_log.ts";
 import type { Environment } from "../../src/core/config/variables/tiers.ts";
-import { memoryStore } from "../../src/core/store/memory.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
 import type { Store } from "../../src/core/store/store.ts";
 import { SeededChoices, seededRandom } from "../../tools/seeded_random.ts";
 import type { Network } from "./_event_source.ts";

@@ -94,6 +94,9 @@ const LAYERS = [
   "src/adapters/",
   "src/engines/",
   "src/client/",
+  "src/stored/",
+  "src/files/",
+  "src/version.ts",
   "src/core/",
 ];
 

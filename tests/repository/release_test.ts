@@ -191,7 +191,7 @@ Deno.test("every file that names the version of the module is one that a release
     )
   );
   assertEquals(
-    ["deno.json", "docs/openapi.yaml", "src/core/values/version.ts", ...named]
+    ["deno.json", "docs/openapi.yaml", "src/version.ts", ...named]
       .sort(),
     [...VERSIONED_FILES].sort(),
   );
@@ -206,7 +206,7 @@ Deno.test("all files name the version in deno.json, and withVersion() changes it
 });
 
 Deno.test("withCommit() writes a commit into the constant of the version, which a release can still read", async () => {
-  const text = await Deno.readTextFile("src/core/values/version.ts");
+  const text = await Deno.readTextFile("src/version.ts");
   const stamped = withCommit(text, "1a2b3c4d5e6f");
   assertStringIncludes(stamped, `VERSION = "${config.version}+1a2b3c4d";`);
   assertEquals(withCommit(text, ""), text);

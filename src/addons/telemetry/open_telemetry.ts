@@ -1,6 +1,6 @@
 import type * as api from "npm:@opentelemetry/api@1.10.0";
 import { importPackage } from "../../core/values/runtime.ts";
-import { VERSION } from "../../core/values/version.ts";
+import { VERSION } from "../../version.ts";
 import { OpenTelemetryMetrics } from "./open_telemetry_metrics.ts";
 import {
   noSpan,

@@ -1,5 +1,5 @@
 import { MAX_HISTORY } from "../../core/config/stored/stored_variables.ts";
-import { BY, WHY } from "../../core/config/stored/write_cause.ts";
+import { BY, WHY } from "../../stored/write_cause.ts";
 import {
   integer,
   optionalInteger,

@@ -1,6 +1,6 @@
-import { readEnvironment } from "../../core/config/files/read_environment.ts";
+import { readEnvironment } from "../../files/read_environment.ts";
 import { silentLog } from "../../core/observe/log.ts";
-import { MAX_BY } from "../../core/config/stored/write_cause.ts";
+import { MAX_BY } from "../../stored/write_cause.ts";
 import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";

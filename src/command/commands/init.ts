@@ -2,10 +2,7 @@ import { dirname } from "@std/path/dirname";
 import { join } from "@std/path/join";
 import { relative } from "@std/path/relative";
 import fs from "node:fs/promises";
-import {
-  isMissing,
-  parseEnvFile,
-} from "../../core/config/files/read_environment.ts";
+import { isMissing, parseEnvFile } from "../../files/read_environment.ts";
 import { detectSecret } from "../../core/config/variables/guardrails.ts";
 import type { VariableType } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";

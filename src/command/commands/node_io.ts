@@ -1,5 +1,5 @@
 import process from "node:process";
-import { readEnvironment } from "../../core/config/files/read_environment.ts";
+import { readEnvironment } from "../../files/read_environment.ts";
 import { systemClock } from "../../core/values/clock.ts";
 import type { CommandIo } from "./command_io.ts";
 

@@ -1,5 +1,5 @@
 import { messageOf } from "../../core/observe/log.ts";
-import { localFiles } from "../../core/values/local_files.ts";
+import { localFiles } from "../../files/local_files.ts";
 import {
   MAX_SITE_VARIABLES,
   readSiteFolders,

@@ -1,7 +1,7 @@
 import {
   publicName,
   validateAssignments,
-} from "../../core/config/stored/set_stored_variables.ts";
+} from "../../stored/set_stored_variables.ts";
 import { formatValue } from "../../core/config/variables/quote.ts";
 import {
   listVariables,
@@ -10,7 +10,7 @@ import {
   type WriteCause,
   writeVariables,
 } from "../../core/config/stored/stored_variables.ts";
-import { undoWrite } from "../../core/config/stored/undo_write.ts";
+import { undoWrite } from "../../stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { indexApp } from "../../core/store/app_index.ts";
 import { storeOfApp } from "../../core/store/app_store.ts";
@@ -19,7 +19,7 @@ import {
   MAX_WAIT_MS,
   type Receipt,
   waitUntilTaken,
-} from "../../core/rollout/taken_writes.ts";
+} from "../../stored/taken_writes.ts";
 import {
   type Store,
   StoreUnavailableError,

@@ -2,7 +2,7 @@ import { storeOfPort } from "../../core/store/app_store.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { OptionName, StartOptions } from "./option_table.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
-import { readEnvironment } from "../../core/config/files/read_environment.ts";
+import { readEnvironment } from "../../files/read_environment.ts";
 import {
   EXPECTED_MASTER_KEY,
   parseMasterKey,

@@ -1,5 +1,5 @@
-import { EnvSource } from "../../core/config/files/env_source.ts";
-import { requiredPath } from "../../core/config/files/read_environment.ts";
+import { EnvSource } from "../../files/env_source.ts";
+import { requiredPath } from "../../files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";

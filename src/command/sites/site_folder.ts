@@ -1,12 +1,9 @@
-import {
-  describeFile,
-  describePath,
-} from "../../core/config/files/watch_paths.ts";
-import { isMissing } from "../../core/config/files/read_environment.ts";
+import { describeFile, describePath } from "../../files/watch_paths.ts";
+import { isMissing } from "../../files/read_environment.ts";
 import { isRepName } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
-import type { FileSystem } from "../../core/values/local_files.ts";
-import { isInside, SEPARATOR } from "../../core/values/paths.ts";
+import type { FileSystem } from "../../files/local_files.ts";
+import { isInside, SEPARATOR } from "../../files/paths.ts";
 import { EXPECTED_SITE, isSiteName } from "./site_names.ts";
 
 /** What a site has of its own: a directory of `--sites`. */

@@ -25,7 +25,7 @@ import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
 import type { Store } from "../../core/store/store.ts";
 import { Budget } from "../../core/values/budget.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
-import type { FileSystem } from "../../core/values/local_files.ts";
+import type { FileSystem } from "../../files/local_files.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { CacheGroup } from "../../core/values/size_bounded_cache.ts";
 import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";

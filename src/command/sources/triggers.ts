@@ -1,7 +1,7 @@
 import { type Clock, every } from "../../core/values/clock.ts";
 import { type Log, logTaskError, messageOf } from "../../core/observe/log.ts";
-import { watchPaths } from "../../core/config/files/watch_paths.ts";
-import { denoFileSystem } from "../../core/values/local_files.ts";
+import { watchPaths } from "../../files/watch_paths.ts";
+import { denoFileSystem } from "../../files/local_files.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { UsageError } from "../options/read_options.ts";
 import { type TlsOptions, tlsPaths } from "./secret_files.ts";

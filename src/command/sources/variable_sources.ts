@@ -1,10 +1,10 @@
-import { EnvSource } from "../../core/config/files/env_source.ts";
+import { EnvSource } from "../../files/env_source.ts";
 import {
   type EnvFile,
   loadEnvFile,
   readEnvironment,
   requiredPath,
-} from "../../core/config/files/read_environment.ts";
+} from "../../files/read_environment.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import {
@@ -17,7 +17,7 @@ import {
   systemClock,
   withDeadline,
 } from "../../core/values/clock.ts";
-import { localFiles, readBoundedFile } from "../../core/values/local_files.ts";
+import { localFiles, readBoundedFile } from "../../files/local_files.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 

@@ -1,4 +1,4 @@
-import { isInside } from "../../core/values/paths.ts";
+import { isInside } from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { portOf } from "../../core/values/urls.ts";
 import type { StartOptions } from "../options/option_table.ts";

@@ -1,12 +1,12 @@
 import type { ReloadOptions } from "../../core/config/configuration.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
-import { denoFileSystem } from "../../core/values/local_files.ts";
+import { denoFileSystem } from "../../files/local_files.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { type Log, messageOf } from "../../core/observe/log.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
 import type { ProcessInfo } from "../../options.ts";
-import { MEMORY } from "../../core/store/memory.ts";
+import { MEMORY } from "../../engines/memory.ts";
 import { openStore } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../core/values/clock.ts";

@@ -4,7 +4,7 @@ import {
   lastName,
   SEPARATOR,
   toAbsolute,
-} from "../../core/values/paths.ts";
+} from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 
 /** A file or a directory that is never served. */

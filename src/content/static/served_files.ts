@@ -14,7 +14,7 @@ import {
   isInside,
   SEPARATOR,
   toAbsolute,
-} from "../../core/values/paths.ts";
+} from "../../files/paths.ts";
 import { SharedCalls } from "../../core/values/shared_calls.ts";
 import {
   type CacheGroup,

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { createGateway } from "../../../src/gateway.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
 import { fallibleStore } from "../../_store.ts";

@@ -16,7 +16,7 @@ import {
   STATUS_POLICY,
 } from "../../../src/addons/status/status_page.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
 import { sriHash } from "../../../src/core/values/hash.ts";
 import { SESSION_KEY_REJECTIONS } from "../../../src/core/endpoints/session_key.ts";

@@ -3,7 +3,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
 import { writeVariables } from "../../../src/core/config/stored/stored_variables.ts";
 import { storeOfApp } from "../../../src/core/store/app_store.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { storeExists } from "../../../src/engines/open_named.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";

@@ -6,7 +6,7 @@ import {
   writeVariables,
 } from "../../../src/core/config/stored/stored_variables.ts";
 import { storeOfApp, storeOfPort } from "../../../src/core/store/app_store.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { delegate, fallibleStore } from "../../_store.ts";

@@ -7,7 +7,7 @@ import {
   storeOfGateway,
   type StoreOptions,
 } from "../../../src/command/options/read_start.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { UsageError } from "../../../src/command/options/read_options.ts";
 import type { Environment } from "../../../src/core/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";

@@ -1,8 +1,8 @@
 import { dirname } from "@std/path";
 import { openSites } from "../../../src/command/sites/sites.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
-import { denoFileSystem } from "../../../src/core/values/local_files.ts";
+import { denoFileSystem } from "../../../src/files/local_files.ts";
 import { UNKNOWN_PROCESS } from "../../../src/options.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { joinedReads } from "../../../src/command/sites/joined_reads.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 
 /** A joined store on one in memory that records what it reads. */
 function setUp() {

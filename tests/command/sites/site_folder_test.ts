@@ -4,7 +4,7 @@ import {
   MAX_SITE_BYTES,
   readSiteFolders,
 } from "../../../src/command/sites/site_folder.ts";
-import { denoFileSystem } from "../../../src/core/values/local_files.ts";
+import { denoFileSystem } from "../../../src/files/local_files.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Creates a directory with files in directories. */

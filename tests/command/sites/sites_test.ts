@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../../src/gateway.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { interceptedStore } from "../../_store.ts";
 import { html, serveSites } from "./_sites.ts";
 

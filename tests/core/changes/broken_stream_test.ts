@@ -3,7 +3,7 @@ import { Hub, type HubOptions } from "../../../src/core/changes/hub.ts";
 import { Tail } from "../../../src/core/changes/tail.ts";
 import { type LogFields, silentLog } from "../../../src/core/observe/log.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { appendUpdates, createEventLog } from "../../_event_log.ts";
 

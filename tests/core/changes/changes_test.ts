@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { publicHash, shortHash } from "../../../src/core/values/hash.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";

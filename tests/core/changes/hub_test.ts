@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
 import { interceptedStore, remoteStore } from "../../_store.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { connectRaw } from "../../content/proxy/_servers.ts";
 import { serveLocally } from "../../_serve.ts";
 

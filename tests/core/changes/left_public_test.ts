@@ -4,7 +4,7 @@
  */
 import { assertEquals } from "@std/assert";
 import type { Entry, Store } from "../../../src/core/store/store.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import {
   EVENTS,
   STATES,

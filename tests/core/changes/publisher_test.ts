@@ -1,5 +1,5 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { fromUtf8 } from "../../../src/core/values/utf8.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";

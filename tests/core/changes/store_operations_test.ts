@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { writeVariables } from "../../../src/core/config/stored/stored_variables.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp } from "../../_gateway.ts";
 import { countedStore } from "../../_store.ts";

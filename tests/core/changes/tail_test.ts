@@ -8,7 +8,7 @@ import {
 } from "../../../src/core/changes/tail.ts";
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { publicHash } from "../../../src/core/values/hash.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";

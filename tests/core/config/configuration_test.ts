@@ -1,6 +1,6 @@
 import { assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { publicHash, shortHash } from "../../../src/core/values/hash.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";

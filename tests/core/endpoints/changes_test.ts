@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";

@@ -7,7 +7,7 @@ import {
   type ProcessInfo,
   UNKNOWN_PROCESS,
 } from "../../../src/options.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { answerOf } from "../../_answer.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";

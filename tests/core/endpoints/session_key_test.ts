@@ -5,7 +5,7 @@ import type { Gateway } from "../../../src/gateway_interface.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
 import { deriveKey, SESSION_KEY_INFO } from "../../../src/core/keys/epochs.ts";
 import { createLog } from "../../../src/core/observe/log.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { type Answer, answerOf } from "../../_answer.ts";

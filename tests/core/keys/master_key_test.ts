@@ -12,7 +12,7 @@ import {
   parseMasterKey,
   sharedMasterKey,
 } from "../../../src/core/keys/master_key.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { StoreUnavailableError } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { fallibleStore, interceptedStore } from "../../_store.ts";

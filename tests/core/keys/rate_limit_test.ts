@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RateLimit } from "../../../src/core/keys/rate_limit.ts";
 import { kvStore } from "../../../src/engines/kv.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import {
   type Store,
   StoreUnavailableError,

@@ -1,6 +1,6 @@
 import type { Activations } from "../../../src/core/rollout/activations.ts";
 import type { Member } from "../../../src/core/rollout/observation.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Entry, Store, Write } from "../../../src/core/store/store.ts";
 import { SeededChoices } from "../../../tools/seeded_random.ts";
 import { VirtualTime } from "../../_virtual_time.ts";

@@ -6,7 +6,7 @@ import {
   type RolloutOptions,
 } from "../../../src/core/rollout/rollout.ts";
 import type { Member } from "../../../src/core/rollout/observation.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import {
   type Check,
   type Store,

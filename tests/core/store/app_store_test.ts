@@ -7,7 +7,7 @@ import {
 } from "../../../src/core/store/app_store.ts";
 import { kvStore } from "../../../src/engines/kv.ts";
 import { batches } from "../../../src/core/store/commits.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { delegate } from "../../_store.ts";

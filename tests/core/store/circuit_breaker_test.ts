@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStrictEquals } from "@std/assert";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { CircuitBreaker } from "../../../src/core/store/circuit_breaker.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import {
   type Check,
   type Store,

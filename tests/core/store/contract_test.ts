@@ -2,7 +2,7 @@ import { assertEquals, assertNotEquals } from "@std/assert";
 import { storeOfApp } from "../../../src/core/store/app_store.ts";
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { kvStore } from "../../../src/engines/kv.ts";
-import { memoryStore } from "../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { openStore } from "../../../src/engines/open.ts";
 import type { Key, ListOptions, Store } from "../../../src/core/store/store.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";

@@ -4,7 +4,7 @@ import {
   writeVariables,
 } from "../../../../src/core/config/stored/stored_variables.ts";
 import { StoredVariablesSource } from "../../../../src/core/config/stored/stored_variables_source.ts";
-import { memoryStore } from "../../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../../src/engines/memory.ts";
 import {
   type Store,
   StoreUnavailableError,

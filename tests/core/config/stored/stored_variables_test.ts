@@ -18,7 +18,7 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../../../../src/core/store/store.ts";
-import { memoryStore } from "../../../../src/core/store/memory.ts";
+import { memoryStore } from "../../../../src/engines/memory.ts";
 import { systemClock } from "../../../../src/core/values/clock.ts";
 import { FakeClock } from "../../../../tools/fake_clock.ts";
 import { delegate, fallibleStore, testWithStores } from "../../../_store.ts";

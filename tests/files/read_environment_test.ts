@@ -2,13 +2,13 @@ import { assertEquals, assertRejects } from "@std/assert";
 import {
   loadEnvFile,
   readEnvironment,
-} from "../../../../src/core/config/files/read_environment.ts";
-import { ConfigurationError } from "../../../../src/core/config/variables/snapshot.ts";
+} from "../../src/files/read_environment.ts";
+import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
 import {
   denoFileSystem,
   type FileSystem,
-} from "../../../../src/core/values/local_files.ts";
-import { TempDirectory } from "../../../_temp.ts";
+} from "../../src/files/local_files.ts";
+import { TempDirectory } from "../_temp.ts";
 
 Deno.test("readEnvironment() returns the REP_ variables only", () => {
   Deno.env.set("REP_PUBLIC_ENVIRONMENT_TEST", "1");

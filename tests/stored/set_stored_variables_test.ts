@@ -1,12 +1,12 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { setStoredVariables } from "../../../../src/core/config/stored/set_stored_variables.ts";
+import { setStoredVariables } from "../../src/stored/set_stored_variables.ts";
 import {
   listVariables,
   readHistory,
-} from "../../../../src/core/config/stored/stored_variables.ts";
-import { OptionError } from "../../../../src/core/values/option_error.ts";
-import { ConfigurationError } from "../../../../src/core/config/variables/snapshot.ts";
-import { memoryStore } from "../../../../src/core/store/memory.ts";
+} from "../../src/core/config/stored/stored_variables.ts";
+import { OptionError } from "../../src/core/values/option_error.ts";
+import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
 
 Deno.test("setStoredVariables() sets and removes variables, by names with and without their prefix", async () => {
   const store = memoryStore();

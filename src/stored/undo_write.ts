@@ -2,15 +2,15 @@ import {
   batches,
   retryConflicts,
   type RetryOptions,
-} from "../../store/commits.ts";
+} from "../core/store/commits.ts";
 import {
   type Entry,
   type Store,
   StoreUnavailableError,
-} from "../../store/store.ts";
-import { formatTime } from "../../values/units.ts";
-import { formatValue } from "../variables/quote.ts";
-import { environmentName } from "../variables/tiers.ts";
+} from "../core/store/store.ts";
+import { formatTime } from "../core/values/units.ts";
+import { formatValue } from "../core/config/variables/quote.ts";
+import { environmentName } from "../core/config/variables/tiers.ts";
 import {
   CAUSES,
   type CommitCause,
@@ -24,7 +24,7 @@ import {
   writeAfter,
   type WriteCause,
   WRITES,
-} from "./stored_variables.ts";
+} from "../core/config/stored/stored_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;

@@ -1,12 +1,8 @@
-import { messageOf } from "../../observe/log.ts";
-import {
-  type FileSystem,
-  localFiles,
-  readBoundedFile,
-} from "../../values/local_files.ts";
-import { isGranted } from "../../values/runtime.ts";
-import { ConfigurationError } from "../variables/snapshot.ts";
-import { type Environment, isRepName } from "../variables/tiers.ts";
+import { messageOf } from "../core/observe/log.ts";
+import { type FileSystem, localFiles, readBoundedFile } from "./local_files.ts";
+import { isGranted } from "../core/values/runtime.ts";
+import { ConfigurationError } from "../core/config/variables/snapshot.ts";
+import { type Environment, isRepName } from "../core/config/variables/tiers.ts";
 
 /** Returns the `REP_…` variables of the process; none without `--allow-env`, since Deno would ask for the permission. */
 export function readEnvironment(): Environment {

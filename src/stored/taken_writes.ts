@@ -1,7 +1,7 @@
-import type { Entry, Store } from "../store/store.ts";
-import { type Clock, sleep } from "../values/clock.ts";
-import { MEMBERS } from "./heartbeat.ts";
-import { type Member, OLD_MS, placeOf } from "./observation.ts";
+import type { Entry, Store } from "../core/store/store.ts";
+import { type Clock, sleep } from "../core/values/clock.ts";
+import { MEMBERS } from "../core/rollout/heartbeat.ts";
+import { type Member, OLD_MS, placeOf } from "../core/rollout/observation.ts";
 
 /** Longer than the period of heartbeats: every living process has written its entry by then. */
 export const MAX_WAIT_MS = 6_000;

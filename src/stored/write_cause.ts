@@ -1,5 +1,5 @@
-import { OptionError } from "../../values/option_error.ts";
-import type { WriteCause } from "./stored_variables.ts";
+import { OptionError } from "../core/values/option_error.ts";
+import type { WriteCause } from "../core/config/stored/stored_variables.ts";
 
 /** How many characters the name of a writer may have. */
 export const MAX_BY = 128;

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import {
   type EnvFileIssue,
   parseEnvFile,
-} from "../../../../src/core/config/files/read_environment.ts";
+} from "../../src/files/read_environment.ts";
 
 function variablesIn(text: string): Record<string, string> {
   const { variables, issues } = parseEnvFile(text);

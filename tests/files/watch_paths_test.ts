@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { watchPaths } from "../../../../src/core/config/files/watch_paths.ts";
-import { denoFileSystem } from "../../../../src/core/values/local_files.ts";
-import { TempDirectory } from "../../../_temp.ts";
-import { WatchedClock } from "../../../_time.ts";
+import { watchPaths } from "../../src/files/watch_paths.ts";
+import { denoFileSystem } from "../../src/files/local_files.ts";
+import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_time.ts";
 
 const LOOK_MS = 500;
 const SETTLE_MS = 100;

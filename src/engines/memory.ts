@@ -1,4 +1,4 @@
-import type { Entry, Key, ListOptions, Store } from "./store.ts";
+import type { Entry, Key, ListOptions, Store } from "../core/store/store.ts";
 
 /** The {@linkcode Store.engine} of a store in memory. No other process can write to it. */
 export const MEMORY = "memory";

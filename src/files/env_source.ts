@@ -1,6 +1,10 @@
-import { type Clock, sleep } from "../../values/clock.ts";
-import { ConfigurationError } from "../variables/snapshot.ts";
-import { EMPTIED, type Environment, isEmptied } from "../variables/tiers.ts";
+import { type Clock, sleep } from "../core/values/clock.ts";
+import { ConfigurationError } from "../core/config/variables/snapshot.ts";
+import {
+  EMPTIED,
+  type Environment,
+  isEmptied,
+} from "../core/config/variables/tiers.ts";
 import {
   type EnvFile,
   type EnvPath,

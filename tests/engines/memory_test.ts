@@ -1,6 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { memoryStore } from "../../../src/core/store/memory.ts";
-import { seededRandom } from "../../../tools/seeded_random.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
+import { seededRandom } from "../../tools/seeded_random.ts";
 
 Deno.test("memoryStore() lists what a sorted array of thousands of entries contains, whatever was written", async () => {
   const random = seededRandom(1);

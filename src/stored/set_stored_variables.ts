@@ -1,16 +1,22 @@
-import { checkApp, storeOfApp } from "../../store/app_store.ts";
-import type { Store } from "../../store/store.ts";
-import { type Clock, systemClock } from "../../values/clock.ts";
+import { checkApp, storeOfApp } from "../core/store/app_store.ts";
+import type { Store } from "../core/store/store.ts";
+import { type Clock, systemClock } from "../core/values/clock.ts";
 import { readEnvironment } from "../files/read_environment.ts";
-import type { Manifest } from "../variables/manifest.ts";
-import { formatValue } from "../variables/quote.ts";
+import type { Manifest } from "../core/config/variables/manifest.ts";
+import { formatValue } from "../core/config/variables/quote.ts";
 import {
   buildSnapshot,
   ConfigurationError,
   MAX_NAME_BYTES,
-} from "../variables/snapshot.ts";
-import { type Environment, environmentName } from "../variables/tiers.ts";
-import { type StoredWrite, writeVariables } from "./stored_variables.ts";
+} from "../core/config/variables/snapshot.ts";
+import {
+  type Environment,
+  environmentName,
+} from "../core/config/variables/tiers.ts";
+import {
+  type StoredWrite,
+  writeVariables,
+} from "../core/config/stored/stored_variables.ts";
 import { checkCause } from "./write_cause.ts";
 
 /** Options of {@linkcode setStoredVariables}. */
@@ -79,7 +85,9 @@ async function parseText(
   path: string | undefined,
 ): Promise<Manifest | undefined> {
   if (text === undefined) return undefined;
-  const { parseManifest } = await import("../variables/manifest.ts");
+  const { parseManifest } = await import(
+    "../core/config/variables/manifest.ts"
+  );
   return parseManifest(text, { path });
 }
 

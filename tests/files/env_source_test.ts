@@ -1,9 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { EnvSource } from "../../../../src/core/config/files/env_source.ts";
-import { requiredPath } from "../../../../src/core/config/files/read_environment.ts";
-import { ConfigurationError } from "../../../../src/core/config/variables/snapshot.ts";
-import { TempDirectory } from "../../../_temp.ts";
-import { WatchedClock } from "../../../_time.ts";
+import { EnvSource } from "../../src/files/env_source.ts";
+import { requiredPath } from "../../src/files/read_environment.ts";
+import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
+import { TempDirectory } from "../_temp.ts";
+import { WatchedClock } from "../_time.ts";
 
 /** A source of files in a directory, of which the first read is done. */
 async function setUp(files: Record<string, string>, ...names: string[]) {

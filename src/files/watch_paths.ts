@@ -1,7 +1,7 @@
-import { messageOf } from "../../observe/log.ts";
-import { type Clock, sleep } from "../../values/clock.ts";
-import type { FileInfo, FileSystem } from "../../values/local_files.ts";
-import { isRepName } from "../variables/tiers.ts";
+import { messageOf } from "../core/observe/log.ts";
+import { type Clock, sleep } from "../core/values/clock.ts";
+import type { FileInfo, FileSystem } from "./local_files.ts";
+import { isRepName } from "../core/config/variables/tiers.ts";
 
 /** How often the paths are checked. */
 const LOOK_MS = 500;

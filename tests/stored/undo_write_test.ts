@@ -1,19 +1,19 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { MAX_PUBLIC_BYTES } from "../../../../src/core/config/variables/tiers.ts";
+import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import {
   ConflictError,
   listVariables,
   readHistory,
   writeVariables,
-} from "../../../../src/core/config/stored/stored_variables.ts";
-import { undoWrite } from "../../../../src/core/config/stored/undo_write.ts";
+} from "../../src/core/config/stored/stored_variables.ts";
+import { undoWrite } from "../../src/stored/undo_write.ts";
 import {
   type Store,
   StoreUnavailableError,
-} from "../../../../src/core/store/store.ts";
-import { type Clock, systemClock } from "../../../../src/core/values/clock.ts";
-import { FakeClock } from "../../../../tools/fake_clock.ts";
-import { delegate, testWithStores } from "../../../_store.ts";
+} from "../../src/core/store/store.ts";
+import { type Clock, systemClock } from "../../src/core/values/clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate, testWithStores } from "../_store.ts";
 
 const START = 1_700_000_000_000;
 const AT = "2023-11-14T22:13:20.000Z";

@@ -1,6 +1,6 @@
 /** A gateway that starts while its store cannot be read. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../src/stored/write_variables.ts";
 import { createGateway } from "../src/gateway.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/engines/memory.ts";

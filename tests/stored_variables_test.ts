@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { writeVariables } from "../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../src/stored/write_variables.ts";
 import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import type { Environment } from "../src/core/config/variables/tiers.ts";

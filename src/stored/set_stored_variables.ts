@@ -13,10 +13,8 @@ import {
   type Environment,
   environmentName,
 } from "../core/config/variables/tiers.ts";
-import {
-  type StoredWrite,
-  writeVariables,
-} from "../core/config/stored/stored_variables.ts";
+import type { StoredWrite } from "../core/config/stored/stored_variables.ts";
+import { writeVariables } from "./write_variables.ts";
 import { checkCause } from "./write_cause.ts";
 
 /** Options of {@linkcode setStoredVariables}. */

@@ -14,17 +14,16 @@ import { environmentName } from "../core/config/variables/tiers.ts";
 import {
   CAUSES,
   type CommitCause,
-  ConflictError,
   decodeValue,
   type HistoryEntry,
   idOf,
   MAX_HISTORY,
   readHead,
   type StoredWrite,
-  writeAfter,
   type WriteCause,
   WRITES,
 } from "../core/config/stored/stored_variables.ts";
+import { ConflictError, writeAfter } from "./write_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;

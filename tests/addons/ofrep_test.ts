@@ -9,7 +9,7 @@ import { createOfrepEndpoints } from "../../src/addons/ofrep.ts";
 import { EMPTY_SNAPSHOT } from "../../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import type { GatewayOptions } from "../../src/options.ts";
-import { writeVariables } from "../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../src/stored/write_variables.ts";
 import { memoryStore } from "../../src/engines/memory.ts";
 import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { connectRaw } from "../content/proxy/_servers.ts";

@@ -2,10 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { assertEquals } from "@std/assert";
 import type { Payload } from "../../src/core/pages/payload.ts";
 import { createSensitiveReader } from "../../src/client/sensitive.ts";
-import {
-  readHistory,
-  writeVariables,
-} from "../../src/core/config/stored/stored_variables.ts";
+import { readHistory } from "../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../src/stored/write_variables.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import { openStore } from "../../src/engines/open.ts";
 import { PostgresPool } from "../../src/engines/postgres/connection.ts";

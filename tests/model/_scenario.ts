@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
-import { writeVariables } from "../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../src/stored/write_variables.ts";
 import type { Payload } from "../../src/core/pages/payload.ts";
 import { equal } from "@std/assert";
 import {

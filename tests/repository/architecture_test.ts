@@ -119,6 +119,16 @@ Deno.test("src/core/ is the gateway of the specification alone: it imports nothi
   assertEquals(outside, []);
 });
 
+Deno.test("createCore() needs every module of src/core/: who reads the core alone reads nothing else", async () => {
+  const core = await importGraph("src/core");
+  const reached = new Set(["src/core/core.ts"]);
+  for (const path of reached) { // grows while it is iterated
+    for (const it of core.get(path) ?? []) reached.add(it);
+  }
+  const others = [...core.keys()].filter((path) => !reached.has(path));
+  assertEquals([reached.size > 50, others], [true, []]);
+});
+
 /** An import of a package, unless it imports types only. */
 const PACKAGE = /^(?!import type ).*(?:from|import\()\s*"([^."][^"]*)"/gm;
 

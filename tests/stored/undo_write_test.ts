@@ -1,11 +1,13 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import {
-  ConflictError,
   listVariables,
   readHistory,
-  writeVariables,
 } from "../../src/core/config/stored/stored_variables.ts";
+import {
+  ConflictError,
+  writeVariables,
+} from "../../src/stored/write_variables.ts";
 import { undoWrite } from "../../src/stored/undo_write.ts";
 import {
   type Store,

@@ -8,8 +8,8 @@ import {
   readHistory,
   type StoredWrite,
   type WriteCause,
-  writeVariables,
 } from "../../core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../stored/write_variables.ts";
 import { undoWrite } from "../../stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { indexApp } from "../../core/store/app_index.ts";

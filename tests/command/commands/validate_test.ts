@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { assertEquals, assertMatch } from "@std/assert";
 import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
-import { writeVariables } from "../../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../../src/stored/write_variables.ts";
 import { storeOfApp } from "../../../src/core/store/app_store.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { storeExists } from "../../../src/engines/open_named.ts";

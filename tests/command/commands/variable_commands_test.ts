@@ -1,10 +1,8 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { CommandIo } from "../../../src/command/commands/command_io.ts";
 import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
-import {
-  listVariables,
-  writeVariables,
-} from "../../../src/core/config/stored/stored_variables.ts";
+import { listVariables } from "../../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../../src/stored/write_variables.ts";
 import { storeOfApp, storeOfPort } from "../../../src/core/store/app_store.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Store } from "../../../src/core/store/store.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { writeVariables } from "../../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../../src/stored/write_variables.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp } from "../../_gateway.ts";

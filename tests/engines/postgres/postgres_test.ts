@@ -4,7 +4,7 @@ import {
   assertNotEquals,
   assertRejects,
 } from "@std/assert";
-import { writeVariables } from "../../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../../src/stored/write_variables.ts";
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { openStore } from "../../../src/engines/open.ts";
 import { storeExists } from "../../../src/engines/open_named.ts";

@@ -1,8 +1,6 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import {
-  VARIABLES_HEAD_KEY,
-  writeVariables,
-} from "../../../../src/core/config/stored/stored_variables.ts";
+import { VARIABLES_HEAD_KEY } from "../../../../src/core/config/stored/stored_variables.ts";
+import { writeVariables } from "../../../../src/stored/write_variables.ts";
 import { StoredVariablesSource } from "../../../../src/core/config/stored/stored_variables_source.ts";
 import { memoryStore } from "../../../../src/engines/memory.ts";
 import {

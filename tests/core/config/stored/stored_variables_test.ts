@@ -2,7 +2,6 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { MAX_NAME_BYTES } from "../../../../src/core/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../../../src/core/config/variables/tiers.ts";
 import {
-  ConflictError,
   listVariables,
   MAX_HISTORY,
   newestWrite,
@@ -10,9 +9,12 @@ import {
   storedEnvironment,
   VARIABLES_HEAD_KEY,
   writeBackVariables,
+} from "../../../../src/core/config/stored/stored_variables.ts";
+import {
+  ConflictError,
   type WriteOptions,
   writeVariables,
-} from "../../../../src/core/config/stored/stored_variables.ts";
+} from "../../../../src/stored/write_variables.ts";
 import { kvStore } from "../../../../src/engines/kv.ts";
 import {
   type Store,

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { MAX_NAME_BYTES } from "../../../../src/core/config/variables/snapshot.ts";
-import { MAX_PUBLIC_BYTES } from "../../../../src/core/config/variables/tiers.ts";
+import { MAX_NAME_BYTES } from "../../src/core/config/variables/snapshot.ts";
+import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import {
   listVariables,
   MAX_HISTORY,
@@ -9,22 +9,22 @@ import {
   storedEnvironment,
   VARIABLES_HEAD_KEY,
   writeBackVariables,
-} from "../../../../src/core/config/stored/stored_variables.ts";
+} from "../../src/core/config/stored/stored_variables.ts";
 import {
   ConflictError,
   type WriteOptions,
   writeVariables,
-} from "../../../../src/stored/write_variables.ts";
-import { kvStore } from "../../../../src/engines/kv.ts";
+} from "../../src/stored/write_variables.ts";
+import { kvStore } from "../../src/engines/kv.ts";
 import {
   type Store,
   StoreUnavailableError,
-} from "../../../../src/core/store/store.ts";
-import { memoryStore } from "../../../../src/engines/memory.ts";
-import { systemClock } from "../../../../src/core/values/clock.ts";
-import { FakeClock } from "../../../../tools/fake_clock.ts";
-import { delegate, fallibleStore, testWithStores } from "../../../_store.ts";
-import { TempDirectory } from "../../../_temp.ts";
+} from "../../src/core/store/store.ts";
+import { memoryStore } from "../../src/engines/memory.ts";
+import { systemClock } from "../../src/core/values/clock.ts";
+import { FakeClock } from "../../tools/fake_clock.ts";
+import { delegate, fallibleStore, testWithStores } from "../_store.ts";
+import { TempDirectory } from "../_temp.ts";
 
 const START = 1_700_000_000_000;
 

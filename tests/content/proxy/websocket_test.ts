@@ -372,9 +372,11 @@ Deno.test("proxyWebSocket() closes both WebSockets if a client does not read its
   const { server, closed } = floodingUpstream();
   await using upstream = server;
   await using gateway = serveProxy(upstream);
-  using client = await connectRaw(gateway.port, HANDSHAKE);
+  const client = await connectRaw(gateway.port, HANDSHAKE);
   await client.readHead();
   assertEquals(await closed, TOO_SLOW);
+  client.close();
+  await gateway.transfers.idle(); // until the gateway's WebSocket has ended, too
 });
 
 Deno.test("a WebSocket that holds messages for its client is a transfer until the client disconnects", async () => {

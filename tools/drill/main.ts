@@ -3,7 +3,7 @@
  * upgrade from an old commit and back takes place in replicas of its own.
  *
  *     deno task drill                     # about ten minutes
- *     deno task drill --quick             # about seven minutes, with shorter waits
+ *     deno task drill --quick             # about six minutes, with shorter waits
  *     deno task drill --only clock,disk   # the faults whose names contain one of these
  *     deno task drill --log drill.log     # keeps what the processes print, and everything that names a cause
  *

@@ -4,8 +4,10 @@
  *
  *     git worktree add /tmp/112aa7d 112aa7d
  *     deno run -A tools/store_dump.ts /tmp/112aa7d tests/engines/dumps/112aa7d
+ *     deno run -A tools/store_dump.ts . tests/engines/dumps/273fc5b_shop --app shop
  *
- * It needs `sqlite3`, and PostgreSQL with `pg_dump`. The master keys in the dumps are used nowhere else.
+ * Further flags are for the gateway and its commands. The name of an app stands after the commit. The script needs
+ * `sqlite3`, and PostgreSQL with `pg_dump`. The master keys in the dumps are used nowhere else.
  */
 import { join } from "@std/path";
 import { findFreePort } from "./free_port.ts";
@@ -32,30 +34,38 @@ async function run(
   throw new Error(`Cannot run ${program}: ${decoder.decode(stderr)}`);
 }
 
+/** Whose stores are dumped. */
+interface Version {
+  readonly checkout: string;
+  /** For the gateway and its commands. */
+  readonly flags: readonly string[];
+}
+
 /**
  * Fills a new store with the gateway of a checkout, and returns the payload of a page, whose SENSITIVE values the master
  * key in the store opens.
  */
-async function fill(checkout: string, kv: string): Promise<string> {
-  const flags = await run(Deno.execPath(), ["run", "-A", "tools/std.ts"], {
+async function fill({ checkout, flags }: Version, kv: string): Promise<string> {
+  const std = await run(Deno.execPath(), ["run", "-A", "tools/std.ts"], {
     cwd: checkout,
   });
   const args = [
     "run",
-    ...flags.split(/\s+/).filter((flag) => flag !== ""),
+    ...std.split(/\s+/).filter((flag) => flag !== ""),
     "-A",
     "--deny-sys=hostname", // which the dump would contain
     "--unstable-kv",
     "main.ts",
   ];
+  const own = ["--kv", kv, ...flags];
   const set = (assignment: string) =>
-    run(Deno.execPath(), [...args, "set", assignment, "--kv", kv], {
+    run(Deno.execPath(), [...args, "set", assignment, ...own], {
       cwd: checkout,
     });
   await set("TITLE=Grüße");
-  const payload = await serveOnce(checkout, [...args, "--kv", kv], FIRST);
+  const payload = await serveOnce(checkout, [...args, ...own], FIRST);
   await set("TITLE=Grüße 2");
-  await serveOnce(checkout, [...args, "--kv", kv], SECOND);
+  await serveOnce(checkout, [...args, ...own], SECOND);
   return payload;
 }
 
@@ -91,22 +101,22 @@ async function serveOnce(
   return `${JSON.stringify(JSON.parse(payload), null, 2)}\n`;
 }
 
-async function dumpSqlite(checkout: string, folder: string): Promise<void> {
+async function dumpSqlite(version: Version, folder: string): Promise<void> {
   const directory = await Deno.makeTempDir();
   const kv = join(directory, "kv.sqlite3");
-  const payload = await fill(checkout, kv);
+  const payload = await fill(version, kv);
   await Deno.writeTextFile(join(folder, "sqlite.json"), payload);
   const sql = await run("sqlite3", [kv, ".dump"]);
   await Deno.writeTextFile(join(folder, "sqlite.sql"), sql);
   await Deno.remove(directory, { recursive: true });
 }
 
-async function dumpPostgres(checkout: string, folder: string): Promise<void> {
+async function dumpPostgres(version: Version, folder: string): Promise<void> {
   const bin = await findPostgres();
   if (bin === undefined) throw new Error("Cannot find PostgreSQL");
   await using server = await PostgresServer.create(bin);
   const kv = server.url();
-  const payload = await fill(checkout, kv);
+  const payload = await fill(version, kv);
   await Deno.writeTextFile(join(folder, "postgres.json"), payload);
   const options = ["--inserts", "--no-owner", "--schema", "rep_gateway"];
   const sql = await run(join(bin, "pg_dump"), [...options, kv]);
@@ -116,8 +126,8 @@ async function dumpPostgres(checkout: string, folder: string): Promise<void> {
 }
 
 if (import.meta.main) {
-  const [checkout = ".", folder = "."] = Deno.args;
+  const [checkout = ".", folder = ".", ...flags] = Deno.args;
   await Deno.mkdir(folder, { recursive: true });
-  await dumpSqlite(checkout, folder);
-  await dumpPostgres(checkout, folder);
+  await dumpSqlite({ checkout, flags }, folder);
+  await dumpPostgres({ checkout, flags }, folder);
 }

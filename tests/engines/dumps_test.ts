@@ -4,6 +4,8 @@ import type { Payload } from "../../src/core/pages/payload.ts";
 import { createSensitiveReader } from "../../src/client/sensitive.ts";
 import { readHistory } from "../../src/core/config/stored/stored_variables.ts";
 import { writeVariables } from "../../src/stored/write_variables.ts";
+import { indexedApps } from "../../src/core/store/app_index.ts";
+import { storeOfApp } from "../../src/core/store/app_store.ts";
 import { silentLog } from "../../src/core/observe/log.ts";
 import { openStore } from "../../src/engines/open.ts";
 import { PostgresPool } from "../../src/engines/postgres/connection.ts";
@@ -16,7 +18,7 @@ import { FAST, MISSING } from "../_postgres.ts";
 import { TempDirectory } from "../_temp.ts";
 
 // Every later version opens the stores of the versions in `dumps/`; tools/store_dump.ts made them, and says with which
-// values.
+// values. `273fc5b_shop` is the part of the app "shop".
 
 const DUMPS = new URL("dumps/", import.meta.url);
 const VERSIONS = Array.from(Deno.readDirSync(DUMPS), ({ name }) => name);
@@ -28,7 +30,15 @@ function readDump(version: string, name: string): Promise<string> {
 }
 
 /** Checks a store that a gateway of the version filled, which also served a page with this payload. */
-async function checkStore(store: Store, page: string): Promise<void> {
+async function checkStore(
+  shared: Store,
+  version: string,
+  page: string,
+): Promise<void> {
+  const [, app] = version.split("_");
+  const store = storeOfApp(shared, app);
+  const indexed = await indexedApps(shared);
+  assertEquals(indexed.map(({ name }) => name), app === undefined ? [] : [app]);
   const payload = JSON.parse(page);
   const clock = new FakeClock(
     Date.parse(payload._meta.injected_at) + HOUR_MS,
@@ -37,7 +47,7 @@ async function checkStore(store: Store, page: string): Promise<void> {
   await using gate = await setUp({
     REP_PUBLIC_COLOR: "blue",
     REP_SENSITIVE_TOKEN: "a test value",
-  }, { store, clock });
+  }, { store: shared, clock, app });
 
   assertEquals(gate.gateway.get("TITLE"), "Grüße 2");
   const history = await readHistory(store, 10);
@@ -78,7 +88,7 @@ for (const version of VERSIONS) {
       database.exec(await readDump(version, "sqlite.sql"));
     }
     const store = await openStore(path, silentLog);
-    await checkStore(store, await readDump(version, "sqlite.json"));
+    await checkStore(store, version, await readDump(version, "sqlite.json"));
     store.close();
   });
 }
@@ -103,7 +113,8 @@ Deno.test({
       const url = server.url(`schema=${schema}`)
         .replace(/\/\/.*@/, "//gateway_role:pw@");
       const store = await openStore(url, silentLog);
-      await checkStore(store, await readDump(version, "postgres.json"));
+      const page = await readDump(version, "postgres.json");
+      await checkStore(store, version, page);
       store.close();
       assertEquals(await sql.query(tableColumns(schema)), before);
     }

@@ -1,8 +1,11 @@
 /** Compares the documents with the fault drill, and tests that it notices a lost event. Nothing here runs it. */
 import { assertEquals } from "@std/assert";
+import { cannotExtract } from "../../tools/drill/checkout.ts";
 import { FAULTS } from "../../tools/drill/faults.ts";
+import { OlderPages } from "../../tools/drill/older_pages.ts";
 import { readConfig } from "../../tools/drill/proxy.ts";
-import { Users } from "../../tools/drill/users.ts";
+import { forbidden } from "../../tools/drill/report.ts";
+import { together, Users } from "../../tools/drill/users.ts";
 import { until } from "../../tools/drill/waiting.ts";
 
 /** What a replica's health is besides its problems. */
@@ -88,4 +91,35 @@ Deno.test("users of the drill notice an event that one stream has not received, 
   assertEquals([users.take().lost, users.take().lost], [2, 0]);
   await users[Symbol.asyncDispose]();
   await server.shutdown();
+});
+
+Deno.test("a page is older by the time since a page with a newer value arrived, and not if it was requested before", () => {
+  const pages = new OlderPages();
+  const add = (value: number, requestedAt: number, receivedAt: number) =>
+    pages.add(value, { requestedAt, receivedAt });
+  assertEquals(add(1, 0, 10), 0);
+  assertEquals(add(3, 20, 30), 0);
+  assertEquals(add(1, 25, 80), 0); // overtaken
+  assertEquals(add(2, 50, 60), 20);
+  assertEquals(add(1, 70, 80), 40);
+  assertEquals(add(3, 90, 95), 0);
+});
+
+Deno.test("users must not notice some failures of an upgrade", () => {
+  const noticed = {
+    ...together([]),
+    failures: new Map([["key 410", 2], ["page 503", 1]]),
+  };
+  assertEquals(forbidden({ never: ["key 4"] }, noticed), [
+    "users must not notice: key 410",
+  ]);
+  assertEquals(forbidden({}, noticed), []);
+});
+
+Deno.test("a commit that is not in the clone is named", async () => {
+  const missing = "0".repeat(40);
+  assertEquals(
+    await cannotExtract(missing),
+    `no commit ${missing} here: git fetch --unshallow brings it`,
+  );
 });

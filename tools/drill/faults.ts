@@ -1,4 +1,5 @@
 import { Addresses } from "./addresses.ts";
+import { cannotExtract } from "./checkout.ts";
 import type { Replica } from "./replica.ts";
 import { cannotMount, fill, withDisk } from "./disk.ts";
 import type { Users } from "./users.ts";
@@ -11,6 +12,9 @@ const LIGHT = { ...VARIABLES, REP_PUBLIC_THEME: "light" };
  * forgotten.
  */
 const FORGOTTEN_SECONDS = 80;
+
+/** The oldest commit whose stores every later one opens: 112aa7d. */
+const OLDEST = "112aa7d5050db50fefba749bd911eada81fb2a7c";
 
 const DAY_MS = 86_400_000;
 
@@ -38,6 +42,10 @@ export interface Fault {
   readonly name: string;
   /** What names the cause: the beginnings of signs. */
   readonly names: readonly string[];
+  /** The beginnings of failed requests that show that something is wrong with the gateway. @default {none} */
+  readonly never?: readonly string[];
+  /** The commit with which the replicas begin. Faults with one have a world of their own. @default {the checkout} */
+  readonly from?: string;
   /** Returns why it cannot take place here. */
   readonly skipped?: () => Promise<string | undefined>;
   /** Causes the fault, waits for its effects, and undoes it. */
@@ -220,6 +228,33 @@ async function wrongMasterKey(scene: Scene): Promise<void> {
   });
 }
 
+/**
+ * The replicas go to this checkout one after the other, and then back. After each step, the env files and the store
+ * change, and a page of the oldest commit, which is still open, asks for its key.
+ */
+async function upgrade(scene: Scene): Promise<void> {
+  const { a, b, users, checkouts, set, named, hold, allHave, restart } = scene;
+  const { keyPath } = users;
+  let limit = 10;
+  for (const checkout of [...checkouts].reverse()) {
+    for (const replica of [a, b]) {
+      await restart(replica, () => {
+        replica.checkout = checkout;
+      });
+      limit++;
+      for (const each of [a, b]) {
+        await each.setVariables({ ...VARIABLES, REP_PUBLIC_LIMIT: `${limit}` });
+      }
+      await set("BANNER", `${limit}`);
+      await allHave("LIMIT", `${limit}`);
+      await allHave("BANNER", `${limit}`);
+      await users.requestKey(keyPath);
+      await hold(10, 4);
+    }
+  }
+  await named();
+}
+
 /** All faults, in the order in which they take place: the old configuration is long gone when it comes back. */
 export const FAULTS: readonly Fault[] = [
   {
@@ -311,5 +346,13 @@ export const FAULTS: readonly Fault[] = [
     name: "wrong master key",
     names: ["log rep.rollout.other_master_key", "health other_master_key"],
     run: wrongMasterKey,
+  },
+  {
+    name: "upgrade from 112aa7d, and back",
+    names: ["log rep.rollout.active", "metric rep_rollout_active"],
+    never: ["key 4", "key with", "page with"],
+    from: OLDEST,
+    skipped: () => cannotExtract(OLDEST),
+    run: upgrade,
   },
 ];

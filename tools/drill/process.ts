@@ -10,15 +10,20 @@ export interface ProcessOptions {
   readonly program: string;
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** @default {the drill's own} */
+  readonly cwd?: string;
   /** Called with each line that it prints. */
   readonly onLine?: (line: string) => void;
 }
 
-function command({ program, args, env = {} }: ProcessOptions): Deno.Command {
+function command(
+  { program, args, env = {}, cwd = Deno.cwd() }: ProcessOptions,
+): Deno.Command {
   const passedOn = PASSED_ON.map((name) => [name, Deno.env.get(name)]);
   const set = passedOn.filter(([, value]) => value !== undefined);
   return new Deno.Command(program, {
     args: [...args],
+    cwd,
     clearEnv: true,
     env: { ...Object.fromEntries(set), NO_COLOR: "1", ...env },
     stdin: "null",
@@ -31,9 +36,9 @@ function command({ program, args, env = {} }: ProcessOptions): Deno.Command {
 export async function run(
   program: string,
   args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
+  options: Pick<ProcessOptions, "env" | "cwd"> = {},
 ): Promise<{ code: number; text: string }> {
-  const { code, stdout, stderr } = await command({ program, args, env })
+  const { code, stdout, stderr } = await command({ program, args, ...options })
     .output();
   const decoder = new TextDecoder();
   return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };

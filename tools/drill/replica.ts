@@ -1,22 +1,16 @@
 import { join } from "@std/path";
 import { findFreePort } from "../free_port.ts";
-import { registryFlags } from "../std.ts";
+import type { Checkout } from "./checkout.ts";
 import { RunningProcess } from "./process.ts";
 import { until } from "./waiting.ts";
 
 const MOVED_CLOCK = import.meta.resolve("./moved_clock.ts");
 
-/** Returns the arguments for `deno` that run the command as users run it: from a registry, with all permissions. */
-export async function commandArgs(): Promise<string[]> {
-  const flags = await registryFlags();
-  return ["run", "--quiet", ...flags, "--unstable-kv", "-A"];
-}
-
 /** Options of {@linkcode Replica}. */
 export interface ReplicaOptions {
   readonly name: string;
-  /** What {@linkcode commandArgs} returns. */
-  readonly command: readonly string[];
+  /** Of which commit it is. */
+  readonly checkout: Checkout;
   /** Where its files are. */
   readonly directory: string;
   /** Its flags, besides ports, files and hot reload. */
@@ -37,6 +31,8 @@ export class Replica implements AsyncDisposable {
   readonly name: string;
   readonly port: number = findFreePort();
   readonly healthPort: number = findFreePort();
+  /** Of which commit the next start is. */
+  checkout: Checkout;
   /** Options and secrets in the environment of the next start. */
   env: Readonly<Record<string, string>>;
   readonly #options: ReplicaOptions;
@@ -47,6 +43,7 @@ export class Replica implements AsyncDisposable {
   constructor(options: ReplicaOptions) {
     this.#options = options;
     this.name = options.name;
+    this.checkout = options.checkout;
     this.env = options.env;
     this.#variables = options.variables;
   }
@@ -88,6 +85,7 @@ export class Replica implements AsyncDisposable {
     const process = new RunningProcess({
       program: program!,
       args,
+      cwd: this.checkout.directory,
       env: { ...this.env, DRILL_CLOCK: this.#at("clock") },
       onLine: this.#options.onLine,
     });
@@ -147,7 +145,7 @@ export class Replica implements AsyncDisposable {
 
   #args(): string[] {
     return [
-      ...this.#options.command,
+      ...this.checkout.args,
       `--preload=${MOVED_CLOCK}`,
       "main.ts",
       ...["--hostname", "127.0.0.1", "--port", `${this.port}`],

@@ -1,5 +1,5 @@
 import type { Fault } from "./faults.ts";
-import type { Noticed } from "./users.ts";
+import { type Noticed, together } from "./users.ts";
 import type { Sign } from "./watch.ts";
 
 /** A sign that names the cause of a fault. */
@@ -43,6 +43,22 @@ export function namedBy(
   return [...first.values()];
 }
 
+/** Returns what users have noticed although a fault must not cause it. */
+export function forbidden(
+  { never = [] }: Pick<Fault, "never">,
+  { failures }: Noticed,
+): string[] {
+  const found = failures.keys().filter((failure) =>
+    never.some((beginning) => failure.startsWith(beginning))
+  );
+  return Array.from(found, (failure) => `users must not notice: ${failure}`);
+}
+
+/** Returns the outcome of a fault that cannot take place. */
+export function skip({ name }: Fault, skipped: string): Outcome {
+  return { name, noticed: together([]), named: [], skipped };
+}
+
 /** Whether a fault shows that something is wrong with the gateway. */
 export function isFailed(outcome: Outcome): boolean {
   const { noticed, named, skipped, troubles = [] } = outcome;
@@ -54,13 +70,14 @@ export function isFailed(outcome: Outcome): boolean {
 export function formatDetails(outcome: Outcome): string {
   const { noticed, named, skipped, troubles = [] } = outcome;
   if (skipped !== undefined) return `  skipped: ${skipped}`;
-  const { requests, gapMs } = noticed;
+  const { requests, gapMs, olderMs } = noticed;
   const signs = named.map(({ kind, what, who, seconds }) =>
     `${kind} ${what} (${who}) after ${seconds.toFixed(1)} s`
   );
   const lines = [
     `${requests} requests; failed: ${failuresOf(noticed)}`,
     `at most ${toSeconds(gapMs)} s without a stream`,
+    `an older value on pages for at most ${toSeconds(olderMs)} s`,
     `named by ${signs.join(", ") || "nothing"}`,
     ...troubles,
   ];

@@ -1,5 +1,5 @@
 import type { Fault, Scene } from "./faults.ts";
-import { namedBy, type Outcome } from "./report.ts";
+import { forbidden, namedBy, type Outcome } from "./report.ts";
 import { together } from "./users.ts";
 import { sleep, until } from "./waiting.ts";
 import type { Watch } from "./watch.ts";
@@ -23,11 +23,6 @@ export async function play(fault: Fault, course: Course): Promise<Outcome> {
   const { world, watch, signal } = course;
   world.users.take();
   world.users.themes = ["dark"];
-  const skipped = await fault.skipped?.();
-  if (skipped !== undefined) {
-    return { name, noticed: world.users.take(), named: [], skipped };
-  }
-
   const beside: ReturnType<typeof world.users.take>[] = [];
   const troubles: string[] = [];
   const start = watch.signs.length;
@@ -93,10 +88,7 @@ export async function play(fault: Fault, course: Course): Promise<Outcome> {
     signal.throwIfAborted();
     troubles.push((error as Error).message);
   }
-  return {
-    name,
-    noticed: together([world.users.take(), ...beside]),
-    named: named(),
-    troubles,
-  };
+  const noticed = together([world.users.take(), ...beside]);
+  troubles.push(...forbidden(fault, noticed));
+  return { name, noticed, named: named(), troubles };
 }

@@ -1,10 +1,16 @@
 import { type Event, EventStream } from "./event_stream.ts";
+import { OlderPages } from "./older_pages.ts";
 import { sleep } from "./waiting.ts";
 
 /** Nobody waits longer for a page. */
 const REQUEST_MS = 10_000;
 /** The part of the requests that ask for a session key. */
 const KEYS = 0.3;
+/**
+ * A replica has what another one has published, or what was `set`, within 1.5 s (docs/rollouts.md). Other work on the
+ * machine may delay it.
+ */
+const OLDER_MS = 15_000;
 
 /** What users noticed during a fault. */
 export interface Noticed {
@@ -17,20 +23,24 @@ export interface Noticed {
   delayMs: number;
   /** The longest time without a stream. */
   gapMs: number;
+  /** For how long pages at most still had an older value of PULSE than earlier pages. */
+  olderMs: number;
 }
 
 function nothing(): Noticed {
-  return { requests: 0, failures: new Map(), lost: 0, delayMs: 0, gapMs: 0 };
+  const longest = { delayMs: 0, gapMs: 0, olderMs: 0 };
+  return { requests: 0, failures: new Map(), lost: 0, ...longest };
 }
 
 /** What several groups of users noticed. */
 export function together(all: readonly Noticed[]): Noticed {
   const sum = nothing();
-  for (const { requests, failures, lost, delayMs, gapMs } of all) {
+  for (const { requests, failures, lost, delayMs, gapMs, olderMs } of all) {
     sum.requests += requests;
     sum.lost += lost;
     sum.delayMs = Math.max(sum.delayMs, delayMs);
     sum.gapMs = Math.max(sum.gapMs, gapMs);
+    sum.olderMs = Math.max(sum.olderMs, olderMs);
     for (const [what, count] of failures) {
       sum.failures.set(what, (sum.failures.get(what) ?? 0) + count);
     }
@@ -71,6 +81,9 @@ export class Users implements AsyncDisposable {
   readonly #values = new Map<EventStream, Map<string, string | null>>();
   /** When a page last had each value of THEME. */
   readonly #seenAt = new Map<string, number>();
+  readonly #olderPages = new OlderPages();
+  /** The key that was issued for each kind of page. */
+  readonly #keys = new Map<string, string>();
   #keyPath = "";
   #noticed = nothing();
 
@@ -97,6 +110,11 @@ export class Users implements AsyncDisposable {
     return this.#streams.every((stream) =>
       this.#values.get(stream)?.get(name) === value
     );
+  }
+
+  /** Where the newest page gets its key. */
+  get keyPath(): string {
+    return this.#keyPath;
   }
 
   /** Returns for how many seconds no page has had a value of THEME. */
@@ -215,7 +233,9 @@ export class Users implements AsyncDisposable {
     const start = performance.now();
     for (let sent = 1; !signal.aborted; sent++) {
       const isKey = this.#options.random() < KEYS && this.#keyPath !== "";
-      const request = isKey ? this.#requestKey() : this.#requestPage();
+      const request = isKey
+        ? this.requestKey(this.#keyPath)
+        : this.#requestPage();
       this.#pending.add(request);
       void request.then(() => this.#pending.delete(request));
       const due = start + 1_000 * sent / this.#options.requestsPerSecond;
@@ -225,21 +245,36 @@ export class Users implements AsyncDisposable {
   }
 
   async #requestPage(): Promise<void> {
+    const requestedAt = performance.now();
     await this.#expect("page", this.#fetch("/", this.#init()), (page) => {
       const payload = />({"public".*?)<\/script>/.exec(page)?.[1];
       if (payload === undefined) return "without variables";
-      const { public: { THEME }, sensitive, _meta } = JSON.parse(payload);
-      this.#seenAt.set(THEME, performance.now());
+      const { public: { THEME, PULSE = 0 }, sensitive, _meta } = JSON.parse(
+        payload,
+      );
+      const receivedAt = performance.now();
+      this.#seenAt.set(THEME, receivedAt);
+      const times = { requestedAt, receivedAt };
+      const olderMs = this.#olderPages.add(Number(PULSE), times);
+      const noticed = this.#noticed;
+      noticed.olderMs = Math.max(noticed.olderMs, olderMs);
       if (!this.themes.includes(THEME)) return `with THEME=${THEME}`;
       if (sensitive === undefined) return "without SENSITIVE";
       this.#keyPath = _meta.key_endpoint;
+      if (olderMs > OLDER_MS) return "with an older PULSE";
     });
   }
 
-  async #requestKey(): Promise<void> {
+  /** Requests the key of a page. It never changes. */
+  async requestKey(path: string): Promise<void> {
     const headers = { origin: this.#options.url };
-    const response = this.#fetch(this.#keyPath, this.#init(headers));
-    await this.#expect("key", response, () => undefined);
+    const response = this.#fetch(path, this.#init(headers));
+    await this.#expect("key", response, (text) => {
+      const { key } = JSON.parse(text);
+      const issued = this.#keys.get(path) ?? key;
+      this.#keys.set(path, issued);
+      return key === issued ? undefined : "with another value";
+    });
   }
 
   #init(headers: Record<string, string> = {}): RequestInit {

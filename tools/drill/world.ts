@@ -3,7 +3,8 @@ import { Addresses } from "./addresses.ts";
 import { Certificates } from "./certificates.ts";
 import { HaProxy } from "./proxy.ts";
 import { run } from "./process.ts";
-import { commandArgs, Replica, type ReplicaOptions } from "./replica.ts";
+import type { Checkout } from "./checkout.ts";
+import { Replica, type ReplicaOptions } from "./replica.ts";
 import { Users, type UsersOptions } from "./users.ts";
 import { until } from "./waiting.ts";
 import { healthOf, type Watch } from "./watch.ts";
@@ -43,6 +44,8 @@ export interface Size {
 /** Options of {@linkcode startWorld}. */
 export interface WorldOptions {
   readonly size: Size;
+  /** The replicas begin with the first one. The commands `set` are of all of them, one after the other. */
+  readonly checkouts: readonly [Checkout, ...Checkout[]];
   /** A directory of the drill's own. */
   readonly directory: string;
   readonly watch: Watch;
@@ -64,6 +67,7 @@ export type Beside =
 /** A PostgreSQL server, two replicas on it with an upstream, HAProxy in front of them, and users. */
 export interface World {
   readonly size: Size;
+  readonly checkouts: readonly [Checkout, ...Checkout[]];
   readonly store: PostgresServer;
   readonly certificates: Certificates;
   readonly a: Replica;
@@ -85,13 +89,12 @@ export interface World {
 
 /** Starts everything. */
 export async function startWorld(options: WorldOptions): Promise<World> {
-  const { size, directory, watch, random, signal, stack } = options;
+  const { size, checkouts, directory, watch, random, signal, stack } = options;
   const at = (name: string) => `${directory}/${name}`;
   await Deno.writeTextFile(at("rep.yaml"), MANIFEST);
   const store = stack.use(await startPostgres());
   const certificates = await Certificates.create(directory);
   const upstream = startUpstream(stack);
-  const command = await commandArgs();
   const published = new Set<number>();
   const { streams, requestsPerSecond, secondsBetweenPulses } = size;
 
@@ -104,7 +107,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     };
     const replica = new Replica({
       name,
-      command,
+      checkout: checkouts[0],
       directory: at(name),
       variables,
       flags: [...appFlags(size, upstream), ...flags],
@@ -119,11 +122,16 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     return stack.use(replica);
   };
 
+  let commands = 0;
   const set = async (name: string, value: string) => {
-    const args = [...command, "main.ts", "set", `${name}=${value}`];
+    const checkout = checkouts[commands++ % checkouts.length]!;
+    const args = [...checkout.args, "main.ts", "set", `${name}=${value}`];
     const { code, text } = await run(Deno.execPath(), args, {
-      REP_GATEWAY_KV: store.url(),
-      REP_GATEWAY_MANIFEST: at("rep.yaml"),
+      cwd: checkout.directory,
+      env: {
+        REP_GATEWAY_KV: store.url(),
+        REP_GATEWAY_MANIFEST: at("rep.yaml"),
+      },
     });
     watch.read("set", `${code}: ${text.trim()}`);
     return code === 0 || code === NOT_TAKEN;
@@ -178,6 +186,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
 
   return {
     size,
+    checkouts,
     store,
     certificates,
     a,

@@ -60,7 +60,7 @@ export class BackgroundTasks {
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#findNewWrite());
     if (changes === undefined) return;
     const { eventsHeadKey, publisher, tail } = changes;
-    publisher.onOutdated = () => void this.#run("reload", () => this.#reload());
+    publisher.onOutdated = () => void this.#readAgain();
     // After a commit of this process, the list is empty. A look at the head first would cost every other hint a read.
     this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
     this.#catchUp.push(
@@ -105,6 +105,11 @@ export class BackgroundTasks {
     const publisher = this.#options.changes?.publisher;
     if (publisher?.isOutdated) await this.#reload();
     await publisher?.retry();
+  }
+
+  /** After a rejected reload, the last valid sources stay outdated until there are valid ones: #retryPublication() looks. */
+  async #readAgain(): Promise<void> {
+    if (!this.#options.configuration.isReloadRejected) await this.#reload();
   }
 
   async #reload(): Promise<void> {

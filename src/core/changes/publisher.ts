@@ -85,8 +85,8 @@ export class Publisher {
   readonly #options: PublisherOptions;
   /** The snapshot to be published. */
   #target = EMPTY_SNAPSHOT;
-  /** The newest rollout when the sources of the target were read; `undefined` for those of the start. */
-  #readAfter: number | undefined;
+  /** The highest rank when the sources of the target were read again; `undefined` for those of the start. */
+  #rankAtRead: number | undefined;
   /** The last target that was published or superseded. */
   #finished = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
@@ -110,8 +110,8 @@ export class Publisher {
     this.#options = options;
   }
 
-  /** The newest rollout that this process knows. Whoever reads the sources again asks for it first. */
-  get newestRollout(): number {
+  /** The rank of the newest rollout that this process knows. Whoever reads the sources again asks for it first. */
+  get highestRank(): number {
     return this.#options.rollout.highestRank;
   }
 
@@ -147,15 +147,15 @@ export class Publisher {
   /**
    * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
    *
-   * @param readAfter The {@linkcode newestRollout} when its sources were read again; `undefined` at the start.
+   * @param rankAtRead The {@linkcode highestRank} when its sources were read again; `undefined` at the start.
    * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
    * then no error, since nobody misses a change.
    */
-  async publish(target: Snapshot, readAfter?: number): Promise<boolean> {
+  async publish(target: Snapshot, rankAtRead?: number): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.publicHash !== this.#target.publicHash;
     this.#target = target;
-    this.#readAfter = readAfter;
+    this.#rankAtRead = rankAtRead;
     this.#noteMissing();
     await this.#enqueue(isNew ? "error" : "debug");
     return this.#isFinished || !this.#hasChange;
@@ -210,11 +210,11 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     const target = this.#target;
-    const readAfter = this.#readAfter;
+    const rankAtRead = this.#rankAtRead;
     const mayLack = this.#mayLackInPages;
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, readAfter, mayLack),
+        () => this.#tryToCommit(target, rankAtRead, mayLack),
         this.#options,
       );
       this.#outcome = outcome;
@@ -236,7 +236,7 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-    readAfter: number | undefined,
+    rankAtRead: number | undefined,
     mayLack: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
@@ -246,7 +246,7 @@ export class Publisher {
       );
     }
     const { rollout } = this.#options;
-    const fencing = await rollout.claimCommit(target, readAfter);
+    const fencing = await rollout.claimCommit(target, rankAtRead);
     if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];

@@ -35,16 +35,16 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
-  /** The newest rollout that this process knows. */
-  readonly newestRollout: number;
+  /** The rank of the newest rollout that this process knows: each new configuration gets a higher one. */
+  readonly highestRank: number;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @param readAfter The newest rollout that was known before its sources were read.
+   * @param rankAtRead The {@linkcode highestRank} before its sources were read.
    * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
    * tries again by itself.
    */
-  publish(snapshot: Snapshot, readAfter: number): Promise<boolean>;
+  publish(snapshot: Snapshot, rankAtRead: number): Promise<boolean>;
 }
 
 /** The possible results of a reload, as the metric names them. */
@@ -62,17 +62,6 @@ export interface ReloadOptions {
    * @default {false}
    */
   logsUnchanged?: boolean;
-}
-
-/** A reload whose variables are valid. */
-interface Reload {
-  readonly before: Snapshot;
-  /** The newest rollout that was known before the sources were read. */
-  readonly readAfter: number;
-  /** Whether the reload before was rejected. */
-  readonly isRecovery: boolean;
-  /** As {@linkcode ReloadOptions.logsUnchanged}. */
-  readonly isRequested: boolean;
 }
 
 /** Receives a variable's new value, `undefined` if it was deleted, and its old value, `undefined` if it is new. */
@@ -106,6 +95,8 @@ export class Configuration {
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
+  /** The newest rollout that was known before they were read. */
+  #rankAtRead = 0;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
@@ -216,14 +207,12 @@ export class Configuration {
     const isRequested = this.#isRequested;
     this.#isRequested = false;
     if (isRequested) this.#options.storedVariables.acknowledgeLoss();
-    const readAfter = this.#options.publisher?.newestRollout ?? 0;
     const { errors, isRebuilt } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
     if (errors.length > 0) this.#reject(errors, isRebuilt, isRequested);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    const options = { before, readAfter, isRecovery, isRequested };
-    if (isRebuilt) await this.#apply(options);
+    if (isRebuilt) await this.#apply(before, isRecovery, isRequested);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -232,12 +221,15 @@ export class Configuration {
    * unless it is the first valid reload after rejected ones.
    */
   async #apply(
-    { before, readAfter, isRecovery, isRequested }: Reload,
+    before: Snapshot,
+    isRecovery: boolean,
+    isRequested: boolean,
   ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const isSettled = await publisher?.publish(snapshot, readAfter) ?? true;
+    const rankAtRead = this.#rankAtRead;
+    const isSettled = await publisher?.publish(snapshot, rankAtRead) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#loadedAt = clock.now();
@@ -273,7 +265,7 @@ export class Configuration {
       const sources = this.#sources;
       if (sources === undefined) return { errors: [error], isRebuilt: false };
       try {
-        await this.#build(sources);
+        await this.#build(sources, this.#rankAtRead);
         return { errors: [error], isRebuilt: true };
       } catch (second) {
         return { errors: [error, second], isRebuilt: false };
@@ -282,11 +274,13 @@ export class Configuration {
   }
 
   async #readAndBuild(): Promise<void> {
-    await this.#build(await this.#options.read());
+    const rankAtRead = this.#options.publisher?.highestRank ?? 0;
+    const sources = await this.#options.read();
+    await this.#build(sources, rankAtRead);
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(sources: SnapshotInput): Promise<void> {
+  async #build(sources: SnapshotInput, rankAtRead: number): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
@@ -298,6 +292,7 @@ export class Configuration {
       ]);
     }
     this.#sources = sources;
+    this.#rankAtRead = rankAtRead;
     this.#snapshot = snapshot;
   }
 

@@ -26,8 +26,8 @@ interface HeartbeatInput {
   readonly rank: number | undefined;
   /** Whether the process had another configuration before. */
   readonly isReload: boolean;
-  /** The highest rank that the process knew when it began to read its sources; `undefined` if that does not count. */
-  readonly readAfter: number | undefined;
+  /** The highest rank that the process knew when it began to read its sources again; `undefined` for those of the start. */
+  readonly rankAtRead: number | undefined;
   /** What the process has observed so far. */
   readonly previous: Observed;
   /** Whether this is the scheduled heartbeat of a period. */
@@ -71,7 +71,7 @@ export async function tryHeartbeat(
   input: HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | Outdated | undefined> {
-  const { self, rank, isReload, readAfter, previous, isScheduled } = input;
+  const { self, rank, isReload, rankAtRead, previous, isScheduled } = input;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = await readRollout(store);
   const highestRank = highest?.value ?? 0;
@@ -88,7 +88,7 @@ export async function tryHeartbeat(
     maxRepresentatives: input.maxRepresentatives,
   });
   const isNewReload = isReload && decision.isNew;
-  if (isNewReload && readAfter !== undefined && highestRank > readAfter) {
+  if (isNewReload && rankAtRead !== undefined && highestRank > rankAtRead) {
     return { outdatedBy: highestRank };
   }
   const own = observed.members.get(self.id);

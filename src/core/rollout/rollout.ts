@@ -65,12 +65,11 @@ export interface Announcement {
   readonly newestWrite: number;
 }
 
-/** Of one heartbeat. */
-interface HeartbeatOptions {
-  /** Whether it is the scheduled one of a period. */
-  readonly isScheduled: boolean;
-  /** As {@linkcode Rollout.claimCommit} has it. */
-  readonly readAfter: number | undefined;
+/** What heartbeats announce. */
+interface Announced {
+  readonly own: Announcement;
+  /** The highest rank when its sources were read again; `undefined` for those of the start. */
+  readonly rankAtRead: number | undefined;
 }
 
 const APART =
@@ -99,8 +98,10 @@ export class Rollout {
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /** What this process announces; `undefined` before {@linkcode claimCommit}. */
-  #own: Announcement | undefined;
+  /** What the next heartbeat announces; `undefined` before {@linkcode claimCommit}. */
+  #next: Announced | undefined;
+  /** What the last one has announced. */
+  #announced: Announced | undefined;
   /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
   #ranked: Ranked | undefined;
   #observed: Observed = NEVER_OBSERVED;
@@ -126,7 +127,7 @@ export class Rollout {
 
   /** The hash of this process's configuration. */
   get #hash(): string | undefined {
-    return this.#own?.configurationHash;
+    return this.#next?.own.configurationHash;
   }
 
   /**
@@ -206,7 +207,7 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @param readAfter The {@linkcode highestRank} when the process began to read its sources again.
+   * @param rankAtRead The {@linkcode highestRank} when the process began to read its sources again.
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
    * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
    * `outdated` if the sources have to be read again, since a newer rollout has begun: nothing was announced then;
@@ -215,22 +216,19 @@ export class Rollout {
    */
   async claimCommit(
     own: Announcement,
-    readAfter?: number,
+    rankAtRead?: number,
   ): Promise<
     readonly Check[] | "apart" | "superseded" | "outdated" | undefined
   > {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
-      const before = this.#own;
-      this.#own = own;
+      this.#next = { own, rankAtRead };
       this.#cancelHeartbeat ??= this.#schedule();
-      const options = { isScheduled: false, readAfter };
-      const fencing = await this.#tryHeartbeat(own, options);
+      const checks = await this.#announce(this.#next, { isScheduled: false });
       if (this.#hasLeft) return "superseded";
-      if (fencing === "outdated") this.#own = before;
-      if (fencing === undefined || fencing === "outdated") return fencing;
+      if (checks === undefined || checks === "outdated") return checks;
       if (this.#standsApart) return "apart";
-      return this.isActive ? fencing : "superseded";
+      return this.isActive ? checks : "superseded";
     });
   }
 
@@ -250,7 +248,7 @@ export class Rollout {
   async leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancelHeartbeat?.();
-    if (this.#own === undefined) return; // never joined
+    if (this.#next === undefined) return; // never joined
     const { store, processId } = this.#options;
     try {
       await this.#queue.run(() => markLeft(store, processId));
@@ -280,15 +278,12 @@ export class Rollout {
     }
   }
 
-  async #heartbeatUnlessLeft(
-    { isScheduled }: Pick<HeartbeatOptions, "isScheduled">,
-  ): Promise<void> {
+  async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
-      const own = this.#own;
-      if (this.#hasLeft || own === undefined) return false;
+      const next = this.#next;
+      if (this.#hasLeft || next === undefined) return false;
       const { active, standsApart } = this;
-      const attempt = () =>
-        this.#tryHeartbeat(own, { isScheduled, readAfter: undefined });
+      const attempt = () => this.#announce(next, options);
       await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
@@ -296,22 +291,24 @@ export class Rollout {
   }
 
   /**
-   * @returns The checks of a commit that only a process with the active configuration may make; the others as
-   * {@linkcode claimCommit}.
+   * Sends a heartbeat.
+   *
+   * @returns The checks of a commit that only a process with the active configuration may make; `outdated` and `undefined`
+   * as {@linkcode claimCommit}. Once it is outdated, heartbeats go on with what the last one has announced.
    */
-  async #tryHeartbeat(
-    own: Announcement,
-    { isScheduled, readAfter }: HeartbeatOptions,
+  async #announce(
+    next: Announced,
+    { isScheduled }: { isScheduled: boolean },
   ): Promise<readonly Check[] | "outdated" | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
-    const self = this.#describe(own);
+    const self = this.#describe(next.own);
     const { hash } = self;
     const isKnown = this.#ranked?.hash === hash;
     const input = {
       self,
       rank: isKnown ? this.#ranked?.rank : undefined,
       isReload: this.#ranked !== undefined && !isKnown,
-      readAfter,
+      rankAtRead: next.rankAtRead,
       previous: this.#observed,
       isScheduled,
       maxRepresentatives,
@@ -320,8 +317,10 @@ export class Rollout {
     if (result === undefined) return undefined;
     if ("outdatedBy" in result) {
       this.#highestRank = result.outdatedBy;
+      this.#next = this.#announced;
       return "outdated";
     }
+    this.#announced = next;
     this.#observed = result.observed;
     this.#highestRank = result.highestRank;
     this.#ranked = { hash, rank: result.decision.rank };

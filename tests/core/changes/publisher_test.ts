@@ -1,5 +1,6 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import type { Environment } from "../../../src/core/config/variables/tiers.ts";
 import type { Store } from "../../../src/core/store/store.ts";
 import { fromUtf8 } from "../../../src/core/values/utf8.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
@@ -139,6 +140,53 @@ Deno.test("of two edits of a file that two replicas read, the older one is never
   assertEquals(slow.logged("rep.rollout.rollback"), []);
   const page = await slow.gateway.configScript();
   assertStringIncludes(page, '"A":"2"');
+});
+
+Deno.test("sources that were outdated when they were published stay so while the newest are invalid", async () => {
+  const clock = new FakeClock();
+  const store = memoryStore();
+  const file = { environment: { REP_PUBLIC_A: "0" } as Environment };
+  const hasRead = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  let isSlow = false;
+  let reads = 0;
+  await using slow = await setUp({}, {
+    store,
+    clock,
+    async variables() {
+      reads++;
+      const { environment } = file;
+      if (!isSlow) return environment;
+      hasRead.resolve();
+      await goesOn.promise;
+      return environment;
+    },
+  });
+  const read = () => file.environment;
+  await using fast = await setUp({}, { store, clock, variables: read });
+  isSlow = true;
+  file.environment = { REP_PUBLIC_A: "1" };
+  const slowReload = slow.gateway.reload();
+  await hasRead.promise;
+  file.environment = { REP_PUBLIC_A: "2" };
+  await fast.gateway.reload();
+  file.environment = { REP_PUBLIC_A: "3", REP_SERVER_A: "3" };
+  isSlow = false;
+  goesOn.resolve();
+  await slowReload;
+  await slow.gateway.reload().catch(() => {});
+  const before = reads;
+  for (let times = 0; times < 10; times++) await settle();
+  assert(reads <= before + 1, `${reads - before} further reads`);
+  for (let attempts = 0; attempts < 2; attempts++) {
+    const known = reads;
+    await clock.tick(5_000);
+    while (reads === known) await settle();
+  }
+  assertEquals(await publishedIn(store), ["0", "2"]);
+  file.environment = { REP_PUBLIC_A: "4" };
+  await slow.gateway.reload();
+  assertEquals(await publishedIn(store), ["0", "2", "4"]);
 });
 
 Deno.test("two replicas that have different files, and reload them at once, both publish: the last one wins", async () => {

@@ -13,7 +13,7 @@ import {
   StoreUnavailableError,
 } from "../../../src/core/store/store.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
-import { fallibleStore } from "../../_store.ts";
+import { delegate, fallibleStore } from "../../_store.ts";
 import { announcementOf } from "./_process.ts";
 
 const PERIOD_MS = 5_000;
@@ -331,20 +331,60 @@ Deno.test("claimCommit() rejects while a new configuration cannot be announced, 
   assertEquals((await changed.claimCommit(announcement))?.length, 1);
 });
 
-Deno.test("claimCommit() begins no rollout of sources that were read before a newer one began, and announces nothing", async () => {
-  const cluster = new Cluster();
-  const slow = await cluster.start("a");
-  const readAfter = slow.highestRank;
-  await cluster.start("c");
-  const before = await cluster.members();
-  const claim = () => slow.claimCommit(announcementOf("b"), readAfter);
-  assertEquals(await claim(), "outdated");
-  assertEquals(await cluster.members(), before);
-  await cluster.clock.tick(PERIOD_MS); // a heartbeat announces what was announced before
-  assertEquals(await cluster.members(), before);
-  const again = announcementOf("b");
-  assertEquals((await slow.claimCommit(again, slow.highestRank))?.length, 1);
-});
+/** What may come before an attempt finds that a newer rollout has begun. */
+const EARLIER_ATTEMPTS: Readonly<Record<string, Store["commit"]>> = {
+  conflict: () => Promise.resolve(undefined),
+  outage: () => Promise.reject(new StoreUnavailableError("off")),
+};
+
+for (const [name, fail] of Object.entries(EARLIER_ATTEMPTS)) {
+  Deno.test(`claimCommit() begins no rollout of sources that were read before a newer one began, also after a failed attempt: ${name}`, async () => {
+    const inner = memoryStore();
+    let commit = inner.commit;
+    const store: Store = {
+      ...delegate(inner),
+      commit: (checks, writes) => commit(checks, writes),
+    };
+    const cluster = new Cluster(store);
+    const slow = await cluster.start("a");
+    const rankAtRead = slow.highestRank;
+    const claim = () => slow.claimCommit(announcementOf("b"), rankAtRead);
+    commit = fail;
+    await claim().catch(() => {});
+    commit = inner.commit;
+    await cluster.start("c");
+    const before = await cluster.members();
+    assertEquals(await claim(), "outdated");
+    assertEquals(await cluster.members(), before);
+    for (let period = 0; period < 3; period++) {
+      await cluster.clock.tick(PERIOD_MS); // heartbeats announce what was announced before
+      assertEquals(await cluster.members(), before);
+    }
+    const again = announcementOf("b");
+    assertEquals((await slow.claimCommit(again, slow.highestRank))?.length, 1);
+  });
+
+  Deno.test(`a scheduled heartbeat begins no rollout of sources that were read before a newer one began: ${name}`, async () => {
+    const inner = memoryStore();
+    let commit = inner.commit;
+    const store: Store = {
+      ...delegate(inner),
+      commit: (checks, writes) => commit(checks, writes),
+    };
+    const cluster = new Cluster(store);
+    const slow = await cluster.start("a");
+    commit = fail;
+    await slow.claimCommit(announcementOf("b"), slow.highestRank)
+      .catch(() => {});
+    commit = inner.commit;
+    await cluster.start("c");
+    const before = await cluster.members();
+    for (let period = 0; period < 3; period++) {
+      await cluster.clock.tick(PERIOD_MS);
+      assertEquals(await cluster.members(), before);
+    }
+  });
+}
 
 Deno.test("leave() completes while the store is unavailable", async () => {
   const { status, store } = switchableStore();

@@ -58,7 +58,8 @@ export class CircuitBreaker implements Store {
   readonly #telemetry: Telemetry;
   /** The kinds of operations that have failed and are probed. */
   readonly #failing = new Set<Operation>();
-  readonly #closing = new AbortController();
+  /** Ends the probes. */
+  #closing = new AbortController();
   /** When it became available or unavailable, in milliseconds since the Unix epoch. */
   #changedAt: number;
   /** Why it is unavailable; the latest reason if there were several. */
@@ -111,9 +112,14 @@ export class CircuitBreaker implements Store {
   /**
    * Registers who has to know when the store becomes unavailable, and when it is available again.
    *
-   * @returns A function for those who do not use it any longer. After the last one, it stops probing.
+   * @returns A function for those who do not use it any longer. After the last one, it stops probing. If somebody uses it
+   * again, as when a process had no site for a while, it asks the store as if nothing had failed.
    */
   listen(listener: StoreListener): () => void {
+    if (this.#closing.signal.aborted) {
+      this.#closing = new AbortController();
+      this.#failing.clear();
+    }
     this.#listeners.add(listener);
     return () => {
       this.#listeners.delete(listener);

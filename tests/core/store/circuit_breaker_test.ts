@@ -343,6 +343,24 @@ Deno.test("CircuitBreaker stops probing after the last of those who use it has l
   assertEquals([operations.length, clock.waiting], [3, 0]);
 });
 
+for (const when of ["before", "after"]) {
+  Deno.test(`CircuitBreaker probes a store that failed ${when} nobody used it, once it is used again`, async () => {
+    const setup = setUp();
+    const { clock, operations, store } = setup;
+    if (when === "before") await setup.fail("read");
+    setup.leave();
+    await clock.tick(10_000);
+    store.listen(() => {});
+    await setup.fail("read");
+    const known = operations.length;
+    setup.mend();
+    await rejectsAtOnce(setup, "read");
+    await clock.tick(1_000);
+    assertEquals([operations.length, store.isAvailable], [known + 1, true]);
+    assertEquals(await store.get(["a"]), undefined);
+  });
+}
+
 Deno.test("CircuitBreaker logs an outage and its end once, however many use it", async () => {
   const { log, lines } = captureLog();
   const clock = new FakeClock();

@@ -35,7 +35,7 @@ export interface AddonParts {
   readonly health: HealthState;
   readonly configuration: Pick<
     Configuration,
-    "digests" | "loadedAt" | "rejection" | "snapshot"
+    "digests" | "changedAt" | "rejection" | "snapshot"
   >;
   /** `undefined` without hot reload. */
   readonly changes: SeenChanges | undefined;

@@ -61,7 +61,7 @@ export interface Surroundings {
 
 /** Code that renders pages in this process, as the core sees it. */
 export interface Rendering {
-  /** Whether a page may have been rendered with values of this process. */
+  /** Whether that code has read a value: pages may then have been rendered with it. */
   readonly isRead: boolean;
   /** The values for the page of the current request; `undefined` outside of {@linkcode run}. */
   readonly pinned: PageValues | undefined;

@@ -141,7 +141,7 @@ function withTypes(typeOf: (name: string) => string | undefined) {
     type: typeOf(name) ?? "string",
   });
   const snapshot = { ...EMPTY_SNAPSHOT, describe };
-  return { snapshot, loadedAt: 0, rejection: undefined, digests: {} };
+  return { snapshot, changedAt: 0, rejection: undefined, digests: {} };
 }
 
 function createTransfers(): Transfers {

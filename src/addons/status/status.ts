@@ -48,7 +48,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
     rejected_since: rejection && formatTime(rejection.since),
     configuration: {
       ...describeRole(snapshot.configurationHash, parts, options),
-      loaded: formatTime(configuration.loadedAt),
+      loaded: formatTime(configuration.changedAt),
       ...configuration.digests,
     },
     store: {

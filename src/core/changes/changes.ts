@@ -107,18 +107,22 @@ export class Changes {
   }
 
   /**
-   * What pages are built from: the published PUBLIC values. They may be newer than this process's own configuration:
-   * while another one is active, or while this process still reads what another replica has already published. So pages
-   * do not go back in time. They may be older while an edit waits for the store: nobody serves values that the other
-   * replicas do not have.
+   * What pages are built from:
    *
-   * A name that is not PUBLIC here any more is left out, unless this process is superseded: a page that lacked a value of
-   * the active configuration, but has the id of the newest event, would never get it. That reveals nothing of this
-   * process: the value is that of a process in which the name is PUBLIC, and all streams have it as well.
+   * | this process                                     | PUBLIC values | without the names that are                             |
+   * | ------------------------------------------------ | ------------- | ------------------------------------------------------ |
+   * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here, or in an edit that waits      |
+   * | is superseded: another configuration is active   | the published |                                                        |
+   * | stands apart from another app                    | its own       |                                                        |
+   * | knows no event: there is none, or it started without the store | its own |                                                |
    *
-   * Pages get the process's own PUBLIC values in two cases: while it stands apart, since nobody can tell to which app
-   * the published ones belong; and while it knows no event, because there has never been one, or because it has started
-   * without the store. Their streams then begin with the whole published state.
+   * The published values may be newer than this process's own, while it still reads what another replica has published:
+   * pages do not go back in time. They may be older while an edit waits for the store: nobody serves values that the
+   * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
+   *
+   * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
+   * the newest event, would never get it. That reveals nothing of this process, whose name may be SERVER here: the value is
+   * that of a process in which the name is PUBLIC, and all streams have it as well.
    *
    * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
    * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the

@@ -115,6 +115,20 @@ export class Publisher {
     return this.#options.rollout.highestRank;
   }
 
+  /** Whether other PUBLIC values could not be published. */
+  get #hasUnpublishedChange(): boolean {
+    return this.#outcome === "failed" && this.#hasChange;
+  }
+
+  /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
+  get #hasChange(): boolean {
+    return this.#target.publicHash !== this.#finished.publicHash;
+  }
+
+  get #isFinished(): boolean {
+    return this.#outcome === "published" || this.#outcome === "superseded";
+  }
+
   /** Whether the target was built from variables that may have changed since: they have to be read again. */
   get isOutdated(): boolean {
     return this.#outcome === "outdated";
@@ -123,7 +137,7 @@ export class Publisher {
   /** Whether a change of PUBLIC values waits for the store. After a restart, the values may be those in the log. */
   get isWaiting(): boolean {
     const { tail } = this.#options;
-    return this.#hasFailed &&
+    return this.#hasUnpublishedChange &&
       !isEqualMap(this.#target.public, tail.publicValues);
   }
 
@@ -141,7 +155,7 @@ export class Publisher {
    * them during any other publication, since other replicas may be ahead: nothing should come and go.
    */
   get withdrawn(): ReadonlySet<string> {
-    return this.#hasFailed ? this.#mayLackInPages : NO_NAMES;
+    return this.#hasUnpublishedChange ? this.#mayLackInPages : NO_NAMES;
   }
 
   /**
@@ -175,20 +189,6 @@ export class Publisher {
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#queue.settled();
-  }
-
-  /** Whether a target with other values could not be published. */
-  get #hasFailed(): boolean {
-    return this.#outcome === "failed" && this.#hasChange;
-  }
-
-  /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
-  get #hasChange(): boolean {
-    return this.#target.publicHash !== this.#finished.publicHash;
-  }
-
-  get #isFinished(): boolean {
-    return this.#outcome === "published" || this.#outcome === "superseded";
   }
 
   /** Adds the names that the target leaves out to those of earlier targets. */

@@ -90,7 +90,7 @@ export class Configuration {
   >();
   #snapshot = EMPTY_SNAPSHOT;
   #digests: SecretDigests = {};
-  #loadedAt = 0;
+  #changedAt = 0;
   #rejection: Rejection | undefined;
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
@@ -129,7 +129,7 @@ export class Configuration {
    */
   async load(): Promise<void> {
     await this.#readAndBuild();
-    this.#lastReloadAt = this.#loadedAt = this.#options.clock.now();
+    this.#lastReloadAt = this.#changedAt = this.#options.clock.now();
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
       ...describe(this.#snapshot, this.#options.revision),
@@ -154,8 +154,8 @@ export class Configuration {
   }
 
   /** When the variables last changed, in milliseconds since the Unix epoch. */
-  get loadedAt(): number {
-    return this.#loadedAt;
+  get changedAt(): number {
+    return this.#changedAt;
   }
 
   /** Why the last reload was rejected; `undefined` if it was not. */
@@ -232,7 +232,7 @@ export class Configuration {
     const isSettled = await publisher?.publish(snapshot, rankAtRead) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
-    if (!isUnchanged) this.#loadedAt = clock.now();
+    if (!isUnchanged) this.#changedAt = clock.now();
     this.#notify(before, snapshot);
     const isRejected = this.isReloadRejected;
     if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");

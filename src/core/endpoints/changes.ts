@@ -101,25 +101,12 @@ function preflight(headers: Record<string, string>): Response {
   return new Response(null, { status: 204, headers });
 }
 
-/** With the newest event of each variable. */
-const UNKNOWN: Position = { cursor: undefined, skipsOutdated: true };
+/** The newest event of each variable. */
+const WHOLE_STATE: Position = { cursor: undefined, skipsOutdated: true };
 
 /**
- * Reads where a stream begins.
- *
- * An `EventSource` that reconnects sends the header. The query is a page's own cursor: clients use it each time they
- * subscribe, and outdated values would take the page back in time.
- *
- * The log may not reach back to the cursor, as after a restart with a store in memory. Then the whole state is sent,
- * unless the client already has it: it has received no event (the header is the page's own cursor), so its values are
- * those of its page, and these are current (the page's hash).
- *
- * Without a cursor, a stream begins at the newest event; with an invalid one, with the whole state. With a cursor, the
- * first of these applies:
- *
- * 1. the log reaches it: the stream continues from there, even during an outage;
- * 2. the log may reach it, but cannot be read: the client has to come back;
- * 3. it is of another log, or of events that this one has lost: see above.
+ * Reads where a stream begins. An `EventSource` that reconnects sends the header. The query is a page's own cursor:
+ * clients use it each time they subscribe, and outdated values would take the page back in time.
  *
  * @returns `undefined` if the log would have to be read first, but the store is unavailable.
  */
@@ -134,14 +121,17 @@ async function readPosition(
   const text = header || query.get("last_event_id");
   if (!text) return { cursor: tail.head, skipsOutdated: false };
   const cursor = parseEventId(text);
-  if (cursor === undefined) return UNKNOWN;
+  if (cursor === undefined) return WHOLE_STATE;
   const isAhead = cursor > tail.head; // another process may have just issued it
   const hasFailed = isAhead && !await readNewEvents(tail);
-  if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header };
+  if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header }; // also during an outage
   if (hasFailed) return undefined;
+  // The cursor is of another log, as after a restart with a store in memory, or of events that this one has lost. The
+  // client gets the whole state, unless it has that already: it has received no event, since its header is its page's
+  // own cursor, and the values of its page, which the hash identifies, are current.
   const { head } = tail; // read first, so that what is published later is sent
   const state = shortHash(await tail.publicHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
-  return hasState ? { cursor: head, skipsOutdated: false } : UNKNOWN;
+  return hasState ? { cursor: head, skipsOutdated: false } : WHOLE_STATE;
 }

@@ -88,7 +88,7 @@ type Reason = keyof typeof REJECTIONS;
 /** Why a request for a session key is rejected, as the log and the metrics name it. */
 export const SESSION_KEY_REJECTIONS = Object.keys(REJECTIONS);
 
-/** The rejections that count against a client. Others are caused by the gateway itself. */
+/** The rejections that depend on the client and its page, and are logged and counted for each client. */
 export const CLIENT_REJECTIONS = SESSION_KEY_REJECTIONS.filter((reason) =>
   reason !== "not_configured" && reason !== "store_unavailable"
 );

@@ -183,8 +183,8 @@ export async function injectPage(
   if (isFragmentRequest(request.headers)) {
     return await sendHtml(request, response, undefined);
   }
-  const isDecoded = decode === undefined || !isEncoded(response.headers);
-  const page = isDecoded ? response : await decode(createResponse(response));
+  const canDecode = decode !== undefined && isEncoded(response.headers);
+  const page = canDecode ? await decode(createResponse(response)) : response;
   if (isEncoded(page.headers)) {
     warnOfCoding(page.headers, log);
     return createResponse(page);

@@ -56,7 +56,7 @@ export interface ListOptions {
  *
  * A gateway's store consists of several, from the inside:
  *
- * 1. the database: `memory.ts`, or one of `src/engines/`, which `open.ts` there chooses by `--kv`;
+ * 1. the database: memory or another of `src/engines/`, which `open.ts` there chooses by `--kv`;
  * 2. there as well, on a server, `remote.ts`, which drops a connection that failed or timed out and connects again; for
  *    a file, `file_store.ts`, which notices that it was deleted;
  * 3. the circuit breaker, `circuit_breaker.ts`, which times out and pauses;

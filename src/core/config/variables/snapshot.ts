@@ -24,7 +24,13 @@ import {
 } from "./tiers.ts";
 import { toUtf8 } from "../../values/utf8.ts";
 
-/** A complete, valid configuration. It is immutable: a reload replaces it as a whole. */
+/**
+ * A complete, valid configuration. It is immutable: a reload replaces it as a whole.
+ *
+ * Four of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
+ * with. They publish what `publicHash` identifies, which also includes variables in the store. Each commit checks that the
+ * store still has the variables of `storedVersion`. Only `set` looks at `newestWrite`.
+ */
 export interface Snapshot {
   /**
    * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the

@@ -17,6 +17,7 @@ import {
   rejectModule,
   rejectPublicFiles,
   rejectSecrets,
+  warnOfPrecache,
 } from "./check_build.ts";
 import { checkReads, FoundReads, type ReadsPlugin } from "./check_reads.ts";
 import { DevGateway, type LiveEnv } from "./dev_gateway.ts";
@@ -93,8 +94,8 @@ export interface RepPlugin {
       bundle: Record<string, ViteOutput>,
     ): Promise<void>;
   };
-  /** Closes the gateway. */
-  closeBundle(): Promise<void>;
+  /** Closes the gateway. After a build, and after the plugins that add to it, warns of a service worker's precache. */
+  closeBundle: { order: "post"; sequential: true; handler(): Promise<void> };
 }
 
 /**
@@ -160,7 +161,6 @@ function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv): RepPlugin {
     configResolved(resolved) {
       rejectSecretPrefixes(envPrefixes(resolved));
       rejectSecondPlugin(resolved);
-      if (resolved.command === "build") warnOfPrecache(resolved);
       config = resolved;
       paths = resolvePaths(options, config.root);
     },
@@ -201,9 +201,14 @@ function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv): RepPlugin {
         await rejectSecrets(Object.values(bundle), paths.envFiles);
       },
     },
-    async closeBundle() {
-      await gateway?.close();
-      gateway = undefined;
+    closeBundle: {
+      order: "post",
+      sequential: true,
+      async handler() {
+        await gateway?.close();
+        gateway = undefined;
+        if (config.command === "build" && lint) await warnOfPrecache(config);
+      },
     },
   };
 }
@@ -214,14 +219,6 @@ function rejectSecondPlugin({ plugins = [] }: ViteConfig): void {
   if (own.length < 2) return;
   throw new Error(
     `Cannot use rep() ${own.length} times: expected it once in plugins, and in no preset`,
-  );
-}
-
-/** Says what to set for vite-plugin-pwa. Its options cannot be read, so it is said in every build. */
-function warnOfPrecache({ plugins = [], logger }: ViteConfig): void {
-  if (!plugins.some(({ name }) => name === "vite-plugin-pwa")) return;
-  logger.warn(
-    "[rep] vite-plugin-pwa: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains",
   );
 }
 

@@ -157,7 +157,7 @@ export async function makeProject(files: Record<string, string>) {
         transform: (code: string) =>
           reads.transform(code, directory.at("src/main.ts")),
         title: async () => titleOf(await insert(PAGE)),
-        [Symbol.asyncDispose]: plugin.closeBundle,
+        [Symbol.asyncDispose]: plugin.closeBundle.handler,
       };
     },
     /** Starts the preview server. It ends with the event `close` of Vite's. */

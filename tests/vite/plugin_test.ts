@@ -12,6 +12,7 @@ import {
   type RepOptions,
   type ViteDevServer,
 } from "../../src/vite/mod.ts";
+import type { ViteConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { WatchedClock } from "../_time.ts";
 import { makeProject, OPTIONS, PAGE, titleOf, until } from "./_project.ts";
@@ -325,19 +326,46 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
   assertEquals(await transformIndexHtml.handler(PAGE), PAGE);
 });
 
-Deno.test("a build with vite-plugin-pwa says which of its settings pages need", async () => {
+Deno.test("a build whose service worker precaches pages says which settings of vite-plugin-pwa they need", async () => {
   await using project = await makeProject(FILES);
-  const plugins = [
-    { name: "vite-plugin-pwa" },
-    { name: "vite-plugin-pwa:build" },
+  const plugins = [{ name: "vite-plugin-pwa" }];
+
+  /** Returns what a build prints at its end. */
+  async function printedFor(
+    worker: string,
+    config: Partial<ViteConfig> = { command: "build", plugins },
+    options = OPTIONS,
+  ) {
+    await project.write("dist/sw.js", worker);
+    await project.pluginOf(options, config).closeBundle.handler();
+    return project.printed.splice(0);
+  }
+
+  const warning =
+    "[rep] dist/sw.js: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains";
+  const precaching =
+    'e.precacheAndRoute([{url:"a.js",revision:null},{url:"index.html",revision:"6e33"}],{})';
+  const pages = [
+    precaching,
+    'V([{"revision":"6e33","url":"about/index.html"}])',
+    '[{\n    "url": "index.html",\n    "revision": "6e33"\n  }]',
+    'e.registerRoute(new e.NavigationRoute(e.createHandlerBoundToURL("index.html")))',
   ];
-  project.pluginOf(OPTIONS, { command: "build", plugins });
-  assertEquals(project.printed.splice(0), [
-    "[rep] vite-plugin-pwa: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains",
-  ]);
-  project.pluginOf(OPTIONS, { command: "serve", plugins });
-  project.pluginOf(OPTIONS, { command: "build" });
-  assertEquals(project.printed, []);
+  for (const worker of pages) {
+    assertEquals(await printedFor(worker), [warning], worker);
+  }
+  const others = [
+    'e.precacheAndRoute([{url:"a.js",revision:null}],{})',
+    'open({url:"index.html"})',
+    'createHandlerBoundToURL(t){throw new e("non-precached-url",{url:t})}',
+  ];
+  for (const worker of others) {
+    assertEquals(await printedFor(worker), [], worker);
+  }
+  assertEquals(await printedFor(precaching, { command: "build" }), []);
+  assertEquals(await printedFor(precaching, { command: "serve", plugins }), []);
+  const unchecked = { ...OPTIONS, lint: false };
+  assertEquals(await printedFor(precaching, undefined, unchecked), []);
 });
 
 Deno.test("a build needs no env file, as on a machine of CI", async () => {

@@ -6,37 +6,18 @@ import { didYouMean } from "../core/values/did_you_mean.ts";
 import { envNameOf, envPrefixes, remedyFor } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import type { RepOptions } from "./project_files.ts";
-import type { ViteConfig, ViteEnv } from "./vite.ts";
+import type { ViteConfig } from "./vite.ts";
 
-/** The plugin that warns of reads of `import.meta.env` that have no value, in the shape that Vite expects. */
-export interface ReadsPlugin {
-  /** The name, for Vite's messages. */
-  name: string;
-  /** Before the other plugins: it needs the lines of the source, and the reads before a build replaces them. */
-  enforce: "pre";
-  /** Adds a plugin of this kind to the builds of workers, which Vite configures separately. */
-  config(): { worker: { plugins: () => ReadsPlugin[] } };
-  /** Stores Vite's configuration. */
-  configResolved(config: ViteConfig & ViteEnv): void;
-  /** Warns of the reads in a module, and keeps the names. It changes nothing. */
-  transform(code: string, id: string): Promise<void>;
-}
-
-/** What was found in all modules. */
-export class FoundReads {
-  /** The warnings. Each is printed once, although a module may be transformed for pages, workers and the server. */
-  readonly printed: Set<string> = new Set();
-  /** The names in modules with `import.meta.env`, also those that are read from a copy of this object. */
-  readonly names: Set<string> = new Set();
-}
-
-/** Returns the plugin that compares the reads of `import.meta.env` with the manifest and with Vite's own values. */
-export function checkReads(
-  options: RepOptions,
-  found: FoundReads,
-): ReadsPlugin {
+/**
+ * Returns the plugin that compares the reads of `import.meta.env` with the manifest and with Vite's own values. It changes
+ * nothing.
+ *
+ * @param found To which it adds the names in modules with `import.meta.env`, also those that are read from a copy of this
+ * object.
+ */
+export function checkReads(options: RepOptions, found: Set<string>) {
   const { manifest: manifestPath, env: isLive = false } = options;
-  let config: ViteConfig & ViteEnv;
+  let config: ViteConfig;
 
   /** Returns the names that Vite itself has. */
   function ownNames(): string[] {
@@ -66,21 +47,24 @@ export function checkReads(
 
   return {
     name: "rep:reads",
+    /** Before the other plugins: it needs the lines of the source, and the reads before a build replaces them. */
     enforce: "pre",
+    /** Adds a plugin of this kind to the builds of workers, which Vite configures separately. */
     config() {
-      return { worker: { plugins: () => [checkReads(options, found)] } };
+      const plugins = (): object[] => [checkReads(options, found)];
+      return { worker: { plugins } };
     },
-    configResolved(resolved) {
+    configResolved(resolved: ViteConfig) {
       config = resolved;
     },
-    async transform(code, id) {
+    async transform(code: string, id: string) {
       if (!code.includes("import.meta")) return;
       if (!isSource(id) || isVitest(config)) return;
       const prefixes = envPrefixes(config);
       const hasPrefix = (name: string) =>
         prefixes.some((prefix) => name.startsWith(prefix));
       const words = code.match(/\b\w+/g) ?? [];
-      words.filter(hasPrefix).forEach((name) => found.names.add(name));
+      words.filter(hasPrefix).forEach((name) => found.add(name));
       const reads = findReads(code).filter(({ name }) => hasPrefix(name));
       if (reads.length === 0 || manifestPath === undefined) return;
       const declared = await readDeclared(
@@ -93,9 +77,9 @@ export function checkReads(
         const problem = problemOf(name, declared);
         const text =
           `[rep] ${file}:${line}: import.meta.env.${name} ${problem}`;
-        if (problem === undefined || found.printed.has(text)) continue;
-        found.printed.add(text);
-        config.logger.warn(text, { timestamp: true });
+        if (problem === undefined) continue;
+        // Once, although a module may be transformed for pages, workers and the server.
+        config.logger.warnOnce(text, { timestamp: true });
       }
     },
   };

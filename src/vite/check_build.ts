@@ -101,9 +101,8 @@ function textsOf(file: ViteOutput): string {
 }
 
 function textOf(file: ViteOutput): string {
-  if (file.type === "chunk") return file.code;
-  if (typeof file.source === "string") return file.source;
-  return new TextDecoder().decode(file.source);
+  const content = file.type === "chunk" ? file.code : file.source;
+  return Buffer.from(content).toString();
 }
 
 /** In a service worker of Workbox, also a minified one: a page to precache, or one that answers every navigation. */

@@ -42,7 +42,7 @@ export function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv) {
     { allowedHosts }: ViteConfig["server"],
     pages?: ViteWebSocket,
   ): Promise<DevGateway> {
-    const started = await DevGateway.start({
+    const started = new DevGateway({
       config,
       paths,
       allowedHosts,
@@ -50,6 +50,7 @@ export function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv) {
       liveEnv,
       pages,
     });
+    await started.start();
     middlewares.use(denyFiles(paths.read, config, folders));
     middlewares.use(started.handler);
     middlewares.use(started.pages);

@@ -29,7 +29,7 @@ import type { ViteConfig } from "./vite.ts";
 /** Options of {@linkcode rep}. Paths are relative to the root of the project. */
 export interface RepOptions {
   /** The manifest, such as `.rep.yaml`. @default {none} */
-  manifest?: string;
+  manifest?: string | undefined;
   /** One or more env files. The last one takes precedence. @default {none} */
   envFile?: string | RepEnvFile | readonly (string | RepEnvFile)[];
   /**
@@ -43,7 +43,7 @@ export interface RepOptions {
    *
    * @default {the setting of the manifest}
    */
-  acceptPublic?: readonly string[];
+  acceptPublic?: readonly string[] | undefined;
   /** Whether to stop a build that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
   /**

@@ -88,7 +88,7 @@ function interceptPage(
       const stream = ReadableStream.from(body);
       const injected = await inject(new Response(stream, { status, headers }));
       for (const name of response.getHeaderNames()) response.removeHeader(name);
-      reportAsSent(response, false);
+      Reflect.deleteProperty(response, "headersSent");
       await send(injected, original, closed.signal);
     } catch (error) {
       response.destroy();
@@ -108,7 +108,11 @@ function interceptPage(
       return original.writeHead(status, ...rest as []);
     }
     page = createPageBody(response);
-    reportAsSent(response, true);
+    // While the gateway prepares the page, no handler may send another head.
+    Object.defineProperty(response, "headersSent", {
+      value: true,
+      configurable: true,
+    });
     void sendPage(status, page, headers);
     return response;
   };
@@ -155,21 +159,6 @@ function originalMethods(response: ServerResponse) {
     on: on.bind(response),
     off: off.bind(response),
   } satisfies NodeResponse & Record<string, unknown>;
-}
-
-/**
- * Sets what a response answers when asked whether its head was sent. While the gateway prepares a page, it has to say
- * yes, so that no handler sends another head.
- */
-function reportAsSent(response: ServerResponse, isSent: boolean): void {
-  if (!isSent) {
-    Reflect.deleteProperty(response, "headersSent");
-    return;
-  }
-  Object.defineProperty(response, "headersSent", {
-    value: true,
-    configurable: true,
-  });
 }
 
 /** Returns the headers that were set before, and the arguments of `writeHead()`, which take precedence. */

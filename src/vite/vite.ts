@@ -35,7 +35,10 @@ export interface ViteConfig {
     readonly outDir: string;
     readonly copyPublicDir?: boolean | undefined;
   };
-  /** Options of the development server. */
+  /**
+   * Options of the development server. In `allowedHosts`, a leading dot stands for a domain and its subdomains; `true`
+   * allows any host.
+   */
   readonly server: {
     readonly allowedHosts?: readonly string[] | true | undefined;
   };

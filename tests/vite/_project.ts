@@ -173,8 +173,8 @@ export async function makeProject(files: Record<string, string>) {
           return Promise.resolve();
         },
       };
+      await plugin.configureServer.handler(server); // before the others
       liveEnv?.configureServer(server);
-      await plugin.configureServer.handler(server);
       const insert = plugin.transformIndexHtml.handler;
       return {
         insert,

@@ -60,10 +60,10 @@ export async function rejectSecrets(
     const text = textsOf(file);
     const format = detectInCode(text);
     if (format) findings.push(`${file.fileName}: ${format.detail}`);
-    for (const { name, tier, value } of secrets) {
-      if (!contains(text, value)) continue;
-      const remedy = remedyFor({ name, tier });
-      findings.push(`${file.fileName}: the value of ${name}: ${remedy}`);
+    for (const secret of secrets) {
+      if (!contains(text, secret.value)) continue;
+      const remedy = remedyFor(secret);
+      findings.push(`${file.fileName}: the value of ${secret.name}: ${remedy}`);
     }
   }
   if (findings.length === 0) return;

@@ -1,8 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { relative, resolve } from "node:path";
-import { parseManifest } from "../core/config/variables/manifest.ts";
-import type { Variable } from "../core/config/variables/tiers.ts";
 import { didYouMean } from "../core/values/did_you_mean.ts";
+import { type DeclaredVariable, readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes, remedyFor } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import type { RepOptions } from "./project_files.ts";
@@ -19,17 +17,19 @@ export function checkReads(options: RepOptions, found: Set<string>) {
   const { manifest: manifestPath, env: isLive = false } = options;
   let config: ViteConfig;
 
-  /** Returns the names that Vite itself has. */
-  function ownNames(): string[] {
-    const defined = Object.keys(config.define ?? {});
-    const names = defined.map((key) => key.replace("import.meta.env.", ""));
-    return [...Object.keys(config.env), ...names];
-  }
-
-  /** Returns what is wrong with a read; `undefined` if it is what the manifest says. */
-  function problemOf(envName: string, declared: Declared): string | undefined {
+  /**
+   * Returns what is wrong with a read; `undefined` if it is what the manifest says.
+   *
+   * @param declared The variables of the manifest, by their names in `import.meta.env`.
+   */
+  function problemOf(
+    envName: string,
+    declared: ReadonlyMap<string, DeclaredVariable>,
+  ): string | undefined {
     const variable = declared.get(envName);
-    const own = ownNames();
+    const defined = Object.keys(config.define ?? {})
+      .map((key) => key.replace("import.meta.env.", ""));
+    const own = [...Object.keys(config.env), ...defined];
     const isOwn = own.includes(envName);
     if (variable === undefined) {
       if (isOwn) return undefined;
@@ -67,11 +67,13 @@ export function checkReads(options: RepOptions, found: Set<string>) {
       words.filter(hasPrefix).forEach((name) => found.add(name));
       const reads = findReads(code).filter(({ name }) => hasPrefix(name));
       if (reads.length === 0 || manifestPath === undefined) return;
-      const declared = await readDeclared(
-        resolve(config.root, manifestPath),
-        prefixes,
+      const variables = await readDeclared(resolve(config.root, manifestPath))
+        .catch(() => undefined); // others report its mistakes
+      if (variables === undefined) return;
+      const entries = variables.map((variable) =>
+        [envNameOf(variable.name, prefixes), variable] as const
       );
-      if (declared === undefined) return;
+      const declared = new Map(entries);
       const file = relative(config.root, id.replace(/\?.*$/s, ""));
       for (const { name, line } of reads) {
         const problem = problemOf(name, declared);
@@ -86,35 +88,13 @@ export function checkReads(options: RepOptions, found: Set<string>) {
 }
 
 /** Describes the read of a SENSITIVE or SERVER variable. @param isOwn Whether Vite has a value for it as well. */
-function describeSecret(
-  { name, tier }: DeclaredVariable,
-  isOwn: boolean,
-): string {
+function describeSecret(variable: DeclaredVariable, isOwn: boolean): string {
+  const { name, tier } = variable;
   const consequence = isOwn
     ? "is Vite's own value, which everyone can read"
     : "is undefined";
-  const remedy = remedyFor({ name, tier });
+  const remedy = remedyFor(variable);
   return `${consequence}, and ${name} is ${tier.toUpperCase()}: ${remedy}`;
-}
-
-/** A variable of the manifest. */
-type DeclaredVariable = Pick<Variable, "name" | "tier">;
-
-/** The variables of a manifest, by their names in `import.meta.env`. */
-type Declared = ReadonlyMap<string, DeclaredVariable>;
-
-/** Returns the variables of the manifest as it is now; `undefined` if it has mistakes, which others report. */
-async function readDeclared(
-  path: string,
-  prefixes: readonly string[],
-): Promise<Declared | undefined> {
-  const text = await readFile(path, "utf8").catch(() => "");
-  const { variables, issues } = parseManifest(text);
-  if (issues.length > 0) return undefined;
-  const entries = [...variables].map(([name, { tier }]) =>
-    [envNameOf(name, prefixes), { name, tier }] as const
-  );
-  return new Map(entries);
 }
 
 /** Returns whether a module is a file of the project, and not a part of one, whose lines have other numbers. */

@@ -1,13 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { EnvSource } from "../files/env_source.ts";
-import { parseManifest } from "../core/config/variables/manifest.ts";
-import {
-  classify,
-  ConfigurationError,
-} from "../core/config/variables/snapshot.ts";
+import { classify } from "../core/config/variables/snapshot.ts";
 import { messageOf } from "../core/observe/log.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
+import { readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import {
@@ -127,12 +123,10 @@ export function runtimeEnv(
       const imported =
         `import { env as ${OBJECT}, addTo as ${FUNCTION} } from "${MODULE}";`;
       // All lines keep their numbers. In a build, a hashbang stays the first line.
-      return isBuild
-        ? { code: `${withLiveObjects(code, this)}\n${imported}`, map: null }
-        : {
-          code: `${imported}${FUNCTION}(import.meta.env);${code}`,
-          map: null,
-        };
+      const changed = isBuild
+        ? `${withLiveObjects(code, this)}\n${imported}`
+        : `${imported}${FUNCTION}(import.meta.env);${code}`;
+      return { code: changed, map: null };
     },
     transformIndexHtml: {
       order: "pre",
@@ -189,14 +183,9 @@ async function declaredNames(
   { manifest }: ProjectPaths,
   envFiles: EnvSource,
 ): Promise<string[]> {
-  if (manifest !== undefined) {
-    const text = await readFile(manifest, "utf8");
-    const { variables, issues } = parseManifest(text, { path: manifest });
-    if (issues.length > 0) throw new ConfigurationError(issues); // some names may be missing
-    const declared = [...variables].filter(([, { tier }]) => tier === "public");
-    return declared.map(([name]) => name);
-  }
-  const { variables } = classify(await envFiles.read());
+  const variables = manifest === undefined
+    ? classify(await envFiles.read()).variables
+    : await readDeclared(manifest);
   const declared = variables.filter(({ tier }) => tier === "public");
   return declared.map(({ name }) => name);
 }

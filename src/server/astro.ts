@@ -3,8 +3,8 @@ import { type PlainServerOptions, respond } from "./start_gateway.ts";
 
 /** What Astro passes to the hook `astro:config:setup`. */
 export interface AstroSetup {
-  /** What Astro is run for. */
-  readonly command: "dev" | "build" | "preview" | "sync";
+  /** What Astro is run for, such as `build`. */
+  readonly command: string;
   /** Adds a middleware. */
   addMiddleware(middleware: { order: "pre"; entrypoint: string }): void;
   /** Adds to the configuration. */

@@ -78,7 +78,8 @@ console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.
 
 const VITE = `import { rep } from "@rep/gateway/vite";
 
-console.log(rep({ manifest: ".rep.yaml", envFile: ["app.env"], types: false })[0].name);
+const [plugin] = rep({ manifest: ".rep.yaml", envFile: ["app.env"], types: false });
+console.log(plugin?.name);
 `;
 
 const MANIFEST = `version: "0.1.0"

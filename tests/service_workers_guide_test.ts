@@ -142,3 +142,28 @@ testBrowser(
     assertEquals(results, [[true, true], [false, "offline"]]);
   },
 );
+
+testNpmExample(
+  "the plugin for Vite warns of precached pages, until the configuration is that of the guide",
+  async () => {
+    await using example = await NpmExample.copy("service-worker");
+    const isWarned = async () => {
+      const { success, output } = await example.run("vite", "build");
+      assertEquals(success, true, output);
+      return output.includes(
+        "[rep] dist/sw.js: from the second visit on, precached pages have no configuration",
+      );
+    };
+    await example.edit(
+      "vite.config.ts",
+      /^/,
+      'import { rep } from "@rep/gateway/vite";\n',
+    );
+    await example.edit("vite.config.ts", "plugins: [", "plugins: [rep(),");
+    assertEquals(await isWarned(), false);
+    await example.edit("vite.config.ts", "navigateFallback: null,", "");
+    assertEquals(await isWarned(), true);
+    await example.edit("vite.config.ts", /globPatterns:.*/, "");
+    assertEquals(await isWarned(), true);
+  },
+);

@@ -3,8 +3,8 @@ import { type PlainServerOptions, respond } from "./start_gateway.ts";
 
 /** What Astro passes to the hook `astro:config:setup`. */
 export interface AstroSetup {
-  /** What Astro is run for. */
-  readonly command: "dev" | "build" | "preview" | "sync";
+  /** What Astro is run for, such as `build`. */
+  readonly command: string;
   /** Adds a middleware. */
   addMiddleware(middleware: { order: "pre"; entrypoint: string }): void;
   /** Adds to the configuration. */
@@ -49,14 +49,14 @@ export function astro(
   plugin: Pick<RepOptions, "types" | "lint" | "env"> = {},
 ): AstroIntegration {
   const { manifest, envFile = [], acceptPublic } = options;
-  const files: RepOptions = { ...plugin, envFile };
-  if (manifest !== undefined) files.manifest = manifest;
-  if (acceptPublic !== undefined) files.acceptPublic = acceptPublic;
   async function setup(
     { command, addMiddleware, updateConfig }: AstroSetup,
   ): Promise<void> {
     const { rep } = await import("../vite/mod.ts");
-    const plugins = [rep(files), middlewareModule(options)];
+    const plugins = [
+      rep({ ...plugin, manifest, envFile, acceptPublic }),
+      middlewareModule(options),
+    ];
     updateConfig({ vite: { plugins } });
     if (command !== "build") return;
     addMiddleware({ order: "pre", entrypoint: MIDDLEWARE });

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
-import { readdir } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { readdir, readFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
 import { detectInCode } from "../core/config/variables/guardrails.ts";
 import { type EnvPath, readEnvFiles } from "../files/read_environment.ts";
 import { classify } from "../core/config/variables/snapshot.ts";
@@ -60,10 +60,10 @@ export async function rejectSecrets(
     const text = textsOf(file);
     const format = detectInCode(text);
     if (format) findings.push(`${file.fileName}: ${format.detail}`);
-    for (const { name, tier, value } of secrets) {
-      if (!contains(text, value)) continue;
-      const remedy = remedyFor({ name, tier });
-      findings.push(`${file.fileName}: the value of ${name}: ${remedy}`);
+    for (const secret of secrets) {
+      if (!contains(text, secret.value)) continue;
+      const remedy = remedyFor(secret);
+      findings.push(`${file.fileName}: the value of ${secret.name}: ${remedy}`);
     }
   }
   if (findings.length === 0) return;
@@ -101,7 +101,29 @@ function textsOf(file: ViteOutput): string {
 }
 
 function textOf(file: ViteOutput): string {
-  if (file.type === "chunk") return file.code;
-  if (typeof file.source === "string") return file.source;
-  return new TextDecoder().decode(file.source);
+  const content = file.type === "chunk" ? file.code : file.source;
+  return Buffer.from(content).toString();
+}
+
+/** In a service worker of Workbox, also a minified one: a page to precache, or one that answers every navigation. */
+const PRECACHED_PAGE =
+  /\{(?=[^{}]*\brevision\b)[^{}]*\burl["']?:\s*["'][^"']+\.html["']|\bcreateHandlerBoundToURL\(["']/;
+
+/** Warns of a service worker of vite-plugin-pwa that precaches pages. Its options cannot be read, so its output is. */
+export async function warnOfPrecache(
+  { plugins = [], root, build, logger }: ViteConfig,
+): Promise<void> {
+  if (!plugins.some(({ name }) => name === "vite-plugin-pwa")) return;
+  const folder = resolve(root, build.outDir);
+  const names = await readdir(folder).catch(() => []); // the build may have failed
+  for (const name of names.filter((name) => /\.m?js$/.test(name))) {
+    const path = join(folder, name);
+    const code = await readFile(path, "utf8").catch(() => ""); // it may be a folder
+    if (!PRECACHED_PAGE.test(code)) continue;
+    logger.warn(
+      `[rep] ${
+        relative(root, path)
+      }: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains`,
+    );
+  }
 }

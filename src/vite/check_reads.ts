@@ -1,54 +1,35 @@
-import { readFile } from "node:fs/promises";
 import { relative, resolve } from "node:path";
-import { parseManifest } from "../core/config/variables/manifest.ts";
-import type { Variable } from "../core/config/variables/tiers.ts";
 import { didYouMean } from "../core/values/did_you_mean.ts";
+import { type DeclaredVariable, readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes, remedyFor } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import type { RepOptions } from "./project_files.ts";
-import type { ViteConfig, ViteEnv } from "./vite.ts";
+import type { ViteConfig } from "./vite.ts";
 
-/** The plugin that warns of reads of `import.meta.env` that have no value, in the shape that Vite expects. */
-export interface ReadsPlugin {
-  /** The name, for Vite's messages. */
-  name: string;
-  /** Before the other plugins: it needs the lines of the source, and the reads before a build replaces them. */
-  enforce: "pre";
-  /** Adds a plugin of this kind to the builds of workers, which Vite configures separately. */
-  config(): { worker: { plugins: () => ReadsPlugin[] } };
-  /** Stores Vite's configuration. */
-  configResolved(config: ViteConfig & ViteEnv): void;
-  /** Warns of the reads in a module, and keeps the names. It changes nothing. */
-  transform(code: string, id: string): Promise<void>;
-}
-
-/** What was found in all modules. */
-export class FoundReads {
-  /** The warnings. Each is printed once, although a module may be transformed for pages, workers and the server. */
-  readonly printed: Set<string> = new Set();
-  /** The names in modules with `import.meta.env`, also those that are read from a copy of this object. */
-  readonly names: Set<string> = new Set();
-}
-
-/** Returns the plugin that compares the reads of `import.meta.env` with the manifest and with Vite's own values. */
-export function checkReads(
-  options: RepOptions,
-  found: FoundReads,
-): ReadsPlugin {
+/**
+ * Returns the plugin that compares the reads of `import.meta.env` with the manifest and with Vite's own values. It changes
+ * nothing.
+ *
+ * @param found To which it adds the names in modules with `import.meta.env`, also those that are read from a copy of this
+ * object.
+ */
+export function checkReads(options: RepOptions, found: Set<string>) {
   const { manifest: manifestPath, env: isLive = false } = options;
-  let config: ViteConfig & ViteEnv;
+  let config: ViteConfig;
 
-  /** Returns the names that Vite itself has. */
-  function ownNames(): string[] {
-    const defined = Object.keys(config.define ?? {});
-    const names = defined.map((key) => key.replace("import.meta.env.", ""));
-    return [...Object.keys(config.env), ...names];
-  }
-
-  /** Returns what is wrong with a read; `undefined` if it is what the manifest says. */
-  function problemOf(envName: string, declared: Declared): string | undefined {
+  /**
+   * Returns what is wrong with a read; `undefined` if it is what the manifest says.
+   *
+   * @param declared The variables of the manifest, by their names in `import.meta.env`.
+   */
+  function problemOf(
+    envName: string,
+    declared: ReadonlyMap<string, DeclaredVariable>,
+  ): string | undefined {
     const variable = declared.get(envName);
-    const own = ownNames();
+    const defined = Object.keys(config.define ?? {})
+      .map((key) => key.replace("import.meta.env.", ""));
+    const own = [...Object.keys(config.env), ...defined];
     const isOwn = own.includes(envName);
     if (variable === undefined) {
       if (isOwn) return undefined;
@@ -66,71 +47,54 @@ export function checkReads(
 
   return {
     name: "rep:reads",
+    /** Before the other plugins: it needs the lines of the source, and the reads before a build replaces them. */
     enforce: "pre",
+    /** Adds a plugin of this kind to the builds of workers, which Vite configures separately. */
     config() {
-      return { worker: { plugins: () => [checkReads(options, found)] } };
+      const plugins = (): object[] => [checkReads(options, found)];
+      return { worker: { plugins } };
     },
-    configResolved(resolved) {
+    configResolved(resolved: ViteConfig) {
       config = resolved;
     },
-    async transform(code, id) {
+    async transform(code: string, id: string) {
       if (!code.includes("import.meta")) return;
       if (!isSource(id) || isVitest(config)) return;
       const prefixes = envPrefixes(config);
       const hasPrefix = (name: string) =>
         prefixes.some((prefix) => name.startsWith(prefix));
       const words = code.match(/\b\w+/g) ?? [];
-      words.filter(hasPrefix).forEach((name) => found.names.add(name));
+      words.filter(hasPrefix).forEach((name) => found.add(name));
       const reads = findReads(code).filter(({ name }) => hasPrefix(name));
       if (reads.length === 0 || manifestPath === undefined) return;
-      const declared = await readDeclared(
-        resolve(config.root, manifestPath),
-        prefixes,
+      const variables = await readDeclared(resolve(config.root, manifestPath))
+        .catch(() => undefined); // others report its mistakes
+      if (variables === undefined) return;
+      const entries = variables.map((variable) =>
+        [envNameOf(variable.name, prefixes), variable] as const
       );
-      if (declared === undefined) return;
+      const declared = new Map(entries);
       const file = relative(config.root, id.replace(/\?.*$/s, ""));
       for (const { name, line } of reads) {
         const problem = problemOf(name, declared);
         const text =
           `[rep] ${file}:${line}: import.meta.env.${name} ${problem}`;
-        if (problem === undefined || found.printed.has(text)) continue;
-        found.printed.add(text);
-        config.logger.warn(text, { timestamp: true });
+        if (problem === undefined) continue;
+        // Once, although a module may be transformed for pages, workers and the server.
+        config.logger.warnOnce(text, { timestamp: true });
       }
     },
   };
 }
 
 /** Describes the read of a SENSITIVE or SERVER variable. @param isOwn Whether Vite has a value for it as well. */
-function describeSecret(
-  { name, tier }: DeclaredVariable,
-  isOwn: boolean,
-): string {
+function describeSecret(variable: DeclaredVariable, isOwn: boolean): string {
+  const { name, tier } = variable;
   const consequence = isOwn
     ? "is Vite's own value, which everyone can read"
     : "is undefined";
-  const remedy = remedyFor({ name, tier });
+  const remedy = remedyFor(variable);
   return `${consequence}, and ${name} is ${tier.toUpperCase()}: ${remedy}`;
-}
-
-/** A variable of the manifest. */
-type DeclaredVariable = Pick<Variable, "name" | "tier">;
-
-/** The variables of a manifest, by their names in `import.meta.env`. */
-type Declared = ReadonlyMap<string, DeclaredVariable>;
-
-/** Returns the variables of the manifest as it is now; `undefined` if it has mistakes, which others report. */
-async function readDeclared(
-  path: string,
-  prefixes: readonly string[],
-): Promise<Declared | undefined> {
-  const text = await readFile(path, "utf8").catch(() => "");
-  const { variables, issues } = parseManifest(text);
-  if (issues.length > 0) return undefined;
-  const entries = [...variables].map(([name, { tier }]) =>
-    [envNameOf(name, prefixes), { name, tier }] as const
-  );
-  return new Map(entries);
 }
 
 /** Returns whether a module is a file of the project, and not a part of one, whose lines have other numbers. */

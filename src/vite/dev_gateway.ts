@@ -3,9 +3,14 @@ import { watchFiles } from "../sources.ts";
 import { createGateway } from "../gateway.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import { type NodeHandler, toNodeHandler } from "../adapters/node_handler.ts";
-import { type Log, type LogFields, messageOf } from "../core/observe/log.ts";
+import {
+  type Log,
+  type LogFields,
+  messageOf,
+  silentLog,
+} from "../core/observe/log.ts";
 import { envPrefixes, variablesOf } from "./env_names.ts";
-import { ownRequests, type ViteHosts } from "./own_requests.ts";
+import { ownRequests } from "./own_requests.ts";
 import { ProjectFiles, type ProjectPaths } from "./project_files.ts";
 import { servePages } from "./serve_pages.ts";
 import type { ViteConfig, ViteWebSocket } from "./vite.ts";
@@ -18,11 +23,11 @@ export interface LiveEnv {
   readonly onValid: () => Promise<boolean>;
 }
 
-/** Options of {@linkcode DevGateway.start}. */
+/** Options of {@linkcode DevGateway}. */
 interface DevGatewayOptions {
   readonly config: ViteConfig;
   readonly paths: ProjectPaths;
-  readonly allowedHosts: ViteHosts;
+  readonly allowedHosts: ViteConfig["server"]["allowedHosts"];
   /** Replaces the setting of the manifest. */
   readonly acceptPublic: readonly string[] | undefined;
   /** Missing without `env: true`. */
@@ -45,24 +50,20 @@ export class DevGateway {
   /** The SENSITIVE variables that open pages may have. */
   #servedSensitive = "";
   #loading: Promise<void> = Promise.resolve();
-  #isStarted = false;
 
-  private constructor(options: DevGatewayOptions) {
+  constructor(options: DevGatewayOptions) {
     this.#options = options;
     this.#files = new ProjectFiles(options.paths, options.config);
   }
 
-  /** Starts a gateway. If its files contain a mistake, it reports the mistake, and starts when that is corrected. */
-  static async start(options: DevGatewayOptions): Promise<DevGateway> {
-    const started = new DevGateway(options);
-    options.pages?.on("connection", () => started.#showMistake());
-    const { read } = options.paths;
+  /** Starts the gateway. If its files contain a mistake, it reports the mistake, and starts when that is corrected. */
+  async start(): Promise<void> {
+    const { pages, paths } = this.#options;
+    pages?.on("connection", () => this.#showMistake());
     // It watches before it reads, so that it notices a correction during the first read.
-    started.#watcher = await watchFiles(read, () => started.#loadAgain());
-    started.#loadAgain();
-    await started.#loading;
-    started.#isStarted = true;
-    return started;
+    this.#watcher = await watchFiles(paths.read, () => this.#loadAgain());
+    this.#loadAgain();
+    await this.#loading;
   }
 
   /** Answers requests for the gateway's own paths. */
@@ -102,12 +103,6 @@ export class DevGateway {
     this.#loading = this.#loading.then(() => this.#load());
   }
 
-  /** Returns whether Vite restarts, which reloads the pages. It cannot while it starts. */
-  async #restartsVite(): Promise<boolean> {
-    const { liveEnv } = this.#options;
-    return this.#isStarted && await liveEnv?.onValid() === true;
-  }
-
   /** Returns the values that modules read from `import.meta.env`, as text. */
   #valuesIn(envNames: readonly string[]): string {
     const prefixes = envPrefixes(this.#options.config);
@@ -117,9 +112,10 @@ export class DevGateway {
 
   /** Starts or reloads the gateway, and reports mistakes in its files. */
   async #load(): Promise<void> {
+    const { liveEnv, pages } = this.#options;
     const isStart = this.#gateway === undefined;
     let isRestart = false;
-    const names = [...this.#options.liveEnv?.names ?? []];
+    const names = [...liveEnv?.names ?? []];
     const values = this.#valuesIn(names);
     try {
       await this.#files.readManifest();
@@ -137,14 +133,13 @@ export class DevGateway {
       this.#mistake = undefined;
       this.#print("info", "the configuration is valid again");
     }
-    if (await this.#restartsVite()) return;
+    if (await liveEnv?.onValid()) return;
     const isReplaced = this.#files.sensitive !== this.#servedSensitive ||
       values !== this.#valuesIn(names);
     this.#servedSensitive = this.#files.sensitive;
     // Open pages have no configuration yet, that of another gateway, SENSITIVE values that no stream replaces, or values
     // of import.meta.env, which no component renders again.
     const isOutdated = isStart ? wasInvalid : isRestart || isReplaced;
-    const { pages } = this.#options;
     if (isOutdated) pages?.send({ type: "full-reload" });
     else if (wasInvalid) pages?.send({ type: "update", updates: [] }); // closes the overlay
   }
@@ -211,8 +206,7 @@ export class DevGateway {
    */
   #createLog(): Log {
     return {
-      debug() {},
-      info() {},
+      ...silentLog,
       warn: (event, fields = {}) => {
         if (event === "rep.start.warning") return;
         const { variable_name: name, detail } = fields;

@@ -1,7 +1,5 @@
-import {
-  OPTION_PREFIX,
-  type Variable,
-} from "../core/config/variables/tiers.ts";
+import { OPTION_PREFIX } from "../core/config/variables/tiers.ts";
+import type { DeclaredVariable } from "./declared_variables.ts";
 import type { ViteUserConfig } from "./vite.ts";
 
 /** Returns the prefixes that names in `import.meta.env` have. */
@@ -43,9 +41,7 @@ export function rejectSecretPrefixes(prefixes: readonly string[]): void {
 }
 
 /** Returns how an app can have the value of a SENSITIVE or SERVER variable that it reads from `import.meta.env`. */
-export function remedyFor(
-  { name, tier }: Pick<Variable, "name" | "tier">,
-): string {
+export function remedyFor({ name, tier }: DeclaredVariable): string {
   const secretly = tier === "sensitive"
     ? `getSecure("${name}")`
     : `getPrivate("${name}") of a gateway on the server`;

@@ -1,12 +1,12 @@
-import { internalHostRule } from "../core/http/allowed_hosts.ts";
-import type {
-  NodeHandler,
-  NodeRequest,
-  NodeResponse,
+import { type HostRule, internalHostRule } from "../core/http/allowed_hosts.ts";
+import {
+  type NodeHandler,
+  type NodeResponse,
+  toRequest,
 } from "../adapters/node_handler.ts";
+import type { ViteConfig } from "./vite.ts";
 
-/** Vite's option `allowedHosts`: a leading dot stands for a domain and its subdomains; `true` allows any host. */
-export type ViteHosts = readonly string[] | true | undefined;
+type ViteHosts = ViteConfig["server"]["allowedHosts"];
 
 /**
  * Returns a handler that answers requests for the gateway's own paths, for the hosts that Vite allows. Other origins on
@@ -24,28 +24,22 @@ export function ownRequests(
   return (request, response, next) => {
     if (!request.url?.startsWith(`${basePath}/rep/`)) return next?.();
     forbidOtherOrigins(response);
-    if (isAllowedHost(hostOf(request))) return handle(request, response, next);
+    const url = toRequest(request)?.url;
+    if (url !== undefined && isAllowedHost(new URL(url).origin)) {
+      return handle(request, response, next);
+    }
     response.writeHead(421, {});
     response.end();
   };
 }
 
-/**
- * Returns a function that applies Vite's rule for the `Host` header, which also allows any IP address. Vite itself
- * applies the rule only after the handlers of plugins.
- */
-function viteHostRule(allowedHosts: ViteHosts = []): (host: string) => boolean {
+/** Returns Vite's rule for hosts, which also allows any IP address. Vite 6 applies it only after the handlers of plugins. */
+function viteHostRule(allowedHosts: ViteHosts = []): HostRule {
   if (allowedHosts === true) return () => true;
-  const patterns = ["*.localhost"];
-  for (const host of allowedHosts) {
-    if (host.startsWith(".")) patterns.push(host.slice(1), `*${host}`);
-    else patterns.push(host);
-  }
-  const isAllowed = internalHostRule(patterns);
-  return (host) => {
-    const origin = `http://${host}`;
-    return URL.canParse(origin) && isAllowed(origin);
-  };
+  const patterns = allowedHosts.flatMap((host) =>
+    host.startsWith(".") ? [host.slice(1), `*${host}`] : [host]
+  );
+  return internalHostRule(["*.localhost", ...patterns]);
 }
 
 /** Removes the headers with which Vite permits other origins to read a response. */
@@ -54,8 +48,4 @@ function forbidOtherOrigins(
 ): void {
   response.removeHeader?.("access-control-allow-origin");
   response.removeHeader?.("vary");
-}
-
-function hostOf({ headers }: NodeRequest): string {
-  return String(headers[":authority"] ?? headers["host"] ?? "");
 }

@@ -29,7 +29,7 @@ import type { ViteConfig } from "./vite.ts";
 /** Options of {@linkcode rep}. Paths are relative to the root of the project. */
 export interface RepOptions {
   /** The manifest, such as `.rep.yaml`. @default {none} */
-  manifest?: string;
+  manifest?: string | undefined;
   /** One or more env files. The last one takes precedence. @default {none} */
   envFile?: string | RepEnvFile | readonly (string | RepEnvFile)[];
   /**
@@ -43,7 +43,7 @@ export interface RepOptions {
    *
    * @default {the setting of the manifest}
    */
-  acceptPublic?: readonly string[];
+  acceptPublic?: readonly string[] | undefined;
   /** Whether to stop a build that contains a secret, or a copy of a file that the plugin reads. @default {true} */
   lint?: boolean;
   /**
@@ -54,24 +54,24 @@ export interface RepOptions {
   env?: boolean;
 }
 
-const OPTION_NAMES: Readonly<Record<keyof RepOptions, true>> = {
-  manifest: true,
-  envFile: true,
-  types: true,
-  acceptPublic: true,
-  lint: true,
-  env: true,
-};
+const OPTION_NAMES: readonly string[] = [
+  "manifest",
+  "envFile",
+  "types",
+  "acceptPublic",
+  "lint",
+  "env",
+] satisfies (keyof RepOptions)[];
 
 /** @throws {TypeError} If an option has an unknown name, and so would be ignored. */
 export function checkOptionNames(options: RepOptions): void {
-  const known = Object.keys(OPTION_NAMES);
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  const unknown = Object.keys(options)
+    .find((name) => !OPTION_NAMES.includes(name));
   if (unknown === undefined) return;
-  const hint = didYouMean(unknown, known);
+  const hint = didYouMean(unknown, OPTION_NAMES);
   throw new TypeError(
     `Cannot use the option "${unknown}" of rep(): expected one of ${
-      known.join(", ")
+      OPTION_NAMES.join(", ")
     }${hint}`,
   );
 }
@@ -127,8 +127,6 @@ export class ProjectFiles {
   #environment: Environment = {};
   #manifest: Manifest | undefined;
   #sensitive = "";
-  /** The warnings that were printed. Each is printed once. */
-  readonly #hints = new Set<string>();
 
   constructor(
     paths: ProjectPaths,
@@ -289,8 +287,6 @@ export class ProjectFiles {
 
   /** Prints a warning, once. */
   #hint(text: string): void {
-    if (this.#hints.has(text)) return;
-    this.#hints.add(text);
-    this.#config.logger.warn(`[rep] ${text}`, { timestamp: true });
+    this.#config.logger.warnOnce(`[rep] ${text}`, { timestamp: true });
   }
 }

@@ -1,13 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { EnvSource } from "../files/env_source.ts";
-import { parseManifest } from "../core/config/variables/manifest.ts";
-import {
-  classify,
-  ConfigurationError,
-} from "../core/config/variables/snapshot.ts";
+import { classify } from "../core/config/variables/snapshot.ts";
 import { messageOf } from "../core/observe/log.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
+import { readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
 import { isVitest } from "./is_vitest.ts";
 import {
@@ -16,60 +12,11 @@ import {
   resolvePaths,
 } from "./project_files.ts";
 import type {
-  ViteEnv,
+  ViteConfig,
+  ViteDevServer,
   ViteParser,
-  ViteRestart,
   ViteUserConfig,
 } from "./vite.ts";
-
-/** The plugin for `import.meta.env`, in the shape that Vite expects. */
-export interface EnvPlugin {
-  /** The name, for Vite's messages. */
-  name: string;
-  /** After the other plugins, when every module is JavaScript. */
-  enforce: "post";
-  /** Not for a preview, which has no modules. */
-  apply(config: unknown, env: { isPreview?: boolean | undefined }): boolean;
-  /** Makes builds read the variables from the plugin's module. */
-  config(
-    config: ViteUserConfig,
-    env: { command: string },
-  ): Promise<ViteEnvConfig>;
-  /** Warns of variables that Vite also defines. */
-  configResolved(config: ViteEnv): void;
-  /** Stores how Vite is restarted. */
-  configureServer(server: ViteRestart): void;
-  /** What the gateway's plugin calls. */
-  api: {
-    /**
-     * Begins to restart Vite's development server if other variables are declared, and returns whether it does. The files
-     * have to be valid: the gateway ends with the server, and its last valid configuration with it.
-     */
-    restartIfOutdated(): Promise<boolean>;
-  };
-  /** Finds the plugin's module. */
-  resolveId(id: string): string | undefined;
-  /** Returns the plugin's module. */
-  load(id: string): { code: string; moduleSideEffects: false } | undefined;
-  /** Imports the plugin's module where `import.meta.env` is read. */
-  transform(
-    this: ViteParser,
-    code: string,
-    id: string,
-  ): { code: string; map: null } | undefined;
-  /** Rejects `%VITE_…%` of a declared variable. */
-  transformIndexHtml: { order: "pre"; handler(html: string): void };
-}
-
-/** What the plugin adds to Vite's configuration. */
-export interface ViteEnvConfig {
-  /** The expressions that builds replace. */
-  define: Record<string, string>;
-  /** Makes Vite find the client at its start, and not when the first page imports it. */
-  optimizeDeps: { include: string[] };
-  /** The plugins of builds of workers, which Vite configures separately. */
-  worker: { plugins: () => EnvPlugin[] };
-}
 
 /** The plugin's module. The `\0` tells other plugins that it is not a file. */
 const MODULE = "virtual:rep/env";
@@ -93,7 +40,7 @@ const VITE_OBJECT = /(\bconst __vite_import_meta_env__\w* = )(\{.*\})/;
 export function runtimeEnv(
   options: RepOptions,
   clock: Clock = systemClock,
-): EnvPlugin {
+) {
   let paths: ProjectPaths;
   let envFiles: EnvSource;
   let isBuild: boolean;
@@ -101,15 +48,21 @@ export function runtimeEnv(
   let isTest = false;
   let declared: readonly string[];
   let names: EnvNames = new Map();
-  let restart: ViteRestart["restart"] | undefined;
+  let restart: ViteDevServer["restart"] | undefined;
 
-  const plugin: EnvPlugin = {
+  const plugin = {
     name: "rep:env",
+    /** After the other plugins, when every module is JavaScript. */
     enforce: "post",
-    apply(_config, { isPreview = false }) {
+    /** Not for a preview, which has no modules. */
+    apply(_config: unknown, { isPreview = false }) {
       return !isPreview;
     },
-    async config({ root = "", ...config }, { command }) {
+    /** Makes builds read the variables from the plugin's module. */
+    async config(
+      { root = "", ...config }: ViteUserConfig,
+      { command }: { command: string },
+    ) {
       paths = resolvePaths(options, resolve(root));
       isBuild = command === "build";
       envFiles = new EnvSource(paths.envFiles, clock);
@@ -117,11 +70,14 @@ export function runtimeEnv(
       names = envNamesOf(declared, envPrefixes(config));
       return {
         define: isBuild ? definitions(names) : {},
+        // So Vite finds the client at its start, and not when the first page imports it.
         optimizeDeps: { include: ["@rep/gateway/client"] },
-        worker: { plugins: () => [plugin] },
+        // Vite configures the builds of workers separately.
+        worker: { plugins: (): object[] => [plugin] },
       };
     },
-    configResolved(config) {
+    /** Warns of variables that Vite also defines. */
+    configResolved(config: ViteConfig) {
       const { env, isWorker, logger } = config;
       isTest = isVitest(config);
       if (isWorker || isTest) return;
@@ -136,10 +92,15 @@ export function runtimeEnv(
         }`,
       );
     },
-    configureServer(server) {
+    configureServer(server: ViteDevServer) {
       restart = server.restart;
     },
+    /** What the gateway's plugin calls. */
     api: {
+      /**
+       * Begins to restart Vite's development server if other variables are declared, and returns whether it does. The files
+       * have to be valid: the gateway ends with the server, and its last valid configuration with it.
+       */
       async restartIfOutdated() {
         if (restart === undefined) return false;
         const current = await declaredNames(paths, envFiles)
@@ -149,28 +110,27 @@ export function runtimeEnv(
         return isOutdated;
       },
     },
-    resolveId(id) {
+    resolveId(id: string) {
       return id === MODULE ? MODULE_ID : undefined;
     },
-    load(id) {
+    load(id: string) {
       if (id !== MODULE_ID) return;
       return { code: moduleOf(names), moduleSideEffects: false };
     },
-    transform(code, id) {
+    /** Imports the plugin's module where `import.meta.env` is read. */
+    transform(this: ViteParser, code: string, id: string) {
       if (isTest || id === MODULE_ID || !readsEnv(code, this)) return;
       const imported =
         `import { env as ${OBJECT}, addTo as ${FUNCTION} } from "${MODULE}";`;
       // All lines keep their numbers. In a build, a hashbang stays the first line.
-      return isBuild
-        ? { code: `${withLiveObjects(code, this)}\n${imported}`, map: null }
-        : {
-          code: `${imported}${FUNCTION}(import.meta.env);${code}`,
-          map: null,
-        };
+      const changed = isBuild
+        ? `${withLiveObjects(code, this)}\n${imported}`
+        : `${imported}${FUNCTION}(import.meta.env);${code}`;
+      return { code: changed, map: null };
     },
     transformIndexHtml: {
       order: "pre",
-      handler: (html) => rejectPlaceholders(html, names),
+      handler: (html: string) => rejectPlaceholders(html, names),
     },
   };
 
@@ -223,14 +183,9 @@ async function declaredNames(
   { manifest }: ProjectPaths,
   envFiles: EnvSource,
 ): Promise<string[]> {
-  if (manifest !== undefined) {
-    const text = await readFile(manifest, "utf8");
-    const { variables, issues } = parseManifest(text, { path: manifest });
-    if (issues.length > 0) throw new ConfigurationError(issues); // some names may be missing
-    const declared = [...variables].filter(([, { tier }]) => tier === "public");
-    return declared.map(([name]) => name);
-  }
-  const { variables } = classify(await envFiles.read());
+  const variables = manifest === undefined
+    ? classify(await envFiles.read()).variables
+    : await readDeclared(manifest);
   const declared = variables.filter(({ tier }) => tier === "public");
   return declared.map(({ name }) => name);
 }

@@ -4,20 +4,16 @@ import type { Gateway } from "../gateway_interface.ts";
 import {
   type NodeHandler,
   type NodeRequest,
-  type NodeResponse,
   send,
   toRequest,
 } from "../adapters/node_handler.ts";
 import { headersToOmit, isHtml } from "../core/pages/page.ts";
 import { runWithoutValues } from "../addons/server_rendering.ts";
 
-/** The part of a gateway that {@linkcode servePages} uses. */
-type PagesGateway = Pick<Gateway, "inject" | "run">;
-
 /** Options of {@linkcode servePages}. */
 interface ServePagesOptions {
   /** Returns `undefined` while there is no configuration. Pages are then sent unchanged. */
-  readonly current: () => PagesGateway | undefined;
+  readonly current: () => Pick<Gateway, "inject" | "run"> | undefined;
   /**
    * Whether only browsers get values. They name `text/html` in the header `Accept`; the requests of a build that
    * prerenders pages do not.
@@ -38,7 +34,10 @@ export function servePages(
     const gateway = current();
     const request = toRequest(nodeRequest);
     if (gateway === undefined || request === undefined) return next();
-    if (browsersOnly && !acceptsHtml(request)) return runWithoutValues(next);
+    const accept = request.headers.get("accept") ?? "";
+    if (browsersOnly && !accept.includes("text/html")) {
+      return runWithoutValues(next);
+    }
     omitHeaders(nodeRequest, request);
     // It is the response of Node.js. Later handlers call more of its methods than the gateway does.
     const response = nodeResponse as unknown as ServerResponse;
@@ -46,10 +45,6 @@ export function servePages(
     interceptPage(response, inject, onError);
     gateway.run(() => next());
   };
-}
-
-function acceptsHtml({ headers }: Request): boolean {
-  return headers.get("accept")?.includes("text/html") === true;
 }
 
 /** Removes conditions that Vite or a framework would compare with its own page, which has no configuration. */
@@ -77,7 +72,7 @@ function interceptPage(
     const status = response.statusCode;
     // Another handler, such as one for compression, may have replaced `writeHead()`, and sets headers in it.
     const isReplaced = response.writeHead !== writeHead;
-    const headers = headersOf(response, undefined);
+    const headers = headersOf(response);
     if (isReplaced || isHtml({ status, headers })) response.writeHead(status);
   }
 
@@ -88,7 +83,7 @@ function interceptPage(
       const stream = ReadableStream.from(body);
       const injected = await inject(new Response(stream, { status, headers }));
       for (const name of response.getHeaderNames()) response.removeHeader(name);
-      reportAsSent(response, false);
+      Reflect.deleteProperty(response, "headersSent");
       await send(injected, original, closed.signal);
     } catch (error) {
       response.destroy();
@@ -102,13 +97,19 @@ function interceptPage(
     if (page !== undefined) return response;
     isBegun = true;
     // The headers are the second or the third argument of `writeHead()`. Wrappers also pass missing arguments.
-    const given = rest.findLast((argument) => typeof argument === "object");
+    const given = rest.findLast((it): it is object | null =>
+      typeof it === "object"
+    );
     const headers = headersOf(response, given);
     if (!isHtml({ status, headers })) {
       return original.writeHead(status, ...rest as []);
     }
     page = createPageBody(response);
-    reportAsSent(response, true);
+    // While the gateway prepares the page, no handler may send another head.
+    Object.defineProperty(response, "headersSent", {
+      value: true,
+      configurable: true,
+    });
     void sendPage(status, page, headers);
     return response;
   };
@@ -154,32 +155,16 @@ function originalMethods(response: ServerResponse) {
     flushHeaders: flushHeaders.bind(response),
     on: on.bind(response),
     off: off.bind(response),
-  } satisfies NodeResponse & Record<string, unknown>;
-}
-
-/**
- * Sets what a response answers when asked whether its head was sent. While the gateway prepares a page, it has to say
- * yes, so that no handler sends another head.
- */
-function reportAsSent(response: ServerResponse, isSent: boolean): void {
-  if (!isSent) {
-    Reflect.deleteProperty(response, "headersSent");
-    return;
-  }
-  Object.defineProperty(response, "headersSent", {
-    value: true,
-    configurable: true,
-  });
+  };
 }
 
 /** Returns the headers that were set before, and the arguments of `writeHead()`, which take precedence. */
-function headersOf(response: ServerResponse, given: unknown): Headers {
+function headersOf(response: ServerResponse, given?: object | null): Headers {
   const headers = new Headers();
   for (const [name, value] of Object.entries(response.getHeaders())) {
     append(headers, name, value);
   }
-  if (typeof given !== "object" || given === null) return headers;
-  const entries = entriesOf(given);
+  const entries = entriesOf(given ?? {});
   for (const [name] of entries) headers.delete(name);
   for (const [name, value] of entries) append(headers, name, value);
   return headers;

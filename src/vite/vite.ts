@@ -3,15 +3,8 @@
  * the plugin does not depend on one version of it.
  */
 
-/** Prints to the terminal of Vite. */
-export interface ViteLogger {
-  /** Prints a message. */
-  info(message: string, options?: { timestamp?: boolean }): void;
-  /** Prints a warning. */
-  warn(message: string, options?: { timestamp?: boolean }): void;
-  /** Prints an error. */
-  error(message: string, options?: { timestamp?: boolean }): void;
-}
+/** Prints a text to the terminal of Vite. */
+type Print = (text: string, options?: { timestamp?: boolean }) => void;
 
 /** Vite's configuration as the user wrote it. */
 export interface ViteUserConfig {
@@ -42,16 +35,27 @@ export interface ViteConfig {
     readonly outDir: string;
     readonly copyPublicDir?: boolean | undefined;
   };
-  /** Options of the development server. */
+  /**
+   * Options of the development server. In `allowedHosts`, a leading dot stands for a domain and its subdomains; `true`
+   * allows any host.
+   */
   readonly server: {
     readonly allowedHosts?: readonly string[] | true | undefined;
   };
   /** Options of the preview server. */
   readonly preview: ViteConfig["server"];
-  /** Prints to the terminal. */
-  readonly logger: ViteLogger;
+  /** Prints to the terminal; `warnOnce` prints no text twice. */
+  readonly logger: Readonly<
+    Record<"info" | "warn" | "warnOnce" | "error", Print>
+  >;
   /** The prefixes of names in `import.meta.env`. */
   readonly envPrefix?: ViteUserConfig["envPrefix"];
+  /** The values of `import.meta.env` from Vite's env files and the environment. */
+  readonly env: Readonly<Record<string, unknown>>;
+  /** The expressions that Vite replaces. */
+  readonly define?: Readonly<Record<string, unknown>> | undefined;
+  /** Whether this is the configuration of the workers in a build. */
+  readonly isWorker: boolean;
 }
 
 /** The list of a server's handlers. */
@@ -63,16 +67,6 @@ export interface ViteMiddlewares {
   use(handler: object): unknown;
 }
 
-/** An error that the overlay in a page shows. */
-export interface ViteError {
-  /** What is wrong. */
-  message: string;
-  /** The overlay shows it below the message. */
-  stack: string;
-  /** The name of the plugin that reports the error. */
-  plugin: string;
-}
-
 /** The connection to the open pages. */
 export interface ViteWebSocket {
   /** The open pages. */
@@ -80,7 +74,11 @@ export interface ViteWebSocket {
   /** Sends a message to all open pages. */
   send(
     message:
-      | { type: "error"; err: ViteError }
+      | {
+        type: "error";
+        /** The overlay shows the stack below the message. */
+        err: { message: string; stack: string; plugin: string };
+      }
       | { type: "update"; updates: [] }
       | { type: "full-reload" },
   ): void;
@@ -94,22 +92,8 @@ export interface ViteDevServer {
   readonly middlewares: ViteMiddlewares;
   /** The connection to the open pages. */
   readonly ws: ViteWebSocket;
-}
-
-/** The part of the development server that restarts it. */
-export interface ViteRestart {
   /** Reads the configuration file again and restarts the server. */
   restart(): Promise<void>;
-}
-
-/** The part of Vite's configuration that decides about `import.meta.env`. */
-export interface ViteEnv extends Pick<ViteConfig, "plugins" | "logger"> {
-  /** The values of `import.meta.env` from Vite's env files and the environment. */
-  readonly env: Readonly<Record<string, unknown>>;
-  /** The expressions that Vite replaces. */
-  readonly define?: Readonly<Record<string, unknown>> | undefined;
-  /** Whether this is the configuration of the workers in a build. */
-  readonly isWorker: boolean;
 }
 
 /** The preview server. */

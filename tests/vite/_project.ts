@@ -3,7 +3,11 @@ import type {
   NodeHandler,
   NodeResponse,
 } from "../../src/adapters/node_handler.ts";
-import { rep, type RepOptions, type ViteConfig } from "../../src/vite/mod.ts";
+import type { checkReads } from "../../src/vite/check_reads.ts";
+import type { gatewayPlugin } from "../../src/vite/gateway_plugin.ts";
+import { rep, type RepOptions } from "../../src/vite/mod.ts";
+import type { runtimeEnv } from "../../src/vite/runtime_env.ts";
+import type { ViteConfig, ViteDevServer } from "../../src/vite/vite.ts";
 import { TempDirectory } from "../_temp.ts";
 
 /** A page of an app. */
@@ -15,6 +19,15 @@ export const OPTIONS: RepOptions = {
   manifest: ".rep.yaml",
   envFile: "app.env",
 };
+
+/** Returns the plugins with the hooks that Vite calls. There is a third one with `env: true`. */
+export function pluginsOf(options: RepOptions) {
+  return rep(options) as [
+    ReturnType<typeof gatewayPlugin>,
+    ReturnType<typeof checkReads>,
+    ReturnType<typeof runtimeEnv>?,
+  ];
+}
 
 /** Returns the title that a page has been given. */
 export function titleOf(html: string): unknown {
@@ -30,6 +43,7 @@ export async function makeProject(files: Record<string, string>) {
   const printed: string[] = [];
   const sent: unknown[] = [];
   const handlers: NodeHandler[] = [];
+  const printedOnce = new Set<string>();
   let restarts = 0;
   let connect = () => {};
   for (const folder of ["src", "public", "dist"]) {
@@ -50,14 +64,25 @@ export async function makeProject(files: Record<string, string>) {
       build: { outDir: "dist" },
       server: {},
       preview: {},
-      logger: { info: print, warn: print, error: print },
+      logger: {
+        info: print,
+        warn: print,
+        warnOnce(message) {
+          if (printedOnce.has(message)) return;
+          printedOnce.add(message);
+          print(message);
+        },
+        error: print,
+      },
+      env: {},
+      isWorker: false,
       ...changed,
     };
   }
 
   /** Returns the plugin with Vite's configuration. */
   function pluginOf(options = OPTIONS, config: Partial<ViteConfig> = {}) {
-    const [plugin] = rep(options);
+    const [plugin] = pluginsOf(options);
     plugin.configResolved(configOf(config));
     return plugin;
   }
@@ -129,18 +154,12 @@ export async function makeProject(files: Record<string, string>) {
       pages = 1,
       options = OPTIONS,
     ) {
-      const [plugin, reads, liveEnv] = rep(options);
+      const [plugin, reads, liveEnv] = pluginsOf(options);
       const resolved = configOf(config);
       plugin.configResolved(resolved);
-      reads.configResolved({ ...resolved, env: {}, isWorker: false });
+      reads.configResolved(resolved);
       await liveEnv?.config({ root }, { command: "serve" });
-      liveEnv?.configureServer({
-        restart() {
-          restarts++;
-          return Promise.resolve();
-        },
-      });
-      await plugin.configureServer.handler({
+      const server: ViteDevServer = {
         middlewares: {
           use: (handler) => handlers.push(handler as NodeHandler),
         },
@@ -149,7 +168,13 @@ export async function makeProject(files: Record<string, string>) {
           send: (message) => sent.push(message),
           on: (_, listener) => connect = listener,
         },
-      });
+        restart() {
+          restarts++;
+          return Promise.resolve();
+        },
+      };
+      await plugin.configureServer.handler(server); // before the others
+      liveEnv?.configureServer(server);
       const insert = plugin.transformIndexHtml.handler;
       return {
         insert,
@@ -157,7 +182,7 @@ export async function makeProject(files: Record<string, string>) {
         transform: (code: string) =>
           reads.transform(code, directory.at("src/main.ts")),
         title: async () => titleOf(await insert(PAGE)),
-        [Symbol.asyncDispose]: plugin.closeBundle,
+        [Symbol.asyncDispose]: plugin.closeBundle.handler,
       };
     },
     /** Starts the preview server. It ends with the event `close` of Vite's. */

@@ -1,7 +1,7 @@
 /** Warnings about reads of `import.meta.env`. `real_runtime_env_test.ts` shows some in Vite itself, which needs npm. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { rep, type RepOptions } from "../../src/vite/mod.ts";
-import { makeProject, OPTIONS } from "./_project.ts";
+import type { RepOptions } from "../../src/vite/mod.ts";
+import { makeProject, OPTIONS, pluginsOf } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -19,7 +19,7 @@ async function checkedProject(
   manifest = MANIFEST,
 ) {
   const project = await makeProject({ ".rep.yaml": manifest });
-  const [, plugin] = rep(options);
+  const [, plugin] = pluginsOf(options);
   const env = { DEV: true, VITE_OWN: "own" };
   const define = { "import.meta.env.VITE_COMMIT": '"abc"' };
   const resolved = { env, define, isWorker: false, ...config };
@@ -222,14 +222,14 @@ Deno.test("a read of a SENSITIVE or SERVER variable is a warning with both remed
 Deno.test("a worker that reads a variable is named at the build, once, with what it gets", async () => {
   await using checked = await checkedProject();
   const { project } = checked;
-  const [, plugin] = rep(LIVE);
+  let [, plugin] = pluginsOf(LIVE);
   const code = "import.meta.env.VITE_TITLE;";
   const name = project.at("src/worker.ts");
   for (const _worker of ["first", "second"]) {
-    const [ofWorker] = plugin.config().worker.plugins();
-    const config = { env: {}, isWorker: true };
-    ofWorker?.configResolved({ ...project.configOf(), ...config });
-    await ofWorker?.transform(code, name);
+    const plugins = plugin.config().worker.plugins();
+    [plugin] = plugins as [typeof plugin];
+    plugin.configResolved(project.configOf({ isWorker: true }));
+    await plugin.transform(code, name);
   }
   assertEquals(project.printed, [
     "[rep] src/worker.ts:1: import.meta.env.VITE_TITLE is undefined in workers: expected the page to send the value",

@@ -7,14 +7,18 @@ import {
 } from "@std/assert";
 import { encodeBase64 } from "@std/encoding/base64";
 import process from "node:process";
-import {
-  rep,
-  type RepOptions,
-  type ViteDevServer,
-} from "../../src/vite/mod.ts";
+import { rep, type RepOptions } from "../../src/vite/mod.ts";
+import type { ViteConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { WatchedClock } from "../_time.ts";
-import { makeProject, OPTIONS, PAGE, titleOf, until } from "./_project.ts";
+import {
+  makeProject,
+  OPTIONS,
+  PAGE,
+  pluginsOf,
+  titleOf,
+  until,
+} from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -41,23 +45,15 @@ const UPDATE = { type: "update", updates: [] };
 
 // The development server.
 
-/** What Vite's types say of a server in a project that does not have the types of Node.js. */
-interface ServerWithoutNodeTypes extends Pick<ViteDevServer, "ws"> {
-  readonly middlewares: {
-    use(
-      handler: (
-        request: { originalUrl?: unknown },
-        response: unknown,
-        next: (error?: unknown) => void,
-      ) => void,
-    ): unknown;
-  };
+/** A part of what Vite's types say of a plugin in a project that does not have the types of Node.js. */
+interface PluginWithoutNodeTypes {
+  name: string;
+  configureServer?: (server: { readonly middlewares: unknown }) => void;
 }
 
 Deno.test("vite.config.ts has no type error in a project without the types of Node.js", () => {
-  const { handler } = rep()[0].configureServer;
-  const ofVite: (server: ServerWithoutNodeTypes) => Promise<void> = handler;
-  assertEquals(ofVite, handler);
+  const ofVite: PluginWithoutNodeTypes[] = rep();
+  assertEquals(ofVite.map(({ name }) => name), ["rep", "rep:reads"]);
 });
 
 Deno.test("the development server inserts the configuration, serves /rep/*, and writes the types", async () => {
@@ -183,10 +179,9 @@ Deno.test("nothing is sent while no page is open, since Vite keeps a message for
 
 Deno.test("a mistake is noticed that is corrected while the server starts", async () => {
   await using project = await makeProject(INVALID_FILES);
-  const ignore = () => {};
   const correct = () =>
     Deno.writeTextFileSync(project.at("app.env"), envWith({ title: "Hello" }));
-  const logger = { info: ignore, warn: ignore, error: correct };
+  const logger = { ...project.configOf().logger, error: correct };
   await using vite = await project.startVite({ logger });
   await until(async () => await vite.title() === "Hello");
 });
@@ -284,7 +279,7 @@ Deno.test("neither server of Vite serves what the plugin reads, by whatever name
 });
 
 Deno.test("config() denies the files that the plugin reads, and repeats what Vite denies unless the user has a list", () => {
-  const [plugin] = rep({
+  const [plugin] = pluginsOf({
     manifest: ".rep.yaml",
     envFile: ["a.env", "[b].env"],
   });
@@ -325,19 +320,46 @@ Deno.test("a build fails if it contains a secret, by the name of the file and of
   assertEquals(await transformIndexHtml.handler(PAGE), PAGE);
 });
 
-Deno.test("a build with vite-plugin-pwa says which of its settings pages need", async () => {
+Deno.test("a build whose service worker precaches pages says which settings of vite-plugin-pwa they need", async () => {
   await using project = await makeProject(FILES);
-  const plugins = [
-    { name: "vite-plugin-pwa" },
-    { name: "vite-plugin-pwa:build" },
+  const plugins = [{ name: "vite-plugin-pwa" }];
+
+  /** Returns what a build prints at its end. */
+  async function printedFor(
+    worker: string,
+    config: Partial<ViteConfig> = { command: "build", plugins },
+    options = OPTIONS,
+  ) {
+    await project.write("dist/sw.js", worker);
+    await project.pluginOf(options, config).closeBundle.handler();
+    return project.printed.splice(0);
+  }
+
+  const warning =
+    "[rep] dist/sw.js: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains";
+  const precaching =
+    'e.precacheAndRoute([{url:"a.js",revision:null},{url:"index.html",revision:"6e33"}],{})';
+  const pages = [
+    precaching,
+    'V([{"revision":"6e33","url":"about/index.html"}])',
+    '[{\n    "url": "index.html",\n    "revision": "6e33"\n  }]',
+    'e.registerRoute(new e.NavigationRoute(e.createHandlerBoundToURL("index.html")))',
   ];
-  project.pluginOf(OPTIONS, { command: "build", plugins });
-  assertEquals(project.printed.splice(0), [
-    "[rep] vite-plugin-pwa: from the second visit on, precached pages have no configuration; expected workbox.globPatterns without html, and workbox.navigateFallback: null, as docs/service_workers.md of @rep/gateway explains",
-  ]);
-  project.pluginOf(OPTIONS, { command: "serve", plugins });
-  project.pluginOf(OPTIONS, { command: "build" });
-  assertEquals(project.printed, []);
+  for (const worker of pages) {
+    assertEquals(await printedFor(worker), [warning], worker);
+  }
+  const others = [
+    'e.precacheAndRoute([{url:"a.js",revision:null}],{})',
+    'open({url:"index.html"})',
+    'createHandlerBoundToURL(t){throw new e("non-precached-url",{url:t})}',
+  ];
+  for (const worker of others) {
+    assertEquals(await printedFor(worker), [], worker);
+  }
+  assertEquals(await printedFor(precaching, { command: "build" }), []);
+  assertEquals(await printedFor(precaching, { command: "serve", plugins }), []);
+  const unchecked = { ...OPTIONS, lint: false };
+  assertEquals(await printedFor(precaching, undefined, unchecked), []);
 });
 
 Deno.test("a build needs no env file, as on a machine of CI", async () => {

@@ -8,12 +8,14 @@ import {
 import { toFileUrl } from "@std/path";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { runtimeEnv } from "../../src/vite/runtime_env.ts";
+import type { ViteDevServer } from "../../src/vite/vite.ts";
 import { TempDirectory } from "../_temp.ts";
 import { WatchedClock } from "../_time.ts";
 import {
   makeProject as makeProjectOf,
   OPTIONS,
   PAGE,
+  pluginsOf,
   until,
 } from "./_project.ts";
 
@@ -49,7 +51,7 @@ async function makeServedProject() {
 
 /** Returns the plugin for `import.meta.env`. */
 function envPlugin(options: RepOptions = OPTIONS) {
-  const [, , plugin] = rep({ ...options, env: true });
+  const [, , plugin] = pluginsOf({ ...options, env: true });
   if (plugin === undefined) throw new Error("Expected a third plugin");
   return plugin;
 }
@@ -132,28 +134,25 @@ Deno.test("two variables with the same name in import.meta.env are a mistake", a
 });
 
 Deno.test("the variables that Vite has as well are one warning, by their names", async () => {
-  await using project = await makeProject();
-  const printed: string[] = [];
-  const print = (message: string) => printed.push(message);
-  const config = {
+  await using project = await makeServedProject();
+  const { printed } = project;
+  const config = project.configOf({
     env: {
       VITE_PLAN: "of-this-machine",
       VITE_API_URL: "",
       VITE_OTHER: "other",
       DEV: false,
     },
-    isWorker: false,
-    logger: { info: print, warn: print, error: print },
-  };
+  });
   const plugin = envPlugin();
-  await plugin.config({ root: project.path }, BUILD);
+  await plugin.config({ root: config.root }, BUILD);
   plugin.configResolved(config);
   plugin.configResolved({ ...config, isWorker: true }); // it has said so
   assertEquals(printed.splice(0), [
     "[rep] import.meta.env has the gateway's values; Vite's own are ignored: VITE_API_URL, VITE_PLAN",
   ]);
   const undeclared = envPlugin({});
-  await undeclared.config({ root: project.path }, BUILD);
+  await undeclared.config({ root: config.root }, BUILD);
   undeclared.configResolved(config);
   assertEquals(printed, [
     "[rep] import.meta.env: no PUBLIC variable is declared",
@@ -311,12 +310,13 @@ Deno.test("Vite does not restart for an env file that an editor has emptied and 
   const plugin = runtimeEnv(WITHOUT_MANIFEST, clock);
   await plugin.config({ root: project.path }, SERVE);
   let restarts = 0;
-  plugin.configureServer({
+  const server = {
     restart() {
       restarts++;
       return Promise.resolve();
     },
-  });
+  };
+  plugin.configureServer(server as ViteDevServer);
   await project.write("app.env", "");
   const checked = plugin.api.restartIfOutdated();
   await clock.waits(); // it reads the file again
@@ -364,17 +364,14 @@ Deno.test("a preview has nothing to change", () => {
 });
 
 Deno.test("in Vitest, nothing is changed", async () => {
-  await using project = await makeProject();
-  const plugin = envPlugin();
-  await plugin.config({ root: project.path }, SERVE);
-  const print = () => {
-    throw new Error("Expected nothing");
-  };
-  plugin.configResolved({
+  await using project = await makeServedProject();
+  const config = project.configOf({
     env: { VITE_PLAN: "of a test" },
-    isWorker: false,
-    logger: { info: print, warn: print, error: print },
     plugins: [{ name: "vitest" }],
   });
+  const plugin = envPlugin();
+  await plugin.config({ root: config.root }, SERVE);
+  plugin.configResolved(config);
   assertEquals(transform(plugin, "import.meta.env.VITE_PLAN"), undefined);
+  assertEquals(project.printed, []);
 });

@@ -35,7 +35,8 @@ export { REPError, type Values } from "../page.ts";
 export { replaceVariables } from "./replace_variables.ts";
 
 /** The variables that the test has set. */
-const state = { values: freezeValues({}), secrets: freezeValues({}) };
+let publicValues = freezeValues({});
+let sensitiveValues = freezeValues({});
 const changes = createListeners<Parameters<AnyChangeCallback>>(globalThis);
 
 /**
@@ -48,23 +49,23 @@ export function setVariables(
   values: Partial<PublicVariables>,
   secrets: Partial<SensitiveVariables> = {},
 ): void {
-  const before = state.values;
-  state.values = freezeValues(values as Values);
-  state.secrets = freezeValues(secrets as Values);
+  const before = publicValues;
+  publicValues = freezeValues(values as Values);
+  sensitiveValues = freezeValues(secrets as Values);
   const keys = new Set([...Object.keys(before), ...Object.keys(values)]);
   for (const key of keys) {
     const oldValue = before[key];
-    const newValue = state.values[key];
+    const newValue = publicValues[key];
     if (newValue !== oldValue) changes.call(key, newValue, oldValue);
   }
 }
 
 function getOr(key: string, defaultValue?: string): string | undefined {
-  return state.values[key] ?? defaultValue;
+  return publicValues[key] ?? defaultValue;
 }
 
 function getSecret(key: string): Promise<string> {
-  const value = state.secrets[key];
+  const value = sensitiveValues[key];
   if (value !== undefined) return Promise.resolve(value);
   return Promise.reject(
     new REPError(`Cannot find "${key}" among the SENSITIVE variables`),
@@ -74,15 +75,15 @@ function getSecret(key: string): Promise<string> {
 /** The client of a page with these variables. Its functions are also exported individually. */
 export const rep: Client = {
   get: getOr as Client["get"],
-  getAll: () => state.values,
+  getAll: () => publicValues,
   getSecure: getSecret,
   verify: () => true,
   meta: () => ({
     version: "0.1.0",
     injectedAt: new Date(0),
     integrityValid: true,
-    publicCount: Object.keys(state.values).length,
-    sensitiveAvailable: Object.keys(state.secrets).length > 0,
+    publicCount: Object.keys(publicValues).length,
+    sensitiveAvailable: Object.keys(sensitiveValues).length > 0,
     hotReloadAvailable: true,
   }),
   onChange: (key, callback) =>

@@ -1,4 +1,5 @@
 import type { PublicVariables } from "@rep/gateway/client";
+import { escapeForScript } from "../../core/pages/config_script.ts";
 import { sriHash } from "../../core/values/hash.ts";
 
 /** The element with the configuration, as the gateway writes it. The groups are the parts around the hash, and the text. */
@@ -36,15 +37,7 @@ export async function replaceVariables(
   }
   const payload = JSON.parse(text);
   const replaced = { ...payload, public: { ...payload.public, ...values } };
-  const json = escape(JSON.stringify(replaced));
+  const json = escapeForScript(JSON.stringify(replaced));
   const changed = `${beforeHash}${await sriHash(json)}${afterHash}${json}`;
   return html.replace(element, () => changed);
-}
-
-/** Escapes JSON so that it cannot end the element, and is valid in a page of any encoding. */
-function escape(json: string): string {
-  return json.replace(
-    /[<\u007f-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }

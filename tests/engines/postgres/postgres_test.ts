@@ -325,6 +325,39 @@ testPostgres(
   },
 );
 
+/** Creates a role that may open this many connections, and owns a schema; returns the URL that uses both. */
+async function createTeam(name: string, maxConnections = -1): Promise<string> {
+  await runSql(`
+    CREATE ROLE ${name} LOGIN PASSWORD 'pw' CONNECTION LIMIT ${maxConnections};
+    CREATE SCHEMA ${name} AUTHORIZATION ${name};`);
+  return server.url(`schema=${name}`).replace(/\/\/.*@/, `//${name}:pw@`);
+}
+
+testPostgres(
+  "teams on one database, each with a role that only owns a schema, can neither read nor write each other's entries",
+  async (_url, schema) => {
+    const [a, b] = [`${schema}_a`, `${schema}_b`];
+    const urls = [await createTeam(a), await createTeam(b)] as const;
+    await withStores(urls, async (first, second) => {
+      await first.commit([], [{ key: ["secret"], value: 1 }]);
+      assertEquals(await second.get(["secret"]), undefined);
+    });
+    await assertCannotOpen(
+      urls[1].replace(`schema=${b}`, `schema=${a}`),
+      `permission denied for schema ${a}`,
+    );
+    const pool = await PostgresPool.open(parsePostgresUrl(urls[1]));
+    for (
+      const sql of [
+        `SELECT * FROM ${a}.entry`,
+        `DELETE FROM ${a}.entry`,
+        `SELECT ${a}.commit_entries('[]', '[]')`,
+      ]
+    ) await assertRejects(() => pool.query(sql), Error, "permission denied");
+    pool.close();
+  },
+);
+
 /** The process IDs of the connections that were opened after this one: earlier ones may still be ending. */
 const CONNECTIONS =
   `SELECT array_agg(pid ORDER BY pid)::text AS pids FROM pg_stat_activity

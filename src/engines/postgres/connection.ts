@@ -14,9 +14,9 @@ const DRIVER: string = "npm:pg@8.23.1";
 /** A row of a result; every column that is used is text. */
 export type Row = Readonly<Record<string, string | null>>;
 
-/** A statement that the server prepares once per connection, with its parameters. */
+/** A statement with its parameters. If it has a name, the server prepares it once per connection. */
 export interface Statement {
-  readonly name: string;
+  readonly name?: string;
   readonly text: string;
   readonly values: readonly (string | number | null)[];
 }
@@ -69,11 +69,16 @@ const CONNECT_TIMEOUT_MS = 4_000;
 const KEEP_ALIVE_MS = 10_000;
 
 /**
- * How many connections a process has: one that listens, and two for statements. A PostgreSQL server accepts 100 by
- * default. More would wait for each other, since a process commits one thing at a time; with only one, a commit that
- * waits for the lock of another process would hold up reads.
+ * How many connections a process has; one of them also listens. A PostgreSQL server accepts 100 by default. More would
+ * wait for each other, since a process commits one thing at a time; with only one, a commit that waits for the lock of
+ * another process would hold up reads.
  */
 const MAX_CONNECTIONS = 3;
+/**
+ * A prepared statement does not exist, or exists already (PostgreSQL, Appendix A): a pooler in transaction mode executes
+ * each statement on another connection.
+ */
+const NOT_PREPARED = /^(26000|42P05)$/;
 
 /** Checks a new connection before it is used. */
 type Prepare = (client: Client) => Promise<void>;
@@ -85,8 +90,15 @@ type Prepare = (client: Client) => Promise<void>;
 export class PostgresPool {
   readonly #pool: Pool;
   readonly #closing = new AbortController();
+  /** Nobody else behind a pooler uses the same names for prepared statements. */
+  readonly #id = crypto.randomUUID();
+  #canPrepare = true;
 
-  private constructor(driver: Driver, settings: Settings, prepare: Prepare) {
+  private constructor(
+    driver: Driver,
+    settings: Settings,
+    prepare: Prepare,
+  ) {
     async function verify(client: Client): Promise<void> {
       await requireWrites(client);
       await prepare(client);
@@ -155,12 +167,30 @@ export class PostgresPool {
 
   /** Runs a statement and returns its rows. */
   async query(statement: string | Statement): Promise<Row[]> {
+    try {
+      return await this.#run(statement);
+    } catch (error) {
+      if (!NOT_PREPARED.test(codeOf(error))) throw error;
+      this.#canPrepare = false;
+      return await this.#run(statement); // it was not executed
+    }
+  }
+
+  async #run(statement: string | Statement): Promise<Row[]> {
     const client = await this.connect();
     try {
-      return (await client.query(statement)).rows;
+      return (await client.query(this.#prepared(statement))).rows;
     } finally {
       client.release(); // not `pool.query()`, which also closes the connection of a commit that conflicts
     }
+  }
+
+  #prepared(statement: string | Statement): string | Statement {
+    if (typeof statement === "string") return statement;
+    const { name, text, values } = statement;
+    return this.#canPrepare
+      ? { name: `${name} ${this.#id}`, text, values }
+      : { text, values };
   }
 
   /** Ends all connections at once. Statements in progress reject with the reason, and so do later ones. */
@@ -191,9 +221,11 @@ function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
   };
 }
 
+/** It also sets the timeout of statements: PgBouncer rejects that as a parameter of the connection. */
 async function requireWrites(client: Client): Promise<void> {
   const { rows: [row] } = await client.query(
-    "SELECT current_setting('transaction_read_only') AS read_only",
+    `SELECT current_setting('transaction_read_only') AS read_only,
+     set_config('statement_timeout', '${OPERATION_TIMEOUT_MS}', false)`,
   );
   if (row?.["read_only"] !== "off") {
     throw new StoreUnavailableError("it is a standby");
@@ -213,7 +245,6 @@ async function clientSettings(
     ssl: target.isEncrypted && await readTlsOptions(target),
     application_name: "rep-gateway",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS / target.hosts.length,
-    statement_timeout: OPERATION_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   };

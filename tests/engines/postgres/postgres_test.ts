@@ -263,6 +263,7 @@ testPostgres(
     const store = await openPostgresStore(target, {
       clock: systemClock,
       random: Math.random,
+      log: silentLog,
     });
     try {
       await setVersion(schema, 3, 2);
@@ -354,6 +355,20 @@ testPostgres(
         `SELECT ${a}.commit_entries('[]', '[]')`,
       ]
     ) await assertRejects(() => pool.query(sql), Error, "permission denied");
+    pool.close();
+  },
+);
+
+testPostgres(
+  "statements are executed although the connection has lost what was prepared, as behind a pooler in transaction mode",
+  async (url) => {
+    const pool = await PostgresPool.open(parsePostgresUrl(url));
+    const statement = { name: "get", text: "SELECT $1 AS it", values: ["a"] };
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
+    await pool.query("DEALLOCATE ALL");
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
+    await pool.query("DEALLOCATE ALL"); // it prepares none any longer
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
     pool.close();
   },
 );
@@ -627,6 +642,7 @@ testPostgres(
     const store = await openPostgresStore(target, {
       clock: systemClock,
       random: Math.random,
+      log: silentLog,
     });
     store.watch(["a"], () => {});
     const reads = Array.from({ length: 5_000 }, () => store.get(["a"]));
@@ -646,10 +662,12 @@ testPostgres(
 Deno.test("PostgresPool.open() leaves no connection at a server that accepts the user and answers nothing, such as a pooler without its database", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const ended = Promise.withResolvers<void>();
+  let parameters = "";
   async function serve(): Promise<void> {
     using connection = await listener.accept();
     const buffer = new Uint8Array(1_000);
-    await connection.read(buffer);
+    const length = await connection.read(buffer) ?? 0;
+    parameters = new TextDecoder().decode(buffer.subarray(8, length));
     // AuthenticationOk, ReadyForQuery
     const ready = [82, 0, 0, 0, 8, 0, 0, 0, 0, 90, 0, 0, 0, 5, 73];
     await connection.write(new Uint8Array(ready));
@@ -670,4 +688,17 @@ Deno.test("PostgresPool.open() leaves no connection at a server that accepts the
   );
   await ended.promise;
   await serving;
+  // PgBouncer rejects a connection with any others, such as `statement_timeout`.
+  assertEquals(
+    parameters.split("\0").filter((_part, index) => index % 2 === 0),
+    ["user", "database", "application_name", "client_encoding", ""],
+  );
+});
+
+testPostgres("a statement may take 5 s", async (url) => {
+  const pool = await PostgresPool.open(parsePostgresUrl(url));
+  assertEquals(await pool.query("SHOW statement_timeout"), [
+    { statement_timeout: "5s" },
+  ]);
+  pool.close();
 });

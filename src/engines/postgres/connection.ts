@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../core/observe/log.ts";
+import { type Clock, systemClock } from "../../core/values/clock.ts";
 import { importPackage } from "../../core/values/runtime.ts";
 import {
   OPERATION_TIMEOUT_MS,
@@ -41,6 +42,9 @@ export interface PooledClient extends Client {
 
 /** The part of the driver's `Pool` that is used. */
 interface Pool {
+  readonly totalCount: number;
+  /** The pool reads `max` for every connection. */
+  readonly options: { max: number };
   connect(): Promise<PooledClient>;
   on(event: "error", listener: () => void): void;
 }
@@ -73,7 +77,11 @@ const KEEP_ALIVE_MS = 10_000;
  * wait for each other, since a process commits one thing at a time; with only one, a commit that waits for the lock of
  * another process would hold up reads.
  */
-const MAX_CONNECTIONS = 3;
+const MAX_CONNECTIONS = 2;
+/** The server accepts no further connection (PostgreSQL, Appendix A). */
+const TOO_MANY_CONNECTIONS = "53300";
+/** How long a process then does with the connections that it has. */
+const LIMIT_PAUSE_MS = 5_000;
 /**
  * A prepared statement does not exist, or exists already (PostgreSQL, Appendix A): a pooler in transaction mode executes
  * each statement on another connection.
@@ -90,6 +98,9 @@ type Prepare = (client: Client) => Promise<void>;
 export class PostgresPool {
   readonly #pool: Pool;
   readonly #closing = new AbortController();
+  readonly #clock: Clock;
+  /** When another connection may be opened. */
+  #growsAt = -Infinity;
   /** Nobody else behind a pooler uses the same names for prepared statements. */
   readonly #id = crypto.randomUUID();
   #canPrepare = true;
@@ -98,7 +109,9 @@ export class PostgresPool {
     driver: Driver,
     settings: Settings,
     prepare: Prepare,
+    clock: Clock,
   ) {
+    this.#clock = clock;
     async function verify(client: Client): Promise<void> {
       await requireWrites(client);
       await prepare(client);
@@ -124,12 +137,13 @@ export class PostgresPool {
   static async open(
     target: PostgresTarget,
     prepare: Prepare = async () => {},
+    clock: Clock = systemClock,
   ): Promise<PostgresPool> {
     const driver = await loadPostgresDriver();
     const failures: string[] = [];
     for (const host of target.hosts) {
       const settings = await clientSettings(host, target);
-      const pool = new PostgresPool(driver, settings, prepare);
+      const pool = new PostgresPool(driver, settings, prepare, clock);
       // A server may accept the user, and then answer nothing, such as a pooler whose database is down.
       const ms = CONNECT_TIMEOUT_MS / target.hosts.length;
       const timer = setTimeout(
@@ -160,9 +174,23 @@ export class PostgresPool {
     return this.#closing.signal;
   }
 
-  /** Waits for a free connection. The caller releases it. */
+  /**
+   * Waits for a free connection. The caller releases it. If the server accepts no further one, the process shares those
+   * that it has for a while: otherwise the store would be unavailable to it, although it is connected.
+   */
   async connect(): Promise<PooledClient> {
-    return await this.#pool.connect();
+    const { options } = this.#pool;
+    if (this.#clock.monotonic() >= this.#growsAt) options.max = MAX_CONNECTIONS;
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      const { totalCount } = this.#pool;
+      const isAtLimit = codeOf(error) === TOO_MANY_CONNECTIONS;
+      if (!isAtLimit || totalCount === 0) throw error;
+      this.#growsAt = this.#clock.monotonic() + LIMIT_PAUSE_MS;
+      options.max = totalCount;
+      return await this.connect();
+    }
   }
 
   /** Runs a statement and returns its rows. */

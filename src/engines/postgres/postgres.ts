@@ -107,6 +107,7 @@ export async function openPostgresStore(
   const pool = await PostgresPool.open(
     target,
     (client) => prepare(client, schema),
+    options.clock,
   );
   const watches = new Set<Watch>();
   let receiving: Promise<void> | undefined;

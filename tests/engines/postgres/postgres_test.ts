@@ -18,6 +18,7 @@ import {
   StoreUnavailableError,
 } from "../../../src/core/store/store.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { FAST, MISSING } from "../../_postgres.ts";
@@ -308,7 +309,7 @@ testPostgres(
 );
 
 testPostgres(
-  "many operations at once share three connections with the notifications, even if these connect last",
+  "many operations at once share two connections with the notifications, even if these connect last",
   async (url) => {
     await using observer = await openConnection();
     await withStores([url], async (store) => {
@@ -321,7 +322,7 @@ testPostgres(
       const operations = Array.from({ length: 50 }, () => store.get(key));
       await Promise.all(operations);
       const [row] = await observer.query(CONNECTIONS);
-      assertEquals(row?.["pids"]?.split(",").length, 3);
+      assertEquals(row?.["pids"]?.split(",").length, 2);
     });
   },
 );
@@ -355,6 +356,51 @@ testPostgres(
         `SELECT ${a}.commit_entries('[]', '[]')`,
       ]
     ) await assertRejects(() => pool.query(sql), Error, "permission denied");
+    pool.close();
+  },
+);
+
+testPostgres(
+  "gateways at a connection limit share the connections that they have, and none loses its store",
+  async (_url, schema) => {
+    const url = await createTeam(schema, 3); // two gateways would use four
+    await using observer = await openConnection();
+    await withStores([url, url], async (first, second) => {
+      for (const store of [first, second]) {
+        const hinted = Promise.withResolvers<void>();
+        store.watch(["a"], hinted.resolve);
+        const reads = Array.from({ length: 10 }, () => store.get(["a"]));
+        await Promise.all([...reads, hinted.promise]);
+      }
+      const [row] = await observer.query(CONNECTIONS);
+      assertEquals(row?.["pids"]?.split(",").length, 3);
+    });
+  },
+);
+
+testPostgres(
+  "a pool at the connection limit waits for its only connection, and opens another one 5 s later; without any, it fails",
+  async (_url, schema) => {
+    const target = parsePostgresUrl(await createTeam(schema, 1));
+    const clock = new FakeClock();
+    const pool = await PostgresPool.open(target, async () => {}, clock);
+    await assertRejects(
+      () => PostgresPool.open(target),
+      StoreUnavailableError,
+      "too many connections",
+    );
+    const only = await pool.connect();
+    const waiting = pool.query("SELECT 'waited' AS it");
+    only.release();
+    assertEquals(await waiting, [{ it: "waited" }]);
+
+    await runSql(`ALTER ROLE ${schema} CONNECTION LIMIT 2`);
+    clock.pass(5_000);
+    const one = await pool.connect();
+    assertEquals(await pool.query("SELECT 'another' AS it"), [
+      { it: "another" },
+    ]);
+    one.release();
     pool.close();
   },
 );

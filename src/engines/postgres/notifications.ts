@@ -1,7 +1,7 @@
 import type { RetryOptions } from "../../core/store/commits.ts";
 import type { Log } from "../../core/observe/log.ts";
 import { OPERATION_TIMEOUT_MS } from "../../core/store/store.ts";
-import { sleep } from "../../core/values/clock.ts";
+import { sleep, waitAtMost } from "../../core/values/clock.ts";
 import type { PostgresPool } from "./connection.ts";
 
 /** What is called when a key may have been written. */
@@ -18,6 +18,8 @@ export interface NotificationOptions extends RetryOptions {
 
 /** How long the connection for notifications pauses after it was lost; half of it is random. */
 const LISTEN_PAUSE_MS = 1_000;
+/** How long to wait for another connection; at a connection limit, there may be none. */
+const SEND_TIMEOUT_MS = 1_000;
 /** Twice as long as a statement may take: a notification waits for the end of the statement on its connection. */
 const ECHO_TIMEOUT_MS = 2 * OPERATION_TIMEOUT_MS;
 const LOST =
@@ -57,18 +59,17 @@ async function receive(
     if (payload === echo) echoed.abort();
     for (const { name, hint } of watches) if (name === payload) hint();
   });
-  let sending: Promise<unknown>;
   try {
     await client.query(`LISTEN ${channel}`);
-    // While this connection is taken: a pooler might execute two statements of one client on the same connection.
-    const text = `SELECT pg_notify('${channel}', '${echo}')`;
-    sending = pool.query(text);
   } catch (error) {
     client.release(true);
     throw error;
   }
-  client.release();
   for (const { hint } of watches) hint(); // what was written while it was not connected
+  const sending = pool.query(`SELECT pg_notify('${channel}', '${echo}')`);
+  // This connection stays taken, since a pooler might execute both of its statements on the same one of its own.
+  await waitAtMost(SEND_TIMEOUT_MS, sending, options.clock);
+  client.release();
   void warnUnlessEchoed(sending, echoed.signal, options);
   await ended;
   echoed.abort();

@@ -34,6 +34,7 @@ function setUp() {
       assertEquals(clock.waiting, 0);
     },
   };
+  let isTaken = false;
   function connect() {
     const listeners = new Map<string, Listener>();
     setup.connections++;
@@ -43,15 +44,17 @@ function setUp() {
       on: (event: string, listener: Listener) =>
         void listeners.set(event, listener),
       query: () => Promise.resolve({ rows: [] }),
-      release: () => {},
+      release: () => void (isTaken = false),
     };
+    isTaken = true;
     return Promise.resolve(client as unknown as PooledClient);
   }
-  function query(statement: string): Promise<Row[]> {
-    if (!setup.sends) return Promise.reject(new Error("down"));
+  async function query(statement: string): Promise<Row[]> {
+    await Promise.resolve(); // a connection that is not kept has been released by now
+    if (!setup.sends || !isTaken) throw new Error("down, or over the same");
     const [, , , payload = ""] = statement.split("'");
     if (setup.delivers) setup.notify(payload);
-    return Promise.resolve([]);
+    return [];
   }
   const pool = { closed: closing.signal, connect, query };
   void receiveNotifications(

@@ -32,15 +32,14 @@ export function createSources(
   const envPaths = resolveEnvPaths(options);
   const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
   let environment: Environment = {};
-  let isFirstRead = true;
   const logIneffective = createIneffectiveLog(log);
   const { manifest } = options;
   return {
     async variables(): Promise<Environment> {
+      const isFirst = source.files.length === 0;
       const files = await readPaths(envPaths, () => source.read(), clock);
       environment = readEnvironment();
-      if (isFirstRead) logEmpty(envPaths, source.files, log);
-      isFirstRead = false;
+      if (isFirst) logEmpty(envPaths, source.files, log);
       logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };
     },

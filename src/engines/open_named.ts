@@ -152,7 +152,7 @@ async function openPostgres(
     throw new TypeError(`${cannotOpen(url)}: expected --allow-net=${host}`);
   }
   const postgres = await orCannotOpen(url, loadPostgres);
-  const open = () => postgres.openPostgresStore(target, { clock, random });
+  const open = () => postgres.openPostgresStore(target, { clock, random, log });
   return await openRemoteStore({
     connect: () => orCannotOpen(url, open),
     maxChecks: postgres.POSTGRES_MAX_CHECKS,

@@ -251,6 +251,13 @@ export const GROUPS = {
   },
   "Log": {
     "access-log": toggle("Log every request"),
+    "audit-log": withDefault(
+      "stdout",
+      choice(
+        ["stdout", "stderr"],
+        "Where to log the issuance of session keys",
+      ),
+    ),
     "log-format": withDefault(
       "json",
       ignoringCase(choice(["json", "text"], "Log format")),

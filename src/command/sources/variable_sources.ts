@@ -36,8 +36,10 @@ export function createSources(
   const { manifest } = options;
   return {
     async variables(): Promise<Environment> {
+      const isFirst = source.files.length === 0;
       const files = await readPaths(envPaths, () => source.read(), clock);
       environment = readEnvironment();
+      if (isFirst) logEmpty(envPaths, source.files, log);
       logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };
     },
@@ -51,6 +53,23 @@ export function createSources(
       : () => readManifest(manifest, clock),
   };
 }
+
+/** Logs each env file or directory without variables. At the start, nothing says that there should be any. */
+function logEmpty(
+  { flag, paths }: FlagPaths,
+  files: readonly EnvFile[],
+  log: Log,
+): void {
+  for (const [index, path] of paths.entries()) {
+    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+    const detail =
+      `${flag} "${path}" contains no variables: expected ${EXPECTED_VARIABLES}`;
+    log.warn("rep.start.warning", { detail });
+  }
+}
+
+const EXPECTED_VARIABLES =
+  "lines of REP_…=value, or files whose names begin with REP_";
 
 /** Returns a function that logs each variable of the env files that has no effect there, once. */
 export function createIneffectiveLog(

@@ -1,7 +1,9 @@
 import {
+  AUDIT_EVENT,
   createLog,
   type Log,
   type LogLevel,
+  logThrough,
   messageOf,
   printLine,
 } from "../../core/observe/log.ts";
@@ -14,16 +16,34 @@ import { isGranted } from "../../core/values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
 import { writeLine } from "./write_line.ts";
 
-/** Creates the log of a command, and writes the command's warnings to it. */
-export function openLog({ options, warnings }: Start): Log {
-  const log = createLog({
+/** Creates the log of a command, with audit events where `--audit-log` says, and writes the command's warnings to it. */
+export function openLog(
+  { options, warnings }: Pick<Start, "options" | "warnings">,
+): Log {
+  const how = {
     format: options["log-format"],
     level: options["log-level"],
-    write: lineWriter(),
-  });
+  };
+  const stdout = createLog({ ...how, write: lineWriter() });
+  const log = options["audit-log"] === "stdout"
+    ? stdout
+    : withAudit(stdout, createLog({ ...how, write: writeErrorLine }));
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
+}
+
+/** Returns a log that passes audit events to another one. */
+function withAudit(log: Log, audit: Log): Log {
+  return logThrough((level, event, fields) => {
+    const chosen = event === AUDIT_EVENT ? audit : log;
+    chosen[level](event, fields);
+  });
+}
+
+/** Not through the console, which OpenTelemetry would export as an error. */
+function writeErrorLine(line: string): void {
+  writeLine(line, Deno.stderr);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { messageOf } from "../../core/observe/log.ts";
+import { type Clock, systemClock } from "../../core/values/clock.ts";
 import { importPackage } from "../../core/values/runtime.ts";
 import {
   OPERATION_TIMEOUT_MS,
@@ -14,9 +15,9 @@ const DRIVER: string = "npm:pg@8.23.1";
 /** A row of a result; every column that is used is text. */
 export type Row = Readonly<Record<string, string | null>>;
 
-/** A statement that the server prepares once per connection, with its parameters. */
+/** A statement with its parameters. If it has a name, the server prepares it once per connection. */
 export interface Statement {
-  readonly name: string;
+  readonly name?: string;
   readonly text: string;
   readonly values: readonly (string | number | null)[];
 }
@@ -41,6 +42,9 @@ export interface PooledClient extends Client {
 
 /** The part of the driver's `Pool` that is used. */
 interface Pool {
+  readonly totalCount: number;
+  /** The pool reads `max` for every connection. */
+  readonly options: { max: number };
   connect(): Promise<PooledClient>;
   on(event: "error", listener: () => void): void;
 }
@@ -69,11 +73,20 @@ const CONNECT_TIMEOUT_MS = 4_000;
 const KEEP_ALIVE_MS = 10_000;
 
 /**
- * How many connections a process has: one that listens, and two for statements. A PostgreSQL server accepts 100 by
- * default. More would wait for each other, since a process commits one thing at a time; with only one, a commit that
- * waits for the lock of another process would hold up reads.
+ * How many connections a process has; one of them also listens. A PostgreSQL server accepts 100 by default. More would
+ * wait for each other, since a process commits one thing at a time; with only one, a commit that waits for the lock of
+ * another process would hold up reads.
  */
-const MAX_CONNECTIONS = 3;
+const MAX_CONNECTIONS = 2;
+/** The server accepts no further connection (PostgreSQL, Appendix A). */
+const TOO_MANY_CONNECTIONS = "53300";
+/** How long a process then does with the connections that it has. */
+const LIMIT_PAUSE_MS = 5_000;
+/**
+ * A prepared statement does not exist, or exists already (PostgreSQL, Appendix A): a pooler in transaction mode executes
+ * each statement on another connection.
+ */
+const NOT_PREPARED = /^(26000|42P05)$/;
 
 /** Checks a new connection before it is used. */
 type Prepare = (client: Client) => Promise<void>;
@@ -85,8 +98,20 @@ type Prepare = (client: Client) => Promise<void>;
 export class PostgresPool {
   readonly #pool: Pool;
   readonly #closing = new AbortController();
+  readonly #clock: Clock;
+  /** When another connection may be opened. */
+  #growsAt = -Infinity;
+  /** Nobody else behind a pooler uses the same names for prepared statements. */
+  readonly #id = crypto.randomUUID();
+  #canPrepare = true;
 
-  private constructor(driver: Driver, settings: Settings, prepare: Prepare) {
+  private constructor(
+    driver: Driver,
+    settings: Settings,
+    prepare: Prepare,
+    clock: Clock,
+  ) {
+    this.#clock = clock;
     async function verify(client: Client): Promise<void> {
       await requireWrites(client);
       await prepare(client);
@@ -112,12 +137,13 @@ export class PostgresPool {
   static async open(
     target: PostgresTarget,
     prepare: Prepare = async () => {},
+    clock: Clock = systemClock,
   ): Promise<PostgresPool> {
     const driver = await loadPostgresDriver();
     const failures: string[] = [];
     for (const host of target.hosts) {
       const settings = await clientSettings(host, target);
-      const pool = new PostgresPool(driver, settings, prepare);
+      const pool = new PostgresPool(driver, settings, prepare, clock);
       // A server may accept the user, and then answer nothing, such as a pooler whose database is down.
       const ms = CONNECT_TIMEOUT_MS / target.hosts.length;
       const timer = setTimeout(
@@ -148,19 +174,51 @@ export class PostgresPool {
     return this.#closing.signal;
   }
 
-  /** Waits for a free connection. The caller releases it. */
+  /**
+   * Waits for a free connection. The caller releases it. If the server accepts no further one, the process shares those
+   * that it has for a while: otherwise the store would be unavailable to it, although it is connected.
+   */
   async connect(): Promise<PooledClient> {
-    return await this.#pool.connect();
+    const { options } = this.#pool;
+    if (this.#clock.monotonic() >= this.#growsAt) options.max = MAX_CONNECTIONS;
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      const { totalCount } = this.#pool;
+      const isAtLimit = codeOf(error) === TOO_MANY_CONNECTIONS;
+      if (!isAtLimit || totalCount === 0) throw error;
+      this.#growsAt = this.#clock.monotonic() + LIMIT_PAUSE_MS;
+      options.max = totalCount;
+      return await this.connect();
+    }
   }
 
   /** Runs a statement and returns its rows. */
   async query(statement: string | Statement): Promise<Row[]> {
+    try {
+      return await this.#run(statement);
+    } catch (error) {
+      if (!NOT_PREPARED.test(codeOf(error))) throw error;
+      this.#canPrepare = false;
+      return await this.#run(statement); // it was not executed
+    }
+  }
+
+  async #run(statement: string | Statement): Promise<Row[]> {
     const client = await this.connect();
     try {
-      return (await client.query(statement)).rows;
+      return (await client.query(this.#prepared(statement))).rows;
     } finally {
       client.release(); // not `pool.query()`, which also closes the connection of a commit that conflicts
     }
+  }
+
+  #prepared(statement: string | Statement): string | Statement {
+    if (typeof statement === "string") return statement;
+    const { name, text, values } = statement;
+    return this.#canPrepare
+      ? { name: `${name} ${this.#id}`, text, values }
+      : { text, values };
   }
 
   /** Ends all connections at once. Statements in progress reject with the reason, and so do later ones. */
@@ -191,9 +249,11 @@ function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
   };
 }
 
+/** It also sets the timeout of statements: PgBouncer rejects that as a parameter of the connection. */
 async function requireWrites(client: Client): Promise<void> {
   const { rows: [row] } = await client.query(
-    "SELECT current_setting('transaction_read_only') AS read_only",
+    `SELECT current_setting('transaction_read_only') AS read_only,
+     set_config('statement_timeout', '${OPERATION_TIMEOUT_MS}', false)`,
   );
   if (row?.["read_only"] !== "off") {
     throw new StoreUnavailableError("it is a standby");
@@ -213,7 +273,6 @@ async function clientSettings(
     ssl: target.isEncrypted && await readTlsOptions(target),
     application_name: "rep-gateway",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS / target.hosts.length,
-    statement_timeout: OPERATION_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   };

@@ -1,6 +1,4 @@
 import { messageOf } from "../../core/observe/log.ts";
-import { sleep } from "../../core/values/clock.ts";
-import type { RetryOptions } from "../../core/store/commits.ts";
 import {
   type Check,
   type Entry,
@@ -29,13 +27,16 @@ import {
   type Row,
   type Statement,
 } from "./connection.ts";
+import {
+  type NotificationOptions,
+  receiveNotifications,
+  type Watch,
+} from "./notifications.ts";
 import { ensureSchema, hasSchema } from "./schema.ts";
 import type { PostgresTarget } from "./url.ts";
 
 /** How many checks a commit may contain: as many as in a SQLite file. The server itself has no limit. */
 export const POSTGRES_MAX_CHECKS = 100;
-/** How long the connection for notifications pauses after it was lost; half of it is random. */
-const LISTEN_PAUSE_MS = 1_000;
 
 /** Insufficient resources, such as a full disk (PostgreSQL, Appendix A, class 53): the connection can still be used. */
 const INSUFFICIENT_RESOURCES = /^53/;
@@ -63,51 +64,6 @@ async function prepare(client: Client, schema: string): Promise<void> {
     await ensureSchema(client, schema);
   } catch (error) {
     throw isPermanent(error) ? error : toStoreError(error);
-  }
-}
-
-/** What is called when a key may have been written. */
-interface Watch {
-  /** The key as `commit_entries()` announces it. */
-  readonly name: string;
-  readonly hint: () => void;
-}
-
-/**
- * Receives the notifications about commits of all processes, over a connection of the pool. Connects again whenever it is
- * lost, until the pool is closed. Meanwhile, callers poll.
- */
-async function receiveNotifications(
-  pool: PostgresPool,
-  channel: string,
-  watches: ReadonlySet<Watch>,
-  { clock, random }: RetryOptions,
-): Promise<void> {
-  const signal = pool.closed;
-  while (!signal.aborted) {
-    await receive(pool, channel, watches).catch(() => {}); // statements report an outage
-    const pause = LISTEN_PAUSE_MS * (0.5 + 0.5 * random());
-    await sleep(pause, clock, { signal, isBackground: true });
-  }
-}
-
-/** Resolves when the connection has ended. */
-async function receive(
-  pool: PostgresPool,
-  channel: string,
-  watches: ReadonlySet<Watch>,
-): Promise<void> {
-  const client = await pool.connect();
-  const ended = new Promise<void>((resolve) => client.on("end", resolve));
-  try {
-    client.on("notification", ({ payload }) => {
-      for (const { name, hint } of watches) if (name === payload) hint();
-    });
-    await client.query(`LISTEN ${channel}`);
-    for (const { hint } of watches) hint(); // what was written while it was not connected
-    await ended;
-  } finally {
-    client.release(true);
   }
 }
 
@@ -145,12 +101,13 @@ export async function postgresStoreExists(
  */
 export async function openPostgresStore(
   target: PostgresTarget,
-  options: RetryOptions,
+  options: NotificationOptions,
 ): Promise<Store> {
   const { schema } = target;
   const pool = await PostgresPool.open(
     target,
     (client) => prepare(client, schema),
+    options.clock,
   );
   const watches = new Set<Watch>();
   let receiving: Promise<void> | undefined;

@@ -28,11 +28,15 @@ interface SchemaVersion {
  *   a small server has.
  * - Versions are random. A sequence could repeat a version after a failover to a replica that lagged behind, and a
  *   check that has to fail would pass.
+ * - `CREATE SCHEMA IF NOT EXISTS` needs `CREATE` on the database even if the schema exists. A role that owns only its
+ *   schema lacks that.
  * - Only keys of one part are announced: `NOTIFY` serializes the commits of all sessions, and the rate limit, which
  *   writes most, needs none.
  */
 const createSchema = (schema: string) => `
-CREATE SCHEMA IF NOT EXISTS ${schema};
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '${schema}') THEN CREATE SCHEMA ${schema}; END IF;
+END $$;
 CREATE TABLE ${schema}.schema_version (version integer NOT NULL, compatible_since integer NOT NULL);
 CREATE TABLE ${schema}.entry (
   prefix text COLLATE "C" NOT NULL,

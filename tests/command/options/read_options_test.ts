@@ -260,6 +260,11 @@ const RULES: Record<OptionName, Rule> = {
     ["", "11m", "10"],
   ),
   "access-log": SWITCH,
+  "audit-log": rule(
+    "one of stdout, stderr",
+    { "stdout": "stdout", "stderr": "stderr" },
+    ["", "STDERR", "audit.log"],
+  ),
   "log-format": rule(
     "one of json, text",
     { "text": "text", "json": "json", "JSON": "json" },

@@ -118,6 +118,7 @@ Deno.test("toGatewayOptions() reads every option but those of the process", () =
     "kv",
     "drain",
     "stop-delay",
+    "audit-log",
     "log-format",
     "log-level",
     "releases",

@@ -99,6 +99,29 @@ Deno.test("createSources() logs in one line, once, which names of Vite an env fi
   );
 });
 
+Deno.test("createSources() warns of directories and files without variables when it reads them for the first time", async () => {
+  await using directory = await TempDirectory.make({
+    "app.env": "# REP_PUBLIC_A=1\n",
+  });
+  await using misnamed = await TempDirectory.make({ "db-password": "CANARY" });
+  await using good = await TempDirectory.make({ "REP_SERVER_A": "1" });
+  const { log, lines } = captureLog();
+  const paths = [misnamed.path, directory.at("app.env"), good.path];
+  const { variables } = createSources(options({ "env-file": paths }), {
+    ...CONTEXT,
+    log,
+  });
+  for (let read = 0; read < 2; read++) await variables();
+  assertEquals(
+    lines.map(({ level, msg, detail }) => [level, msg, detail]),
+    paths.slice(0, 2).map((path) => [
+      "WARN",
+      "rep.start.warning",
+      `--env-file "${path}" contains no variables: expected lines of REP_…=value, or files whose names begin with REP_`,
+    ]),
+  );
+});
+
 Deno.test("createSources() rejects a manifest with invalid settings at a reload", async () => {
   const text = 'version: "0.1.0"\nvariables: {}\nsettings: {hot_reload: 1}';
   await using directory = await TempDirectory.make({ ".rep.yaml": text });

@@ -3,11 +3,13 @@ import { assertEquals } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
 import {
   logRuntimeWarnings,
+  openLog,
   startErrorMessage,
 } from "../../../src/command/start/start_log.ts";
 import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/core/values/option_error.ts";
 import { captureLog } from "../../_gateway.ts";
+import { optionsOf } from "../_options.ts";
 
 Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {
   const { warn } = console;
@@ -32,6 +34,41 @@ Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except f
     ],
   );
 });
+
+for (const stream of ["stdout", "stderr"] as const) {
+  Deno.test(`openLog() writes issued session keys to ${stream} with --audit-log ${stream}, at any level, and everything else to stdout`, () => {
+    const { log: print, warn } = console;
+    const { writeSync } = Deno.stderr;
+    const written: Record<string, string[]> = { stdout: [], stderr: [] };
+    try {
+      console.log = (line) => void written.stdout?.push(line);
+      Deno.stderr.writeSync = (bytes) => {
+        written.stderr?.push(new TextDecoder().decode(bytes).trimEnd());
+        return bytes.length;
+      };
+      const start = {
+        options: optionsOf(["--audit-log", stream, "--log-level", "error"]),
+        warnings: [],
+      };
+      const log = openLog(start);
+      log.info("rep.session_key.issued", { key_id: "k" });
+      log.info("rep.listening");
+      log.error("rep.store.down");
+    } finally {
+      console.log = print;
+      console.warn = warn;
+      Deno.stderr.writeSync = writeSync;
+    }
+    const events = (lines: string[] = []) =>
+      lines.map((line) => JSON.parse(line).msg);
+    assertEquals(
+      { stdout: events(written.stdout), stderr: events(written.stderr) },
+      stream === "stderr"
+        ? { stdout: ["rep.store.down"], stderr: ["rep.session_key.issued"] }
+        : { stdout: ["rep.session_key.issued", "rep.store.down"], stderr: [] },
+    );
+  });
+}
 
 Deno.test("startErrorMessage() names the flag of an option that the gateway rejects", () => {
   const error = new OptionError("sessionKeyTtlMs", "an integer", "0");

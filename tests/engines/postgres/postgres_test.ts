@@ -18,6 +18,7 @@ import {
   StoreUnavailableError,
 } from "../../../src/core/store/store.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { FAST, MISSING } from "../../_postgres.ts";
@@ -263,6 +264,7 @@ testPostgres(
     const store = await openPostgresStore(target, {
       clock: systemClock,
       random: Math.random,
+      log: silentLog,
     });
     try {
       await setVersion(schema, 3, 2);
@@ -307,7 +309,7 @@ testPostgres(
 );
 
 testPostgres(
-  "many operations at once share three connections with the notifications, even if these connect last",
+  "many operations at once share two connections with the notifications, even if these connect last",
   async (url) => {
     await using observer = await openConnection();
     await withStores([url], async (store) => {
@@ -320,8 +322,100 @@ testPostgres(
       const operations = Array.from({ length: 50 }, () => store.get(key));
       await Promise.all(operations);
       const [row] = await observer.query(CONNECTIONS);
+      assertEquals(row?.["pids"]?.split(",").length, 2);
+    });
+  },
+);
+
+/** Creates a role that may open this many connections, and owns a schema; returns the URL that uses both. */
+async function createTeam(name: string, maxConnections = -1): Promise<string> {
+  await runSql(`
+    CREATE ROLE ${name} LOGIN PASSWORD 'pw' CONNECTION LIMIT ${maxConnections};
+    CREATE SCHEMA ${name} AUTHORIZATION ${name};`);
+  return server.url(`schema=${name}`).replace(/\/\/.*@/, `//${name}:pw@`);
+}
+
+testPostgres(
+  "teams on one database, each with a role that only owns a schema, can neither read nor write each other's entries",
+  async (_url, schema) => {
+    const [a, b] = [`${schema}_a`, `${schema}_b`];
+    const urls = [await createTeam(a), await createTeam(b)] as const;
+    await withStores(urls, async (first, second) => {
+      await first.commit([], [{ key: ["secret"], value: 1 }]);
+      assertEquals(await second.get(["secret"]), undefined);
+    });
+    await assertCannotOpen(
+      urls[1].replace(`schema=${b}`, `schema=${a}`),
+      `permission denied for schema ${a}`,
+    );
+    const pool = await PostgresPool.open(parsePostgresUrl(urls[1]));
+    for (
+      const sql of [
+        `SELECT * FROM ${a}.entry`,
+        `DELETE FROM ${a}.entry`,
+        `SELECT ${a}.commit_entries('[]', '[]')`,
+      ]
+    ) await assertRejects(() => pool.query(sql), Error, "permission denied");
+    pool.close();
+  },
+);
+
+testPostgres(
+  "gateways at a connection limit share the connections that they have, and none loses its store",
+  async (_url, schema) => {
+    const url = await createTeam(schema, 3); // two gateways would use four
+    await using observer = await openConnection();
+    await withStores([url, url], async (first, second) => {
+      for (const store of [first, second]) {
+        const hinted = Promise.withResolvers<void>();
+        store.watch(["a"], hinted.resolve);
+        const reads = Array.from({ length: 10 }, () => store.get(["a"]));
+        await Promise.all([...reads, hinted.promise]);
+      }
+      const [row] = await observer.query(CONNECTIONS);
       assertEquals(row?.["pids"]?.split(",").length, 3);
     });
+  },
+);
+
+testPostgres(
+  "a pool at the connection limit waits for its only connection, and opens another one 5 s later; without any, it fails",
+  async (_url, schema) => {
+    const target = parsePostgresUrl(await createTeam(schema, 1));
+    const clock = new FakeClock();
+    const pool = await PostgresPool.open(target, async () => {}, clock);
+    await assertRejects(
+      () => PostgresPool.open(target),
+      StoreUnavailableError,
+      "too many connections",
+    );
+    const only = await pool.connect();
+    const waiting = pool.query("SELECT 'waited' AS it");
+    only.release();
+    assertEquals(await waiting, [{ it: "waited" }]);
+
+    await runSql(`ALTER ROLE ${schema} CONNECTION LIMIT 2`);
+    clock.pass(5_000);
+    const one = await pool.connect();
+    assertEquals(await pool.query("SELECT 'another' AS it"), [
+      { it: "another" },
+    ]);
+    one.release();
+    pool.close();
+  },
+);
+
+testPostgres(
+  "statements are executed although the connection has lost what was prepared, as behind a pooler in transaction mode",
+  async (url) => {
+    const pool = await PostgresPool.open(parsePostgresUrl(url));
+    const statement = { name: "get", text: "SELECT $1 AS it", values: ["a"] };
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
+    await pool.query("DEALLOCATE ALL");
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
+    await pool.query("DEALLOCATE ALL"); // it prepares none any longer
+    assertEquals(await pool.query(statement), [{ it: "a" }]);
+    pool.close();
   },
 );
 
@@ -594,6 +688,7 @@ testPostgres(
     const store = await openPostgresStore(target, {
       clock: systemClock,
       random: Math.random,
+      log: silentLog,
     });
     store.watch(["a"], () => {});
     const reads = Array.from({ length: 5_000 }, () => store.get(["a"]));
@@ -613,10 +708,12 @@ testPostgres(
 Deno.test("PostgresPool.open() leaves no connection at a server that accepts the user and answers nothing, such as a pooler without its database", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const ended = Promise.withResolvers<void>();
+  let parameters = "";
   async function serve(): Promise<void> {
     using connection = await listener.accept();
     const buffer = new Uint8Array(1_000);
-    await connection.read(buffer);
+    const length = await connection.read(buffer) ?? 0;
+    parameters = new TextDecoder().decode(buffer.subarray(8, length));
     // AuthenticationOk, ReadyForQuery
     const ready = [82, 0, 0, 0, 8, 0, 0, 0, 0, 90, 0, 0, 0, 5, 73];
     await connection.write(new Uint8Array(ready));
@@ -637,4 +734,17 @@ Deno.test("PostgresPool.open() leaves no connection at a server that accepts the
   );
   await ended.promise;
   await serving;
+  // PgBouncer rejects a connection with any others, such as `statement_timeout`.
+  assertEquals(
+    parameters.split("\0").filter((_part, index) => index % 2 === 0),
+    ["user", "database", "application_name", "client_encoding", ""],
+  );
+});
+
+testPostgres("a statement may take 5 s", async (url) => {
+  const pool = await PostgresPool.open(parsePostgresUrl(url));
+  assertEquals(await pool.query("SHOW statement_timeout"), [
+    { statement_timeout: "5s" },
+  ]);
+  pool.close();
 });

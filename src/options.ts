@@ -19,6 +19,7 @@ import {
   ConfigurationError,
   type SnapshotInput,
 } from "./core/config/variables/snapshot.ts";
+import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
@@ -317,18 +318,22 @@ function isIpBlock(text: string): boolean {
 }
 
 /** What users set: plain data, checked, with every default applied. */
-export interface Settings extends CoreSettings {
+export interface Settings extends CoreSettings, Required<ContentOptions> {
   readonly ofrep: boolean;
-  readonly staticDir: string | undefined;
-  readonly staticCacheBytes: number;
-  readonly fallback: string | undefined;
-  readonly immutable: readonly string[];
-  readonly upstream: URL | undefined;
-  readonly upstreamTimeoutMs: number;
-  readonly preserveHost: boolean;
-  readonly rejectWebsockets: boolean;
   readonly maxTransfers: number;
+  readonly staticDir: string | undefined;
+  readonly fallback: string | undefined;
+  readonly upstream: URL | undefined;
 }
+
+type ContentOptions = Pick<
+  GatewayOptions,
+  | "immutable"
+  | "preserveHost"
+  | "rejectWebsockets"
+  | "staticCacheBytes"
+  | "upstreamTimeoutMs"
+>;
 
 /** What the gateways of a process share. */
 export interface SharedServices {
@@ -369,10 +374,7 @@ export interface ProcessInfo {
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
   /** What the port speaks; `undefined` if another program has bound it. */
   readonly scheme: "http" | "https" | undefined;
-  /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
-  readonly certificateNotAfter: () => number | undefined;
-  /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
-  readonly certificateRejection: () => string | undefined;
+  readonly certificate: Certificate;
 }
 
 /** The process of a module. */
@@ -381,8 +383,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   scheme: undefined,
-  certificateNotAfter: () => undefined,
-  certificateRejection: () => undefined,
+  certificate: { notAfter: () => undefined, rejection: () => undefined },
 };
 
 /**

@@ -16,13 +16,8 @@ import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { readUrl } from "../../core/http/routes.ts";
 import { type Log, logTaskError, messageOf } from "../../core/observe/log.ts";
 import { combineMetrics } from "../../core/observe/metrics.ts";
-import {
-  logWithSpanIds,
-  noTelemetry,
-  type Telemetry,
-} from "../../core/observe/telemetry.ts";
+import { logWithSpanIds, noTelemetry } from "../../core/observe/telemetry.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
-import type { Store } from "../../core/store/store.ts";
 import { Budget } from "../../core/values/budget.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import type { FileSystem } from "../../files/local_files.ts";
@@ -32,34 +27,26 @@ import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
-import type { ProcessInfo } from "../../options.ts";
 import { LEAVE_TIMEOUT_MS } from "../../core/shutdown.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import type { Served } from "../start/served.ts";
 import { joinedReads } from "./joined_reads.ts";
-import { openSite, type Site, type SiteContext } from "./site.ts";
+import {
+  type CommandContext,
+  openSite,
+  type Site,
+  type SiteContext,
+} from "./site.ts";
 import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
 import { SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE, hostIn } from "./site_names.ts";
 import { slottedClock } from "./slotted_clock.ts";
 
 /** Options of {@linkcode openSites}. */
-export interface SitesOptions {
-  /** The options of the command. */
-  readonly options: StartOptions;
-  /** The directory of `--sites`. */
-  readonly directory: string;
+export interface SitesOptions extends CommandContext {
   /** Reads the variables of the command, over which those of each site lie. */
   readonly variables: () => Promise<Environment>;
-  readonly process: ProcessInfo;
-  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instanceId: string | undefined;
-  /** The store of all sites; each has a part of it. */
-  readonly store: Store;
-  readonly log: Log;
-  readonly telemetry: Telemetry | undefined;
-  readonly clock: Clock;
   readonly files: FileSystem;
 }
 
@@ -109,11 +96,11 @@ const WATCH: LookKind = { isRetry: false, isReload: false, isConfirmed: false };
  * rejected.
  */
 export async function openSites(options: SitesOptions): Promise<Sites> {
-  const { telemetry = noTelemetry, clock } = options;
-  const log = logWithSpanIds(options.log, telemetry);
+  const { telemetry = noTelemetry, clock } = options.services;
+  const log = logWithSpanIds(options.services.log, telemetry);
   const registry = new Registry(LABEL_VALUES);
   const metrics = combineMetrics(registry, telemetry.metrics);
-  const store = joinedReads(options.store);
+  const store = joinedReads(options.services.store);
   const {
     "max-streams": maxStreams,
     "max-streams-per-client": maxStreamsPerClient = Math.ceil(maxStreams / 2),
@@ -134,6 +121,8 @@ export async function openSites(options: SitesOptions): Promise<Sites> {
 /** All sites of a directory, behind the functions of one gateway. */
 export class Sites implements Served {
   readonly #options: SitesOptions;
+  readonly #clock: Clock;
+  readonly #log: Log;
   readonly #context: SiteContext;
   readonly #isTrusted: (address: string) => boolean;
   /** The sites by host. */
@@ -159,22 +148,17 @@ export class Sites implements Served {
     metrics: SiteMetrics,
     shared: SiteContext["shared"],
   ) {
+    const { services } = options;
     this.#options = options;
+    this.#clock = services.clock;
+    this.#log = services.log;
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
-      options: options.options,
-      directory: options.directory,
-      version: options.process.version,
-      scheme: options.process.scheme,
-      masterKey: options.masterKey,
-      instanceId: options.instanceId,
+      ...options,
+      services: { ...services, clock: slottedClock(services.clock) },
       base: () => this.#base,
-      baseSourceOf: options.process.sourceOf,
       shared,
       metrics,
-      log: options.log,
-      telemetry: options.telemetry,
-      clock: slottedClock(options.clock),
     };
   }
 
@@ -184,7 +168,7 @@ export class Sites implements Served {
    * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
    */
   async start(): Promise<void> {
-    const { options, directory, clock, log } = this.#options;
+    const { options, directory } = this.#options;
     const folders = await this.#readFolders().catch((cause) => {
       const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
       throw new ConfigurationError([issue], { cause });
@@ -196,11 +180,11 @@ export class Sites implements Served {
       await Promise.all(some.map((folder) => this.#open(folder)));
     }
     if (options["hot-reload-mode"] !== "file_watch") return;
-    const onError = logTaskError(log, "sites");
     const look = () => {
       if (this.#looks === 0) this.#look(WATCH);
     };
-    this.#stopLooking = every(LOOK_MS, look, { clock, onError });
+    const onError = logTaskError(this.#log, "sites");
+    this.#stopLooking = every(LOOK_MS, look, { clock: this.#clock, onError });
   }
 
   /** Resolves when the store has been read. A site that is not ready yet answers 503 itself. */
@@ -264,9 +248,8 @@ export class Sites implements Served {
   async close(
     { drainMs = 0, stopListening }: CloseOptions = {},
   ): Promise<void> {
-    const { clock } = this.#options;
     this.beginShutdown();
-    await waitAtMost(LEAVE_TIMEOUT_MS, this.looked(), clock); // a directory or a store may never answer
+    await waitAtMost(LEAVE_TIMEOUT_MS, this.looked(), this.#clock); // a directory or a store may never answer
     // The first idle gateway must not close the port that another one receives an upload on.
     const stopped = this.finishIncoming(drainMs).then(() => stopListening?.());
     const options = { drainMs, stopListening: () => stopped };
@@ -281,7 +264,7 @@ export class Sites implements Served {
   }
 
   async #openProcess(): Promise<Gateway> {
-    const { options, process, masterKey, log, clock } = this.#options;
+    const { options, process, services } = this.#options;
     const ownOptions: StartOptions = {
       ...options,
       app: PROCESS_APP,
@@ -294,21 +277,16 @@ export class Sites implements Served {
     };
     const { shared, metrics } = this.#context;
     const gatewayOptions = toGatewayOptions(ownOptions, {
-      sources: {
-        variables: async () => {
-          this.#base = await this.#options.variables();
-          return {}; // they are those of the sites
-        },
-        sourceOf: process.sourceOf,
-        manifest: undefined,
+      ...services,
+      variables: async () => {
+        this.#base = await this.#options.variables();
+        return {}; // they are those of the sites
       },
-      neverServed: () => Promise.resolve([]),
+      manifest: undefined,
+      neverServed: [],
       instanceId: undefined,
-      masterKey: masterKey ?? crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
-      store: shared.store,
-      log,
-      telemetry: this.#options.telemetry,
-      clock,
+      masterKey: services.masterKey ??
+        crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
     });
     const addon: Addon = () => ({ problems: () => this.#problems() });
     return await createGatewayIn(process, gatewayOptions, {
@@ -373,7 +351,7 @@ export class Sites implements Served {
 
   /** Begins a look at the directory after the one that is running, if there is one. */
   #look(kind: LookKind): void {
-    const onError = logTaskError(this.#options.log, "sites");
+    const onError = logTaskError(this.#log, "sites");
     this.#looks++;
     void this.#looking.run(() => this.#lookNow(kind))
       .catch(onError)
@@ -403,22 +381,21 @@ export class Sites implements Served {
   }
 
   async #readFolders(): Promise<SiteFolder[]> {
-    const { options, directory, files, clock } = this.#options;
+    const { options, directory, files } = this.#options;
     return await readSiteFolders({
       directory,
       releases: options.releases,
       files,
-      now: () => clock.now(),
+      now: () => this.#clock.now(),
     });
   }
 
   #logUnreadable(reason: string): void {
-    const { directory, log } = this.#options;
     if (reason === this.#unreadable) return;
     this.#unreadable = reason;
     const detail =
-      `all sites stay as they are: cannot read "${directory}": ${reason}`;
-    log.error("rep.sites.unreadable", { detail });
+      `all sites stay as they are: cannot read "${this.#options.directory}": ${reason}`;
+    this.#log.error("rep.sites.unreadable", { detail });
   }
 
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
@@ -434,7 +411,7 @@ export class Sites implements Served {
     if (isKnown) return;
     const detail =
       `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
-    this.#options.log.error("rep.sites.missing", { detail, sites: gone });
+    this.#log.error("rep.sites.missing", { detail, sites: gone });
   }
 
   /** Makes a site what its folder is now. */
@@ -465,7 +442,7 @@ export class Sites implements Served {
     try {
       const site = await openSite(folder, this.#context);
       this.#put(name, { folder, site, issues: [] });
-      this.#options.log.info("rep.site.opened", { site: name });
+      this.#log.info("rep.site.opened", { site: name });
       site.gateway.ready.catch((error) => { // it waited for the store before it read its files
         const isServed = this.#entries.get(name)?.site === site;
         if (isServed) this.#reject(folder, undefined, issuesOf(error));
@@ -486,7 +463,7 @@ export class Sites implements Served {
     const before = this.#entries.get(name)?.issues ?? [];
     this.#put(name, { folder, site, issues });
     if (before.join("\n") === issues.join("\n")) return;
-    this.#options.log.error("rep.site.rejected", { site: name, issues });
+    this.#log.error("rep.site.rejected", { site: name, issues });
   }
 
   /** Serves a site, exports its gauges, and ends the gateway that it replaces. */
@@ -512,7 +489,7 @@ export class Sites implements Served {
     this.#entries.delete(name);
     await entry?.site?.gateway.close();
     this.#context.metrics.forget(name);
-    this.#options.log.info("rep.site.closed", { site: name });
+    this.#log.info("rep.site.closed", { site: name });
   }
 }
 

@@ -17,7 +17,10 @@ import {
   type Start,
   storeOfGateway,
 } from "../options/read_start.ts";
-import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import {
+  shownOptions,
+  toGatewayOptions,
+} from "../options/to_gateway_options.ts";
 import { readTls } from "../sources/secret_files.ts";
 import {
   createSources,
@@ -218,42 +221,36 @@ export class Service {
     const process: ProcessInfo = {
       version,
       sourceOf: sources.sourceOf,
-      shownOptions: async () => {
-        const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
-        return formatOptions(options);
-      },
+      shownOptions: () => shownOptions(options),
       scheme: listener?.scheme,
-      certificateNotAfter: () => listener?.certificateNotAfter,
-      certificateRejection: () => this.#tlsRejection,
+      certificate: {
+        notAfter: () => listener?.certificateNotAfter,
+        rejection: () => this.#tlsRejection,
+      },
     };
     const instanceId = listener === undefined
       ? undefined
       : resolveInstanceId(options);
+    const telemetry = this.#telemetry;
+    const services = { instanceId, masterKey, store, log, telemetry, clock };
+    const { variables, manifest } = sources;
     if (options.sites !== undefined) {
       const { openSites } = await import("../sites/sites.ts");
       return await openSites({
         options,
         directory: options.sites,
-        variables: sources.variables,
+        variables,
         process,
-        masterKey,
-        instanceId,
-        store,
-        log,
-        telemetry: this.#telemetry,
-        clock,
+        services,
         files: denoFileSystem,
       });
     }
+    const neverServed = () => ownFiles(options);
     const gatewayOptions = toGatewayOptions(options, {
-      sources,
-      neverServed: () => ownFiles(options),
-      instanceId,
-      masterKey,
-      store,
-      log,
-      telemetry: this.#telemetry,
-      clock,
+      ...services,
+      variables,
+      manifest,
+      neverServed,
     });
     return await createGatewayIn(process, gatewayOptions);
   }

@@ -14,7 +14,12 @@ import {
 import { Problem, problemResponse } from "../../core/http/problem.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { readUrl } from "../../core/http/routes.ts";
-import { type Log, logTaskError, messageOf } from "../../core/observe/log.ts";
+import {
+  type Log,
+  type LogFields,
+  logTaskError,
+  messageOf,
+} from "../../core/observe/log.ts";
 import { combineMetrics } from "../../core/observe/metrics.ts";
 import { logWithSpanIds, noTelemetry } from "../../core/observe/telemetry.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
@@ -133,10 +138,8 @@ export class Sites implements Served {
   #process!: Gateway;
   /** The variables of the command, as last read. */
   #base: Environment = {};
-  /** The sites that are gone, but not believed to be. */
-  #missing: readonly string[] = [];
-  /** Why the directory cannot be read; `undefined` if it can. */
-  #unreadable: string | undefined;
+  /** Why the directory is not believed, as logged; `undefined` if it is. */
+  #doubt: string | undefined;
   readonly #looking = new SerialQueue();
   /** How many looks are running, or wait for that. */
   #looks = 0;
@@ -301,9 +304,7 @@ export class Sites implements Served {
     if ([...this.#entries.values()].some(isWrong)) {
       problems.push("site_rejected");
     }
-    const isDoubtful = this.#missing.length > 0 ||
-      this.#unreadable !== undefined;
-    if (isDoubtful) problems.push("sites_missing");
+    if (this.#doubt !== undefined) problems.push("sites_missing");
     return problems;
   }
 
@@ -365,13 +366,20 @@ export class Sites implements Served {
   async #lookNow(kind: LookKind): Promise<void> {
     if (this.#isStopping) return;
     const folders = await this.#readFolders().catch(messageOf);
-    if (typeof folders === "string") return this.#logUnreadable(folders);
-    this.#unreadable = undefined;
+    if (typeof folders === "string") {
+      const { directory } = this.#options;
+      const detail =
+        `all sites stay as they are: cannot read "${directory}": ${folders}`;
+      return this.#logDoubt("rep.sites.unreadable", { detail });
+    }
     const names = new Set(folders.map(({ name }) => name));
     const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
-    if (this.#isDoubtful(gone) && !kind.isConfirmed) this.#logMissing(gone);
-    else {
-      this.#missing = [];
+    if (this.#isDoubtful(gone) && !kind.isConfirmed) {
+      const detail =
+        `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
+      this.#logDoubt("rep.sites.missing", { detail, sites: gone });
+    } else {
+      this.#doubt = undefined;
       await Promise.all(gone.map((name) => this.#end(name)));
     }
     for (const folder of folders) {
@@ -390,14 +398,6 @@ export class Sites implements Served {
     });
   }
 
-  #logUnreadable(reason: string): void {
-    if (reason === this.#unreadable) return;
-    this.#unreadable = reason;
-    const detail =
-      `all sites stay as they are: cannot read "${this.#options.directory}": ${reason}`;
-    this.#log.error("rep.sites.unreadable", { detail });
-  }
-
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
   #isDoubtful(gone: readonly string[]): boolean {
     const total = this.#entries.size;
@@ -405,13 +405,12 @@ export class Sites implements Served {
     return areAllGone || (total >= 10 && gone.length > total / 2);
   }
 
-  #logMissing(gone: readonly string[]): void {
-    const isKnown = gone.join() === this.#missing.join();
-    this.#missing = gone;
-    if (isKnown) return;
-    const detail =
-      `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
-    this.#log.error("rep.sites.missing", { detail, sites: gone });
+  /** Logs once why the sites stay as they are. */
+  #logDoubt(event: string, fields: LogFields): void {
+    const doubt = JSON.stringify(fields);
+    if (doubt === this.#doubt) return;
+    this.#doubt = doubt;
+    this.#log.error(event, fields);
   }
 
   /** Makes a site what its folder is now. */
@@ -422,21 +421,16 @@ export class Sites implements Served {
     const isRead = kind.isReload || !isSame(entry.folder, folder) ||
       (kind.isRetry && isWrong(entry));
     if (!isRead) return;
-    if (folder.leadsElsewhere) {
-      return this.#reject(folder, undefined, folder.issues);
-    }
-    if (site === undefined) return await this.#open(folder);
-    if (folder.issues.length > 0) {
-      return this.#reject(folder, site, folder.issues);
-    }
-    if (await site.needsRestart(folder)) return await this.#open(folder);
+    const isReloaded = site !== undefined && folder.issues.length === 0 &&
+      !await site.needsRestart(folder);
+    if (!isReloaded) return await this.#open(folder);
     this.#put(folder.name, { folder, site, issues: [] });
     const isStarting = site.parts.health.report().status === "starting";
     if (isStarting) return; // it waits for the store, and reads its files after that
     await site.gateway.reload().catch(() => {}); // it logs why it is rejected
   }
 
-  /** Opens a site. What was served until now stays if that fails. */
+  /** Opens a site. What was served until now stays if that fails, unless the folder leads to what is not the site's. */
   async #open(folder: SiteFolder): Promise<void> {
     const { name } = folder;
     try {
@@ -449,7 +443,8 @@ export class Sites implements Served {
       });
     } catch (error) {
       const previous = this.#entries.get(name)?.site;
-      this.#reject(folder, previous, issuesOf(error));
+      const kept = folder.leadsElsewhere ? undefined : previous;
+      this.#reject(folder, kept, issuesOf(error));
     }
   }
 

@@ -42,28 +42,19 @@ export async function lint(
       `Cannot lint ${names}: expected files of a build, got none`,
     );
   }
-  const findings: Finding[][] = [];
+  const found: Finding[][] = [];
   for (const file of files) {
-    findings.push(lintText(await fs.readFile(file, "utf8"), file));
+    found.push(lintText(await fs.readFile(file, "utf8"), file));
   }
-  return printFindings(findings.flat(), files.length, line.json, io);
-}
-
-/** Returns the exit code. */
-function printFindings(
-  findings: readonly Finding[],
-  files: number,
-  json: boolean,
-  io: CommandIo,
-): number {
-  if (json) io.print(terminalJson(findings, 2));
+  const findings = found.flat();
+  if (line.json) io.print(terminalJson(findings));
   else {
     for (const { file, line, column, detection, detail } of findings) {
       const place = `${file}:${line}:${column}`;
       io.print(escapeInvisible(`${place}: ${detection}: ${detail}`));
     }
     io.printError(
-      `${findings.length} values that look like secrets in ${files} files`,
+      `${findings.length} values that look like secrets in ${files.length} files`,
     );
   }
   return findings.length === 0 ? 0 : 1;

@@ -24,7 +24,7 @@ import { storedEnvironment } from "../../core/config/stored/stored_variables.ts"
 import { messageOf } from "../../core/observe/log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { printTable, terminalJson } from "./terminal_text.ts";
+import { printTable } from "./terminal_text.ts";
 import { writeFile } from "./write_file.ts";
 import {
   DEFAULT_MANIFEST,
@@ -57,23 +57,12 @@ interface EffectiveVariable {
   readonly hidden: string | undefined;
 }
 
-/** The output of {@linkcode validateApp}. */
+/** What is found in the variables of one gateway. */
 export interface Report {
+  readonly valid: boolean;
   readonly issues: readonly string[];
   readonly warnings: readonly string[];
   readonly variables: readonly EffectiveVariable[];
-}
-
-/** Checks everything that a gateway for one app would check at startup, and prints the effective values. */
-export async function validateApp(
-  line: CommandArguments,
-  io: CommandIo,
-): Promise<number> {
-  const report = await validateOne(line, io);
-  const isValid = report.issues.length === 0;
-  if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
-  else printReport(report, io);
-  return isValid ? 0 : 1;
 }
 
 /** What a site has of its own. */
@@ -143,8 +132,10 @@ async function check(
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]
     : [];
+  const issues = [...sources.issues, ...found.issues];
   return {
-    issues: [...sources.issues, ...found.issues],
+    valid: issues.length === 0,
+    issues,
     warnings: [
       ...sources.warnings,
       ...alone,
@@ -221,7 +212,7 @@ function describeAll(
 
 /** Prints a report for people. */
 export function printReport(
-  { issues, warnings, variables }: Report,
+  { valid, issues, warnings, variables }: Report,
   io: CommandIo,
 ): void {
   const rows = [["NAME", "TIER", "SOURCE", "VALUE"]];
@@ -232,7 +223,7 @@ export function printReport(
   if (rows.length > 1) printTable(rows, io);
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const result = issues.length === 0
+  const result = valid
     ? `Valid: ${variables.length} variables`
     : `Invalid: ${issues.length} issues`;
   io.printError(result);

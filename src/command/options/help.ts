@@ -1,10 +1,6 @@
 import { formatByteSize, formatDuration } from "../../core/values/units.ts";
 import { redactUrl } from "../../core/values/urls.ts";
-import {
-  COMMAND_NAMES,
-  type CommandName,
-  COMMANDS,
-} from "../commands/command_table.ts";
+import { COMMAND_NAMES, COMMANDS } from "../commands/command_table.ts";
 import type { Option, OptionTable } from "./option_kinds.ts";
 import {
   environmentVariable,
@@ -42,12 +38,16 @@ const NOTES = [
 
 /** Returns the text of `--help`. @param program What users type to run it. */
 export function helpText(program = PROGRAM): string {
+  const commandRows = COMMAND_NAMES.map((name): HelpRow => [
+    name,
+    COMMANDS[name].help,
+  ]);
   return [
     ABOUT,
     "",
     `Usage: ${program} [OPTION ...]`,
     `       ${program} COMMAND [--help]`,
-    ...section("Commands", commandRows(COMMAND_NAMES)),
+    ...section("Commands", commandRows),
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
     ),
@@ -59,10 +59,6 @@ export function helpText(program = PROGRAM): string {
 
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
-
-function commandRows(names: readonly CommandName[]): HelpRow[] {
-  return names.map((name) => [name, COMMANDS[name].help]);
-}
 
 function section(title: string, rows: readonly HelpRow[]): string[] {
   return ["", `${title}:`, ...formatRows(rows)];

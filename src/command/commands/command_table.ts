@@ -12,7 +12,6 @@ import {
 } from "../options/option_kinds.ts";
 import { OPTIONS } from "../options/option_table.ts";
 import { accept } from "../../options.ts";
-import { EXPECTED_SITE, isSiteName } from "../sites/site_names.ts";
 
 /** The options of all commands, except `--help`, which every command has. */
 export const COMMAND_OPTIONS = {
@@ -21,12 +20,6 @@ export const COMMAND_OPTIONS = {
     "Database of the gateway; by default, Deno's own database",
   ),
   "app": OPTIONS.app,
-  "site": textual(
-    "HOST",
-    EXPECTED_SITE,
-    accept(isSiteName),
-    "Site of a gateway with --sites: the same as --app HOST",
-  ),
   "sites": OPTIONS.sites,
   "releases": OPTIONS.releases,
   "port": integer(
@@ -168,7 +161,6 @@ export const COMMANDS = {
     options: [
       "kv",
       "app",
-      "site",
       "port",
       "json",
       "manifest",
@@ -184,7 +176,7 @@ export const COMMANDS = {
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
-    options: ["kv", "app", "site", "port", "json", "if-id", "by", "why"],
+    options: ["kv", "app", "port", "json", "if-id", "by", "why"],
     notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
   },
@@ -194,7 +186,6 @@ export const COMMANDS = {
     options: [
       "kv",
       "app",
-      "site",
       "port",
       "json",
       "manifest",
@@ -212,7 +203,7 @@ export const COMMANDS = {
   list: {
     args: "",
     help: "Print the variables in the store",
-    options: ["kv", "app", "site", "port", "json"],
+    options: ["kv", "app", "port", "json"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },
@@ -228,7 +219,7 @@ export const COMMANDS = {
   history: {
     args: "",
     help: "Print the latest writes, newest first",
-    options: ["kv", "app", "site", "port", "json", "limit"],
+    options: ["kv", "app", "port", "json", "limit"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },

@@ -19,6 +19,7 @@ import {
   type SharedServices,
   UNKNOWN_PROCESS,
 } from "./options.ts";
+import { VERSION } from "./version.ts";
 
 /**
  * Creates and starts a gateway. While its store cannot be read, it is returned before it is {@linkcode Gateway.ready}, so
@@ -73,7 +74,7 @@ export async function createGatewayIn(
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
   const { clock, log, metrics, registry } = services;
-  const { version, certificate } = process;
+  const { certificate } = process;
   const transfers = new Transfers({
     clock,
     log,
@@ -87,7 +88,7 @@ export async function createGatewayIn(
   const addons: Addon[] = [
     clientScript,
     certificateWatch(certificate, metrics),
-    metricsAddon({ registry, metrics, version }),
+    metricsAddon({ registry, metrics, version: VERSION }),
     status({
       allowedHosts: settings.allowedHosts,
       instanceId: settings.instanceId,
@@ -107,7 +108,7 @@ export async function createGatewayIn(
     services,
     sources,
     {
-      version,
+      version: VERSION,
       scheme: process.scheme,
       content,
       transfers,

@@ -1,12 +1,12 @@
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
+import { VERSION } from "../version.ts";
 import {
   commandIn,
   type CommandName,
   withoutDashes,
 } from "./commands/command_table.ts";
 import { readStart, type Start } from "./options/read_start.ts";
-import { programVersion } from "./program_version.ts";
 import {
   exitWithStartError,
   openLog,
@@ -30,7 +30,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
     const { helpText } = await import("./options/help.ts");
     return print(helpText());
   }
-  if (start === "version") return print(await programVersion());
+  if (start === "version") return print(VERSION);
 
   const log = openLog(start);
   await serve(start, log).catch((error) => exitWithStartError(error, log));

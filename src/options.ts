@@ -388,6 +388,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions): Settings {
+  const { basePath = "", upstream, revision } = options;
   return {
     ...resolveNumbers(options),
     hotReload: options.hotReload ?? false,
@@ -396,16 +397,31 @@ export function resolveSettings(options: GatewayOptions): Settings {
     allowedHosts: resolveList("allowedHosts", options),
     trustedProxies: resolveList("trustedProxies", options),
     separateHealth: options.separateHealth ?? false,
-    basePath: checkBasePath(options.basePath ?? ""),
+    basePath: valid(
+      "basePath",
+      EXPECTED_BASE_PATH,
+      parseBasePath(basePath),
+      basePath,
+    ),
     staticDir: options.staticDir,
     fallback: options.fallback,
     immutable: resolveList("immutable", options),
-    upstream: checkUpstream(options.upstream),
+    upstream: upstream === undefined ? undefined : valid(
+      "upstream",
+      EXPECTED_UPSTREAM,
+      parseUpstream(upstream),
+      redactUrl(upstream),
+    ),
     preserveHost: options.preserveHost ?? false,
     rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey: checkMasterKey(options.masterKey),
     instanceId: options.instanceId,
-    revision: checkRevision(options.revision),
+    revision: revision === undefined ? undefined : valid(
+      "revision",
+      EXPECTED_REVISION,
+      accept(isRevision)(revision),
+      revision,
+    ),
     app: checkApp(options.app),
     startWithoutStore: options.startWithoutStore ?? false,
     accessLog: options.accessLog ?? false,
@@ -564,11 +580,24 @@ function resolveList(
   const list = options[name] ?? [];
   if (!Array.isArray(list)) throw invalid(name, "an array", list);
   const { expected, parse } = LIST_OPTIONS[name];
-  return list.map((item) => {
-    const value = parse(item);
-    if (value !== undefined) return value;
-    throw invalid(name, expected, redactUrl(item));
-  });
+  return list.map((item) =>
+    valid(name, expected, parse(item), redactUrl(item))
+  );
+}
+
+/**
+ * Returns the value that an option was parsed into.
+ *
+ * @throws {OptionError} If there is none, since the option is invalid.
+ */
+function valid<T>(
+  option: string,
+  expected: string,
+  parsed: T | undefined,
+  got: unknown,
+): T {
+  if (parsed !== undefined) return parsed;
+  throw invalid(option, expected, got);
 }
 
 function invalid(option: string, expected: string, got: unknown): OptionError {
@@ -593,22 +622,4 @@ export const EXPECTED_REVISION =
 /** Returns whether a text can be a revision. The labels of a metric are separated by spaces. */
 export function isRevision(text: string): boolean {
   return /^[!-~]{1,128}$/.test(text);
-}
-
-function checkRevision(revision: string | undefined): string | undefined {
-  if (revision === undefined || isRevision(revision)) return revision;
-  throw invalid("revision", EXPECTED_REVISION, revision);
-}
-
-function checkBasePath(basePath: string): string {
-  const path = parseBasePath(basePath);
-  if (path !== undefined) return path;
-  throw invalid("basePath", EXPECTED_BASE_PATH, basePath);
-}
-
-function checkUpstream(upstream: URL | string | undefined): URL | undefined {
-  if (upstream === undefined) return undefined;
-  const url = parseUpstream(upstream);
-  if (url) return url;
-  throw invalid("upstream", EXPECTED_UPSTREAM, redactUrl(upstream));
 }

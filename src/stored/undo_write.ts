@@ -3,11 +3,7 @@ import {
   retryConflicts,
   type RetryOptions,
 } from "../core/store/commits.ts";
-import {
-  type Entry,
-  type Store,
-  StoreUnavailableError,
-} from "../core/store/store.ts";
+import type { Entry, Store } from "../core/store/store.ts";
 import { formatTime } from "../core/values/units.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
 import { environmentName } from "../core/config/variables/tiers.ts";
@@ -23,7 +19,7 @@ import {
   type WriteCause,
   WRITES,
 } from "../core/config/stored/stored_variables.ts";
-import { ConflictError, writeAfter } from "./write_variables.ts";
+import { ConflictError, failUncertain, writeAfter } from "./write_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
@@ -65,14 +61,8 @@ export async function undoWrite(
       at: clock.now(),
     });
   }
-  try {
-    return await retryConflicts(tryToUndo, { clock, random });
-  } catch (error) {
-    if (!(error instanceof StoreUnavailableError)) throw error;
-    throw new StoreUnavailableError(`${error.message}; ${UNCERTAIN}`, {
-      cause: error,
-    });
-  }
+  return await retryConflicts(tryToUndo, { clock, random })
+    .catch((error) => failUncertain(error, UNCERTAIN));
 }
 
 const UNCERTAIN =

@@ -86,28 +86,25 @@ export class Service {
    */
   async bind(): Promise<void> {
     const { options } = this.#start;
+    const { hostname, "health-port": healthPort } = options;
+    const common = { hostname, clock: this.#clock, log: this.#log };
     this.#listener = listen({
+      ...common,
       serves: "gateway",
-      hostname: options.hostname,
       port: options.port,
       path: options["base-path"],
       tls: await readTls(options),
       handler: this.fetch,
-      clock: this.#clock,
-      log: this.#log,
     });
-    const healthPort = options["health-port"];
     if (healthPort === undefined) return;
     try {
       this.#healthListener = listen({
+        ...common,
         serves: "health",
-        hostname: options.hostname,
         port: healthPort,
         path: "",
         tls: undefined,
         handler: this.fetchHealth,
-        clock: this.#clock,
-        log: this.#log,
       });
     } catch (error) {
       await this.#unbind();
@@ -158,7 +155,8 @@ export class Service {
 
   /** Reads the variables and the certificate again as soon as the gateway is ready. It logs issues. */
   reloadVariablesAndTls(options: ReloadOptions): void {
-    void this.#reloadVariables(options);
+    // The gateway logs an error as rep.config.rejected, or start() throws it.
+    void this.#reloadVariables(options).catch(() => {});
     // If two ran at once, the one that read the older file could finish last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
   }
@@ -254,12 +252,8 @@ export class Service {
   }
 
   async #reloadVariables(options: ReloadOptions): Promise<void> {
-    try {
-      const gateway = await this.#created.promise;
-      await gateway.reload(options);
-    } catch {
-      // The gateway logged it as rep.config.rejected, or start() throws it.
-    }
+    const gateway = await this.#created.promise;
+    await gateway.reload(options);
   }
 
   async #reloadTls(): Promise<void> {

@@ -22,6 +22,7 @@ import {
 } from "../options/to_gateway_options.ts";
 import {
   createIneffectiveLog,
+  manifestSource,
   readManifest,
   readPaths,
   viteNames,
@@ -90,13 +91,12 @@ export async function openSite(
   const log = logOfSite(context.services.log, folder.name);
   const own = await readOwnOptions(folder, log, clock);
   const options = optionsOfSite(folder, own, context);
-  const source = folder.envFile === undefined
-    ? undefined
-    : new EnvSource([requiredPath(folder.envFile)], clock);
+  const envFiles = [folder.envFile].filter((path) => path !== undefined);
+  const source = new EnvSource(envFiles.map(requiredPath), clock);
   const process: ProcessInfo = {
     ...context.process,
     sourceOf: (name) =>
-      source?.placeOf(name)?.path ?? context.process.sourceOf(name),
+      source.placeOf(name)?.path ?? context.process.sourceOf(name),
     shownOptions: () => shownOptions(options),
     certificate: UNKNOWN_PROCESS.certificate, // that of the process is watched once
   };
@@ -104,8 +104,8 @@ export async function openSite(
   const shared = { ...context.shared, metrics };
   const gatewayOptions = toGatewayOptions(options, {
     ...context.services,
-    variables: variablesOf(folder, source, context.base, { log, clock }),
-    manifest: manifestReader(options.manifest, clock),
+    variables: variablesOf(envFiles, source, context.base, { log, clock }),
+    manifest: manifestSource(options.manifest, clock),
     neverServed: () => neverServed(folder, options, context.directory),
     log,
   });
@@ -215,25 +215,20 @@ function hostsOf(name: string, options: StartOptions): readonly string[] {
 
 /** Returns the source of a site's variables: its own lie over those of the command. */
 function variablesOf(
-  { envFile }: SiteFolder,
-  source: EnvSource | undefined,
+  envFiles: readonly string[],
+  source: EnvSource,
   base: () => Environment,
   { log, clock }: { readonly log: Log; readonly clock: Clock },
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);
   return async () => {
-    if (source === undefined || envFile === undefined) return base();
-    const paths = { flag: "the env file", paths: [envFile] };
+    const paths = { flag: "the env file", paths: envFiles };
     const own = await readPaths(paths, () => source.read(), clock);
     logIneffective(own, {}, viteNames(source.files));
     const count = Object.keys(own).length;
     if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };
-    throw new ConfigurationError([tooManyVariables(envFile, count)]);
+    throw new ConfigurationError([tooManyVariables(envFiles[0], count)]);
   };
-}
-
-function manifestReader(path: string | undefined, clock: Clock) {
-  return path === undefined ? undefined : () => readManifest(path, clock);
 }
 
 /**

@@ -33,7 +33,6 @@ export function createSources(
   const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
   let environment: Environment = {};
   const logIneffective = createIneffectiveLog(log);
-  const { manifest } = options;
   return {
     async variables(): Promise<Environment> {
       const files = await readPaths(envPaths, () => source.read(), clock);
@@ -46,10 +45,13 @@ export function createSources(
       environment[name] === undefined
         ? source.placeOf(name)?.path ?? "env file"
         : "environment",
-    manifest: manifest === undefined
-      ? undefined
-      : () => readManifest(manifest, clock),
+    manifest: manifestSource(options.manifest, clock),
   };
+}
+
+/** Returns a function that reads a manifest; `undefined` if there is none. */
+export function manifestSource(path: string | undefined, clock: Clock) {
+  return path === undefined ? undefined : () => readManifest(path, clock);
 }
 
 /** Returns a function that logs each variable of the env files that has no effect there, once. */

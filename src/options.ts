@@ -347,8 +347,6 @@ export interface SharedServices {
 
 /** What the gateway is given to work with. */
 export interface Services extends CoreServices {
-  /** Receives measurements for both `registry` and `telemetry`. */
-  readonly metrics: Metrics;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
   /** What all gateways of the process may have in flight; `undefined` if there is no other one. */

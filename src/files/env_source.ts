@@ -76,16 +76,13 @@ export class EnvSource {
     const read = () => readEnvFiles(this.#paths);
     if (this.#files.length === 0) return await read();
     const files = await readTwice(read, this.#clock);
-    if (!this.#isIncomplete(files)) return files;
-    await sleep(CONFIRM_MS, this.#clock);
-    return await read();
-  }
-
-  #isIncomplete(files: readonly EnvFile[]): boolean {
-    return this.#files.some((before, index) => {
+    const isIncomplete = this.#files.some((before, index) => {
       const after = files[index];
       return after !== undefined && hasLost(before, after);
     });
+    if (!isIncomplete) return files;
+    await sleep(CONFIRM_MS, this.#clock);
+    return await read();
   }
 }
 

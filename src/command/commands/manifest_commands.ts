@@ -15,10 +15,7 @@ import {
   TIERS,
   type Variable,
 } from "../../core/config/variables/tiers.ts";
-import {
-  describeWarning,
-  type GuardrailWarning,
-} from "../../core/config/variables/guardrails.ts";
+import { describeWarning } from "../../core/config/variables/guardrails.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { storedEnvironment } from "../../core/config/stored/stored_variables.ts";
 import { messageOf } from "../../core/observe/log.ts";
@@ -156,7 +153,11 @@ export function describeFindings(
   { warnings, suspicious, empty, deprecated }: Findings,
   { strict, manifest }: Pick<CommandSources, "strict" | "manifest">,
 ): string[] {
-  const described = strict ? [] : warnings.map(warningText);
+  const described: string[] = [];
+  for (const warning of strict ? [] : warnings) {
+    const key = environmentName({ name: warning.name, tier: "public" });
+    described.push(`${key}: ${describeWarning(warning)}`);
+  }
   for (const { name, detail } of suspicious) {
     described.push(`${name}: ${detail}`);
   }
@@ -167,13 +168,6 @@ export function describeFindings(
     described.push(`${environmentName({ name, tier })} is deprecated${reason}`);
   }
   return described;
-}
-
-/** Returns what a command prints about a value that looks like a secret. */
-function warningText(warning: GuardrailWarning): string {
-  const { name } = warning;
-  const key = environmentName({ name, tier: "public" });
-  return `${key}: ${describeWarning(warning)}`;
 }
 
 /** Returns the tier of a name that is SENSITIVE or SERVER in the manifest or a source, even if another source says PUBLIC. */

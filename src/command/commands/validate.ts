@@ -1,4 +1,3 @@
-import { messageOf } from "../../core/observe/log.ts";
 import { localFiles } from "../../files/local_files.ts";
 import {
   MAX_SITE_VARIABLES,
@@ -35,24 +34,15 @@ async function validateSites(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<number> {
+  const folders = await readSiteFolders({
+    directory,
+    releases: line.releases,
+    files: await localFiles(),
+    now: () => io.clock.now(),
+  });
   const reports: SiteReport[] = [];
-  try {
-    const folders = await readSiteFolders({
-      directory,
-      releases: line.releases,
-      files: await localFiles(),
-      now: () => io.clock.now(),
-    });
-    for (const folder of folders) {
-      reports.push({ site: folder.name, ...await checkSite(folder, line, io) });
-    }
-  } catch (error) {
-    io.printError(
-      escapeInvisible(
-        `Cannot read --sites "${directory}": ${messageOf(error)}`,
-      ),
-    );
-    return 1;
+  for (const folder of folders) {
+    reports.push({ site: folder.name, ...await checkSite(folder, line, io) });
   }
   if (line.json) io.print(terminalJson(reports));
   else {

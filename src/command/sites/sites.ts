@@ -3,7 +3,6 @@ import {
   issuesOf,
   type ReloadOptions,
 } from "../../core/config/configuration.ts";
-import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import type { HealthReport } from "../../core/endpoints/health.ts";
 import {
@@ -81,17 +80,13 @@ interface Entry {
   readonly issues: readonly string[];
 }
 
-/** Why the directory is looked at, from what happens by itself to what somebody asks for. */
-interface LookKind {
-  /** Whether sites that are wrong are tried again although their files have not changed. */
-  readonly isRetry: boolean;
+/** What a look at the directory that a reload asks for does, beside trying again what was wrong. */
+interface Reload {
   /** Whether all sites are read again, since the variables of the command have changed. */
-  readonly isReload: boolean;
+  readonly readsAll: boolean;
   /** Whether many sites may be gone at once. */
   readonly isConfirmed: boolean;
 }
-
-const WATCH: LookKind = { isRetry: false, isReload: false, isConfirmed: false };
 
 /**
  * A gateway for each host: {@linkcode Sites} finds the one for a request. What all of them share is made here; what is the
@@ -171,20 +166,17 @@ export class Sites implements Served {
    * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
    */
   async start(): Promise<void> {
-    const { options, directory } = this.#options;
-    const folders = await this.#readFolders().catch((cause) => {
-      const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
-      throw new ConfigurationError([issue], { cause });
-    });
+    const folders = await this.#readFolders();
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
     for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
       const some = folders.slice(index, index + OPENED_AT_ONCE);
       await Promise.all(some.map((folder) => this.#open(folder)));
     }
-    if (options["hot-reload-mode"] !== "file_watch") return;
+    const { "hot-reload-mode": mode } = this.#options.options;
+    if (mode !== "file_watch") return;
     const look = () => {
-      if (this.#looks === 0) this.#look(WATCH);
+      if (this.#looks === 0) this.#look(undefined);
     };
     const onError = logTaskError(this.#log, "sites");
     this.#stopLooking = every(LOOK_MS, look, { clock: this.#clock, onError });
@@ -228,8 +220,8 @@ export class Sites implements Served {
     const before = JSON.stringify(this.#base);
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
     const isConfirmed = options.logsUnchanged === true;
-    const isReload = isConfirmed || JSON.stringify(this.#base) !== before;
-    this.#look({ isRetry: true, isReload, isConfirmed });
+    const readsAll = isConfirmed || JSON.stringify(this.#base) !== before;
+    this.#look({ readsAll, isConfirmed });
     await this.looked();
   }
 
@@ -350,11 +342,15 @@ export class Sites implements Served {
     return isHealth ? undefined : this.#entries.get(DEFAULT_SITE);
   }
 
-  /** Begins a look at the directory after the one that is running, if there is one. */
-  #look(kind: LookKind): void {
+  /**
+   * Begins a look at the directory after the one that is running, if there is one.
+   *
+   * @param reload Set if a reload asks for it.
+   */
+  #look(reload: Reload | undefined): void {
     const onError = logTaskError(this.#log, "sites");
     this.#looks++;
-    void this.#looking.run(() => this.#lookNow(kind))
+    void this.#looking.run(() => this.#lookNow(reload))
       .catch(onError)
       .finally(() => this.#looks--);
   }
@@ -363,18 +359,16 @@ export class Sites implements Served {
    * Opens the sites that have appeared, reloads those that have changed, and ends those that are gone: one after the other,
    * so that requests are answered in between.
    */
-  async #lookNow(kind: LookKind): Promise<void> {
+  async #lookNow(reload: Reload | undefined): Promise<void> {
     if (this.#isStopping) return;
     const folders = await this.#readFolders().catch(messageOf);
     if (typeof folders === "string") {
-      const { directory } = this.#options;
-      const detail =
-        `all sites stay as they are: cannot read "${directory}": ${folders}`;
+      const detail = `all sites stay as they are: ${folders}`;
       return this.#logDoubt("rep.sites.unreadable", { detail });
     }
     const names = new Set(folders.map(({ name }) => name));
     const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
-    if (this.#isDoubtful(gone) && !kind.isConfirmed) {
+    if (this.#isDoubtful(gone) && !reload?.isConfirmed) {
       const detail =
         `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
       this.#logDoubt("rep.sites.missing", { detail, sites: gone });
@@ -384,7 +378,7 @@ export class Sites implements Served {
     }
     for (const folder of folders) {
       if (this.#isStopping) return;
-      await this.#follow(folder, kind);
+      await this.#follow(folder, reload);
     }
   }
 
@@ -414,12 +408,15 @@ export class Sites implements Served {
   }
 
   /** Makes a site what its folder is now. */
-  async #follow(folder: SiteFolder, kind: LookKind): Promise<void> {
+  async #follow(
+    folder: SiteFolder,
+    reload: Reload | undefined,
+  ): Promise<void> {
     const entry = this.#entries.get(folder.name);
     if (entry === undefined) return await this.#open(folder);
     const { site } = entry;
-    const isRead = kind.isReload || !isSame(entry.folder, folder) ||
-      (kind.isRetry && isWrong(entry));
+    const isRead = reload?.readsAll || !isSame(entry.folder, folder) ||
+      (reload !== undefined && isWrong(entry));
     if (!isRead) return;
     const isReloaded = site !== undefined && folder.issues.length === 0 &&
       !await site.needsRestart(folder);

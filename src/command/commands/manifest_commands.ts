@@ -268,7 +268,7 @@ export async function readSources(
     for (const name of Object.keys(variables)) setIn.set(name, source);
   }
   async function addFile(path: string): Promise<void> {
-    const read = () => readEnvPath(path, "--env-file");
+    const read = () => readEnvPath(path);
     const file = await orIssues(read, issues);
     if (file === undefined) return;
     add(path, file.variables);
@@ -289,6 +289,11 @@ export async function readSources(
       manifest: manifest.settings,
     });
   const options = await orIssues(readAll, issues);
+  const isManifestRead = line.manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST });
+  const unread = isManifestRead
+    ? []
+    : [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
   const accepted = line["accept-public"];
   return {
     /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
@@ -304,19 +309,8 @@ export async function readSources(
     /** Why sources cannot be read, or options are invalid. */
     issues,
     /** Why sources or variables are ignored. */
-    warnings: [
-      ...warnings,
-      ...environmentWarnings(environment),
-      ...manifestWarnings(line),
-    ],
+    warnings: [...warnings, ...environmentWarnings(environment), ...unread],
   };
-}
-
-function manifestWarnings({ manifest }: CommandArguments): string[] {
-  const isRead = manifest !== undefined ||
-    isGranted({ name: "read", path: DEFAULT_MANIFEST });
-  if (isRead) return [];
-  return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
 /** Returns a result; if the configuration or an option is invalid, `undefined`, and adds the issues to a list. */

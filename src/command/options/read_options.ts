@@ -27,12 +27,6 @@ export interface OptionSources {
   readonly manifest: ManifestSettings;
 }
 
-/** The flags of a command line, and the other arguments. */
-interface ParsedFlags {
-  readonly flags: OptionSources["flags"];
-  readonly words: readonly string[];
-}
-
 /**
  * Parses the command line of the gateway.
  *
@@ -75,12 +69,10 @@ const ALIASES: Readonly<Record<string, string>> = {
  * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`. It also accepts flags
  * with one dash, as Go does. The text of a switch is `true` or `false`; that of a list joins the texts of all its flags.
  *
+ * @returns The flags, and the other arguments.
  * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
  */
-export function parseFlags(
-  args: readonly string[],
-  table: OptionTable,
-): ParsedFlags {
+export function parseFlags(args: readonly string[], table: OptionTable) {
   const end = args.includes("--") ? args.indexOf("--") : args.length;
   const normalized: string[] = [];
   const rest = args.slice(0, end);

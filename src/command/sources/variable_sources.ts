@@ -164,16 +164,13 @@ export function watchedPaths(options: SourceOptions): string[] {
 }
 
 /**
- * Reads an env file or directory that an option names, once.
+ * Reads an env file or directory that `--env-file` names, once.
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export async function readEnvPath(
-  path: string,
-  flag: string,
-): Promise<EnvFile> {
-  const read = () => loadEnvFile(path);
-  return await readPaths({ flag, paths: [path] }, read, systemClock);
+export async function readEnvPath(path: string): Promise<EnvFile> {
+  const paths = { flag: "--env-file", paths: [path] };
+  return await readPaths(paths, () => loadEnvFile(path), systemClock);
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   environmentName,
 } from "../core/config/variables/tiers.ts";
 import type { StoredWrite } from "../core/config/stored/stored_variables.ts";
-import { writeVariables } from "./write_variables.ts";
+import { publicVariable, writeVariables } from "./write_variables.ts";
 import { checkCause } from "./write_cause.ts";
 
 /** Options of {@linkcode setStoredVariables}. */
@@ -169,8 +169,4 @@ function nameIssue(name: string): string | undefined {
   return name.length > MAX_NAME_BYTES
     ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`
     : undefined;
-}
-
-function publicVariable(name: string): string {
-  return environmentName({ name, tier: "public" });
 }

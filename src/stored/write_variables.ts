@@ -162,6 +162,11 @@ function keptBeside(
   return size <= Math.min(left, room) ? previous : undefined;
 }
 
+/** Returns the name of a PUBLIC variable with its prefix. */
+export function publicVariable(name: string): string {
+  return environmentName({ name, tier: "public" });
+}
+
 function checkId(
   name: string,
   expected: number,
@@ -169,13 +174,12 @@ function checkId(
 ): void {
   const actual = entry?.value.id ?? 0;
   if (actual === expected) return;
-  const key = environmentName({ name, tier: "public" });
   const wanted = expected === 0
     ? "it not to exist"
     : `its id to be ${expected}`;
   const found = describeState(entry && toVariable(entry));
   throw new ConflictError(
-    `Cannot write ${key}: expected ${wanted}, but ${found}`,
+    `Cannot write ${publicVariable(name)}: expected ${wanted}, but ${found}`,
   );
 }
 

@@ -42,11 +42,15 @@ export async function lint(
       `Cannot lint ${names}: expected files of a build, got none`,
     );
   }
-  const found: Finding[][] = [];
+  const findings: Finding[] = [];
   for (const file of files) {
-    found.push(lintText(await fs.readFile(file, "utf8"), file));
+    const text = await fs.readFile(file, "utf8");
+    for (const [index, code] of text.split("\n").entries()) {
+      for (const found of lintLine(code)) {
+        findings.push({ file, line: index + 1, ...found });
+      }
+    }
   }
-  const findings = found.flat();
   if (line.json) io.print(terminalJson(findings));
   else {
     for (const { file, line, column, detection, detail } of findings) {
@@ -73,12 +77,6 @@ function isSelected(
 /** A pattern without a slash applies to every directory, as in `.gitignore`. */
 function matches(path: string, glob: string): boolean {
   return globToRegExp(glob.includes("/") ? glob : `**/${glob}`).test(path);
-}
-
-function lintText(text: string, file: string): Finding[] {
-  return text.split("\n").flatMap((line, index) =>
-    lintLine(line).map((found) => ({ file, line: index + 1, ...found }))
-  );
 }
 
 /**

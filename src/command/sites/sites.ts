@@ -415,7 +415,8 @@ export class Sites implements Served {
     const entry = this.#entries.get(folder.name);
     if (entry === undefined) return await this.#open(folder);
     const { site } = entry;
-    const isRead = reload?.readsAll || !isSame(entry.folder, folder) ||
+    const hasChanged = JSON.stringify(entry.folder) !== JSON.stringify(folder);
+    const isRead = reload?.readsAll || hasChanged ||
       (reload !== undefined && isWrong(entry));
     if (!isRead) return;
     const isReloaded = site !== undefined && folder.issues.length === 0 &&
@@ -497,10 +498,6 @@ function issuesOfEntry({ site, issues }: Entry): readonly string[] | undefined {
 
 function isWrong(entry: Entry): boolean {
   return issuesOfEntry(entry) !== undefined;
-}
-
-function isSame(a: SiteFolder, b: SiteFolder): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 function rejectedSite(): Response {

@@ -417,7 +417,7 @@ export function resolveSettings(options: GatewayOptions): Settings {
     revision: revision === undefined ? undefined : valid(
       "revision",
       EXPECTED_REVISION,
-      accept(isRevision)(revision),
+      parseRevision(revision),
       revision,
     ),
     app: checkApp(options.app),
@@ -617,7 +617,7 @@ function checkMasterKey(
 export const EXPECTED_REVISION =
   "1 to 128 printable ASCII characters without spaces";
 
-/** Returns whether a text can be a revision. The labels of a metric are separated by spaces. */
-export function isRevision(text: string): boolean {
-  return /^[!-~]{1,128}$/.test(text);
+/** Returns a text that can be a revision; otherwise `undefined`. The labels of a metric are separated by spaces. */
+export function parseRevision(text: string): string | undefined {
+  return /^[!-~]{1,128}$/.test(text) ? text : undefined;
 }

@@ -12,7 +12,6 @@ import {
 /** A row of `--help`: a name and its explanation. */
 type HelpRow = readonly [name: string, help: string];
 
-const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
 /** The last row of every `--help`. */
 export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
 
@@ -51,7 +50,7 @@ export function helpText(program = PROGRAM): string {
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
     ),
-    ...section("Other", [VERSION_ROW, HELP_ROW]),
+    ...section("Other", [["--version", OTHER_OPTIONS.version.help], HELP_ROW]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
   ].join("\n");

@@ -59,22 +59,21 @@ export function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment, viteNames: string) => void {
   const logged = new Set([""]);
+
+  function warnOnce(variable_name: string, detail: string): void {
+    if (logged.has(variable_name)) return;
+    logged.add(variable_name);
+    log.warn("rep.config.suspicious_name", { variable_name, detail });
+  }
+
   return (files, environment, viteNames) => {
-    if (!logged.has(viteNames)) {
-      logged.add(viteNames);
-      const fields = { variable_name: viteNames, detail: VITE_PREFIX };
-      log.warn("rep.config.suspicious_name", fields);
-    }
+    warnOnce(viteNames, VITE_PREFIX);
     const variables: string[] = [];
     for (const name of Object.keys(files)) {
-      const isOption = name.startsWith(OPTION_PREFIX);
-      const isOverridden = !isOption && environment[name] !== undefined;
-      if (logged.has(name) || !(isOption || isOverridden)) continue;
-      logged.add(name);
-      if (isOverridden) variables.push(name);
-      else {
-        const fields = { variable_name: name, detail: NO_OPTION };
-        log.warn("rep.config.suspicious_name", fields);
+      if (name.startsWith(OPTION_PREFIX)) warnOnce(name, NO_OPTION);
+      else if (environment[name] !== undefined && !logged.has(name)) {
+        logged.add(name);
+        variables.push(name);
       }
     }
     if (variables.length > 0) {

@@ -12,6 +12,7 @@ import {
 } from "../options/option_kinds.ts";
 import { OPTIONS } from "../options/option_table.ts";
 import { accept } from "../../options.ts";
+import { EXPECTED_SITE, isSiteName } from "../sites/site_names.ts";
 
 /** The options of all commands, except `--help`, which every command has. */
 export const COMMAND_OPTIONS = {
@@ -20,6 +21,12 @@ export const COMMAND_OPTIONS = {
     "Database of the gateway; by default, Deno's own database",
   ),
   "app": OPTIONS.app,
+  "site": textual(
+    "HOST",
+    EXPECTED_SITE,
+    accept(isSiteName),
+    "Site of a gateway with --sites: the same as --app HOST",
+  ),
   "sites": OPTIONS.sites,
   "releases": OPTIONS.releases,
   "port": integer(
@@ -161,6 +168,7 @@ export const COMMANDS = {
     options: [
       "kv",
       "app",
+      "site",
       "port",
       "json",
       "manifest",
@@ -176,7 +184,7 @@ export const COMMANDS = {
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
-    options: ["kv", "app", "port", "json", "if-id", "by", "why"],
+    options: ["kv", "app", "site", "port", "json", "if-id", "by", "why"],
     notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
   },
@@ -186,6 +194,7 @@ export const COMMANDS = {
     options: [
       "kv",
       "app",
+      "site",
       "port",
       "json",
       "manifest",
@@ -203,7 +212,7 @@ export const COMMANDS = {
   list: {
     args: "",
     help: "Print the variables in the store",
-    options: ["kv", "app", "port", "json"],
+    options: ["kv", "app", "site", "port", "json"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },
@@ -219,7 +228,7 @@ export const COMMANDS = {
   history: {
     args: "",
     help: "Print the latest writes, newest first",
-    options: ["kv", "app", "port", "json", "limit"],
+    options: ["kv", "app", "site", "port", "json", "limit"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },

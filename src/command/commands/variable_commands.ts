@@ -43,7 +43,7 @@ export async function set(
 ): Promise<number> {
   const values = parseAssignments(line.args);
   const warnings = await validate(values, line, io);
-  const { app } = line;
+  const app = line.site ?? line.app;
   async function run(store: Store, root: Store): Promise<StoredWrite[]> {
     if (app !== undefined) {
       if (!line["new-app"]) await checkKnown(app, root);
@@ -141,7 +141,7 @@ export async function list(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const isNamed = line.app !== undefined;
+  const isNamed = (line.site ?? line.app) !== undefined;
   const { variables, others } = await withStore(line, io, async (
     store,
     root,
@@ -264,10 +264,14 @@ export async function withStore<T>(
   { openStore, clock }: CommandIo,
   run: (store: Store, root: Store) => Promise<T>,
 ): Promise<T> {
-  const { kv, app } = line;
+  const { kv, port, site } = line;
+  if (site !== undefined && line.app !== undefined) {
+    throw new UsageError("Cannot use --site and --app: expected one of them");
+  }
+  const app = site ?? line.app;
   const opened = await withTimeout(openStore(kv), OPEN_TIMEOUT_MS, clock);
   const root = new CircuitBreaker(opened, { clock, metrics: noMetrics });
-  const gatewayStore = storeOfGateway(root, line);
+  const gatewayStore = storeOfGateway(root, { kv, app, port });
   try {
     return await run(storeOfApp(gatewayStore, app), root);
   } finally {

@@ -70,6 +70,7 @@ Deno.test("--help prints the usage and the flags of a command", async () => {
   assertEquals(flags.filter((flag) => flag !== undefined), [
     "--kv PATH|URL",
     "--app NAME",
+    "--site HOST",
     "--port N",
     "--manifest FILE",
     "--json",

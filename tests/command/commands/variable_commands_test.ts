@@ -509,6 +509,7 @@ Deno.test("set rejects an app that the store does not know, if it knows others, 
     ],
   };
   assertEquals(await run("set", "A=1", "--app=shpo"), rejected);
+  assertEquals(await run("set", "A=1", "--site=shpo"), rejected);
   assertEquals(await store.list(["shpo/variable"]), []);
   assertEquals((await run("set", "A=1", "--kv=other.sqlite3")).code, 0);
   assertEquals((await run("set", "A=1", "--app=blog", "--new-app")).code, 0);
@@ -563,6 +564,20 @@ Deno.test("list without an app names those that have variables", async () => {
   assertEquals(out, ["NAME  ID  WRITTEN  VALUE"]);
   assertEquals(err, ["Variables of apps, see --app: shop (2)"]);
   assertEquals((await run("list", "--app=shop")).err, []);
+});
+
+Deno.test("the variables of a site are those of the app with the name of its host", async () => {
+  const { run } = setUp();
+  await run("set", "A=1", "--site=shop.example.com");
+  const { out } = await run("list", "--json", "--app=shop.example.com");
+  assertEquals(JSON.parse(out.join("\n"))[0].value, "1");
+  const both = await run("list", "--site=a.example", "--app=a.example");
+  assertEquals([both.code, both.err], [
+    2,
+    ["Cannot use --site and --app: expected one of them"],
+  ]);
+  const { code } = await run("list", "--site=A.example");
+  assertEquals(code, 2);
 });
 
 Deno.test("the commands read the app and the port from the environment", async () => {

@@ -19,7 +19,6 @@ import {
   type SharedServices,
   UNKNOWN_PROCESS,
 } from "./options.ts";
-import { VERSION } from "./version.ts";
 
 /**
  * Creates and starts a gateway. While its store cannot be read, it is returned before it is {@linkcode Gateway.ready}, so
@@ -74,7 +73,7 @@ export async function createGatewayIn(
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
   const { clock, log, metrics, registry } = services;
-  const { certificate } = process;
+  const { version, certificate } = process;
   const transfers = new Transfers({
     clock,
     log,
@@ -88,7 +87,7 @@ export async function createGatewayIn(
   const addons: Addon[] = [
     clientScript,
     certificateWatch(certificate, metrics),
-    metricsAddon({ registry, metrics, version: VERSION }),
+    metricsAddon({ registry, metrics, version }),
     status({
       allowedHosts: settings.allowedHosts,
       instanceId: settings.instanceId,
@@ -108,7 +107,7 @@ export async function createGatewayIn(
     services,
     sources,
     {
-      version: VERSION,
+      version,
       scheme: process.scheme,
       content,
       transfers,

@@ -55,6 +55,7 @@ import type { Budget } from "./core/values/budget.ts";
 import { OptionError } from "./core/values/option_error.ts";
 import type { CacheGroup } from "./core/values/size_bounded_cache.ts";
 import { EXPECTED_GLOBS, isGlob } from "./files/paths.ts";
+import { VERSION } from "./version.ts";
 
 /** A value, or a function that returns it: the function is called at startup and at every reload. */
 export type Source<T> = T | (() => T | Promise<T>);
@@ -363,6 +364,8 @@ export interface Sources extends CoreSources {
 
 /** What the command knows about the process around the gateway. A module knows nothing of it. */
 export interface ProcessInfo {
+  /** The version of the gateway. */
+  readonly version: string;
   /** Names the source of a variable, such as a file, by its name with the prefix. */
   readonly sourceOf: (name: string) => string;
   /** Returns the options in effect, as text without credentials. */
@@ -374,6 +377,7 @@ export interface ProcessInfo {
 
 /** The process of a module. */
 export const UNKNOWN_PROCESS: ProcessInfo = {
+  version: VERSION,
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   scheme: undefined,

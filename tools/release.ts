@@ -24,7 +24,7 @@ export const VERSIONED_FILES = [
 ] as const;
 const CHANGELOG = "CHANGELOG.md";
 const VERSION_CONSTANT = "src/version.ts";
-/** How much of the commit the version has. */
+/** As in `src/command/program_version.ts`. */
 const COMMIT_DIGITS = 8;
 
 /** The platforms of `deno compile --target` for which a release has a binary. */

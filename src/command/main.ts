@@ -1,8 +1,8 @@
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
-import { VERSION } from "../version.ts";
 import { commandIn, withoutDashes } from "./commands/command_table.ts";
 import { readStart, type Start } from "./options/read_start.ts";
+import { programVersion } from "./program_version.ts";
 import {
   exitWithStartError,
   openLog,
@@ -29,7 +29,7 @@ async function runGateway(args: readonly string[]): Promise<void> {
     const { helpText } = await import("./options/help.ts");
     return print(helpText());
   }
-  if (start === "version") return print(VERSION);
+  if (start === "version") return print(await programVersion());
 
   const log = openLog(start);
   await serve(start, log).catch((error) => exitWithStartError(error, log));

@@ -79,7 +79,7 @@ async function receive(url: string) {
   }
   const text = await response.text();
   const body = text.replace(/"version":"[^"]*"|"uptime_seconds":\d+/g, "");
-  if (body !== text) headers.set("content-length", "any"); // the uptime may have another length
+  if (body !== text) headers.set("content-length", "any"); // a checkout's version has its commit
   return { status: response.status, headers: [...headers], body };
 }
 

@@ -9,6 +9,7 @@ import {
 } from "../../core/keys/master_key.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { loadKvToken, readSecret } from "../sources/secret_files.ts";
+import { programVersion } from "../program_version.ts";
 import { readManifest } from "../sources/variable_sources.ts";
 import {
   environmentWarnings,
@@ -23,6 +24,8 @@ import {
 export interface Start {
   readonly options: StartOptions;
   readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
+  /** The version of the program. */
+  readonly version: string;
   /** Problems that do not prevent the start. */
   readonly warnings: readonly string[];
   /** Returns whether an option is set anywhere, even if to its default. */
@@ -76,6 +79,7 @@ export async function readStart(
       drain: Math.min(options.drain, maxDrain),
     },
     masterKey: await readMasterKey(environment),
+    version: await programVersion(),
     warnings,
   };
 }

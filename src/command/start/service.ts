@@ -72,6 +72,7 @@ export class Service {
     this.#clock = options.clock;
     this.#starting = createStartingResponder({
       options: start.options,
+      version: start.version,
       created: this.#created.promise,
       clock: options.clock,
       log: options.log,
@@ -210,12 +211,13 @@ export class Service {
   }
 
   async #createGateway(store: Store): Promise<Served> {
-    const { options, masterKey } = this.#start;
+    const { options, masterKey, version } = this.#start;
     const listener = this.#listener;
     const log = this.#log;
     const clock = this.#clock;
     const sources = createSources(options, { clock, log });
     const process: ProcessInfo = {
+      version,
       sourceOf: sources.sourceOf,
       shownOptions: () => shownOptions(options),
       scheme: listener?.scheme,

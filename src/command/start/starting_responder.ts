@@ -17,7 +17,6 @@ import type { Log } from "../../core/observe/log.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { noTelemetry } from "../../core/observe/telemetry.ts";
 import type { Clock } from "../../core/values/clock.ts";
-import { VERSION } from "../../version.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
 /** The part of a gateway that answers requests. */
@@ -25,6 +24,7 @@ type Answers = Pick<Gateway, "fetch" | "fetchHealth">;
 
 interface StartingOptions {
   readonly options: StartOptions;
+  readonly version: string;
   /** The gateway that requests wait for. */
   readonly created: Promise<Answers>;
   readonly clock: Clock;
@@ -36,9 +36,9 @@ interface StartingOptions {
  * gateway, which rejects them while it waits for its store.
  */
 export function createStartingResponder(
-  { options, created, clock, log }: StartingOptions,
+  { options, version, created, clock, log }: StartingOptions,
 ): Answers {
-  const starting = startingHealth(VERSION, clock);
+  const starting = startingHealth(version, clock);
   const health = createHealthEndpoint(starting);
   const hasHealthPort = options["health-port"] !== undefined;
   const table: RouteTable = hasHealthPort ? {} : { "/rep/health": health };

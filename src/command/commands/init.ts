@@ -15,7 +15,11 @@ import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible } from "./terminal_text.ts";
-import { findLinkedPackages, findUpwards } from "./workspace.ts";
+import {
+  findLinkedPackages,
+  findUpwards,
+  findWorkspaceRoot,
+} from "./workspace.ts";
 import { writeFile } from "./write_file.ts";
 
 /** A variable that a build tool writes into pages. */
@@ -98,7 +102,8 @@ const SECRET_NAME =
 
 /**
  * Finds the variables in the sources and in those of the workspace's packages that the app uses, and in the env files
- * beside the sources and in the current directory.
+ * beside the sources and in the current directory. The root of the workspace has values of these variables only, since
+ * its other ones may be those of other apps.
  */
 async function findVariables(
   directories: readonly string[],
@@ -108,18 +113,20 @@ async function findVariables(
   for (const directory of directories.length > 0 ? directories : ["."]) {
     await findInSources(directory, origins);
   }
+  const values = new Map<string, string>();
   const apps = new Set([".", ...directories]);
+  const roots = new Set<string>();
   for (const app of apps) {
     for (const directory of await findLinkedPackages(app)) {
       await findInSources(relative(".", directory) || ".", origins);
     }
+    const root = await findWorkspaceRoot(app);
+    if (root !== undefined) roots.add(relative(".", root) || ".");
   }
-  const values = new Map<string, string>();
-  for (const app of apps) {
-    for (const name of ENV_FILES) {
-      await findInEnvFile(join(app, name), origins, values, io);
-    }
+  for (const root of roots.difference(apps)) {
+    await findInEnvFiles(root, new Map(), values, io);
   }
+  for (const app of apps) await findInEnvFiles(app, origins, values, io);
   const names = [...origins.keys()].sort();
   return names.map((name) => {
     const value = values.get(name) || undefined;
@@ -142,6 +149,17 @@ async function findInSources(
       const line = text.slice(0, index).split("\n").length;
       origins.set(name, `${origin}, ${file}:${line}`);
     }
+  }
+}
+
+async function findInEnvFiles(
+  directory: string,
+  origins: Map<string, string>,
+  values: Map<string, string>,
+  io: CommandIo,
+): Promise<void> {
+  for (const name of ENV_FILES) {
+    await findInEnvFile(join(directory, name), origins, values, io);
   }
 }
 

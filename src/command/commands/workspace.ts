@@ -7,6 +7,7 @@ import fs from "node:fs/promises";
 interface Package {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly workspaces?: unknown;
 }
 
 /** Returns a directory and its parents, the nearest first. */
@@ -19,6 +20,18 @@ function withParents(directory: string): string[] {
   return directories;
 }
 
+/** Returns the root of the workspace that a directory is in; `undefined` if it is in none. */
+export async function findWorkspaceRoot(
+  directory: string,
+): Promise<string | undefined> {
+  for (const parent of withParents(directory)) {
+    const { workspaces } = await readPackage(parent);
+    const hasPnpm = await isThere(join(parent, "pnpm-workspace.yaml"));
+    if (workspaces !== undefined || hasPnpm) return parent;
+  }
+  return undefined;
+}
+
 /**
  * Returns the directories of the packages that an app depends on, also through others, and whose sources the workspace
  * contains: package managers link them into `node_modules`.
@@ -29,15 +42,22 @@ export async function findLinkedPackages(app: string): Promise<string[]> {
   for (const directory of directories) { // grows while it is iterated
     const { dependencies, devDependencies } = await readPackage(directory);
     for (const name of Object.keys({ ...dependencies, ...devDependencies })) {
-      const link = await findUpwards(join("node_modules", name), directory);
-      if (link === undefined) continue;
-      const found = await fs.realpath(link);
-      const isLinked = !found.split(/[\\/]/).includes("node_modules");
+      const found = await findInstalled(name, directory);
+      const isLinked = found?.split(/[\\/]/).includes("node_modules") === false;
       if (isLinked) directories.add(found);
     }
   }
   directories.delete(own);
   return [...directories];
+}
+
+/** Returns the directory of an installed package, without links. */
+async function findInstalled(
+  name: string,
+  directory: string,
+): Promise<string | undefined> {
+  const path = await findUpwards(join("node_modules", name), directory);
+  return path && await fs.realpath(path);
 }
 
 /** Returns a path in the nearest directory that has it: this one or a parent. */
@@ -47,10 +67,13 @@ export async function findUpwards(
 ): Promise<string | undefined> {
   for (const parent of withParents(directory)) {
     const found = join(parent, path);
-    const isThere = await fs.stat(found).then(() => true, () => false);
-    if (isThere) return found;
+    if (await isThere(found)) return found;
   }
   return undefined;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await fs.stat(path).then(() => true, () => false);
 }
 
 async function readPackage(directory: string): Promise<Package> {

@@ -196,7 +196,7 @@ Deno.test("init takes a dollar sign with a backslash for one that refers to noth
   assertEquals(values.split("\n")[1], 'REP_PUBLIC_A="a$b"');
 });
 
-Deno.test("init finds the variables of the workspace's packages that an app uses", async () => {
+Deno.test("init finds the variables of the workspace's packages that an app uses, and their values in its root", async () => {
   await using root = await TempDirectory.make();
   const folders = [
     "apps/web",
@@ -212,6 +212,7 @@ Deno.test("init finds the variables of the workspace's packages that an app uses
   }
   const installed = { ui: "1", react: "1", absent: "1" };
   const packages = {
+    ".": { workspaces: ["apps/*", "packages/*"] },
     "apps/web": { dependencies: installed },
     "packages/ui": { devDependencies: { core: "1" } },
     "packages/core": { dependencies: { ui: "1" } },
@@ -222,6 +223,7 @@ Deno.test("init finds the variables of the workspace's packages that an app uses
   for (const name of ["ui", "core", "other"]) {
     await Deno.symlink(`../packages/${name}`, root.at(`node_modules/${name}`));
   }
+  await root.write(".env", "VITE_UI=root\nVITE_WEB=root\nVITE_ADMIN=root\n");
   await root.write("apps/web/.env", "VITE_WEB=web\n");
   const env = root.at("app.env");
   const files = ["--manifest", root.at(".rep.yaml"), "--env-file", env];
@@ -229,7 +231,7 @@ Deno.test("init finds the variables of the workspace's packages that an app uses
   const [, ...values] = (await Deno.readTextFile(env)).split("\n");
   assertEquals([code, values], [0, [
     "# REP_PUBLIC_CORE=",
-    "# REP_PUBLIC_UI=",
+    "REP_PUBLIC_UI=root",
     "REP_PUBLIC_WEB=web",
     "",
   ]]);

@@ -72,37 +72,24 @@ export async function createGatewayIn(
   const settings = resolveSettings(options);
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
-  const { allowedHosts, allowedOrigins, basePath, maxTransfers } = settings;
-  const { clock, log, metrics, registry, telemetry, cacheGroup } = services;
-  const { version } = process;
+  const { clock, log, metrics, registry } = services;
+  const { version, certificate } = process;
   const transfers = new Transfers({
     clock,
     log,
-    maxTransfers,
+    maxTransfers: settings.maxTransfers,
     shared: services.transfers,
   });
-  const content = await openContent({
-    staticDir: settings.staticDir,
-    staticCacheBytes: settings.staticCacheBytes,
-    fallback: settings.fallback,
-    immutable: settings.immutable,
-    neverServed: sources.neverServed,
-    upstream: settings.upstream,
-    basePath,
-    preserveHost: settings.preserveHost,
-    upstreamTimeoutMs: settings.upstreamTimeoutMs,
-    rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics, telemetry, transfers, cacheGroup });
-  const certificate = {
-    notAfter: process.certificateNotAfter,
-    rejection: process.certificateRejection,
-  };
+  const content = await openContent(
+    { ...settings, neverServed: sources.neverServed },
+    { ...services, transfers },
+  );
   const addons: Addon[] = [
     clientScript,
     certificateWatch(certificate, metrics),
     metricsAddon({ registry, metrics, version }),
     status({
-      allowedHosts,
+      allowedHosts: settings.allowedHosts,
       instanceId: settings.instanceId,
       revision: settings.revision,
       registry,
@@ -113,9 +100,9 @@ export async function createGatewayIn(
   ];
   if (settings.ofrep) {
     const { ofrep } = await import("./addons/ofrep.ts");
-    addons.push(ofrep(allowedOrigins));
+    addons.push(ofrep(settings.allowedOrigins));
   }
-  const gateway: Gateway & { start(): Promise<void> } = await createCore(
+  const gateway = await createCore(
     settings,
     services,
     sources,

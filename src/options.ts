@@ -19,6 +19,7 @@ import {
   ConfigurationError,
   type SnapshotInput,
 } from "./core/config/variables/snapshot.ts";
+import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
@@ -317,18 +318,22 @@ function isIpBlock(text: string): boolean {
 }
 
 /** What users set: plain data, checked, with every default applied. */
-export interface Settings extends CoreSettings {
+export interface Settings extends CoreSettings, Required<ContentOptions> {
   readonly ofrep: boolean;
-  readonly staticDir: string | undefined;
-  readonly staticCacheBytes: number;
-  readonly fallback: string | undefined;
-  readonly immutable: readonly string[];
-  readonly upstream: URL | undefined;
-  readonly upstreamTimeoutMs: number;
-  readonly preserveHost: boolean;
-  readonly rejectWebsockets: boolean;
   readonly maxTransfers: number;
+  readonly staticDir: string | undefined;
+  readonly fallback: string | undefined;
+  readonly upstream: URL | undefined;
 }
+
+type ContentOptions = Pick<
+  GatewayOptions,
+  | "immutable"
+  | "preserveHost"
+  | "rejectWebsockets"
+  | "staticCacheBytes"
+  | "upstreamTimeoutMs"
+>;
 
 /** What the gateways of a process share. */
 export interface SharedServices {
@@ -343,8 +348,6 @@ export interface SharedServices {
 
 /** What the gateway is given to work with. */
 export interface Services extends CoreServices {
-  /** Receives measurements for both `registry` and `telemetry`. */
-  readonly metrics: Metrics;
   /** Keeps the measurements for `GET /metrics`. */
   readonly registry: Registry;
   /** What all gateways of the process may have in flight; `undefined` if there is no other one. */
@@ -369,10 +372,7 @@ export interface ProcessInfo {
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
   /** What the port speaks; `undefined` if another program has bound it. */
   readonly scheme: "http" | "https" | undefined;
-  /** Returns the end of the TLS certificate, in seconds since the Unix epoch. */
-  readonly certificateNotAfter: () => number | undefined;
-  /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
-  readonly certificateRejection: () => string | undefined;
+  readonly certificate: Certificate;
 }
 
 /** The process of a module. */
@@ -381,8 +381,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   scheme: undefined,
-  certificateNotAfter: () => undefined,
-  certificateRejection: () => undefined,
+  certificate: { notAfter: () => undefined, rejection: () => undefined },
 };
 
 /**
@@ -391,6 +390,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions): Settings {
+  const { basePath = "", upstream, revision } = options;
   return {
     ...resolveNumbers(options),
     hotReload: options.hotReload ?? false,
@@ -399,16 +399,31 @@ export function resolveSettings(options: GatewayOptions): Settings {
     allowedHosts: resolveList("allowedHosts", options),
     trustedProxies: resolveList("trustedProxies", options),
     separateHealth: options.separateHealth ?? false,
-    basePath: checkBasePath(options.basePath ?? ""),
+    basePath: valid(
+      "basePath",
+      EXPECTED_BASE_PATH,
+      parseBasePath(basePath),
+      basePath,
+    ),
     staticDir: options.staticDir,
     fallback: options.fallback,
     immutable: resolveList("immutable", options),
-    upstream: checkUpstream(options.upstream),
+    upstream: upstream === undefined ? undefined : valid(
+      "upstream",
+      EXPECTED_UPSTREAM,
+      parseUpstream(upstream),
+      redactUrl(upstream),
+    ),
     preserveHost: options.preserveHost ?? false,
     rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey: checkMasterKey(options.masterKey),
     instanceId: options.instanceId,
-    revision: checkRevision(options.revision),
+    revision: revision === undefined ? undefined : valid(
+      "revision",
+      EXPECTED_REVISION,
+      parseRevision(revision),
+      revision,
+    ),
     app: checkApp(options.app),
     startWithoutStore: options.startWithoutStore ?? false,
     accessLog: options.accessLog ?? false,
@@ -567,11 +582,24 @@ function resolveList(
   const list = options[name] ?? [];
   if (!Array.isArray(list)) throw invalid(name, "an array", list);
   const { expected, parse } = LIST_OPTIONS[name];
-  return list.map((item) => {
-    const value = parse(item);
-    if (value !== undefined) return value;
-    throw invalid(name, expected, redactUrl(item));
-  });
+  return list.map((item) =>
+    valid(name, expected, parse(item), redactUrl(item))
+  );
+}
+
+/**
+ * Returns the value that an option was parsed into.
+ *
+ * @throws {OptionError} If there is none, since the option is invalid.
+ */
+function valid<T>(
+  option: string,
+  expected: string,
+  parsed: T | undefined,
+  got: unknown,
+): T {
+  if (parsed !== undefined) return parsed;
+  throw invalid(option, expected, got);
 }
 
 function invalid(option: string, expected: string, got: unknown): OptionError {
@@ -593,25 +621,7 @@ function checkMasterKey(
 export const EXPECTED_REVISION =
   "1 to 128 printable ASCII characters without spaces";
 
-/** Returns whether a text can be a revision. The labels of a metric are separated by spaces. */
-export function isRevision(text: string): boolean {
-  return /^[!-~]{1,128}$/.test(text);
-}
-
-function checkRevision(revision: string | undefined): string | undefined {
-  if (revision === undefined || isRevision(revision)) return revision;
-  throw invalid("revision", EXPECTED_REVISION, revision);
-}
-
-function checkBasePath(basePath: string): string {
-  const path = parseBasePath(basePath);
-  if (path !== undefined) return path;
-  throw invalid("basePath", EXPECTED_BASE_PATH, basePath);
-}
-
-function checkUpstream(upstream: URL | string | undefined): URL | undefined {
-  if (upstream === undefined) return undefined;
-  const url = parseUpstream(upstream);
-  if (url) return url;
-  throw invalid("upstream", EXPECTED_UPSTREAM, redactUrl(upstream));
+/** Returns a text that can be a revision; otherwise `undefined`. The labels of a metric are separated by spaces. */
+export function parseRevision(text: string): string | undefined {
+  return /^[!-~]{1,128}$/.test(text) ? text : undefined;
 }

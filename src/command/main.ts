@@ -1,10 +1,6 @@
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
-import {
-  commandIn,
-  type CommandName,
-  withoutDashes,
-} from "./commands/command_table.ts";
+import { commandIn, withoutDashes } from "./commands/command_table.ts";
 import { readStart, type Start } from "./options/read_start.ts";
 import { programVersion } from "./program_version.ts";
 import {
@@ -21,7 +17,10 @@ import { Service } from "./start/service.ts";
 export async function main(args: readonly string[]): Promise<void> {
   const command = commandIn(args);
   if (command === undefined) return await runGateway(args);
-  Deno.exit(await runCommandAlone(command, withoutDashes(args).slice(1)));
+  const { runCommand } = await import("./commands/run_command.ts");
+  const { denoIo } = await import("./commands/deno_io.ts");
+  const rest = withoutDashes(args).slice(1);
+  Deno.exit(await runCommand(command, rest, denoIo()));
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
@@ -50,15 +49,6 @@ async function serve(start: Start, log: Log): Promise<void> {
     stop: () => service.stop(),
   });
   await service.start();
-}
-
-async function runCommandAlone(
-  command: CommandName,
-  args: readonly string[],
-): Promise<number> {
-  const { runCommand } = await import("./commands/run_command.ts");
-  const { denoIo } = await import("./commands/deno_io.ts");
-  return await runCommand(command, args, denoIo());
 }
 
 function print(text: string): void {

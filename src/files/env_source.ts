@@ -13,12 +13,6 @@ import {
 
 /** After how long a variable that is still missing counts as removed. */
 const CONFIRM_MS = 500;
-/** Where a variable is set. */
-export interface VariablePlace {
-  readonly path: string;
-  /** The line of the file, counted from 1; `undefined` for a directory. */
-  readonly line: number | undefined;
-}
 
 /**
  * Env files and directories that are read again and again, possibly while somebody is writing them. A variable that
@@ -61,8 +55,8 @@ export class EnvSource {
     return this.#files;
   }
 
-  /** Returns where a variable was last read from. */
-  placeOf(name: string): VariablePlace | undefined {
+  /** Returns where a variable was last read from. The line is counted from 1, and `undefined` for a directory. */
+  placeOf(name: string) {
     const index = this.#files.findLastIndex(({ variables }) =>
       variables[name] !== undefined
     );
@@ -76,16 +70,13 @@ export class EnvSource {
     const read = () => readEnvFiles(this.#paths);
     if (this.#files.length === 0) return await read();
     const files = await readTwice(read, this.#clock);
-    if (!this.#isIncomplete(files)) return files;
-    await sleep(CONFIRM_MS, this.#clock);
-    return await read();
-  }
-
-  #isIncomplete(files: readonly EnvFile[]): boolean {
-    return this.#files.some((before, index) => {
+    const isIncomplete = this.#files.some((before, index) => {
       const after = files[index];
       return after !== undefined && hasLost(before, after);
     });
+    if (!isIncomplete) return files;
+    await sleep(CONFIRM_MS, this.#clock);
+    return await read();
   }
 }
 

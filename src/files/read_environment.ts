@@ -139,21 +139,15 @@ async function readDirectory(
   files: FileSystem,
 ): Promise<EnvFile> {
   const names = (await files.names(directory)).filter(isRepName).sort();
-  const values = await Promise.all(
-    names.map((name) => readValue(`${directory}/${name}`, files)),
-  );
-  const variables = names.map((name, index) => [name, values[index]]);
+  const variables = await Promise.all(names.map(async (name) => {
+    const text = await readText(`${directory}/${name}`, files);
+    return [name, text.replace(/\r?\n$/, "")]; // without a newline at its end
+  }));
   return {
     variables: Object.fromEntries(variables),
     lines: new Map(),
     isTerminated: true,
   };
-}
-
-/** The value is the text of the file without a newline at its end. */
-async function readValue(path: string, files: FileSystem): Promise<string> {
-  const text = await readText(path, files);
-  return text.replace(/\r?\n$/, "");
 }
 
 /** Reads UTF-8 without its byte order mark. */

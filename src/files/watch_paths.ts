@@ -39,7 +39,14 @@ export async function watchPaths(
   const stopping = new AbortController();
   const { signal } = stopping;
   const options = { signal, isBackground: true };
-  const look = () => describeAll(paths, files, clock.now());
+
+  /** Returns a text that differs after a change. */
+  async function look(): Promise<string> {
+    const now = clock.now();
+    const texts = paths.map((path) => describePath(path, files, now));
+    return (await Promise.all(texts)).join("\n");
+  }
+
   let seen = await look();
 
   async function watch(): Promise<void> {
@@ -54,16 +61,6 @@ export async function watchPaths(
 
   void watch();
   return () => stopping.abort();
-}
-
-/** Returns a text that differs after a change. */
-async function describeAll(
-  paths: readonly string[],
-  files: FileSystem,
-  now: number,
-): Promise<string> {
-  const texts = paths.map((path) => describePath(path, files, now));
-  return (await Promise.all(texts)).join("\n");
 }
 
 /** Returns a text that differs after a change of a file, or of the variables in a directory. */

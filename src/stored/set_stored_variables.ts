@@ -14,7 +14,7 @@ import {
   environmentName,
 } from "../core/config/variables/tiers.ts";
 import type { StoredWrite } from "../core/config/stored/stored_variables.ts";
-import { writeVariables } from "./write_variables.ts";
+import { publicVariable, writeVariables } from "./write_variables.ts";
 import { checkCause } from "./write_cause.ts";
 
 /** Options of {@linkcode setStoredVariables}. */
@@ -63,8 +63,14 @@ export async function setStoredVariables(
   for (const [key, value] of Object.entries(values)) {
     writes.set(publicName(key), value);
   }
+  let manifest: Manifest | undefined;
+  if (options.manifest !== undefined) {
+    const module = await import("../core/config/variables/manifest.ts"); // with the YAML parser
+    const path = options.manifestPath;
+    manifest = module.parseManifest(options.manifest, { path });
+  }
   await validateAssignments(writes, {
-    manifest: await parseText(options.manifest, options.manifestPath),
+    manifest,
     environment: options.environment ?? readEnvironment(),
     force: options.force ?? false,
   });
@@ -75,18 +81,6 @@ export async function setStoredVariables(
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
   });
-}
-
-/** Loads the YAML parser only if there is a manifest. */
-async function parseText(
-  text: string | undefined,
-  path: string | undefined,
-): Promise<Manifest | undefined> {
-  if (text === undefined) return undefined;
-  const { parseManifest } = await import(
-    "../core/config/variables/manifest.ts"
-  );
-  return parseManifest(text, { path });
 }
 
 interface Validation {
@@ -175,8 +169,4 @@ function nameIssue(name: string): string | undefined {
   return name.length > MAX_NAME_BYTES
     ? `expected at most ${MAX_NAME_BYTES} bytes, got ${name.length}`
     : undefined;
-}
-
-function publicVariable(name: string): string {
-  return environmentName({ name, tier: "public" });
 }

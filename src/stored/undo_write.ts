@@ -3,14 +3,9 @@ import {
   retryConflicts,
   type RetryOptions,
 } from "../core/store/commits.ts";
-import {
-  type Entry,
-  type Store,
-  StoreUnavailableError,
-} from "../core/store/store.ts";
+import type { Entry, Store } from "../core/store/store.ts";
 import { formatTime } from "../core/values/units.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
-import { environmentName } from "../core/config/variables/tiers.ts";
 import {
   CAUSES,
   type CommitCause,
@@ -23,7 +18,12 @@ import {
   type WriteCause,
   WRITES,
 } from "../core/config/stored/stored_variables.ts";
-import { ConflictError, writeAfter } from "./write_variables.ts";
+import {
+  ConflictError,
+  failUncertain,
+  publicVariable,
+  writeAfter,
+} from "./write_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
@@ -65,14 +65,8 @@ export async function undoWrite(
       at: clock.now(),
     });
   }
-  try {
-    return await retryConflicts(tryToUndo, { clock, random });
-  } catch (error) {
-    if (!(error instanceof StoreUnavailableError)) throw error;
-    throw new StoreUnavailableError(`${error.message}; ${UNCERTAIN}`, {
-      cause: error,
-    });
-  }
+  return await retryConflicts(tryToUndo, { clock, random })
+    .catch((error) => failUncertain(error, UNCERTAIN));
 }
 
 const UNCERTAIN =
@@ -122,7 +116,7 @@ function checkUnchanged(
 }
 
 function describeWrite({ key, value: entry }: Entry<HistoryEntry>): string {
-  const name = environmentName({ name: entry.name, tier: "public" });
+  const name = publicVariable(entry.name);
   const value = decodeValue(entry.value);
   const what = value === undefined ? "removed" : `set to ${formatValue(value)}`;
   return `${name} was ${what} at ${formatTime(entry.at)} (id ${idOf(key)})`;

@@ -78,26 +78,31 @@ export async function writeVariables(
   }
   const changes = [...values].map(([name, value]) => ({ name, value }));
   const all: StoredWrite[] = [];
-  try {
-    for (const batch of batches(changes, store.prefixBytes)) {
-      const writes = await retryConflicts(async () => {
-        const head = await readHead(store);
-        const at = clock.now();
-        return await writeAfter(store, head, batch, { ifId, cause, at });
-      }, { clock, random });
-      all.push(...writes);
-    }
-  } catch (error) {
-    if (!(error instanceof StoreUnavailableError)) throw error;
-    throw new StoreUnavailableError(`${error.message}; ${UNCERTAIN}`, {
-      cause: error,
-    });
+  for (const batch of batches(changes, store.prefixBytes)) {
+    const writes = await retryConflicts(async () => {
+      const head = await readHead(store);
+      const at = clock.now();
+      return await writeAfter(store, head, batch, { ifId, cause, at });
+    }, { clock, random }).catch((error) => failUncertain(error, UNCERTAIN));
+    all.push(...writes);
   }
   return all;
 }
 
 const UNCERTAIN =
   "some of it may have been written: repeat it once the store is available";
+
+/**
+ * Throws the error of a write, with advice if the store is unavailable.
+ *
+ * @param advice What may have happened, and what to do.
+ */
+export function failUncertain(error: unknown, advice: string): never {
+  if (!(error instanceof StoreUnavailableError)) throw error;
+  throw new StoreUnavailableError(`${error.message}; ${advice}`, {
+    cause: error,
+  });
+}
 
 interface WriteAttempt {
   readonly ifId: number | undefined;
@@ -157,6 +162,11 @@ function keptBeside(
   return size <= Math.min(left, room) ? previous : undefined;
 }
 
+/** Returns the name of a PUBLIC variable with its prefix. */
+export function publicVariable(name: string): string {
+  return environmentName({ name, tier: "public" });
+}
+
 function checkId(
   name: string,
   expected: number,
@@ -164,13 +174,12 @@ function checkId(
 ): void {
   const actual = entry?.value.id ?? 0;
   if (actual === expected) return;
-  const key = environmentName({ name, tier: "public" });
   const wanted = expected === 0
     ? "it not to exist"
     : `its id to be ${expected}`;
   const found = describeState(entry && toVariable(entry));
   throw new ConflictError(
-    `Cannot write ${key}: expected ${wanted}, but ${found}`,
+    `Cannot write ${publicVariable(name)}: expected ${wanted}, but ${found}`,
   );
 }
 

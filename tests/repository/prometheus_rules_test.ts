@@ -99,7 +99,10 @@ testPromtool(
   async () => {
     const process = {
       ...UNKNOWN_PROCESS,
-      certificateNotAfter: () => 1_900_000_000,
+      certificate: {
+        ...UNKNOWN_PROCESS.certificate,
+        notAfter: () => 1_900_000_000,
+      },
     };
     const options = { variables: {}, hotReload: true };
     await using gateway = await createGatewayIn(process, options);

@@ -32,15 +32,13 @@ async function listDirectory(
   entries.sort((a, b) => a.name < b.name ? -1 : 1);
   const lists = entries.map(async (entry) => {
     const path = join(directory, entry.name);
-    if (entry.isSymbolicLink()) return await listLink(path);
+    if (entry.isSymbolicLink()) {
+      const target = await fs.stat(path).catch(() => undefined); // a broken link
+      return target?.isFile() ? [path] : [];
+    }
     if (entry.isFile()) return [path];
     const isListed = entry.isDirectory() && !isSkipped(entry.name);
     return isListed ? await listDirectory(path, isSkipped) : [];
   });
   return (await Promise.all(lists)).flat();
-}
-
-async function listLink(path: string): Promise<string[]> {
-  const target = await fs.stat(path).catch(() => undefined); // a broken link
-  return target?.isFile() ? [path] : [];
 }

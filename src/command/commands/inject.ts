@@ -26,7 +26,15 @@ export async function inject(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const payload = await payloadOf(await readSnapshot(line, io), io);
+  const snapshot = await readSnapshot(line, io);
+  const payload = await makePayload({
+    public: snapshot.public,
+    sensitive: new Map(),
+    keys: NO_KEYS,
+    cursor: undefined,
+    basePath: "",
+    now: io.clock.now(),
+  });
   const { bytes } = await renderConfigScript(payload);
   const pages = (await Promise.all(line.args.map(listPages))).flat();
   if (line.args.length > 0 && pages.length === 0) {
@@ -35,7 +43,12 @@ export async function inject(
       `Cannot inject into ${builds}: expected .html files, got none`,
     );
   }
-  for (const path of pages) await injectInto(path, bytes, io);
+  for (const path of pages) {
+    const page = new Uint8Array(await fs.readFile(path));
+    await writeFile("DIR", path, insertScript(page, bytes));
+    io.print(escapeInvisible(`${path}: injected`));
+    await warnOfCompressed(path, io);
+  }
   const path = line["config-js"];
   if (path === undefined) return;
   await writeFile("--config-js", path, await renderConfigJs(payload));
@@ -78,17 +91,6 @@ async function readSnapshot(
   return snapshot;
 }
 
-async function injectInto(
-  path: string,
-  script: Uint8Array,
-  io: CommandIo,
-): Promise<void> {
-  const page = new Uint8Array(await fs.readFile(path));
-  await writeFile("DIR", path, insertScript(page, script));
-  io.print(escapeInvisible(`${path}: injected`));
-  await warnOfCompressed(path, io);
-}
-
 /** Warns about compressed files, since servers send them instead of the page. */
 async function warnOfCompressed(
   path: string,
@@ -102,22 +104,6 @@ async function warnOfCompressed(
       );
     }
   }
-}
-
-const NO_VALUES: ReadonlyMap<string, string> = new Map();
-
-async function payloadOf(
-  snapshot: Snapshot,
-  { clock }: CommandIo,
-): Promise<Payload> {
-  return await makePayload({
-    public: snapshot.public,
-    sensitive: NO_VALUES,
-    keys: NO_KEYS,
-    cursor: undefined,
-    basePath: "",
-    now: clock.now(),
-  });
 }
 
 /** Renders a script that adds the element to the page that loads it, for builds whose pages are not changed. */

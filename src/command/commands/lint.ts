@@ -42,28 +42,23 @@ export async function lint(
       `Cannot lint ${names}: expected files of a build, got none`,
     );
   }
-  const findings: Finding[][] = [];
+  const findings: Finding[] = [];
   for (const file of files) {
-    findings.push(lintText(await fs.readFile(file, "utf8"), file));
+    const text = await fs.readFile(file, "utf8");
+    for (const [index, code] of text.split("\n").entries()) {
+      for (const found of lintLine(code)) {
+        findings.push({ file, line: index + 1, ...found });
+      }
+    }
   }
-  return printFindings(findings.flat(), files.length, line.json, io);
-}
-
-/** Returns the exit code. */
-function printFindings(
-  findings: readonly Finding[],
-  files: number,
-  json: boolean,
-  io: CommandIo,
-): number {
-  if (json) io.print(terminalJson(findings, 2));
+  if (line.json) io.print(terminalJson(findings));
   else {
     for (const { file, line, column, detection, detail } of findings) {
       const place = `${file}:${line}:${column}`;
       io.print(escapeInvisible(`${place}: ${detection}: ${detail}`));
     }
     io.printError(
-      `${findings.length} values that look like secrets in ${files} files`,
+      `${findings.length} values that look like secrets in ${files.length} files`,
     );
   }
   return findings.length === 0 ? 0 : 1;
@@ -82,12 +77,6 @@ function isSelected(
 /** A pattern without a slash applies to every directory, as in `.gitignore`. */
 function matches(path: string, glob: string): boolean {
   return globToRegExp(glob.includes("/") ? glob : `**/${glob}`).test(path);
-}
-
-function lintText(text: string, file: string): Finding[] {
-  return text.split("\n").flatMap((line, index) =>
-    lintLine(line).map((found) => ({ file, line: index + 1, ...found }))
-  );
 }
 
 /**

@@ -15,16 +15,13 @@ import {
   TIERS,
   type Variable,
 } from "../../core/config/variables/tiers.ts";
-import {
-  describeWarning,
-  type GuardrailWarning,
-} from "../../core/config/variables/guardrails.ts";
+import { describeWarning } from "../../core/config/variables/guardrails.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { storedEnvironment } from "../../core/config/stored/stored_variables.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { printTable, terminalJson } from "./terminal_text.ts";
+import { printTable } from "./terminal_text.ts";
 import { writeFile } from "./write_file.ts";
 import {
   DEFAULT_MANIFEST,
@@ -57,23 +54,12 @@ interface EffectiveVariable {
   readonly hidden: string | undefined;
 }
 
-/** The output of {@linkcode validateApp}. */
+/** What is found in the variables of one gateway. */
 export interface Report {
+  readonly valid: boolean;
   readonly issues: readonly string[];
   readonly warnings: readonly string[];
   readonly variables: readonly EffectiveVariable[];
-}
-
-/** Checks everything that a gateway for one app would check at startup, and prints the effective values. */
-export async function validateApp(
-  line: CommandArguments,
-  io: CommandIo,
-): Promise<number> {
-  const report = await validateOne(line, io);
-  const isValid = report.issues.length === 0;
-  if (line.json) io.print(terminalJson({ valid: isValid, ...report }, 2));
-  else printReport(report, io);
-  return isValid ? 0 : 1;
 }
 
 /** What a site has of its own. */
@@ -143,8 +129,10 @@ async function check(
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]
     : [];
+  const issues = [...sources.issues, ...found.issues];
   return {
-    issues: [...sources.issues, ...found.issues],
+    valid: issues.length === 0,
+    issues,
     warnings: [
       ...sources.warnings,
       ...alone,
@@ -165,7 +153,11 @@ export function describeFindings(
   { warnings, suspicious, empty, deprecated }: Findings,
   { strict, manifest }: Pick<CommandSources, "strict" | "manifest">,
 ): string[] {
-  const described = strict ? [] : warnings.map(warningText);
+  const described: string[] = [];
+  for (const warning of strict ? [] : warnings) {
+    const key = environmentName({ name: warning.name, tier: "public" });
+    described.push(`${key}: ${describeWarning(warning)}`);
+  }
   for (const { name, detail } of suspicious) {
     described.push(`${name}: ${detail}`);
   }
@@ -176,13 +168,6 @@ export function describeFindings(
     described.push(`${environmentName({ name, tier })} is deprecated${reason}`);
   }
   return described;
-}
-
-/** Returns what a command prints about a value that looks like a secret. */
-function warningText(warning: GuardrailWarning): string {
-  const { name } = warning;
-  const key = environmentName({ name, tier: "public" });
-  return `${key}: ${describeWarning(warning)}`;
 }
 
 /** Returns the tier of a name that is SENSITIVE or SERVER in the manifest or a source, even if another source says PUBLIC. */
@@ -221,7 +206,7 @@ function describeAll(
 
 /** Prints a report for people. */
 export function printReport(
-  { issues, warnings, variables }: Report,
+  { valid, issues, warnings, variables }: Report,
   io: CommandIo,
 ): void {
   const rows = [["NAME", "TIER", "SOURCE", "VALUE"]];
@@ -232,7 +217,7 @@ export function printReport(
   if (rows.length > 1) printTable(rows, io);
   for (const issue of issues) io.printError(issue);
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
-  const result = issues.length === 0
+  const result = valid
     ? `Valid: ${variables.length} variables`
     : `Invalid: ${issues.length} issues`;
   io.printError(result);
@@ -283,7 +268,7 @@ export async function readSources(
     for (const name of Object.keys(variables)) setIn.set(name, source);
   }
   async function addFile(path: string): Promise<void> {
-    const read = () => readEnvPath(path, "--env-file");
+    const read = () => readEnvPath(path);
     const file = await orIssues(read, issues);
     if (file === undefined) return;
     add(path, file.variables);
@@ -304,6 +289,11 @@ export async function readSources(
       manifest: manifest.settings,
     });
   const options = await orIssues(readAll, issues);
+  const isManifestRead = line.manifest !== undefined ||
+    isGranted({ name: "read", path: DEFAULT_MANIFEST });
+  const unread = isManifestRead
+    ? []
+    : [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
   const accepted = line["accept-public"];
   return {
     /** The valid parts of the manifest; `NO_MANIFEST` if there is none. */
@@ -319,19 +309,8 @@ export async function readSources(
     /** Why sources cannot be read, or options are invalid. */
     issues,
     /** Why sources or variables are ignored. */
-    warnings: [
-      ...warnings,
-      ...environmentWarnings(environment),
-      ...manifestWarnings(line),
-    ],
+    warnings: [...warnings, ...environmentWarnings(environment), ...unread],
   };
-}
-
-function manifestWarnings({ manifest }: CommandArguments): string[] {
-  const isRead = manifest !== undefined ||
-    isGranted({ name: "read", path: DEFAULT_MANIFEST });
-  if (isRead) return [];
-  return [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];
 }
 
 /** Returns a result; if the configuration or an option is invalid, `undefined`, and adds the issues to a list. */

@@ -68,9 +68,6 @@ export async function runCommand(
   }
 }
 
-/** Other names of flags, as in REP's own command-line tool. */
-const ALIASES = { m: "manifest", o: "out", output: "out", d: "dir", h: "help" };
-
 /** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
 const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file", "by"];
 
@@ -86,7 +83,7 @@ function parseArguments(
   environment: Environment,
 ): CommandArguments | undefined {
   const table = { ...optionsOf(command), help: OTHER_OPTIONS.help };
-  const { flags, words } = parseFlags(args, table, ALIASES);
+  const { flags, words } = parseFlags(args, table);
   if (flags.has("help")) return undefined;
   const own: Record<string, string> = {}; // without other options, whose values may be invalid
   for (const name of FROM_ENVIRONMENT) {

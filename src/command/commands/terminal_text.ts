@@ -32,8 +32,8 @@ export function escapeInvisible(text: string): string {
   return text.replace(INVISIBLE, escapeChar);
 }
 
-/** Formats a value as JSON, with such characters escaped. Parsing it returns the same value. */
-export function terminalJson(value: unknown, indent = 0): string {
+/** Formats a value as indented JSON, with such characters escaped. Parsing it returns the same value. */
+export function terminalJson(value: unknown): string {
   const escape = (char: string) => char === "\n" ? char : escapeChar(char);
-  return JSON.stringify(value, null, indent).replace(INVISIBLE, escape);
+  return JSON.stringify(value, null, 2).replace(INVISIBLE, escape);
 }

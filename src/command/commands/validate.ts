@@ -1,4 +1,3 @@
-import { messageOf } from "../../core/observe/log.ts";
 import { localFiles } from "../../files/local_files.ts";
 import {
   MAX_SITE_VARIABLES,
@@ -8,12 +7,7 @@ import {
 } from "../sites/site_folder.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import {
-  printReport,
-  type Report,
-  validateApp,
-  validateOne,
-} from "./manifest_commands.ts";
+import { printReport, type Report, validateOne } from "./manifest_commands.ts";
 import { escapeInvisible, terminalJson } from "./terminal_text.ts";
 
 /** The report of a site. */
@@ -27,8 +21,11 @@ export async function validate(
   io: CommandIo,
 ): Promise<number> {
   const { sites } = line;
-  if (sites === undefined) return await validateApp(line, io);
-  return await validateSites(sites, line, io);
+  if (sites !== undefined) return await validateSites(sites, line, io);
+  const report = await validateOne(line, io);
+  if (line.json) io.print(terminalJson(report));
+  else printReport(report, io);
+  return report.valid ? 0 : 1;
 }
 
 /** Checks each site of a directory as a gateway would at its start, and prints what is wrong with which. */
@@ -37,47 +34,36 @@ async function validateSites(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<number> {
+  const folders = await readSiteFolders({
+    directory,
+    releases: line.releases,
+    files: await localFiles(),
+    now: () => io.clock.now(),
+  });
   const reports: SiteReport[] = [];
-  try {
-    const folders = await readSiteFolders({
-      directory,
-      releases: line.releases,
-      files: await localFiles(),
-      now: () => io.clock.now(),
-    });
-    for (const folder of folders) {
-      reports.push({ site: folder.name, ...await report(folder, line, io) });
-    }
-  } catch (error) {
-    io.printError(
-      escapeInvisible(
-        `Cannot read --sites "${directory}": ${messageOf(error)}`,
-      ),
-    );
-    return 1;
+  for (const folder of folders) {
+    reports.push({ site: folder.name, ...await checkSite(folder, line, io) });
   }
-  if (line.json) io.print(terminalJson(reports.map(toJson), 2));
+  if (line.json) io.print(terminalJson(reports));
   else {
     for (const one of reports) {
       io.print(escapeInvisible(`${one.site}:`));
       printReport(one, io);
     }
   }
-  return reports.every(({ issues }) => issues.length === 0) ? 0 : 1;
-}
-
-function toJson({ site, ...report }: SiteReport) {
-  return { site, valid: report.issues.length === 0, ...report };
+  return reports.every(({ valid }) => valid) ? 0 : 1;
 }
 
 /** Checks a site with what it has of its own, and what it takes from the command line. */
-async function report(
+async function checkSite(
   folder: SiteFolder,
   line: CommandArguments,
   io: CommandIo,
 ): Promise<Report> {
   const { name, issues, manifest, envFile } = folder;
-  if (issues.length > 0) return { issues, warnings: [], variables: [] };
+  if (issues.length > 0) {
+    return { valid: false, issues, warnings: [], variables: [] };
+  }
   const own = { ...line, app: name, manifest: manifest ?? line.manifest };
   const found = await validateOne(own, io, { envFile });
   const ownVariables = found.variables.filter(({ source }) =>
@@ -85,5 +71,5 @@ async function report(
   );
   if (ownVariables.length <= MAX_SITE_VARIABLES) return found;
   const issue = tooManyVariables(envFile, ownVariables.length);
-  return { ...found, issues: [...found.issues, issue] };
+  return { ...found, valid: false, issues: [...found.issues, issue] };
 }

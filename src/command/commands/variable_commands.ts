@@ -45,9 +45,10 @@ export async function set(
   const warnings = await validate(values, line, io);
   const app = line.site ?? line.app;
   async function run(store: Store, root: Store): Promise<StoredWrite[]> {
-    if (app === undefined) return await writeValues(store, values, line, io);
-    if (!line["new-app"]) await checkKnown(app, root);
-    await indexApp(root, { name: app, at: io.clock.now() });
+    if (app !== undefined) {
+      if (!line["new-app"]) await checkKnown(app, root);
+      await indexApp(root, { name: app, at: io.clock.now() });
+    }
     return await writeValues(store, values, line, io);
   }
   const { exitCode } = await write(run, line, io);
@@ -165,7 +166,7 @@ export async function apps(
   io: CommandIo,
 ): Promise<void> {
   const found = await withStore(line, io, (_, root) => describeApps(root));
-  if (line.json) return io.print(terminalJson(found, 2));
+  if (line.json) return io.print(terminalJson(found));
   const rows = [["NAME", "LAST SEEN", "VARIABLES"]];
   for (const { name, last_seen, variables } of found) {
     rows.push([name, last_seen, String(variables)]);
@@ -209,7 +210,7 @@ async function write(
     if (line.json) {
       const taken = { taken_by: takenBy, not_taken_by: notTakenBy };
       const all = writes.map((write) => ({ ...toJson(write), ...taken }));
-      io.print(terminalJson(all, 2));
+      io.print(terminalJson(all));
     }
     const isTaken = takenBy.length > 0 || notTakenBy.length === 0;
     return { writes, exitCode: isTaken ? 0 : NOT_TAKEN };
@@ -297,17 +298,10 @@ function parseAssignments(args: readonly string[]): Map<string, string> {
 }
 
 function printJson(writes: readonly StoredWrite[], { print }: CommandIo): void {
-  print(terminalJson(writes.map(toJson), 2));
+  print(terminalJson(writes.map(toJson)));
 }
 
-function toJson(write: StoredWrite) {
-  const { name, value, id, at, previous, command, by, why, undoes } = write;
-  const cause = { previous, command, by, why, undoes };
-  return {
-    name,
-    value: value ?? null,
-    id,
-    written_at: formatTime(at),
-    ...cause,
-  };
+function toJson({ name, value, id, at, ...others }: StoredWrite) {
+  const written_at = formatTime(at);
+  return { name, value: value ?? null, id, written_at, ...others };
 }

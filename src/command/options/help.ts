@@ -1,10 +1,6 @@
 import { formatByteSize, formatDuration } from "../../core/values/units.ts";
 import { redactUrl } from "../../core/values/urls.ts";
-import {
-  COMMAND_NAMES,
-  type CommandName,
-  COMMANDS,
-} from "../commands/command_table.ts";
+import { COMMAND_NAMES, COMMANDS } from "../commands/command_table.ts";
 import type { Option, OptionTable } from "./option_kinds.ts";
 import {
   environmentVariable,
@@ -16,7 +12,6 @@ import {
 /** A row of `--help`: a name and its explanation. */
 type HelpRow = readonly [name: string, help: string];
 
-const VERSION_ROW: HelpRow = ["--version", OTHER_OPTIONS.version.help];
 /** The last row of every `--help`. */
 export const HELP_ROW: HelpRow = ["-h, --help", OTHER_OPTIONS.help.help];
 
@@ -42,16 +37,20 @@ const NOTES = [
 
 /** Returns the text of `--help`. @param program What users type to run it. */
 export function helpText(program = PROGRAM): string {
+  const commandRows = COMMAND_NAMES.map((name): HelpRow => [
+    name,
+    COMMANDS[name].help,
+  ]);
   return [
     ABOUT,
     "",
     `Usage: ${program} [OPTION ...]`,
     `       ${program} COMMAND [--help]`,
-    ...section("Commands", commandRows(COMMAND_NAMES)),
+    ...section("Commands", commandRows),
     ...Object.entries(GROUPS).flatMap(([group, options]) =>
       section(group, optionRows(options))
     ),
-    ...section("Other", [VERSION_ROW, HELP_ROW]),
+    ...section("Other", [["--version", OTHER_OPTIONS.version.help], HELP_ROW]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
   ].join("\n");
@@ -59,10 +58,6 @@ export function helpText(program = PROGRAM): string {
 
 const ABOUT =
   "Configuration gateway: delivers configuration to single-page apps at run time.";
-
-function commandRows(names: readonly CommandName[]): HelpRow[] {
-  return names.map((name) => [name, COMMANDS[name].help]);
-}
 
 function section(title: string, rows: readonly HelpRow[]): string[] {
   return ["", `${title}:`, ...formatRows(rows)];

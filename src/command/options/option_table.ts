@@ -3,9 +3,9 @@ import { WINDOW_MS } from "../../core/keys/rate_limit.ts";
 import {
   accept,
   EXPECTED_REVISION,
-  isRevision,
   LIST_OPTIONS,
   NUMBER_OPTIONS,
+  parseRevision,
 } from "../../options.ts";
 import {
   EXPECTED_BASE_PATH,
@@ -133,7 +133,7 @@ export const GROUPS = {
     "revision": textual(
       "TEXT",
       EXPECTED_REVISION,
-      accept(isRevision),
+      parseRevision,
       "What this process was built from, such as a Git hash or image tag",
     ),
     "app": textual(

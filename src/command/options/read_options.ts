@@ -27,12 +27,6 @@ export interface OptionSources {
   readonly manifest: ManifestSettings;
 }
 
-/** The flags of a command line, and the other arguments. */
-interface ParsedFlags {
-  readonly flags: OptionSources["flags"];
-  readonly words: readonly string[];
-}
-
 /**
  * Parses the command line of the gateway.
  *
@@ -42,7 +36,7 @@ export function parseCommandLine(args: readonly string[]) {
   const options = withoutDashes(args);
   if (options[0]?.startsWith("-") === false) rejectWord(options[0]);
   const table = { ...OPTIONS, ...OTHER_OPTIONS };
-  const { flags, words } = parseFlags(options, table, { h: "help" });
+  const { flags, words } = parseFlags(options, table);
   if (words[0] !== undefined) rejectWord(words[0]);
   return { flags, help: flags.has("help"), version: flags.has("version") };
 }
@@ -62,23 +56,28 @@ function rejectWord(word: string): never {
   );
 }
 
+/** Other names of flags, most of them as in REP's own command-line tool. */
+const ALIASES: Readonly<Record<string, string>> = {
+  m: "manifest",
+  o: "out",
+  output: "out",
+  d: "dir",
+  h: "help",
+};
+
 /**
  * Parses the flags of a command line: `--name=value`, `--name value`, `--switch` and `--no-switch`. It also accepts flags
  * with one dash, as Go does. The text of a switch is `true` or `false`; that of a list joins the texts of all its flags.
  *
- * @param aliases Other names of flags.
+ * @returns The flags, and the other arguments.
  * @throws {UsageError} If a flag is unknown, or repeated although it takes a single value.
  */
-export function parseFlags(
-  args: readonly string[],
-  table: OptionTable,
-  aliases: Readonly<Record<string, string>>,
-): ParsedFlags {
+export function parseFlags(args: readonly string[], table: OptionTable) {
   const end = args.includes("--") ? args.indexOf("--") : args.length;
   const normalized: string[] = [];
   const rest = args.slice(0, end);
   while (rest.length > 0) {
-    const arg = normalize(rest.shift() ?? "", table, aliases);
+    const arg = normalize(rest.shift() ?? "", table);
     const needsValue = arg.startsWith("--") && !arg.includes("=");
     normalized.push(needsValue ? `${arg}=${takeValue(rest)}` : arg);
   }
@@ -105,15 +104,11 @@ function takeValue(rest: string[]): string {
  * Returns a flag with two dashes, and a switch with its value. By itself, `parseArgs` splits `-port` into letters, reads
  * no value that begins with a dash, and takes any value of a switch for true.
  */
-function normalize(
-  arg: string,
-  table: OptionTable,
-  aliases: Readonly<Record<string, string>>,
-): string {
+function normalize(arg: string, table: OptionTable): string {
   if (!arg.startsWith("-") || arg === "-") return arg;
   const [, negation, word = "", value] =
     /^--?(no-)?([a-z][a-z-]*)(=.*)?$/s.exec(arg) ?? [];
-  const name = aliases[word] ?? word;
+  const name = ALIASES[word] ?? word;
   const option = Object.hasOwn(table, name) ? table[name] : undefined;
   if (option === undefined) rejectFlag(arg, table);
   const isBareSwitch = option.type === "boolean" && value === undefined;

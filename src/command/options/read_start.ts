@@ -56,7 +56,8 @@ export async function readStart(
   const manifest = path === undefined
     ? {}
     : (await readManifest(path)).settings;
-  const options = readOptions({ flags, environment, manifest });
+  const sources = { flags, environment, manifest };
+  const options = readOptions(sources);
   await loadKvToken();
   const warnings = environmentWarnings(environment);
 
@@ -71,7 +72,7 @@ export async function readStart(
   }
   const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
   return {
-    isSet: (name) => isSet(name, { flags, environment, manifest }),
+    isSet: (name) => isSet(name, sources),
     options: {
       ...options,
       "health-port": isSeparate ? healthPort : undefined,

@@ -1,19 +1,21 @@
 import type { GatewayOptions } from "../../options.ts";
-import type { createSources } from "../sources/variable_sources.ts";
 import type { StartOptions } from "./option_table.ts";
-
-/** The options of the gateway that are no options of the command. */
-type OtherOptions =
-  & Required<
-    Pick<GatewayOptions, "neverServed" | "store" | "log" | "clock">
-  >
-  & Pick<GatewayOptions, "instanceId" | "masterKey" | "telemetry">
-  & { readonly sources: ReturnType<typeof createSources> };
 
 /** All options of the gateway, so that a new option causes a type error until it is set here. */
 type EveryOption = {
   readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
 };
+
+/** What every gateway of a process gets from it. */
+export type ProcessServices =
+  & Required<Pick<GatewayOptions, "store" | "log" | "clock">>
+  & Pick<EveryOption, "instanceId" | "masterKey" | "telemetry">;
+
+/** The options of the gateway that are no options of the command. */
+type OtherOptions =
+  & ProcessServices
+  & Required<Pick<GatewayOptions, "variables" | "neverServed">>
+  & Pick<EveryOption, "manifest">;
 
 /** Converts the options of the command to options of the gateway. */
 export function toGatewayOptions(
@@ -21,17 +23,9 @@ export function toGatewayOptions(
   others: OtherOptions,
 ) {
   return {
-    variables: others.sources.variables,
-    manifest: others.sources.manifest,
+    ...others,
     manifestPath: undefined, // the parsed manifest contains it
     loadPatternLibrary: undefined,
-    neverServed: others.neverServed,
-    instanceId: others.instanceId,
-    masterKey: others.masterKey,
-    store: others.store,
-    log: others.log,
-    telemetry: others.telemetry,
-    clock: others.clock,
     random: Math.random,
     staticDir: options["static-dir"],
     upstream: options.upstream,
@@ -63,4 +57,12 @@ export function toGatewayOptions(
     accessLog: options["access-log"],
     separateHealth: options["health-port"] !== undefined,
   } satisfies EveryOption;
+}
+
+/** Returns the options in effect as text. The code for that is loaded only for the status page. */
+export async function shownOptions(
+  options: StartOptions,
+): Promise<Record<string, string>> {
+  const { formatOptions } = await import("./help.ts");
+  return formatOptions(options);
 }

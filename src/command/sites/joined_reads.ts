@@ -6,18 +6,13 @@ const READ_AT_ONCE = 10;
 /**
  * Returns a store that joins what many sites read in the same turn of the event loop: on a server, two hundred polls are one
  * query. What one site reads together is still read at the same moment.
- *
- * @param turn Resolves when the current turn of the event loop is over.
  */
-export function joinedReads(
-  store: Store,
-  turn: () => Promise<void> = nextTurn,
-): Store {
+export function joinedReads(store: Store): Store {
   let keys: Key[] = [];
   let reading: Promise<(Entry | undefined)[]> | undefined;
 
   async function readAll(): Promise<(Entry | undefined)[]> {
-    await turn();
+    await nextTurn();
     const all = keys;
     keys = [];
     reading = undefined;
@@ -35,20 +30,16 @@ export function joinedReads(
   }
 
   return {
-    engine: store.engine,
-    maxChecks: store.maxChecks,
+    ...store,
     getMany,
     async get<T>(key: Key) {
       const [entry] = await getMany<T>([key]);
       return entry;
     },
-    list: (prefix, options) => store.list(prefix, options),
-    commit: (checks, writes) => store.commit(checks, writes),
-    watch: (key, hint) => store.watch(key, hint),
-    close: () => store.close(),
   };
 }
 
+/** Resolves when the current turn of the event loop is over. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }

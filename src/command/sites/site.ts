@@ -4,17 +4,25 @@ import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { type Log, silentLog } from "../../core/observe/log.ts";
-import type { Telemetry } from "../../core/observe/telemetry.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
-import type { SharedServices } from "../../options.ts";
+import {
+  type ProcessInfo,
+  type SharedServices,
+  UNKNOWN_PROCESS,
+} from "../../options.ts";
 import { optionsOf } from "../options/manifest_settings.ts";
 import type { OptionName, StartOptions } from "../options/option_table.ts";
 import { OPTIONS } from "../options/option_table.ts";
-import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import {
+  type ProcessServices,
+  shownOptions,
+  toGatewayOptions,
+} from "../options/to_gateway_options.ts";
 import {
   createIneffectiveLog,
+  manifestSource,
   readManifest,
   readPaths,
   viteNames,
@@ -29,25 +37,23 @@ import type { Measured, SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE } from "./site_names.ts";
 
 /** What every site gets from the command and from the process. */
-export interface SiteContext {
+export interface CommandContext {
   /** The options of the command, which a site has unless its own folder says otherwise. */
   readonly options: StartOptions;
   /** The directory of `--sites`. */
   readonly directory: string;
-  readonly version: string;
-  readonly scheme: "http" | "https" | undefined;
-  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instanceId: string | undefined;
+  readonly process: ProcessInfo;
+  /** The store is that of all sites; each has a part of it. */
+  readonly services: ProcessServices;
+}
+
+/** What the gateway of a site is made with. */
+export interface SiteContext extends CommandContext {
   /** Returns the variables of the command, over which those of the site lie. */
   readonly base: () => Environment;
-  /** Names the source of a variable of the command. */
-  readonly baseSourceOf: (name: string) => string;
   /** What the gateways of all sites share, except where they measure. */
   readonly shared: Omit<SharedServices, "metrics">;
   readonly metrics: SiteMetrics;
-  readonly log: Log;
-  readonly telemetry: Telemetry | undefined;
-  readonly clock: Clock;
 }
 
 /** The options that a site may have of its own, in the settings of its manifest: they concern nobody else. */
@@ -81,40 +87,27 @@ export async function openSite(
   context: SiteContext,
 ): Promise<Site> {
   if (folder.issues.length > 0) throw new ConfigurationError(folder.issues);
-  const { clock } = context;
-  const log = logOfSite(context.log, folder.name);
+  const { clock } = context.services;
+  const log = logOfSite(context.services.log, folder.name);
   const own = await readOwnOptions(folder, log, clock);
   const options = optionsOfSite(folder, own, context);
-  const source = folder.envFile === undefined
-    ? undefined
-    : new EnvSource([requiredPath(folder.envFile)], clock);
-  const process = {
-    version: context.version,
-    sourceOf: (name: string) =>
-      source?.placeOf(name)?.path ?? context.baseSourceOf(name),
-    shownOptions: async () => {
-      const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
-      return formatOptions(options);
-    },
-    scheme: context.scheme,
-    certificateNotAfter: () => undefined,
-    certificateRejection: () => undefined,
+  const envFiles = [folder.envFile].filter((path) => path !== undefined);
+  const source = new EnvSource(envFiles.map(requiredPath), clock);
+  const process: ProcessInfo = {
+    ...context.process,
+    sourceOf: (name) =>
+      source.placeOf(name)?.path ?? context.process.sourceOf(name),
+    shownOptions: () => shownOptions(options),
+    certificate: UNKNOWN_PROCESS.certificate, // that of the process is watched once
   };
   const { metrics, gauges } = context.metrics.of(folder.name);
   const shared = { ...context.shared, metrics };
   const gatewayOptions = toGatewayOptions(options, {
-    sources: {
-      variables: variablesOf(folder, source, context.base, { log, clock }),
-      sourceOf: process.sourceOf,
-      manifest: manifestReader(options.manifest, clock),
-    },
+    ...context.services,
+    variables: variablesOf(envFiles, source, context.base, { log, clock }),
+    manifest: manifestSource(options.manifest, clock),
     neverServed: () => neverServed(folder, options, context.directory),
-    instanceId: context.instanceId,
-    masterKey: context.masterKey,
-    store: shared.store,
     log,
-    telemetry: context.telemetry,
-    clock,
   });
   let parts: AddonParts | undefined;
   const observer: Addon = (seen) => {
@@ -222,25 +215,20 @@ function hostsOf(name: string, options: StartOptions): readonly string[] {
 
 /** Returns the source of a site's variables: its own lie over those of the command. */
 function variablesOf(
-  { envFile }: SiteFolder,
-  source: EnvSource | undefined,
+  envFiles: readonly string[],
+  source: EnvSource,
   base: () => Environment,
   { log, clock }: { readonly log: Log; readonly clock: Clock },
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);
   return async () => {
-    if (source === undefined || envFile === undefined) return base();
-    const paths = { flag: "the env file", paths: [envFile] };
+    const paths = { flag: "the env file", paths: envFiles };
     const own = await readPaths(paths, () => source.read(), clock);
     logIneffective(own, {}, viteNames(source.files));
     const count = Object.keys(own).length;
     if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };
-    throw new ConfigurationError([tooManyVariables(envFile, count)]);
+    throw new ConfigurationError([tooManyVariables(envFiles[0], count)]);
   };
-}
-
-function manifestReader(path: string | undefined, clock: Clock) {
-  return path === undefined ? undefined : () => readManifest(path, clock);
 }
 
 /**

@@ -1,5 +1,6 @@
 import { describeFile, describePath } from "../../files/watch_paths.ts";
 import { isMissing } from "../../files/read_environment.ts";
+import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import { isRepName } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import type { FileSystem } from "../../files/local_files.ts";
@@ -51,19 +52,24 @@ export function tooManyVariables(
 /**
  * Looks at all sites in a directory, in the order of their names. Files in it and names that begin with a dot are no sites.
  *
- * @throws {Error} The runtime's error, if the directory cannot be read.
+ * @throws {ConfigurationError} If the directory cannot be read.
  */
 export async function readSiteFolders(
   options: SiteFoldersOptions,
 ): Promise<SiteFolder[]> {
   const { directory, files } = options;
-  const root = await files.realPath(directory);
-  const names = await files.names(root);
-  const sites = names.filter((name) => !name.startsWith(".")).sort();
-  const folders = await Promise.all(
-    sites.map((name) => readSiteFolder(name, root, options)),
-  );
-  return folders.filter((folder) => folder !== undefined);
+  try {
+    const root = await files.realPath(directory);
+    const names = await files.names(root);
+    const sites = names.filter((name) => !name.startsWith(".")).sort();
+    const folders = await Promise.all(
+      sites.map((name) => readSiteFolder(name, root, options)),
+    );
+    return folders.filter((folder) => folder !== undefined);
+  } catch (cause) {
+    const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
+    throw new ConfigurationError([issue], { cause });
+  }
 }
 
 /** Returns `undefined` for what is no directory, or has just been removed. */

@@ -9,12 +9,10 @@ import {
 } from "../../core/observe/metrics.ts";
 
 /** What is measured for each site. Everything else is measured for the process, or a thousand sites had as many series. */
-const OF_EACH_SITE = new Set(INSTRUMENT_NAMES.filter(hasSite));
-
-function hasSite(name: InstrumentName): boolean {
+const OF_EACH_SITE = new Set(INSTRUMENT_NAMES.filter((name) => {
   const { labels = "" }: Instrument = INSTRUMENTS[name];
   return labels.split(" ").includes("site");
-}
+}));
 
 /** What the gateway of a site measures. */
 export interface Measured {

@@ -3,7 +3,6 @@ import {
   issuesOf,
   type ReloadOptions,
 } from "../../core/config/configuration.ts";
-import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import type { HealthReport } from "../../core/endpoints/health.ts";
 import {
@@ -14,15 +13,15 @@ import {
 import { Problem, problemResponse } from "../../core/http/problem.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { readUrl } from "../../core/http/routes.ts";
-import { type Log, logTaskError, messageOf } from "../../core/observe/log.ts";
-import { combineMetrics } from "../../core/observe/metrics.ts";
 import {
-  logWithSpanIds,
-  noTelemetry,
-  type Telemetry,
-} from "../../core/observe/telemetry.ts";
+  type Log,
+  type LogFields,
+  logTaskError,
+  messageOf,
+} from "../../core/observe/log.ts";
+import { combineMetrics } from "../../core/observe/metrics.ts";
+import { logWithSpanIds, noTelemetry } from "../../core/observe/telemetry.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
-import type { Store } from "../../core/store/store.ts";
 import { Budget } from "../../core/values/budget.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import type { FileSystem } from "../../files/local_files.ts";
@@ -32,34 +31,26 @@ import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
-import type { ProcessInfo } from "../../options.ts";
 import { LEAVE_TIMEOUT_MS } from "../../core/shutdown.ts";
 import { toGatewayOptions } from "../options/to_gateway_options.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import type { Served } from "../start/served.ts";
 import { joinedReads } from "./joined_reads.ts";
-import { openSite, type Site, type SiteContext } from "./site.ts";
+import {
+  type CommandContext,
+  openSite,
+  type Site,
+  type SiteContext,
+} from "./site.ts";
 import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
 import { SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE, hostIn } from "./site_names.ts";
 import { slottedClock } from "./slotted_clock.ts";
 
 /** Options of {@linkcode openSites}. */
-export interface SitesOptions {
-  /** The options of the command. */
-  readonly options: StartOptions;
-  /** The directory of `--sites`. */
-  readonly directory: string;
+export interface SitesOptions extends CommandContext {
   /** Reads the variables of the command, over which those of each site lie. */
   readonly variables: () => Promise<Environment>;
-  readonly process: ProcessInfo;
-  readonly masterKey: Uint8Array<ArrayBuffer> | undefined;
-  readonly instanceId: string | undefined;
-  /** The store of all sites; each has a part of it. */
-  readonly store: Store;
-  readonly log: Log;
-  readonly telemetry: Telemetry | undefined;
-  readonly clock: Clock;
   readonly files: FileSystem;
 }
 
@@ -89,17 +80,13 @@ interface Entry {
   readonly issues: readonly string[];
 }
 
-/** Why the directory is looked at, from what happens by itself to what somebody asks for. */
-interface LookKind {
-  /** Whether sites that are wrong are tried again although their files have not changed. */
-  readonly isRetry: boolean;
+/** What a look at the directory that a reload asks for does, beside trying again what was wrong. */
+interface Reload {
   /** Whether all sites are read again, since the variables of the command have changed. */
-  readonly isReload: boolean;
+  readonly readsAll: boolean;
   /** Whether many sites may be gone at once. */
   readonly isConfirmed: boolean;
 }
-
-const WATCH: LookKind = { isRetry: false, isReload: false, isConfirmed: false };
 
 /**
  * A gateway for each host: {@linkcode Sites} finds the one for a request. What all of them share is made here; what is the
@@ -109,11 +96,11 @@ const WATCH: LookKind = { isRetry: false, isReload: false, isConfirmed: false };
  * rejected.
  */
 export async function openSites(options: SitesOptions): Promise<Sites> {
-  const { telemetry = noTelemetry, clock } = options;
-  const log = logWithSpanIds(options.log, telemetry);
+  const { telemetry = noTelemetry, clock } = options.services;
+  const log = logWithSpanIds(options.services.log, telemetry);
   const registry = new Registry(LABEL_VALUES);
   const metrics = combineMetrics(registry, telemetry.metrics);
-  const store = joinedReads(options.store);
+  const store = joinedReads(options.services.store);
   const {
     "max-streams": maxStreams,
     "max-streams-per-client": maxStreamsPerClient = Math.ceil(maxStreams / 2),
@@ -134,6 +121,8 @@ export async function openSites(options: SitesOptions): Promise<Sites> {
 /** All sites of a directory, behind the functions of one gateway. */
 export class Sites implements Served {
   readonly #options: SitesOptions;
+  readonly #clock: Clock;
+  readonly #log: Log;
   readonly #context: SiteContext;
   readonly #isTrusted: (address: string) => boolean;
   /** The sites by host. */
@@ -144,10 +133,8 @@ export class Sites implements Served {
   #process!: Gateway;
   /** The variables of the command, as last read. */
   #base: Environment = {};
-  /** The sites that are gone, but not believed to be. */
-  #missing: readonly string[] = [];
-  /** Why the directory cannot be read; `undefined` if it can. */
-  #unreadable: string | undefined;
+  /** Why the directory is not believed, as logged; `undefined` if it is. */
+  #doubt: string | undefined;
   readonly #looking = new SerialQueue();
   /** How many looks are running, or wait for that. */
   #looks = 0;
@@ -159,22 +146,17 @@ export class Sites implements Served {
     metrics: SiteMetrics,
     shared: SiteContext["shared"],
   ) {
+    const { services } = options;
     this.#options = options;
+    this.#clock = services.clock;
+    this.#log = services.log;
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
-      options: options.options,
-      directory: options.directory,
-      version: options.process.version,
-      scheme: options.process.scheme,
-      masterKey: options.masterKey,
-      instanceId: options.instanceId,
+      ...options,
+      services: { ...services, clock: slottedClock(services.clock) },
       base: () => this.#base,
-      baseSourceOf: options.process.sourceOf,
       shared,
       metrics,
-      log: options.log,
-      telemetry: options.telemetry,
-      clock: slottedClock(options.clock),
     };
   }
 
@@ -184,23 +166,20 @@ export class Sites implements Served {
    * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
    */
   async start(): Promise<void> {
-    const { options, directory, clock, log } = this.#options;
-    const folders = await this.#readFolders().catch((cause) => {
-      const issue = `Cannot read --sites "${directory}": ${messageOf(cause)}`;
-      throw new ConfigurationError([issue], { cause });
-    });
+    const folders = await this.#readFolders();
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
     for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
       const some = folders.slice(index, index + OPENED_AT_ONCE);
       await Promise.all(some.map((folder) => this.#open(folder)));
     }
-    if (options["hot-reload-mode"] !== "file_watch") return;
-    const onError = logTaskError(log, "sites");
+    const { "hot-reload-mode": mode } = this.#options.options;
+    if (mode !== "file_watch") return;
     const look = () => {
-      if (this.#looks === 0) this.#look(WATCH);
+      if (this.#looks === 0) this.#look(undefined);
     };
-    this.#stopLooking = every(LOOK_MS, look, { clock, onError });
+    const onError = logTaskError(this.#log, "sites");
+    this.#stopLooking = every(LOOK_MS, look, { clock: this.#clock, onError });
   }
 
   /** Resolves when the store has been read. A site that is not ready yet answers 503 itself. */
@@ -241,8 +220,8 @@ export class Sites implements Served {
     const before = JSON.stringify(this.#base);
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
     const isConfirmed = options.logsUnchanged === true;
-    const isReload = isConfirmed || JSON.stringify(this.#base) !== before;
-    this.#look({ isRetry: true, isReload, isConfirmed });
+    const readsAll = isConfirmed || JSON.stringify(this.#base) !== before;
+    this.#look({ readsAll, isConfirmed });
     await this.looked();
   }
 
@@ -264,9 +243,8 @@ export class Sites implements Served {
   async close(
     { drainMs = 0, stopListening }: CloseOptions = {},
   ): Promise<void> {
-    const { clock } = this.#options;
     this.beginShutdown();
-    await waitAtMost(LEAVE_TIMEOUT_MS, this.looked(), clock); // a directory or a store may never answer
+    await waitAtMost(LEAVE_TIMEOUT_MS, this.looked(), this.#clock); // a directory or a store may never answer
     // The first idle gateway must not close the port that another one receives an upload on.
     const stopped = this.finishIncoming(drainMs).then(() => stopListening?.());
     const options = { drainMs, stopListening: () => stopped };
@@ -281,7 +259,7 @@ export class Sites implements Served {
   }
 
   async #openProcess(): Promise<Gateway> {
-    const { options, process, masterKey, log, clock } = this.#options;
+    const { options, process, services } = this.#options;
     const ownOptions: StartOptions = {
       ...options,
       app: PROCESS_APP,
@@ -294,21 +272,16 @@ export class Sites implements Served {
     };
     const { shared, metrics } = this.#context;
     const gatewayOptions = toGatewayOptions(ownOptions, {
-      sources: {
-        variables: async () => {
-          this.#base = await this.#options.variables();
-          return {}; // they are those of the sites
-        },
-        sourceOf: process.sourceOf,
-        manifest: undefined,
+      ...services,
+      variables: async () => {
+        this.#base = await this.#options.variables();
+        return {}; // they are those of the sites
       },
-      neverServed: () => Promise.resolve([]),
+      manifest: undefined,
+      neverServed: [],
       instanceId: undefined,
-      masterKey: masterKey ?? crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
-      store: shared.store,
-      log,
-      telemetry: this.#options.telemetry,
-      clock,
+      masterKey: services.masterKey ??
+        crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
     });
     const addon: Addon = () => ({ problems: () => this.#problems() });
     return await createGatewayIn(process, gatewayOptions, {
@@ -323,9 +296,7 @@ export class Sites implements Served {
     if ([...this.#entries.values()].some(isWrong)) {
       problems.push("site_rejected");
     }
-    const isDoubtful = this.#missing.length > 0 ||
-      this.#unreadable !== undefined;
-    if (isDoubtful) problems.push("sites_missing");
+    if (this.#doubt !== undefined) problems.push("sites_missing");
     return problems;
   }
 
@@ -371,11 +342,15 @@ export class Sites implements Served {
     return isHealth ? undefined : this.#entries.get(DEFAULT_SITE);
   }
 
-  /** Begins a look at the directory after the one that is running, if there is one. */
-  #look(kind: LookKind): void {
-    const onError = logTaskError(this.#options.log, "sites");
+  /**
+   * Begins a look at the directory after the one that is running, if there is one.
+   *
+   * @param reload Set if a reload asks for it.
+   */
+  #look(reload: Reload | undefined): void {
+    const onError = logTaskError(this.#log, "sites");
     this.#looks++;
-    void this.#looking.run(() => this.#lookNow(kind))
+    void this.#looking.run(() => this.#lookNow(reload))
       .catch(onError)
       .finally(() => this.#looks--);
   }
@@ -384,41 +359,37 @@ export class Sites implements Served {
    * Opens the sites that have appeared, reloads those that have changed, and ends those that are gone: one after the other,
    * so that requests are answered in between.
    */
-  async #lookNow(kind: LookKind): Promise<void> {
+  async #lookNow(reload: Reload | undefined): Promise<void> {
     if (this.#isStopping) return;
     const folders = await this.#readFolders().catch(messageOf);
-    if (typeof folders === "string") return this.#logUnreadable(folders);
-    this.#unreadable = undefined;
+    if (typeof folders === "string") {
+      const detail = `all sites stay as they are: ${folders}`;
+      return this.#logDoubt("rep.sites.unreadable", { detail });
+    }
     const names = new Set(folders.map(({ name }) => name));
     const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
-    if (this.#isDoubtful(gone) && !kind.isConfirmed) this.#logMissing(gone);
-    else {
-      this.#missing = [];
+    if (this.#isDoubtful(gone) && !reload?.isConfirmed) {
+      const detail =
+        `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
+      this.#logDoubt("rep.sites.missing", { detail, sites: gone });
+    } else {
+      this.#doubt = undefined;
       await Promise.all(gone.map((name) => this.#end(name)));
     }
     for (const folder of folders) {
       if (this.#isStopping) return;
-      await this.#follow(folder, kind);
+      await this.#follow(folder, reload);
     }
   }
 
   async #readFolders(): Promise<SiteFolder[]> {
-    const { options, directory, files, clock } = this.#options;
+    const { options, directory, files } = this.#options;
     return await readSiteFolders({
       directory,
       releases: options.releases,
       files,
-      now: () => clock.now(),
+      now: () => this.#clock.now(),
     });
-  }
-
-  #logUnreadable(reason: string): void {
-    const { directory, log } = this.#options;
-    if (reason === this.#unreadable) return;
-    this.#unreadable = reason;
-    const detail =
-      `all sites stay as they are: cannot read "${directory}": ${reason}`;
-    log.error("rep.sites.unreadable", { detail });
   }
 
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
@@ -428,51 +399,50 @@ export class Sites implements Served {
     return areAllGone || (total >= 10 && gone.length > total / 2);
   }
 
-  #logMissing(gone: readonly string[]): void {
-    const isKnown = gone.join() === this.#missing.join();
-    this.#missing = gone;
-    if (isKnown) return;
-    const detail =
-      `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
-    this.#options.log.error("rep.sites.missing", { detail, sites: gone });
+  /** Logs once why the sites stay as they are. */
+  #logDoubt(event: string, fields: LogFields): void {
+    const doubt = JSON.stringify(fields);
+    if (doubt === this.#doubt) return;
+    this.#doubt = doubt;
+    this.#log.error(event, fields);
   }
 
   /** Makes a site what its folder is now. */
-  async #follow(folder: SiteFolder, kind: LookKind): Promise<void> {
+  async #follow(
+    folder: SiteFolder,
+    reload: Reload | undefined,
+  ): Promise<void> {
     const entry = this.#entries.get(folder.name);
     if (entry === undefined) return await this.#open(folder);
     const { site } = entry;
-    const isRead = kind.isReload || !isSame(entry.folder, folder) ||
-      (kind.isRetry && isWrong(entry));
+    const hasChanged = JSON.stringify(entry.folder) !== JSON.stringify(folder);
+    const isRead = reload?.readsAll || hasChanged ||
+      (reload !== undefined && isWrong(entry));
     if (!isRead) return;
-    if (folder.leadsElsewhere) {
-      return this.#reject(folder, undefined, folder.issues);
-    }
-    if (site === undefined) return await this.#open(folder);
-    if (folder.issues.length > 0) {
-      return this.#reject(folder, site, folder.issues);
-    }
-    if (await site.needsRestart(folder)) return await this.#open(folder);
+    const isReloaded = site !== undefined && folder.issues.length === 0 &&
+      !await site.needsRestart(folder);
+    if (!isReloaded) return await this.#open(folder);
     this.#put(folder.name, { folder, site, issues: [] });
     const isStarting = site.parts.health.report().status === "starting";
     if (isStarting) return; // it waits for the store, and reads its files after that
     await site.gateway.reload().catch(() => {}); // it logs why it is rejected
   }
 
-  /** Opens a site. What was served until now stays if that fails. */
+  /** Opens a site. What was served until now stays if that fails, unless the folder leads to what is not the site's. */
   async #open(folder: SiteFolder): Promise<void> {
     const { name } = folder;
     try {
       const site = await openSite(folder, this.#context);
       this.#put(name, { folder, site, issues: [] });
-      this.#options.log.info("rep.site.opened", { site: name });
+      this.#log.info("rep.site.opened", { site: name });
       site.gateway.ready.catch((error) => { // it waited for the store before it read its files
         const isServed = this.#entries.get(name)?.site === site;
         if (isServed) this.#reject(folder, undefined, issuesOf(error));
       });
     } catch (error) {
       const previous = this.#entries.get(name)?.site;
-      this.#reject(folder, previous, issuesOf(error));
+      const kept = folder.leadsElsewhere ? undefined : previous;
+      this.#reject(folder, kept, issuesOf(error));
     }
   }
 
@@ -486,7 +456,7 @@ export class Sites implements Served {
     const before = this.#entries.get(name)?.issues ?? [];
     this.#put(name, { folder, site, issues });
     if (before.join("\n") === issues.join("\n")) return;
-    this.#options.log.error("rep.site.rejected", { site: name, issues });
+    this.#log.error("rep.site.rejected", { site: name, issues });
   }
 
   /** Serves a site, exports its gauges, and ends the gateway that it replaces. */
@@ -512,7 +482,7 @@ export class Sites implements Served {
     this.#entries.delete(name);
     await entry?.site?.gateway.close();
     this.#context.metrics.forget(name);
-    this.#options.log.info("rep.site.closed", { site: name });
+    this.#log.info("rep.site.closed", { site: name });
   }
 }
 
@@ -528,10 +498,6 @@ function issuesOfEntry({ site, issues }: Entry): readonly string[] | undefined {
 
 function isWrong(entry: Entry): boolean {
   return issuesOfEntry(entry) !== undefined;
-}
-
-function isSame(a: SiteFolder, b: SiteFolder): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 function rejectedSite(): Response {

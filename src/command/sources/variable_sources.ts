@@ -33,7 +33,6 @@ export function createSources(
   const source = new EnvSource(envPaths.paths.map(requiredPath), clock);
   let environment: Environment = {};
   const logIneffective = createIneffectiveLog(log);
-  const { manifest } = options;
   return {
     async variables(): Promise<Environment> {
       const isFirst = source.files.length === 0;
@@ -48,10 +47,13 @@ export function createSources(
       environment[name] === undefined
         ? source.placeOf(name)?.path ?? "env file"
         : "environment",
-    manifest: manifest === undefined
-      ? undefined
-      : () => readManifest(manifest, clock),
+    manifest: manifestSource(options.manifest, clock),
   };
+}
+
+/** Returns a function that reads a manifest; `undefined` if there is none. */
+export function manifestSource(path: string | undefined, clock: Clock) {
+  return path === undefined ? undefined : () => readManifest(path, clock);
 }
 
 /** Logs each env file or directory without variables. At the start, nothing says that there should be any. */
@@ -75,23 +77,22 @@ const EXPECTED_VARIABLES =
 export function createIneffectiveLog(
   log: Log,
 ): (files: Environment, environment: Environment, viteNames: string) => void {
-  const logged = new Set([""]);
+  const logged = new Set<string>();
+
+  function warnOnce(variable_name: string, detail: string): void {
+    if (logged.has(variable_name)) return;
+    logged.add(variable_name);
+    log.warn("rep.config.suspicious_name", { variable_name, detail });
+  }
+
   return (files, environment, viteNames) => {
-    if (!logged.has(viteNames)) {
-      logged.add(viteNames);
-      const fields = { variable_name: viteNames, detail: VITE_PREFIX };
-      log.warn("rep.config.suspicious_name", fields);
-    }
+    if (viteNames !== "") warnOnce(viteNames, VITE_PREFIX);
     const variables: string[] = [];
     for (const name of Object.keys(files)) {
-      const isOption = name.startsWith(OPTION_PREFIX);
-      const isOverridden = !isOption && environment[name] !== undefined;
-      if (logged.has(name) || !(isOption || isOverridden)) continue;
-      logged.add(name);
-      if (isOverridden) variables.push(name);
-      else {
-        const fields = { variable_name: name, detail: NO_OPTION };
-        log.warn("rep.config.suspicious_name", fields);
+      if (name.startsWith(OPTION_PREFIX)) warnOnce(name, NO_OPTION);
+      else if (environment[name] !== undefined && !logged.has(name)) {
+        logged.add(name);
+        variables.push(name);
       }
     }
     if (variables.length > 0) {
@@ -181,16 +182,13 @@ export function watchedPaths(options: SourceOptions): string[] {
 }
 
 /**
- * Reads an env file or directory that an option names, once.
+ * Reads an env file or directory that `--env-file` names, once.
  *
  * @throws {ConfigurationError} If it cannot be read.
  */
-export async function readEnvPath(
-  path: string,
-  flag: string,
-): Promise<EnvFile> {
-  const read = () => loadEnvFile(path);
-  return await readPaths({ flag, paths: [path] }, read, systemClock);
+export async function readEnvPath(path: string): Promise<EnvFile> {
+  const paths = { flag: "--env-file", paths: [path] };
+  return await readPaths(paths, () => loadEnvFile(path), systemClock);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { denoFileSystem } from "../../files/local_files.ts";
 import { isInside } from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { portOf } from "../../core/values/urls.ts";
@@ -121,7 +122,7 @@ async function envFiles(path: string, staticDir: string): Promise<string[]> {
     isDirectory: false,
   }));
   if (!isDirectory) return [path];
-  const names = await Array.fromAsync(Deno.readDir(path), ({ name }) => name);
+  const names = await denoFileSystem.names(path);
   const files = names.filter(isRepName).map((name) => `${path}/${name}`);
   const app = await Deno.realPath(staticDir);
   const containsApp = isInside(app, await Deno.realPath(path));

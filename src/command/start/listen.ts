@@ -198,7 +198,8 @@ function bind(
   try {
     return Deno.serve({ ...address, ...certificate }, handler);
   } catch (cause) {
-    throw bindError(cause, hostAndPort(hostname, port));
+    const place = hostAndPort(hostname, port); // Deno's message does not contain it
+    throw withMessage(cause, `Cannot listen on ${place}: ${messageOf(cause)}`);
   }
 }
 
@@ -225,11 +226,7 @@ function checkTls(tls: Tls): void {
   }
 }
 
-/** Returns an error of the same class whose message contains the address, which Deno's message does not. */
-function bindError(cause: unknown, address: string): Error {
-  return withMessage(cause, `Cannot listen on ${address}: ${messageOf(cause)}`);
-}
-
+/** Returns an error of the same class with another message. */
 function withMessage(cause: unknown, message: string): Error {
   const type = cause instanceof Error ? cause.constructor : Error;
   return new (type as ErrorConstructor)(message, { cause });

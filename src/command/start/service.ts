@@ -17,7 +17,10 @@ import {
   type Start,
   storeOfGateway,
 } from "../options/read_start.ts";
-import { toGatewayOptions } from "../options/to_gateway_options.ts";
+import {
+  shownOptions,
+  toGatewayOptions,
+} from "../options/to_gateway_options.ts";
 import { readTls } from "../sources/secret_files.ts";
 import {
   createSources,
@@ -84,28 +87,25 @@ export class Service {
    */
   async bind(): Promise<void> {
     const { options } = this.#start;
+    const { hostname, "health-port": healthPort } = options;
+    const common = { hostname, clock: this.#clock, log: this.#log };
     this.#listener = listen({
+      ...common,
       serves: "gateway",
-      hostname: options.hostname,
       port: options.port,
       path: options["base-path"],
       tls: await readTls(options),
       handler: this.fetch,
-      clock: this.#clock,
-      log: this.#log,
     });
-    const healthPort = options["health-port"];
     if (healthPort === undefined) return;
     try {
       this.#healthListener = listen({
+        ...common,
         serves: "health",
-        hostname: options.hostname,
         port: healthPort,
         path: "",
         tls: undefined,
         handler: this.fetchHealth,
-        clock: this.#clock,
-        log: this.#log,
       });
     } catch (error) {
       await this.#unbind();
@@ -156,7 +156,8 @@ export class Service {
 
   /** Reads the variables and the certificate again as soon as the gateway is ready. It logs issues. */
   reloadVariablesAndTls(options: ReloadOptions): void {
-    void this.#reloadVariables(options);
+    // The gateway logs an error as rep.config.rejected, or start() throws it.
+    void this.#reloadVariables(options).catch(() => {});
     // If two ran at once, the one that read the older file could finish last.
     this.#reloadingTls = this.#reloadingTls.then(() => this.#reloadTls());
   }
@@ -218,53 +219,43 @@ export class Service {
     const process: ProcessInfo = {
       version,
       sourceOf: sources.sourceOf,
-      shownOptions: async () => {
-        const { formatOptions } = await import("../options/help.ts"); // only the status page needs it
-        return formatOptions(options);
-      },
+      shownOptions: () => shownOptions(options),
       scheme: listener?.scheme,
-      certificateNotAfter: () => listener?.certificateNotAfter,
-      certificateRejection: () => this.#tlsRejection,
+      certificate: {
+        notAfter: () => listener?.certificateNotAfter,
+        rejection: () => this.#tlsRejection,
+      },
     };
     const instanceId = listener === undefined
       ? undefined
       : resolveInstanceId(options);
+    const telemetry = this.#telemetry;
+    const services = { instanceId, masterKey, store, log, telemetry, clock };
+    const { variables, manifest } = sources;
     if (options.sites !== undefined) {
       const { openSites } = await import("../sites/sites.ts");
       return await openSites({
         options,
         directory: options.sites,
-        variables: sources.variables,
+        variables,
         process,
-        masterKey,
-        instanceId,
-        store,
-        log,
-        telemetry: this.#telemetry,
-        clock,
+        services,
         files: denoFileSystem,
       });
     }
+    const neverServed = () => ownFiles(options);
     const gatewayOptions = toGatewayOptions(options, {
-      sources,
-      neverServed: () => ownFiles(options),
-      instanceId,
-      masterKey,
-      store,
-      log,
-      telemetry: this.#telemetry,
-      clock,
+      ...services,
+      variables,
+      manifest,
+      neverServed,
     });
     return await createGatewayIn(process, gatewayOptions);
   }
 
   async #reloadVariables(options: ReloadOptions): Promise<void> {
-    try {
-      const gateway = await this.#created.promise;
-      await gateway.reload(options);
-    } catch {
-      // The gateway logged it as rep.config.rejected, or start() throws it.
-    }
+    const gateway = await this.#created.promise;
+    await gateway.reload(options);
   }
 
   async #reloadTls(): Promise<void> {

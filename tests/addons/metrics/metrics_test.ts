@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { createGateway } from "../../../src/gateway.ts";
-import type { GatewayOptions } from "../../../src/options.ts";
+import { type GatewayOptions, UNKNOWN_PROCESS } from "../../../src/options.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
@@ -238,7 +238,10 @@ Deno.test("GET /metrics has CPU time, memory and start of the process", async ()
 
 Deno.test("GET /metrics has the end of the certificate, if there is one", async () => {
   await using test = await setUp({}, {}, {
-    certificateNotAfter: () => 1_900_000_000,
+    certificate: {
+      ...UNKNOWN_PROCESS.certificate,
+      notAfter: () => 1_900_000_000,
+    },
   });
   assertEquals(await pick(test, "rep_tls"), {
     rep_tls_not_after_timestamp_seconds: 1_900_000_000,

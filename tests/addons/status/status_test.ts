@@ -15,7 +15,7 @@ import {
   STATUS_PAGE,
   STATUS_POLICY,
 } from "../../../src/addons/status/status_page.ts";
-import type { GatewayOptions } from "../../../src/options.ts";
+import { type GatewayOptions, UNKNOWN_PROCESS } from "../../../src/options.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
 import { sriHash } from "../../../src/core/values/hash.ts";
@@ -536,10 +536,10 @@ Deno.test("GET /status has the open streams, and the session keys since the star
 
 Deno.test("GET /status has the end of the certificate, and says if it has ended", async () => {
   const clock = new FakeClock(Date.UTC(2026, 0, 2));
-  const certificateNotAfter = () => Date.UTC(2026, 0, 3) / 1_000;
+  const notAfter = () => Date.UTC(2026, 0, 3) / 1_000;
   await using test = await setUp({ REP_PUBLIC_A: "1" }, {
     clock,
-  }, { certificateNotAfter });
+  }, { certificate: { ...UNKNOWN_PROCESS.certificate, notAfter } });
   assertEquals(
     (await readStatus(test)).certificate_end,
     "2026-01-03T00:00:00.000Z",
@@ -554,8 +554,10 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
 });
 
 Deno.test("GET /status says that a certificate was rejected, and why", async () => {
-  const certificateRejection = () => "Cannot use cert.pem";
-  await using test = await setUp({}, {}, { certificateRejection });
+  const rejection = () => "Cannot use cert.pem";
+  await using test = await setUp({}, {}, {
+    certificate: { ...UNKNOWN_PROCESS.certificate, rejection },
+  });
   const { certificate_rejection } = await readStatus(test);
   assertEquals(certificate_rejection, "Cannot use cert.pem");
   const shown = [

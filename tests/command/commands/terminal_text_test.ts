@@ -49,7 +49,7 @@ Deno.test("printTable() aligns all columns but the last, and prints a row with a
 });
 
 Deno.test("terminalJson() escapes what a terminal interprets, and parses to the same value", () => {
-  const json = terminalJson([{ value: HOSTILE }], 2);
+  const json = terminalJson([{ value: HOSTILE }]);
   assertEquals(JSON.parse(json), [{ value: HOSTILE }]);
   assertEquals(
     // deno-lint-ignore no-control-regex -- these must not be in the output

@@ -23,8 +23,10 @@ function convert(...args: string[]) {
 
 /** What the process adds. */
 function othersOf(options: StartOptions) {
+  const { variables, manifest } = createSources(options, CONTEXT);
   return {
-    sources: createSources(options, CONTEXT),
+    variables,
+    manifest,
     neverServed: [],
     instanceId: undefined,
     masterKey: undefined,
@@ -41,8 +43,6 @@ const CASES: {
     N in Exclude<
       keyof Converted,
       | keyof ReturnType<typeof othersOf>
-      | "variables"
-      | "manifest"
       | "manifestPath"
       | "loadPatternLibrary"
       | "random"

@@ -60,12 +60,14 @@ export async function serveSites(
     directory: directory.at(name),
     variables: () => Promise.resolve(state.base),
     process,
-    masterKey: new Uint8Array(32).fill(7),
-    instanceId: undefined,
-    store,
-    log,
-    telemetry: undefined,
-    clock,
+    services: {
+      masterKey: new Uint8Array(32).fill(7),
+      instanceId: undefined,
+      store,
+      log,
+      telemetry: undefined,
+      clock,
+    },
     files: denoFileSystem,
   });
   /** Sends a request for a host. */

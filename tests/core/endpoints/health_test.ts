@@ -174,7 +174,12 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
   await using gateway = await start({
     clock,
     log,
-  }, { certificateNotAfter: () => certificateEnd });
+  }, {
+    certificate: {
+      ...UNKNOWN_PROCESS.certificate,
+      notAfter: () => certificateEnd,
+    },
+  });
   const logged = () =>
     lines.filter(({ msg }) => msg === "rep.tls.expiring").map((line) => [
       line.level,
@@ -207,7 +212,7 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
 Deno.test("GET /rep/health is degraded from the rejection of a renewed certificate until one is accepted", async () => {
   let rejection: string | undefined;
   await using gateway = await start({}, {
-    certificateRejection: () => rejection,
+    certificate: { ...UNKNOWN_PROCESS.certificate, rejection: () => rejection },
   });
   assertEquals(await ask(gateway), report({}));
   rejection = "no PEM";
@@ -220,8 +225,10 @@ Deno.test("GET /rep/health is degraded from the rejection of a renewed certifica
 });
 
 Deno.test("GET /rep/health is stopping, with 503, on both ports from the start of the shutdown, also if it was degraded", async () => {
-  const certificateRejection = () => "no PEM";
-  await using gateway = await start({}, { certificateRejection });
+  const rejection = () => "no PEM";
+  await using gateway = await start({}, {
+    certificate: { ...UNKNOWN_PROCESS.certificate, rejection },
+  });
   gateway.beginShutdown();
   const stopping = report({ status: "stopping" }, 503);
   assertEquals(await ask(gateway), stopping);
@@ -261,7 +268,10 @@ const PLAIN = ["text/plain; charset=utf-8", "no-store"];
 Deno.test("GET /livez and GET /readyz are 200 while the gateway serves, also while it is degraded", async () => {
   const problem: { rejection?: string } = {};
   await using gateway = await start({}, {
-    certificateRejection: () => problem.rejection,
+    certificate: {
+      ...UNKNOWN_PROCESS.certificate,
+      rejection: () => problem.rejection,
+    },
   });
   assertEquals(await probe(gateway, "/livez"), [200, "live\n", ...PLAIN]);
   assertEquals(await probe(gateway, "/readyz"), [200, "healthy\n", ...PLAIN]);

@@ -2,8 +2,9 @@ import {
   constants,
   createBrotliCompress,
   createBrotliDecompress,
+  createGunzip,
   createGzip,
-  createInflateRaw,
+  gzipSync,
 } from "node:zlib";
 import {
   addToVary,
@@ -11,7 +12,6 @@ import {
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
-import { concat } from "../../core/values/chunks.ts";
 import { COMPRESSOR_CODINGS, preferredCoding } from "./representations.ts";
 import { encodingError, transformBody } from "./zlib.ts";
 
@@ -35,11 +35,8 @@ const ENCODED_CONTENT_HEADERS = [
  * 16 KiB at a time, when somebody reads. `DecompressionStream` would put all the content of a chunk into memory at once,
  * which is up to 1,000 times its size with gzip, and far more with Brotli.
  *
- * It reads gzip as browsers do, and ignores everything after the compressed data of the first member, such as the
- * checksum.
- *
  * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, is partial, or has several codings or an unsupported one such as zstd. Few servers apply several codings,
+ * not encoded, or has several codings or an unsupported one such as zstd. Few servers apply several codings,
  * and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream
  * of the body fail (except truncated Brotli, which Deno does not detect). An empty body is empty content.
  *
@@ -53,72 +50,34 @@ export function decodeContent(
   const { body, status, statusText } = response;
   const [coding = "", ...others] = contentCodings(response.headers);
   const isSupported = CODINGS.includes(coding) && others.length === 0;
-  const isPartial = response.headers.has("content-range");
-  if (!isSupported || isPartial) return response;
+  if (!isSupported) return response;
   const headers = decodedHeaders(response.headers);
   const init = { status, statusText, headers };
   if (body === null) return new Response(null, init);
   const decoded = coding === "br"
     ? transformBody(body, createBrotliDecompress(), toError)
-    : transformBody(
-      body.pipeThrough(gzipHeaderRemover(toError)),
-      createInflateRaw(),
-      toError,
-    );
+    : transformBody(body.pipeThrough(neverEmpty()), createGunzip(), toError);
   return new Response(decoded, init);
 }
 
-/** A gzip header may contain a file name and a comment. This is far above the length of usual ones. */
-const MAX_HEADER_BYTES = 4_096;
-
-/** Compressed data without content. It replaces an empty body, which some servers send with a coding. */
-const NO_CONTENT = Uint8Array.of(3, 0);
-
-/** Removes the gzip header that precedes the compressed data. */
-function gzipHeaderRemover(
-  toError: (error: unknown) => Error,
-): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
-  let header = new Uint8Array();
-  let isRemoved = false;
+/**
+ * Passes on a body of gzip. Some servers send an empty body with a coding: it becomes gzip without content, since the
+ * decoder rejects it.
+ */
+function neverEmpty(): TransformStream<
+  Uint8Array<ArrayBuffer>,
+  Uint8Array<ArrayBuffer>
+> {
+  let isEmpty = true;
   return new TransformStream({
     transform(chunk, controller) {
-      if (isRemoved) return controller.enqueue(chunk);
-      header = concat([header, chunk]);
-      const length = gzipHeaderLength(header);
-      if (typeof length === "number") {
-        isRemoved = true;
-        controller.enqueue(header.subarray(length));
-      } else if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
-        throw toError("expected a header");
-      }
+      isEmpty &&= chunk.length === 0;
+      controller.enqueue(chunk);
     },
     flush(controller) {
-      if (isRemoved) return;
-      if (header.length > 0) throw toError("expected a complete header");
-      controller.enqueue(NO_CONTENT);
+      if (isEmpty) controller.enqueue(new Uint8Array(gzipSync("")));
     },
   });
-}
-
-/** Flags of a gzip header (RFC 1952 §2.3.1). */
-const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
-
-/** Returns the length of a gzip header; `undefined` if the bytes contain only a part of it. */
-function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
-  const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
-  if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
-  let length = 10;
-  if (flags & HAS_EXTRA) {
-    length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
-  }
-  for (const flag of [HAS_NAME, HAS_COMMENT]) {
-    if (!(flags & flag)) continue;
-    const end = bytes.indexOf(0, length);
-    if (end === -1) return undefined;
-    length = end + 1;
-  }
-  if (flags & HAS_CHECKSUM) length += 2;
-  return bytes.length < length ? undefined : length;
 }
 
 /**

@@ -79,15 +79,11 @@ function page(headers: HeadersInit = {}, body: BodyInit = HTML) {
   return response;
 }
 
-/** What an upstream sends, what the client accepts, and the coding of the page that it gets. */
+/** What an upstream sends, and the coding of the page that the client gets. */
 const CODINGS = [
-  ["gzip", "gzip, deflate, br, zstd", "gzip"],
-  ["br", "gzip, deflate, br, zstd", "br"],
-  ["x-gzip", "gzip", "gzip"],
-  ["gzip", "gzip;q=0.5, br", "br"],
-  ["gzip", "br", "br"], // the upstream ignores Accept-Encoding
-  ["gzip", "gzip;q=0", null],
-  ["gzip", undefined, null],
+  ["gzip", "gzip"],
+  ["br", "br"],
+  ["x-gzip", "gzip"],
 ] as const;
 
 function compress(coding: string) {
@@ -95,8 +91,8 @@ function compress(coding: string) {
   return new Uint8Array(gzipSync(HTML));
 }
 
-for (const [upstream, accepted, expected] of CODINGS) {
-  Deno.test(`a page that arrives as ${upstream} leaves as ${expected} for Accept-Encoding: ${accepted}`, async () => {
+for (const [upstream, expected] of CODINGS) {
+  Deno.test(`a page that arrives as ${upstream} leaves as ${expected}`, async () => {
     const own = {
       "etag": '"v1"',
       "vary": "Cookie",
@@ -105,11 +101,11 @@ for (const [upstream, accepted, expected] of CODINGS) {
     await using proxied = await proxy(() => page(own, compress(upstream)));
     const headers = {
       "accept": "text/html",
-      ...(accepted ? { "accept-encoding": accepted } : {}),
+      "accept-encoding": "gzip, deflate, br, zstd",
     };
     const response = await proxied.gate.ask("/", { headers });
     assertEquals(response.headers.get("content-encoding"), expected);
-    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
+    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");
@@ -283,9 +279,9 @@ for (const [name, status, response, html] of ODD_RESPONSES) {
     const arrived = await gate.ask("/", { headers: { accept: "text/html" } });
     assertEquals([arrived.status, arrived.headers.get("content-encoding")], [
       Number.parseInt(status),
-      null,
+      "gzip",
     ]);
-    const page = await arrived.text();
+    const page = await decodeContent(arrived).text();
     assertEquals([page.includes('"A":"1"'), withoutScript(page)], [true, html]);
   });
 }

@@ -7,12 +7,10 @@ import {
   gzipSync,
 } from "node:zlib";
 import {
-  addToVary,
   contentCodings,
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
-import { COMPRESSOR_CODINGS, preferredCoding } from "./representations.ts";
 import { encodingError, transformBody } from "./zlib.ts";
 
 /**
@@ -123,33 +121,28 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded response again, in its original coding, or in another one that the client prefers. If the client
- * accepts none of the codings, it only adds `Vary`.
+ * Encodes a decoded response again, as it was encoded before.
  *
  * The validators stay the same, since a decoded response has no strong one.
  *
  * @param response Its body is consumed, so use the returned response instead.
+ * @param method The method of the request.
  * @param original The value of its `Content-Encoding` before it was decoded.
  */
 export function encodeContent(
   response: Response,
-  { method, headers: accepts }: Pick<Request, "method" | "headers">,
+  method: string,
   original: string,
 ): Response {
   const { body, status, statusText } = response;
-  const first = original.trim().toLowerCase();
-  const coding = preferredCoding(accepts.get("accept-encoding"), [
-    ...COMPRESSOR_CODINGS.filter((coding) => coding === first),
-    ...COMPRESSOR_CODINGS,
-  ]);
+  if (status === 304) return response;
+  const isBrotli = original.trim().toLowerCase() === "br";
   const headers = copyHeaders(response.headers);
-  headers.set("vary", addToVary(headers.get("vary"), ["Accept-Encoding"]));
-  const init = { status, statusText, headers };
-  if (coding === undefined || status === 304) return new Response(body, init);
-  headers.set("content-encoding", coding);
+  headers.set("content-encoding", isBrotli ? "br" : "gzip");
   headers.delete("content-length");
+  const init = { status, statusText, headers };
   if (body === null || method === "HEAD") return new Response(body, init);
-  const transformer = coding === "br"
+  const transformer = isBrotli
     ? createBrotliCompress(STREAMED_BROTLI)
     : createGzip(STREAMED_GZIP);
   const encoded = transformBody(body, transformer, encodingError);

@@ -18,7 +18,6 @@ import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import {
   headersToOmit,
   injectPage,
-  isFragmentRequest,
   mayExpectPage,
 } from "../../core/pages/page.ts";
 import type { Clock } from "../../core/values/clock.ts";
@@ -121,7 +120,7 @@ export class ReverseProxy {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // before the first await: nobody can read a request after its response
+    const { method } = request; // before the first await: nobody can read a request after its response
     const response = await this.#forward(request, context);
     const coding = response.headers.get("content-encoding");
     const { log } = this.#services;
@@ -132,8 +131,7 @@ export class ReverseProxy {
       decode,
     });
     const wasDecoded = coding !== null && !page.headers.has("content-encoding");
-    if (!wasDecoded || isFragmentRequest(headers)) return page;
-    return encodeContent(page, { method, headers }, coding);
+    return wasDecoded ? encodeContent(page, method, coding) : page;
   }
 
   /** Returns the upstream's response, or its parts, from which the caller creates one. */

@@ -233,15 +233,7 @@ function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
-const RAW = (bytes: Uint8Array) => String.fromCharCode(...bytes);
-const GZIP = RAW(gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-
-function inOneChunk(transferEncoding: string, content: string) {
-  return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${
-    content.length.toString(16)
-  }\r\n${content}\r\n0\r\n\r\n`;
-}
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
 const ODD_RESPONSES = [
@@ -256,12 +248,6 @@ const ODD_RESPONSES = [
     "302 Found",
     `Location: /x\r\nContent-Encoding: gzip\r\n${EMPTY_CHUNKED}`,
     "",
-  ],
-  [
-    "the transfer coding gzip",
-    "200 OK",
-    inOneChunk("gzip, chunked", GZIP),
-    HTML,
   ],
 ] as const;
 

@@ -1,5 +1,4 @@
 import http, { type IncomingMessage } from "node:http";
-import { parseList } from "../../core/http/headers.ts";
 import { drained } from "../../adapters/node_handler.ts";
 import { Problem } from "../../core/http/problem.ts";
 import { messageOf } from "../../core/observe/log.ts";
@@ -329,9 +328,6 @@ export function upstreamResponse(
  * Returns the headers of a message without the hop-by-hop headers. It reads `rawHeaders`, since `message.headers` drops
  * duplicates of some headers.
  *
- * `node:http` decodes only the transfer coding `chunked`. Any other coding, such as gzip, becomes the last content coding.
- * The formats are the same, and clients decode them.
- *
  * @throws {TypeError} If a header is invalid.
  */
 export function endToEndHeaders(
@@ -341,12 +337,7 @@ export function endToEndHeaders(
   for (let i = 0; i < rawHeaders.length; i += 2) {
     received.append(rawHeaders[i]!, rawHeaders[i + 1]!);
   }
-  const headers = withoutHopByHop(received);
-  for (const coding of parseList(received.get("transfer-encoding"))) {
-    if (coding.toLowerCase() === "chunked") continue;
-    headers.append("content-encoding", coding);
-  }
-  return headers;
+  return withoutHopByHop(received);
 }
 
 /** Reads the part of a body that has arrived. */

@@ -150,21 +150,6 @@ Deno.test("endToEndHeaders() keeps each Set-Cookie, and removes what any of seve
   ]);
 });
 
-Deno.test("endToEndHeaders() makes a transfer coding other than chunked the content coding that was applied last", () => {
-  const rawHeaders = [
-    "Content-Encoding",
-    "br",
-    "Content-Length",
-    "3",
-    "Transfer-Encoding",
-    "GZip, Chunked",
-  ];
-  assertEquals([...endToEndHeaders({ rawHeaders })], [[
-    "content-encoding",
-    "br, GZip",
-  ]]);
-});
-
 const CLIENT = {
   address: "192.0.2.7",
   clientKey: "192.0.2.7",

@@ -137,19 +137,25 @@ export class ReverseProxy {
   /** Returns the upstream's response, or its parts, from which the caller creates one. */
   async #forward(
     request: Request,
-    context: RouteContext,
+    { url, client }: RouteContext,
   ): Promise<UpstreamResponse> {
     const { method } = request;
+    const { preserveHost, basePath } = this.#settings;
     const isWebSocket = isWebSocketRequest(request);
     this.#requireForwardable(method, isWebSocket);
-    const transfer = this.#services.transfers.begin(context.client);
-    const exchange = { method, path: context.url.path, transfer };
+    const exchange = {
+      method,
+      path: url.path,
+      target: upstreamTarget(this.#url, url, basePath),
+      headers: upstreamHeaders(request.headers, client, preserveHost, basePath),
+      transfer: this.#services.transfers.begin(client),
+    };
     try {
       return isWebSocket
-        ? await this.#bridge(request, context, transfer)
-        : await this.#exchange(request, context, exchange);
+        ? await this.#bridge(request, exchange)
+        : await this.#exchange(request, exchange);
     } catch (error) {
-      transfer.end();
+      exchange.transfer.end();
       throw this.#toProblem(error, exchange, request.signal);
     }
   }
@@ -176,17 +182,15 @@ export class ReverseProxy {
 
   async #exchange(
     request: Request,
-    context: RouteContext,
     exchange: Exchange,
   ): Promise<UpstreamResponse> {
-    const { method, signal } = request;
-    const { transfer } = exchange;
+    const { signal } = request;
+    const { method, target, headers, transfer } = exchange;
     const { clock, transfers } = this.#services;
     const endUpload = request.body === null
       ? () => {}
       : transfers.uploads.add();
     transfer.onEnd = endUpload;
-    const headers = this.#headersFor(request, context);
     for (const name of headersToOmit(request)) headers.delete(name);
     if (mayExpectPage(request.headers)) {
       const accepted = headers.get("accept-encoding");
@@ -198,7 +202,7 @@ export class ReverseProxy {
     }
     const message = await this.#send({
       method,
-      target: this.#targetOf(context),
+      target,
       headers,
       body,
       onBodyEnd: endUpload,
@@ -237,30 +241,19 @@ export class ReverseProxy {
 
   async #bridge(
     request: Request,
-    context: RouteContext,
-    transfer: Transfer,
+    { target, headers, transfer }: Exchange,
   ): Promise<Response> {
     transfer.onEnd = this.#services.transfers.webSockets.add();
-    const headers = this.#headersFor(request, context);
     this.#services.telemetry.injectContext(headers);
     return await proxyWebSocket(request, {
       upstream: this.#url,
-      target: this.#targetOf(context),
+      target,
       headers,
       timeoutMs: this.#settings.upstreamTimeoutMs,
       clock: this.#services.clock,
       shutdown: this.#shutdown.signal,
       onClose: () => transfer.end(),
     });
-  }
-
-  #targetOf({ url }: RouteContext): string {
-    return upstreamTarget(this.#url, url, this.#settings.basePath);
-  }
-
-  #headersFor({ headers }: Request, { client }: RouteContext): Headers {
-    const { preserveHost, basePath } = this.#settings;
-    return upstreamHeaders(headers, client, preserveHost, basePath);
   }
 
   #toProblem(error: unknown, exchange: Exchange, signal: AbortSignal): Problem {
@@ -303,6 +296,9 @@ interface Exchange {
   /** Method and path are for the log. The path has no query, since that may contain secrets. */
   readonly method: string;
   readonly path: string;
+  /** Target and headers are for the upstream. */
+  readonly target: string;
+  readonly headers: Headers;
   readonly transfer: Transfer;
 }
 

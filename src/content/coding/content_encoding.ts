@@ -11,7 +11,7 @@ import {
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
-import { encodingError, transformBody } from "./zlib.ts";
+import { transformBody } from "./zlib.ts";
 
 /**
  * The supported content codings (RFC 9110 §8.4.1). Deflate is not supported: servers disagree on whether it has a header,
@@ -145,6 +145,5 @@ export function encodeContent(
   const transformer = isBrotli
     ? createBrotliCompress(STREAMED_BROTLI)
     : createGzip(STREAMED_GZIP);
-  const encoded = transformBody(body, transformer, encodingError);
-  return new Response(encoded, init);
+  return new Response(transformBody(body, transformer), init);
 }

@@ -132,11 +132,6 @@ export class Compressor {
     }
   }
 
-  /** Resolves when nothing is waiting any more. */
-  async idle(): Promise<void> {
-    while (this.#waiting > 0) await this.#queue.settled();
-  }
-
   /** Drops what has not been compressed yet. */
   close(): void {
     this.#isClosed = true;

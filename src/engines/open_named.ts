@@ -2,7 +2,7 @@ import { type Log, messageOf } from "../core/observe/log.ts";
 import { isGranted } from "../core/values/runtime.ts";
 import { redactCredentials, redactUrl } from "../core/values/urls.ts";
 import type { RetryOptions } from "../core/store/commits.ts";
-import { fileStore } from "./file_store.ts";
+import { fileStore, identify } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
@@ -54,18 +54,9 @@ export async function storeExists(path: string): Promise<boolean> {
       const { postgresStoreExists } = await loadPostgres();
       return await postgresStoreExists(parsePostgresUrl(path));
     }
-    return isUrl(path) || namesNoStore(path) || await fileExists(path);
+    if (isUrl(path) || namesNoStore(path)) return true;
+    return await identify(path) !== undefined;
   });
-}
-
-async function fileExists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    ignoreMissing(error);
-    return false;
-  }
 }
 
 /** Opens a file. It contains the master key, so only its owner may read it. */

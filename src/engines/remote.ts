@@ -1,5 +1,6 @@
 import { type Log, messageOf } from "../core/observe/log.ts";
-import { type Clock, sleep } from "../core/values/clock.ts";
+import type { RetryOptions } from "../core/store/commits.ts";
+import { sleep } from "../core/values/clock.ts";
 import {
   type Key,
   OPERATION_TIMEOUT_MS,
@@ -12,7 +13,7 @@ import {
 } from "../core/store/store.ts";
 
 /** Options of {@linkcode openRemoteStore}. */
-interface RemoteStoreOptions {
+interface RemoteStoreOptions extends RetryOptions {
   /** Connects to the server. */
   connect: () => Promise<Store>;
   /** How many checks a commit on the server may contain. */
@@ -20,9 +21,6 @@ interface RemoteStoreOptions {
   /** See {@linkcode Store.engine}. */
   engine: string;
   log: Log;
-  clock: Clock;
-  /** Returns a number in [0, 1), for backoff. */
-  random: () => number;
 }
 
 /** The pause before connecting again, half of it random; each is twice as long as the one before, up to the maximum. */

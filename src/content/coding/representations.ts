@@ -226,7 +226,9 @@ export class Representations {
   #represent({ coding, body, etag: own }: SentBody): Representation {
     const { isHtml, headers: common, lastModified } = this.#resource;
     const headers: Record<string, string> = { ...common };
-    const etag = codedEtag(own, coding);
+    const isCoded = coding !== "identity";
+    // It differs for each coding (RFC 9110 §8.8.3.3).
+    const etag = isCoded ? own?.replace(/"$/, `-${coding}"`) : own;
     if (etag !== undefined) headers["etag"] = etag;
     if (this.#codings.length > 0) {
       const vary = common["vary"];
@@ -234,7 +236,7 @@ export class Representations {
         ? "Accept-Encoding"
         : `Accept-Encoding, ${vary}`;
     }
-    if (coding !== "identity") headers["content-encoding"] = coding;
+    if (isCoded) headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
     return { isHtml, headers, validators: { etag, lastModified }, body };
   }
@@ -277,12 +279,4 @@ function quickestBody(body: Body): Body {
 /** Returns how many bytes of memory a body takes. */
 function bytesOf({ body }: SentBody): number {
   return isStreamed(body) ? 0 : body.length;
-}
-
-/** Returns the entity tag of a representation, which differs for each coding (RFC 9110 §8.8.3.3). */
-export function codedEtag(
-  etag: string | undefined,
-  coding: RepresentationCoding,
-): string | undefined {
-  return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
 }

@@ -70,10 +70,9 @@ export function createOfrepEndpoints(
     ),
     [`${FLAGS_PATH}/*`]: createEndpoint(
       allowedOrigins,
-      async (request, context) => {
-        const { url, client } = context;
-        const key = keyOf(url.path, parts.basePath);
+      async (request, { url, client }) => {
         await receiveBody(request, client, parts);
+        const key = keyOf(url.path, parts.basePath);
         const value = parts.pageValues().values.public.get(key);
         if (value !== undefined) {
           const flag = toFlag(key, value, parts);
@@ -95,10 +94,8 @@ function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
-  const headersFor: NonNullable<Endpoint["headersOf405"]> = (
-    request,
-    { client },
-  ) => corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+  const headersFor = (request: Request, { client }: RouteContext) =>
+    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
   return {
     methods: METHODS,
     headersOf405: headersFor,
@@ -179,16 +176,11 @@ async function receiveBody(
   if (body === null) return;
   const transfer = transfers.begin(client);
   transfer.onEnd = transfers.uploads.add();
-  const reader = body.getReader();
-  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read
-  try {
-    let isDone = false;
-    while (!isDone) isDone = (await reader.read()).done;
-  } catch {
-    // The client has left.
-  } finally {
-    transfer.end();
-  }
+  const givenUp = new AbortController();
+  transfer.waits(() => givenUp.abort());
+  await body.pipeTo(new WritableStream(), { signal: givenUp.signal })
+    .catch(() => {}); // the client has left, or is too slow
+  transfer.end();
 }
 
 /** OFREP knows no precondition except `If-None-Match`, and no answer to `If-Match` or `Range`. */

@@ -82,23 +82,18 @@ export function preferredCoding<T extends string>(
   return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
 }
 
-/** Returns the weight of every coding that a header lists. */
+/** A weight, such as `q=0.5`. */
+const WEIGHT = /^\s*q=([01](?:\.\d{0,3})?)\s*$/;
+
+/** Returns the weight of every coding that a header lists. One with an invalid weight is not used: its weight is 0. */
 function parseWeights(accepted: string): Map<string, number> {
   const weights = new Map<string, number>();
   for (const item of accepted.toLowerCase().split(",")) {
-    const [coding = "", ...parameters] = item.split(";");
-    const weight = parameters.length === 0
-      ? 1
-      : parseWeight(parameters.join(";"));
-    weights.set(coding.trim(), weight);
+    const [coding = "", parameter = "q=1"] = item.split(";");
+    const [, weight = 0] = WEIGHT.exec(parameter) ?? [];
+    weights.set(coding.trim(), Math.min(1, Number(weight)));
   }
   return weights;
-}
-
-/** Parses `q=0.5`. An invalid weight counts as 0, so that the coding is not used. */
-function parseWeight(parameter: string): number {
-  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
-  return Math.min(1, Number(match?.[1] ?? 0));
 }
 
 /** How many files may wait for compression. Each has at most 1 MiB, so together they take at most 32 MiB. */
@@ -180,10 +175,8 @@ export class Representations {
   readonly #resource: Resource;
   readonly #body: Body;
   readonly #original: Representation;
-  readonly #variants = new Map<
-    RepresentationCoding,
-    Representation | "pending"
-  >();
+  /** The original stands for a variant that is being compressed. */
+  readonly #variants = new Map<RepresentationCoding, Representation>();
   /** The codings that exist or that the compressor can add. */
   #codings: readonly RepresentationCoding[];
 
@@ -218,9 +211,9 @@ export class Representations {
     const coding = preferredCoding(accepted, this.#codings);
     if (coding === undefined) return this.#original;
     const variant = this.#variants.get(coding);
-    if (variant === undefined) void this.#compress(coding as CompressorCoding);
-    if (variant === undefined || variant === "pending") return this.#original;
-    return variant;
+    if (variant !== undefined) return variant;
+    void this.#compress(coding as CompressorCoding);
+    return this.#original;
   }
 
   #represent({ coding, body, etag: own }: SentBody): Representation {
@@ -249,7 +242,7 @@ export class Representations {
     const { compressor } = this.#resource;
     if (compressor === undefined || compressor.isBusy) return;
     if (isStreamed(this.#body)) return;
-    this.#variants.set(coding, "pending");
+    this.#variants.set(coding, this.#original);
     const bytes = typeof this.#body === "string"
       ? new TextEncoder().encode(this.#body)
       : this.#body;

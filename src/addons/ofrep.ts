@@ -25,13 +25,6 @@ type OfrepParts = Pick<
   "basePath" | "transfers" | "configuration" | "changes" | "pageValues"
 >;
 
-/** An evaluated flag in the form of OFREP. */
-interface Flag {
-  readonly key: string;
-  readonly value: unknown;
-  readonly reason: "STATIC";
-}
-
 const METHODS: readonly string[] = ["POST", "OPTIONS"];
 const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
 
@@ -272,11 +265,8 @@ async function renderFlags(
   return { etag, representations: new Representations(resource, original) };
 }
 
-function toFlag(
-  key: string,
-  value: string,
-  { configuration }: OfrepParts,
-): Flag {
+/** Returns an evaluated flag in the form of OFREP. */
+function toFlag(key: string, value: string, { configuration }: OfrepParts) {
   const type = configuration.snapshot.describe(key)?.type;
   return { key, value: typedValue(value, type), reason: "STATIC" };
 }

@@ -3,11 +3,7 @@ import { RELOAD_OUTCOMES } from "../../core/config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../../core/http/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../../core/http/routes.ts";
 import type { Addon } from "../../core/addon.ts";
-import type {
-  LabelValues,
-  Metrics,
-  ObservedValue,
-} from "../../core/observe/metrics.ts";
+import type { LabelValues, Metrics } from "../../core/observe/metrics.ts";
 import { observeProcess } from "./process_metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "./registry.ts";
 import { STORE_OPERATIONS } from "../../core/store/circuit_breaker.ts";
@@ -40,16 +36,12 @@ interface MetricsOptions {
 export function metricsAddon(options: MetricsOptions): Addon {
   const { registry, metrics, version } = options;
   return () => {
-    metrics.observe("rep.build.info", () => buildInfo(version));
+    const runtime = globalThis.navigator?.userAgent ?? "unknown";
+    const buildInfo = new Map([[`${version} ${runtime}`, 1]]);
+    metrics.observe("rep.build.info", () => buildInfo);
     observeProcess(metrics);
     return { internalRoutes: { "/metrics": createMetricsEndpoint(registry) } };
   };
-}
-
-/** Returns what is running, as the labels of a gauge. */
-function buildInfo(version: string): ObservedValue {
-  const runtime = globalThis.navigator?.userAgent ?? "unknown";
-  return new Map([[`${version} ${runtime}`, 1]]);
 }
 
 /** Creates the endpoint `GET /metrics`: all measurements in the text format of Prometheus. */

@@ -10,15 +10,6 @@ import {
   type ObservedValue,
 } from "../../core/observe/metrics.ts";
 
-/** The parts of a `Meter` that are used. */
-type MeterLike = Pick<
-  api.Meter,
-  | "createCounter"
-  | "createHistogram"
-  | "createObservableCounter"
-  | "createObservableGauge"
->;
-
 /**
  * Passes measurements on to a `Meter`. It has a file of its own, so that the declarations of the npm package do not
  * mention it: they would need the types of `@opentelemetry/api`, which few projects install.
@@ -28,7 +19,7 @@ export class OpenTelemetryMetrics implements MetricsSink {
   readonly #observables = new Map<string, api.Observable>();
   readonly #histograms = new Map<string, api.Histogram>();
 
-  constructor(meter: MeterLike) {
+  constructor(meter: api.Meter) {
     for (const name of INSTRUMENT_NAMES) {
       const instrument: Instrument = INSTRUMENTS[name];
       if (instrument.isPrometheusOnly) continue;

@@ -8,14 +8,7 @@ import {
 import { isGranted } from "../../core/values/runtime.ts";
 
 /** A file or a directory that is never served. */
-interface Barred {
-  /** The real path; the given one if nothing exists there. */
-  readonly path: string;
-  /** The path as it was given, with its directory's real path. */
-  readonly entry: string;
-  /** `undefined` if nothing exists there. */
-  readonly stats: Deno.FileInfo | undefined;
-}
+type Barred = Awaited<ReturnType<typeof locate>>;
 
 /** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
@@ -29,14 +22,14 @@ const MAX_AGE_MS = 1_000;
  */
 export class BarredFiles {
   readonly #listPaths: () => Promise<readonly string[]>;
-  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #clock: Clock;
   #barred: Promise<readonly Barred[]> = Promise.resolve([]);
   #lookedAt = -Infinity;
 
   /** @param listPaths Returns the paths of the files and directories. */
   constructor(
     listPaths: () => Promise<readonly string[]>,
-    clock: Pick<Clock, "monotonic">,
+    clock: Clock,
   ) {
     this.#listPaths = listPaths;
     this.#clock = clock;
@@ -80,14 +73,17 @@ export class BarredFiles {
 }
 
 /** Returns where a path leads, and what is there. */
-async function locate(asGiven: string): Promise<Barred> {
+async function locate(asGiven: string) {
   const given = toAbsolute(asGiven);
   const name = lastName(given);
   const parent = given.slice(0, -name.length - 1);
   const directory = await ifReadable(parent, Deno.realPath) ?? parent;
   return {
+    /** The real path; the given one if nothing exists there. */
     path: await ifReadable(given, Deno.realPath) ?? given,
+    /** The path as it was given, with its directory's real path. */
     entry: directory + SEPARATOR + name,
+    /** `undefined` if nothing exists there. */
     stats: await ifReadable(given, Deno.stat),
   };
 }

@@ -97,6 +97,7 @@ for (const [upstream, expected] of CODINGS) {
       "etag": '"v1"',
       "vary": "Cookie",
       "content-encoding": upstream,
+      "content-digest": "sha-256=:x:",
     };
     await using proxied = await proxy(() => page(own, compress(upstream)));
     const headers = {
@@ -105,6 +106,9 @@ for (const [upstream, expected] of CODINGS) {
     };
     const response = await proxied.gate.ask("/", { headers });
     assertEquals(response.headers.get("content-encoding"), expected);
+    for (const name of ["content-length", "content-digest"]) {
+      assertEquals([name, response.headers.get(name)], [name, null]);
+    }
     const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
@@ -318,8 +322,8 @@ Deno.test("a broken body is a line of the log, or counted if it breaks like anot
   const request = (path: string) => [failed, "GET", path, "broken_body"];
   assertEquals(failures, [
     [...request("/cut"), "aborted"],
-    [...request("/not-gzip"), "Cannot decode the body"],
-    [...request("/corrupt"), "Cannot decode the body"],
+    [...request("/not-gzip"), "Cannot decode the content"],
+    [...request("/corrupt"), "Cannot decode the content"],
     [failed, undefined, undefined, undefined, "aborted"], // counts that of /cut-gzip
   ]);
   assertEquals(lines.at(-1).broken_body, 1);

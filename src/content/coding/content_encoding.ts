@@ -19,42 +19,39 @@ import { transformBody } from "./zlib.ts";
  */
 const CODINGS = ["br", "gzip", "x-gzip"];
 
-/** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
-const ENCODED_CONTENT_HEADERS = [
-  "content-encoding",
-  "content-length",
-  "content-digest",
-  "repr-digest",
-  "digest",
-];
-
 /**
- * Decodes the content coding of a response: gzip or br. The body is streamed with bounded memory: the decoders produce
+ * Decodes the content coding of a page: gzip or br. The body is streamed with bounded memory: the decoders produce
  * 16 KiB at a time, when somebody reads. `DecompressionStream` would put all the content of a chunk into memory at once,
  * which is up to 1,000 times its size with gzip, and far more with Brotli.
  *
- * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, or has several codings or an unsupported one such as zstd. Few servers apply several codings,
- * and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream
- * of the body fail (except truncated Brotli, which Deno does not detect). An empty body is empty content.
+ * The other headers that describe the encoded bytes stay, since `injectPage()` removes them from every page. The
+ * response is returned unchanged if it is not encoded, or has several codings or an unsupported one such as zstd. Few
+ * servers apply several codings, and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or
+ * truncated content makes the stream of the body fail (except truncated Brotli, which Deno does not detect). An empty
+ * body is empty content.
  *
  * @param response Its body is consumed, so use the returned response instead.
- * @param toError Called once if the content is invalid, but not if the body itself breaks off.
+ * @param toError Converts the error if the content is invalid, but not if the body itself breaks off.
  */
 export function decodeContent(
   response: Response,
-  toError: (error: unknown) => Error = decodingError,
+  toError: (error: TypeError) => Error = (error) => error,
 ): Response {
   const { body, status, statusText } = response;
   const [coding = "", ...others] = contentCodings(response.headers);
   const isSupported = CODINGS.includes(coding) && others.length === 0;
   if (!isSupported) return response;
-  const headers = decodedHeaders(response.headers);
+  const headers = copyHeaders(
+    response.headers,
+    (name) => name !== "content-encoding",
+  );
   const init = { status, statusText, headers };
   if (body === null) return new Response(null, init);
+  const fail = (cause: unknown) =>
+    toError(new TypeError(`Cannot decode the content: ${cause}`, { cause }));
   const decoded = coding === "br"
-    ? transformBody(body, createBrotliDecompress(), toError)
-    : transformBody(body.pipeThrough(neverEmpty()), createGunzip(), toError);
+    ? transformBody(body, createBrotliDecompress(), fail)
+    : transformBody(body.pipeThrough(neverEmpty()), createGunzip(), fail);
   return new Response(decoded, init);
 }
 
@@ -93,18 +90,6 @@ export function filterAcceptEncoding(accepted: string | null): string {
   return kept.join(", ") || "identity";
 }
 
-function decodingError(error: unknown): TypeError {
-  return new TypeError(`Cannot decode the content: ${error}`, { cause: error });
-}
-
-function decodedHeaders(encoded: Headers): Headers {
-  const headers = copyHeaders(encoded);
-  for (const name of ENCODED_CONTENT_HEADERS) headers.delete(name);
-  const tag = headers.get("etag");
-  if (tag?.startsWith('"')) headers.set("etag", `W/${tag}`);
-  return headers;
-}
-
 /**
  * The level is low because the result serves only one response: a higher level costs more time than its bytes save. Each
  * write is flushed, so that a page that is rendered in parts arrives in parts, which `CompressionStream` cannot do.
@@ -121,9 +106,9 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded response again, as it was encoded before.
+ * Encodes a decoded page again, as it was encoded before.
  *
- * The validators stay the same, since a decoded response has no strong one.
+ * The validators stay the same, since a page has no strong one.
  *
  * @param response Its body is consumed, so use the returned response instead.
  * @param method The method of the request.
@@ -139,7 +124,6 @@ export function encodeContent(
   const isBrotli = original.trim().toLowerCase() === "br";
   const headers = copyHeaders(response.headers);
   headers.set("content-encoding", isBrotli ? "br" : "gzip");
-  headers.delete("content-length");
   const init = { status, statusText, headers };
   if (body === null || method === "HEAD") return new Response(body, init);
   const transformer = isBrotli

@@ -19,6 +19,7 @@ import {
   headersToOmit,
   injectPage,
   mayExpectPage,
+  type ResponseContent,
 } from "../../core/pages/page.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { portOf } from "../../core/values/urls.ts";
@@ -36,7 +37,6 @@ import {
 import {
   Upstream,
   type UpstreamRequest,
-  type UpstreamResponse,
   upstreamResponse,
 } from "./upstream.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
@@ -117,15 +117,24 @@ export class ReverseProxy {
    */
   async respond(
     request: Request,
-    context: RouteContext,
+    { url, client }: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
     const { method } = request; // before the first await: nobody can read a request after its response
-    const response = await this.#forward(request, context);
+    const { preserveHost, basePath } = this.#settings;
+    const { log, transfers } = this.#services;
+    this.#requireForwardable(request);
+    const exchange = {
+      method,
+      path: url.path,
+      target: upstreamTarget(this.#url, url, basePath),
+      headers: upstreamHeaders(request.headers, client, preserveHost, basePath),
+      transfer: transfers.begin(client),
+    };
+    const response = await this.#forward(request, exchange);
     const coding = response.headers.get("content-encoding");
-    const { log } = this.#services;
     const decode = (encoded: Response) =>
-      decodeContent(encoded, response.toDecodingError);
+      decodeContent(encoded, (error) => this.#toBrokenBody(error, exchange));
     const page = await injectPage(response, request, getConfigScript, {
       log,
       decode,
@@ -137,21 +146,10 @@ export class ReverseProxy {
   /** Returns the upstream's response, or its parts, from which the caller creates one. */
   async #forward(
     request: Request,
-    { url, client }: RouteContext,
-  ): Promise<UpstreamResponse> {
-    const { method } = request;
-    const { preserveHost, basePath } = this.#settings;
-    const isWebSocket = isWebSocketRequest(request);
-    this.#requireForwardable(method, isWebSocket);
-    const exchange = {
-      method,
-      path: url.path,
-      target: upstreamTarget(this.#url, url, basePath),
-      headers: upstreamHeaders(request.headers, client, preserveHost, basePath),
-      transfer: this.#services.transfers.begin(client),
-    };
+    exchange: Exchange,
+  ): Promise<ResponseContent> {
     try {
-      return isWebSocket
+      return isWebSocketRequest(request)
         ? await this.#bridge(request, exchange)
         : await this.#exchange(request, exchange);
     } catch (error) {
@@ -171,11 +169,12 @@ export class ReverseProxy {
    * Rejects CONNECT, whose tunnel would bypass the gateway, and TRACE, whose response would show a page the headers that
    * the gateway adds (RFC 9110 §9.3.8).
    */
-  #requireForwardable(method: string, isWebSocket: boolean): void {
+  #requireForwardable(request: Request): void {
+    const { method } = request;
     if (method === "CONNECT" || method === "TRACE") {
       throw new Problem(501, { detail: `Cannot forward a ${method} request` });
     }
-    if (isWebSocket && this.#settings.rejectWebsockets) {
+    if (this.#settings.rejectWebsockets && isWebSocketRequest(request)) {
       throw new Problem(501, { detail: "WebSockets are turned off" });
     }
   }
@@ -183,13 +182,11 @@ export class ReverseProxy {
   async #exchange(
     request: Request,
     exchange: Exchange,
-  ): Promise<UpstreamResponse> {
+  ): Promise<ResponseContent> {
     const { signal } = request;
     const { method, target, headers, transfer } = exchange;
     const { clock, transfers } = this.#services;
-    const endUpload = request.body === null
-      ? () => {}
-      : transfers.uploads.add();
+    const endUpload = transfers.uploads.add();
     transfer.onEnd = endUpload;
     for (const name of headersToOmit(request)) headers.delete(name);
     if (mayExpectPage(request.headers)) {
@@ -208,15 +205,11 @@ export class ReverseProxy {
       onBodyEnd: endUpload,
       signal,
     });
-    const toBrokenBody = (error: unknown) => {
-      this.#warn(error, exchange, "broken_body");
-      return new BrokenBodyError(detailOf(error));
-    };
     try {
       return upstreamResponse(message, method, {
         transfer,
         clock,
-        toBrokenBody,
+        toBrokenBody: (error) => this.#toBrokenBody(error, exchange),
       });
     } catch (error) {
       message.destroy();
@@ -274,6 +267,11 @@ export class ReverseProxy {
     return new Problem(502, {
       detail: "The upstream could not be reached, or its response was invalid",
     });
+  }
+
+  #toBrokenBody(error: unknown, exchange: Exchange): BrokenBodyError {
+    this.#warn(error, exchange, "broken_body");
+    return new BrokenBodyError(detailOf(error));
   }
 
   #warn(

@@ -1,7 +1,6 @@
 import http, { type IncomingMessage } from "node:http";
 import { drained } from "../../adapters/node_handler.ts";
 import { Problem } from "../../core/http/problem.ts";
-import { messageOf } from "../../core/observe/log.ts";
 import type { ResponseContent } from "../../core/pages/page.ts";
 import { concat } from "../../core/values/chunks.ts";
 import type { Clock } from "../../core/values/clock.ts";
@@ -260,12 +259,6 @@ const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 /** A body of at most this size that has arrived with the headers is not streamed. */
 const MAX_BUFFERED_BYTES = 65_536;
 
-/** The parts of an upstream's response. */
-export interface UpstreamResponse extends ResponseContent {
-  /** Returns the error with which the body ends if it cannot be decoded. @default {a `TypeError`} */
-  readonly toDecodingError?: (error: unknown) => Error;
-}
-
 /**
  * How long the upstream may pause its body. Streams of events are quiet for some time, but proxies usually end those
  * that are quiet for longer.
@@ -277,7 +270,7 @@ interface UpstreamResponseOptions {
   /** Ends when the body has been received or cancelled. */
   readonly transfer: Transfer;
   readonly clock: Clock;
-  /** Returns the error with which the body ends if it breaks off, pauses for too long, or cannot be decoded. */
+  /** Returns the error with which the body ends if it breaks off or pauses for too long. */
   readonly toBrokenBody: (error: unknown) => Error;
 }
 
@@ -296,8 +289,8 @@ export function upstreamResponse(
   message: IncomingMessage,
   method: string,
   options: UpstreamResponseOptions,
-): UpstreamResponse {
-  const { transfer, toBrokenBody } = options;
+): ResponseContent {
+  const { transfer } = options;
   const { statusCode = 0 } = message;
   const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
   if (status < 200 || status > 599) {
@@ -308,20 +301,18 @@ export function upstreamResponse(
   const headers = endToEndHeaders(message);
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
   message.on("error", () => {}); // the reader of the body gets the error, which would end the process without a listener
-  const toDecodingError = (error: unknown) =>
-    toBrokenBody(new Error(`Cannot decode the body: ${messageOf(error)}`));
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   const hasArrived = message.complete &&
     message.readableLength <= MAX_BUFFERED_BYTES;
   if (hasBody && !hasArrived) {
     message.on("close", () => transfer.end()); // even if nobody reads the body
     const body = transferBody(readerOf(message, options), transfer);
-    return { status, headers, body, toDecodingError };
+    return { status, headers, body };
   }
   const body = hasBody ? readBuffered(message) : null;
   message.resume(); // reads the message to its end, so that the connection can be reused
   transfer.end();
-  return { status, headers, body, toDecodingError };
+  return { status, headers, body };
 }
 
 /**

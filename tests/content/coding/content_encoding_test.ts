@@ -49,13 +49,10 @@ Deno.test("decodeContent() decodes gzip and br, whatever their case", async () =
   }
 });
 
-Deno.test("decodeContent() removes headers that describe the encoded bytes", async () => {
+Deno.test("decodeContent() keeps the status, and all headers but the coding", async () => {
   const headers = {
-    "content-length": "20",
-    "content-digest": "sha-256=:x:",
     "content-type": "text/html",
     "etag": '"a"',
-    "repr-digest": "sha-256=:x:",
     "vary": "Accept-Encoding",
   };
   const answer = decodeContent(
@@ -66,21 +63,7 @@ Deno.test("decodeContent() removes headers that describe the encoded bytes", asy
   );
   await answer.body?.cancel();
   assertEquals(answer.status, 404);
-  assertEquals([...answer.headers], [["content-type", "text/html"], [
-    "etag",
-    'W/"a"',
-  ], ["vary", "Accept-Encoding"]]);
-});
-
-Deno.test("decodeContent() keeps a weak ETag and an invalid one", () => {
-  assertEquals(
-    decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"),
-    'W/"a"',
-  );
-  assertEquals(
-    decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"),
-    "a",
-  );
+  assertEquals(Object.fromEntries(answer.headers), headers);
 });
 
 Deno.test("decodeContent() returns a response unchanged if it is not encoded or has an unsupported coding", () => {
@@ -108,7 +91,7 @@ Deno.test("decodeContent() returns a response unchanged if it is not encoded or 
 
 Deno.test("decodeContent() accepts responses without a body: for HEAD and with 304", () => {
   const head = decodeContent(
-    response(null, "gzip", { "content-length": "20" }),
+    response(null, "gzip"),
   );
   assertEquals([head.body, [...head.headers]], [null, []]);
   const notModified = decodeContent(
@@ -119,7 +102,7 @@ Deno.test("decodeContent() accepts responses without a body: for HEAD and with 3
   );
   assertEquals([notModified.status, [...notModified.headers]], [304, [[
     "etag",
-    'W/"a"',
+    '"a"',
   ]]]);
 });
 
@@ -361,9 +344,8 @@ Deno.test("encodeContent() forwards an error of the body", async () => {
   );
 });
 
-Deno.test("encodeContent() keeps status and headers, without the length of the decoded body", async () => {
+Deno.test("encodeContent() keeps status and headers", async () => {
   const headers = {
-    "content-length": "5",
     "etag": 'W/"a"',
     "vary": "accept-encoding",
   };

@@ -169,11 +169,16 @@ async function receiveBody(
   if (body === null) return;
   const transfer = transfers.begin(client);
   transfer.onEnd = transfers.uploads.add();
-  const givenUp = new AbortController();
-  transfer.waits(() => givenUp.abort());
-  await body.pipeTo(new WritableStream(), { signal: givenUp.signal })
-    .catch(() => {}); // the client has left, or is too slow
-  transfer.end();
+  const reader = body.getReader();
+  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read, unlike an aborted pipe in workerd
+  try {
+    let isDone = false;
+    while (!isDone) isDone = (await reader.read()).done;
+  } catch {
+    // The client has left.
+  } finally {
+    transfer.end();
+  }
 }
 
 /** OFREP knows no precondition except `If-None-Match`, and no answer to `If-Match` or `Range`. */

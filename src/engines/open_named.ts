@@ -199,15 +199,13 @@ export function formatStorePath(path: string): string {
 
 /** Returns the paths of the files that a store consists of, or that are read to connect to it. */
 export async function storeFiles(path: string): Promise<string[]> {
-  if (isPostgresUrl(path)) return postgresFiles(path);
+  if (isPostgresUrl(path)) {
+    const { passwordFile, caFile } = parsePostgresUrl(path);
+    return [passwordFile, caFile].filter((file) => file !== undefined);
+  }
   if (isUrl(path)) return [];
   const database = await Deno.realPath(path).catch(() => path); // the other files are beside it, not beside a link
   return [path, ...SIDE_FILES.map((suffix) => database + suffix)];
-}
-
-function postgresFiles(url: string): string[] {
-  const { passwordFile, caFile } = parsePostgresUrl(url);
-  return [passwordFile, caFile].filter((path) => path !== undefined);
 }
 
 /** An absolute path, one that begins with `./` or `../`, or one on a Windows drive. */

@@ -42,9 +42,7 @@ const BODILESS_METHODS = ["GET", "HEAD", "DELETE", "OPTIONS"];
 type AwaitedParty = "client" | "upstream";
 
 /** A failure on a reused connection, which the upstream may have closed because it was idle. */
-class StaleConnectionError extends Error {
-  override name = "StaleConnectionError";
-}
+class StaleConnectionError extends Error {}
 
 /**
  * The connections to an upstream. It uses `node:http`, because `fetch` decompresses the body without adjusting
@@ -130,11 +128,14 @@ export class Upstream {
       );
     };
     function onAbort(): void {
-      fail(abortError("The client disconnected", signal.reason));
+      fail(new DOMException("The client disconnected", "AbortError"));
     }
     signal.addEventListener("abort", onAbort);
     sendBody(body, request, waitFor)
-      .catch((error) => fail(abortError("The request's body broke off", error)))
+      .catch(() => {
+        const message = "The request's body broke off";
+        fail(new DOMException(message, "AbortError"));
+      })
       .finally(onBodyEnd);
     try {
       return await response.promise;
@@ -195,11 +196,7 @@ function responseTo(
   // Not once(): the parser emits some errors twice, and an error without a listener would end the process.
   request.on("error", (error: Error) => {
     const isStale = isReused && isClosedConnection(error);
-    reject(
-      isStale
-        ? new StaleConnectionError(error.message, { cause: error })
-        : error,
-    );
+    reject(isStale ? new StaleConnectionError(error.message) : error);
   });
   request.on("close", () => {
     if (hasResponse) return; // creating an error with its stack is expensive
@@ -243,12 +240,6 @@ function timeoutError(awaited: AwaitedParty, timeoutMs: number): Error {
   }
   const message = `No response headers within ${timeoutMs} ms`;
   return new DOMException(message, "TimeoutError");
-}
-
-function abortError(message: string, cause: unknown): Error {
-  const error = new DOMException(message, "AbortError");
-  error.cause = cause;
-  return error;
 }
 
 /** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */

@@ -71,11 +71,12 @@ export function createOfrepEndpoints(
           const flag = toFlag(key, value, parts);
           return Response.json(flag, { headers: UNCACHED });
         }
-        return failed(404, {
+        const failure = {
           key,
           errorCode: "FLAG_NOT_FOUND",
           errorDetails: "Cannot find a PUBLIC variable of this name",
-        });
+        };
+        return Response.json(failure, { status: 404, headers: UNCACHED });
       },
     ),
     "/ofrep/*": { handler: notFound },
@@ -104,7 +105,7 @@ function createEndpoint(
   };
 }
 
-/** Responds to a request. If there are too many, it says so as OFREP does, since scripts read the response. */
+/** Responds to a request. A problem takes the form of OFREP, since scripts read the response. */
 async function respondWith(
   handler: Handler,
   request: Request,
@@ -132,18 +133,6 @@ function preflight(): Response {
     "allow": METHODS.join(", "),
   };
   return new Response(null, { status: 204, headers });
-}
-
-/** Why a request fails, as OFREP names it. */
-interface Failure {
-  /** The flag, if the request is for a single one. */
-  readonly key?: string;
-  readonly errorCode: string;
-  readonly errorDetails: string;
-}
-
-function failed(status: number, failure: Failure): Response {
-  return Response.json(failure, { status, headers: UNCACHED });
 }
 
 function keyOf(path: string, basePath: string): string {
@@ -200,6 +189,7 @@ type GetFlags = () => Promise<Flags>;
  * new events before it responds if the client names an event that is unknown here, or names none and has other flags.
  *
  * @param cursor The event that made the client ask again, which is the `etag` in the stream.
+ * @throws {Problem} 503 if that event cannot be read, 429 or 503 if too many responses are being sent.
  */
 async function sendFlags(
   { method, headers }: Request,
@@ -216,8 +206,8 @@ async function sendFlags(
     const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
     const isRead = !isBehind || await readNewEvents(tail);
     if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
-      const errorDetails = "The store is unavailable; try again later";
-      return failed(503, { errorCode: "GENERAL", errorDetails });
+      const detail = "The store is unavailable; try again later";
+      throw new Problem(503, { detail });
     }
     if (isBehind) flags = await getFlags();
   }
@@ -235,10 +225,9 @@ function cachedFlags(parts: OfrepParts): GetFlags {
   const compressor = new Compressor();
   let cached: PageValues & { flags: Promise<Flags> } | undefined;
   return () => {
-    const { values, cursor } = parts.pageValues();
-    if (cached?.values !== values || cached.cursor !== cursor) {
-      const flags = renderFlags({ values, cursor }, parts, compressor);
-      cached = { values, cursor, flags };
+    const page = parts.pageValues();
+    if (cached?.values !== page.values || cached.cursor !== page.cursor) {
+      cached = { ...page, flags: renderFlags(page, parts, compressor) };
     }
     return cached.flags;
   };

@@ -4,7 +4,6 @@ import {
   createBrotliDecompress,
   createGunzip,
   createGzip,
-  gzipSync,
 } from "node:zlib";
 import {
   contentCodings,
@@ -51,28 +50,8 @@ export function decodeContent(
     toError(new TypeError(`Cannot decode the content: ${cause}`, { cause }));
   const decoded = coding === "br"
     ? transformBody(body, createBrotliDecompress(), fail)
-    : transformBody(body.pipeThrough(neverEmpty()), createGunzip(), fail);
+    : transformBody(body, createGunzip(), fail);
   return new Response(decoded, init);
-}
-
-/**
- * Passes on a body of gzip. Some servers send an empty body with a coding: it becomes gzip without content, since the
- * decoder rejects it.
- */
-function neverEmpty(): TransformStream<
-  Uint8Array<ArrayBuffer>,
-  Uint8Array<ArrayBuffer>
-> {
-  let isEmpty = true;
-  return new TransformStream({
-    transform(chunk, controller) {
-      isEmpty &&= chunk.length === 0;
-      controller.enqueue(chunk);
-    },
-    flush(controller) {
-      if (isEmpty) controller.enqueue(new Uint8Array(gzipSync("")));
-    },
-  });
 }
 
 /**

@@ -72,11 +72,13 @@ async function feed(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   transformer: Transform,
 ): Promise<void> {
+  let isEmpty = true;
   let sincePause = 0;
   let read = await reader.read();
   while (!read.done) {
     const { value } = read;
     for (let start = 0; start < value.length; start += SLICE_BYTES) {
+      isEmpty = false;
       const slice = value.subarray(start, start + SLICE_BYTES);
       // It also resolves when the slice cannot be transformed: the transformer emits the error itself.
       await new Promise<void>((resolve) =>
@@ -90,7 +92,8 @@ async function feed(
     }
     read = await reader.read();
   }
-  transformer.end();
+  if (isEmpty) transformer.push(null); // some servers send an empty body with a coding, which the decoder of gzip rejects
+  else transformer.end();
 }
 
 function encodingError(error: unknown): Error {

@@ -17,6 +17,7 @@ import {
 import { ifNoneMatchFails } from "../core/http/send.ts";
 import { type PageValues, streamPath } from "../core/pages/config_script.ts";
 import { shortHash, sriHash } from "../core/values/hash.ts";
+import { toUtf8 } from "../core/values/utf8.ts";
 import { parseEventId, readNewEvents } from "../core/changes/known_events.ts";
 
 /** What the endpoints see of the gateway. */
@@ -253,7 +254,7 @@ async function renderFlags(
   }];
   const json = JSON.stringify(hasStream ? { flags, eventStreams } : { flags });
   const headers = { "content-type": "application/json", ...UNCACHED };
-  const body = new TextEncoder().encode(json);
+  const body = toUtf8(json);
   const resource = { isHtml: false, headers, compressor };
   const original = { coding: "identity", body, etag: undefined } as const;
   return { etag, representations: new Representations(resource, original) };

@@ -117,24 +117,19 @@ function ignoreMissing(error: unknown): void {
 async function openServer(
   url: string,
   log: Log,
-  { clock, random }: RetryOptions,
+  options: RetryOptions,
 ): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
   const open = async () => kvStore(await Deno.openKv(url), { maxChecks });
-  return await openRemoteStore({
-    connect: () => orCannotOpen(url, open),
-    maxChecks,
-    engine: "Deno KV",
-    log,
-    clock,
-    random,
-  });
+  const connect = () => orCannotOpen(url, open);
+  const server = { connect, maxChecks, engine: "Deno KV" };
+  return await openRemoteStore(server, log, options);
 }
 
 async function openPostgres(
   url: string,
   log: Log,
-  { clock, random }: RetryOptions,
+  options: RetryOptions,
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
   // Only a failover needs the others: Deno would prompt for the permission then, or deny it.
@@ -143,15 +138,13 @@ async function openPostgres(
     throw new TypeError(`${cannotOpen(url)}: expected --allow-net=${host}`);
   }
   const postgres = await orCannotOpen(url, loadPostgres);
-  const open = () => postgres.openPostgresStore(target, { clock, random });
-  return await openRemoteStore({
+  const open = () => postgres.openPostgresStore(target, options);
+  const server = {
     connect: () => orCannotOpen(url, open),
     maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
-    log,
-    clock,
-    random,
-  });
+  };
+  return await openRemoteStore(server, log, options);
 }
 
 /**

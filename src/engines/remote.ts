@@ -12,15 +12,14 @@ import {
   withTimeout,
 } from "../core/store/store.ts";
 
-/** Options of {@linkcode openRemoteStore}. */
-interface RemoteStoreOptions extends RetryOptions {
+/** A server that {@linkcode openRemoteStore} connects to. */
+interface RemoteServer {
   /** Connects to the server. */
   connect: () => Promise<Store>;
   /** How many checks a commit on the server may contain. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
   engine: string;
-  log: Log;
 }
 
 /** The pause before connecting again, half of it random; each is twice as long as the one before, up to the maximum. */
@@ -62,7 +61,9 @@ function keepsConnection(error: unknown): boolean {
  * anything behind.
  */
 export async function openRemoteStore(
-  { connect, maxChecks, engine, log, clock, random }: RemoteStoreOptions,
+  { connect, maxChecks, engine }: RemoteServer,
+  log: Log,
+  { clock, random }: RetryOptions,
 ): Promise<Store> {
   const closed = new AbortController();
   const watches = new Set<Watch>();

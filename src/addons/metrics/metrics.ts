@@ -32,29 +32,29 @@ interface MetricsOptions {
   readonly version: string;
 }
 
-/** Returns the add-on that serves `GET /metrics`, on the port that stays internal, and measures the process. */
-export function metricsAddon(options: MetricsOptions): Addon {
-  const { registry, metrics, version } = options;
+/**
+ * Returns the add-on that serves `GET /metrics`, on the port that stays internal: all measurements in the text format of
+ * Prometheus. It also measures the process.
+ */
+export function metricsAddon(
+  { registry, metrics, version }: MetricsOptions,
+): Addon {
   return () => {
     const runtime = globalThis.navigator?.userAgent ?? "unknown";
     const buildInfo = new Map([[`${version} ${runtime}`, 1]]);
     metrics.observe("rep.build.info", () => buildInfo);
     observeProcess(metrics);
-    return { internalRoutes: { "/metrics": createMetricsEndpoint(registry) } };
-  };
-}
-
-/** Creates the endpoint `GET /metrics`: all measurements in the text format of Prometheus. */
-function createMetricsEndpoint(registry: Registry): Endpoint {
-  return {
-    methods: READ_METHODS,
-    handler({ method }) {
-      const body = method === "HEAD" ? null : registry.format();
-      const headers = {
-        "content-type": PROMETHEUS_TYPE,
-        "cache-control": "no-store",
-      };
-      return new Response(body, { headers });
-    },
+    const endpoint: Endpoint = {
+      methods: READ_METHODS,
+      handler({ method }) {
+        const body = method === "HEAD" ? null : registry.format();
+        const headers = {
+          "content-type": PROMETHEUS_TYPE,
+          "cache-control": "no-store",
+        };
+        return new Response(body, { headers });
+      },
+    };
+    return { internalRoutes: { "/metrics": endpoint } };
   };
 }

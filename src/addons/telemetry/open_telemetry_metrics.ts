@@ -26,11 +26,9 @@ export class OpenTelemetryMetrics implements MetricsSink {
       const { type, help: description, unit = "" } = instrument;
       const options = { description, unit };
       if (type === "counter") {
-        const counter = meter.createCounter(name, options);
-        this.#counters.set(name, counter);
+        this.#counters.set(name, meter.createCounter(name, options));
       } else if (type === "gauge") {
-        const gauge = meter.createObservableGauge(name, options);
-        this.#observables.set(name, gauge);
+        this.#observables.set(name, meter.createObservableGauge(name, options));
       } else if (type === "observable_counter") {
         const counter = meter.createObservableCounter(name, options);
         this.#observables.set(name, counter);

@@ -7,6 +7,7 @@ import {
   type StreamedBody,
 } from "../../core/http/send.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
+import { toUtf8 } from "../../core/values/utf8.ts";
 
 /** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
@@ -139,8 +140,7 @@ export class Compressor {
     if (this.#isClosed) return undefined;
     const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` takes long to load
     const compressed = await encodeThoroughly(bytes, coding);
-    const isSmaller = compressed.length < bytes.length;
-    return isSmaller && !this.#isClosed ? compressed : undefined;
+    return compressed.length < bytes.length ? compressed : undefined;
   }
 }
 
@@ -240,12 +240,11 @@ export class Representations {
    */
   async #compress(coding: CompressorCoding): Promise<void> {
     const { compressor } = this.#resource;
+    const content = this.#body;
     if (compressor === undefined || compressor.isBusy) return;
-    if (isStreamed(this.#body)) return;
+    if (isStreamed(content)) return;
     this.#variants.set(coding, this.#original);
-    const bytes = typeof this.#body === "string"
-      ? new TextEncoder().encode(this.#body)
-      : this.#body;
+    const bytes = typeof content === "string" ? toUtf8(content) : content;
     const body = await compressor.compress(bytes, coding)
       .catch(() => undefined);
     if (body === undefined) {

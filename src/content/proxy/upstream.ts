@@ -1,6 +1,7 @@
 import http, { type IncomingMessage } from "node:http";
 import { drained } from "../../adapters/node_handler.ts";
 import { Problem } from "../../core/http/problem.ts";
+import { NULL_BODY_STATUSES } from "../../core/http/send.ts";
 import type { ResponseContent } from "../../core/pages/page.ts";
 import { concat } from "../../core/values/chunks.ts";
 import type { Clock } from "../../core/values/clock.ts";
@@ -195,7 +196,9 @@ function responseTo(
   });
   // Not once(): the parser emits some errors twice, and an error without a listener would end the process.
   request.on("error", (error: Error) => {
-    const isStale = isReused && isClosedConnection(error);
+    const code = "code" in error ? error.code : undefined;
+    const isClosed = code === "ECONNRESET" || code === "EPIPE";
+    const isStale = isReused && isClosed;
     reject(isStale ? new StaleConnectionError(error.message) : error);
   });
   request.on("close", () => {
@@ -203,11 +206,6 @@ function responseTo(
     reject(new Error("The connection was closed without a response"));
   });
   return response;
-}
-
-function isClosedConnection(error: Error): boolean {
-  return "code" in error &&
-    (error.code === "ECONNRESET" || error.code === "EPIPE");
 }
 
 /**
@@ -241,9 +239,6 @@ function timeoutError(awaited: AwaitedParty, timeoutMs: number): Error {
   const message = `No response headers within ${timeoutMs} ms`;
   return new DOMException(message, "TimeoutError");
 }
-
-/** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
-const NULL_BODY_STATUSES = [204, 304];
 
 const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 

@@ -6,6 +6,7 @@ import {
   toAbsolute,
 } from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
+import { isSameFile } from "./found_file.ts";
 
 /** A file or a directory that is never served. */
 type Barred = Awaited<ReturnType<typeof locate>>;
@@ -43,7 +44,7 @@ export class BarredFiles {
   ): Promise<boolean> {
     const barred = await this.#recent();
     return barred.some((it) =>
-      isInside(path, it.path) || isSameFile(file, it.stats) ||
+      isInside(path, it.path) || isLinkedTo(file, it) ||
       isNamedAfter(path, it, root)
     );
   }
@@ -98,11 +99,8 @@ async function ifReadable<T>(
 }
 
 /** Returns whether a file is the same as a barred one. Where there are no inodes, nothing shows that. */
-function isSameFile(
-  { dev, ino }: Deno.FileInfo,
-  barred: Deno.FileInfo | undefined,
-): boolean {
-  return ino !== null && ino === barred?.ino && dev === barred.dev;
+function isLinkedTo(file: Deno.FileInfo, { stats }: Barred): boolean {
+  return stats !== undefined && file.ino !== null && isSameFile(file, stats);
 }
 
 /** Returns whether a file has the name of a barred file in the served directory, possibly with a suffix. */

@@ -16,7 +16,7 @@ function assertTarget(
   upstream = "http://up/",
 ) {
   assertEquals(
-    upstreamTarget(new URL(upstream), readUrl(requestUrl)!),
+    upstreamTarget(new URL(upstream), readUrl(requestUrl)!, ""),
     target,
   );
 }

@@ -79,15 +79,11 @@ function page(headers: HeadersInit = {}, body: BodyInit = HTML) {
   return response;
 }
 
-/** What an upstream sends, what the client accepts, and the coding of the page that it gets. */
+/** What an upstream sends, and the coding of the page that the client gets. */
 const CODINGS = [
-  ["gzip", "gzip, deflate, br, zstd", "gzip"],
-  ["br", "gzip, deflate, br, zstd", "br"],
-  ["x-gzip", "gzip", "gzip"],
-  ["gzip", "gzip;q=0.5, br", "br"],
-  ["gzip", "br", "br"], // the upstream ignores Accept-Encoding
-  ["gzip", "gzip;q=0", null],
-  ["gzip", undefined, null],
+  ["gzip", "gzip"],
+  ["br", "br"],
+  ["x-gzip", "gzip"],
 ] as const;
 
 function compress(coding: string) {
@@ -95,21 +91,25 @@ function compress(coding: string) {
   return new Uint8Array(gzipSync(HTML));
 }
 
-for (const [upstream, accepted, expected] of CODINGS) {
-  Deno.test(`a page that arrives as ${upstream} leaves as ${expected} for Accept-Encoding: ${accepted}`, async () => {
+for (const [upstream, expected] of CODINGS) {
+  Deno.test(`a page that arrives as ${upstream} leaves as ${expected}`, async () => {
     const own = {
       "etag": '"v1"',
       "vary": "Cookie",
       "content-encoding": upstream,
+      "content-digest": "sha-256=:x:",
     };
     await using proxied = await proxy(() => page(own, compress(upstream)));
     const headers = {
       "accept": "text/html",
-      ...(accepted ? { "accept-encoding": accepted } : {}),
+      "accept-encoding": "gzip, deflate, br, zstd",
     };
     const response = await proxied.gate.ask("/", { headers });
     assertEquals(response.headers.get("content-encoding"), expected);
-    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
+    for (const name of ["content-length", "content-digest"]) {
+      assertEquals([name, response.headers.get(name)], [name, null]);
+    }
+    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");
@@ -237,28 +237,10 @@ function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
-const RAW = (bytes: Uint8Array) => String.fromCharCode(...bytes);
-const GZIP = RAW(gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-
-function inOneChunk(transferEncoding: string, content: string) {
-  return `Transfer-Encoding: ${transferEncoding}\r\n\r\n${
-    content.length.toString(16)
-  }\r\n${content}\r\n0\r\n\r\n`;
-}
-
-function withLength(content: string) {
-  return `Content-Length: ${content.length}\r\n\r\n${content}`;
-}
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
 const ODD_RESPONSES = [
-  [
-    "bytes after gzip",
-    "200 OK",
-    `Content-Encoding: gzip\r\n${withLength(`${GZIP}<!-- 3 ms -->`)}`,
-    HTML,
-  ],
   [
     "an empty gzip body in chunks",
     "200 OK",
@@ -270,12 +252,6 @@ const ODD_RESPONSES = [
     "302 Found",
     `Location: /x\r\nContent-Encoding: gzip\r\n${EMPTY_CHUNKED}`,
     "",
-  ],
-  [
-    "the transfer coding gzip",
-    "200 OK",
-    inOneChunk("gzip, chunked", GZIP),
-    HTML,
   ],
 ] as const;
 
@@ -293,9 +269,9 @@ for (const [name, status, response, html] of ODD_RESPONSES) {
     const arrived = await gate.ask("/", { headers: { accept: "text/html" } });
     assertEquals([arrived.status, arrived.headers.get("content-encoding")], [
       Number.parseInt(status),
-      null,
+      "gzip",
     ]);
-    const page = await arrived.text();
+    const page = await decodeContent(arrived).text();
     assertEquals([page.includes('"A":"1"'), withoutScript(page)], [true, html]);
   });
 }
@@ -346,8 +322,8 @@ Deno.test("a broken body is a line of the log, or counted if it breaks like anot
   const request = (path: string) => [failed, "GET", path, "broken_body"];
   assertEquals(failures, [
     [...request("/cut"), "aborted"],
-    [...request("/not-gzip"), "Cannot decode the body"],
-    [...request("/corrupt"), "Cannot decode the body"],
+    [...request("/not-gzip"), "Cannot decode the content"],
+    [...request("/corrupt"), "Cannot decode the content"],
     [failed, undefined, undefined, undefined, "aborted"], // counts that of /cut-gzip
   ]);
   assertEquals(lines.at(-1).broken_body, 1);

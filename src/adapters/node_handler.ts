@@ -137,15 +137,12 @@ async function answer(
   const response = await gateway.handle(request, info);
   if (response === undefined) return false;
   const { server } = nodeRequest.socket;
-  if (isStream(response) && server !== undefined) {
+  const type = response.headers.get("content-type");
+  if (type === "text/event-stream" && server !== undefined) {
     endWithServer(server, nodeResponse, closed, clock);
   }
   await send(response, nodeResponse, closed.signal);
   return true;
-}
-
-function isStream({ headers }: Response): boolean {
-  return headers.get("content-type") === "text/event-stream";
 }
 
 /** How often a stream checks whether its server was closed. Node.js has no event for that. */
@@ -196,12 +193,9 @@ export function toRequest(request: NodeRequest): Request | undefined {
 
 /** Returns the body of a POST. The gateway reads no other bodies. */
 function bodyOf(request: NodeRequest): RequestInit & { duplex?: "half" } {
-  const hasBody = request.method === "POST" && Symbol.asyncIterator in request;
-  if (!hasBody) return {};
-  const { [Symbol.asyncIterator]: chunks } = request as AsyncIterable<
-    Uint8Array
-  >;
-  return { body: readBody(chunks.call(request)), duplex: "half" };
+  if (request.method !== "POST") return {};
+  const chunks = request[Symbol.asyncIterator]?.();
+  return chunks === undefined ? {} : { body: readBody(chunks), duplex: "half" };
 }
 
 /**
@@ -272,11 +266,10 @@ function end(response: NodeResponse, status: number): void {
   response.end();
 }
 
-/** The part of a writable stream of `node:stream` that {@linkcode drained} uses. */
-type Writable = Pick<NodeResponse, "on" | "off">;
-
 /** Waits until more can be written to a stream, or the stream is closed. */
-export async function drained(stream: Writable): Promise<void> {
+export async function drained(
+  stream: Pick<NodeResponse, "on" | "off">,
+): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   stream.on("drain", resolve);
   stream.on("close", resolve);

@@ -3,6 +3,7 @@ import type { HealthProblem } from "../core/endpoints/health.ts";
 import { logTaskError } from "../core/observe/log.ts";
 import type { Metrics } from "../core/observe/metrics.ts";
 import { every } from "../core/values/clock.ts";
+import { formatTime } from "../core/values/units.ts";
 
 /** The TLS certificate of this process. */
 export interface Certificate {
@@ -46,7 +47,7 @@ export function certificateWatch(
       const state = hasEnded
         ? "has ended, and clients reject it"
         : "ends within 7 days";
-      const not_after = new Date(1_000 * (notAfter() ?? 0)).toISOString();
+      const not_after = formatTime(1_000 * (notAfter() ?? 0));
       const message = `${not_after} ${state}`;
       if (message === logged) return;
       logged = message;

@@ -17,6 +17,7 @@ import {
 import { ifNoneMatchFails } from "../core/http/send.ts";
 import { type PageValues, streamPath } from "../core/pages/config_script.ts";
 import { shortHash, sriHash } from "../core/values/hash.ts";
+import { toUtf8 } from "../core/values/utf8.ts";
 import { parseEventId, readNewEvents } from "../core/changes/known_events.ts";
 
 /** What the endpoints see of the gateway. */
@@ -24,13 +25,6 @@ type OfrepParts = Pick<
   AddonParts,
   "basePath" | "transfers" | "configuration" | "changes" | "pageValues"
 >;
-
-/** An evaluated flag in the form of OFREP. */
-interface Flag {
-  readonly key: string;
-  readonly value: unknown;
-  readonly reason: "STATIC";
-}
 
 const METHODS: readonly string[] = ["POST", "OPTIONS"];
 const FLAGS_PATH = "/ofrep/v1/evaluate/flags";
@@ -70,20 +64,20 @@ export function createOfrepEndpoints(
     ),
     [`${FLAGS_PATH}/*`]: createEndpoint(
       allowedOrigins,
-      async (request, context) => {
-        const { url, client } = context;
-        const key = keyOf(url.path, parts.basePath);
+      async (request, { url, client }) => {
         await receiveBody(request, client, parts);
+        const key = keyOf(url.path, parts.basePath);
         const value = parts.pageValues().values.public.get(key);
         if (value !== undefined) {
           const flag = toFlag(key, value, parts);
           return Response.json(flag, { headers: UNCACHED });
         }
-        return failed(404, {
+        const failure = {
           key,
           errorCode: "FLAG_NOT_FOUND",
           errorDetails: "Cannot find a PUBLIC variable of this name",
-        });
+        };
+        return Response.json(failure, { status: 404, headers: UNCACHED });
       },
     ),
     "/ofrep/*": { handler: notFound },
@@ -95,10 +89,8 @@ function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
-  const headersFor: NonNullable<Endpoint["headersOf405"]> = (
-    request,
-    { client },
-  ) => corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+  const headersFor = (request: Request, { client }: RouteContext) =>
+    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
   return {
     methods: METHODS,
     headersOf405: headersFor,
@@ -114,7 +106,7 @@ function createEndpoint(
   };
 }
 
-/** Responds to a request. If there are too many, it says so as OFREP does, since scripts read the response. */
+/** Responds to a request. A problem takes the form of OFREP, since scripts read the response. */
 async function respondWith(
   handler: Handler,
   request: Request,
@@ -144,18 +136,6 @@ function preflight(): Response {
   return new Response(null, { status: 204, headers });
 }
 
-/** Why a request fails, as OFREP names it. */
-interface Failure {
-  /** The flag, if the request is for a single one. */
-  readonly key?: string;
-  readonly errorCode: string;
-  readonly errorDetails: string;
-}
-
-function failed(status: number, failure: Failure): Response {
-  return Response.json(failure, { status, headers: UNCACHED });
-}
-
 function keyOf(path: string, basePath: string): string {
   const key = path.slice(`${basePath}${FLAGS_PATH}/`.length);
   try {
@@ -180,7 +160,7 @@ async function receiveBody(
   const transfer = transfers.begin(client);
   transfer.onEnd = transfers.uploads.add();
   const reader = body.getReader();
-  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read
+  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read, unlike an aborted pipe in workerd
   try {
     let isDone = false;
     while (!isDone) isDone = (await reader.read()).done;
@@ -210,6 +190,7 @@ type GetFlags = () => Promise<Flags>;
  * new events before it responds if the client names an event that is unknown here, or names none and has other flags.
  *
  * @param cursor The event that made the client ask again, which is the `etag` in the stream.
+ * @throws {Problem} 503 if that event cannot be read, 429 or 503 if too many responses are being sent.
  */
 async function sendFlags(
   { method, headers }: Request,
@@ -226,8 +207,8 @@ async function sendFlags(
     const isBehind = cursor === undefined ? hasOthers : cursor > tail.head;
     const isRead = !isBehind || await readNewEvents(tail);
     if (!isRead && cursor !== undefined && !tail.hasReached(cursor)) {
-      const errorDetails = "The store is unavailable; try again later";
-      return failed(503, { errorCode: "GENERAL", errorDetails });
+      const detail = "The store is unavailable; try again later";
+      throw new Problem(503, { detail });
     }
     if (isBehind) flags = await getFlags();
   }
@@ -245,10 +226,9 @@ function cachedFlags(parts: OfrepParts): GetFlags {
   const compressor = new Compressor();
   let cached: PageValues & { flags: Promise<Flags> } | undefined;
   return () => {
-    const { values, cursor } = parts.pageValues();
-    if (cached?.values !== values || cached.cursor !== cursor) {
-      const flags = renderFlags({ values, cursor }, parts, compressor);
-      cached = { values, cursor, flags };
+    const page = parts.pageValues();
+    if (cached?.values !== page.values || cached.cursor !== page.cursor) {
+      cached = { ...page, flags: renderFlags(page, parts, compressor) };
     }
     return cached.flags;
   };
@@ -274,17 +254,14 @@ async function renderFlags(
   }];
   const json = JSON.stringify(hasStream ? { flags, eventStreams } : { flags });
   const headers = { "content-type": "application/json", ...UNCACHED };
-  const body = new TextEncoder().encode(json);
+  const body = toUtf8(json);
   const resource = { isHtml: false, headers, compressor };
   const original = { coding: "identity", body, etag: undefined } as const;
   return { etag, representations: new Representations(resource, original) };
 }
 
-function toFlag(
-  key: string,
-  value: string,
-  { configuration }: OfrepParts,
-): Flag {
+/** Returns an evaluated flag in the form of OFREP. */
+function toFlag(key: string, value: string, { configuration }: OfrepParts) {
   const type = configuration.snapshot.describe(key)?.type;
   return { key, value: typedValue(value, type), reason: "STATIC" };
 }

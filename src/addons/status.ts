@@ -10,8 +10,8 @@ export function status(options: StatusOptions): Addon {
         methods: READ_METHODS,
         // A gateway whose operators do not look at the status does not load the page.
         async handler(request, context) {
-          const module = await import("./status/render.ts");
-          return await module.respondWithStatus(
+          const { respondWithStatus } = await import("./status/render.ts");
+          return await respondWithStatus(
             request,
             context,
             parts,

@@ -5,7 +5,7 @@ import { type Store, StoreUnavailableError } from "../core/store/store.ts";
 const LOOK_MS = 1_000;
 
 /** Returns what distinguishes a file from others at the same path; `undefined` if there is no file. */
-async function identify(path: string): Promise<string | undefined> {
+export async function identify(path: string): Promise<string | undefined> {
   try {
     const { dev, ino } = await Deno.stat(path);
     return `${dev}:${ino}`;

@@ -115,17 +115,6 @@ function isLocked(error: unknown): boolean {
     error.message.includes("database is locked");
 }
 
-async function callOnRead(
-  reader: ReadableStreamDefaultReader<unknown>,
-  hint: () => void,
-): Promise<void> {
-  try {
-    while (!(await reader.read()).done) hint();
-  } catch {
-    // A watch fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
-  }
-}
-
 /**
  * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
  * begins with a write, and all operations of this process wait behind it; so a commit contains at least one check.
@@ -199,9 +188,13 @@ export function kvStore(
       }
     },
     watch(key, hint) {
-      const reader = kv.watch([toKvKey(key)]).getReader();
-      void callOnRead(reader, hint);
-      return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
+      const stopped = new AbortController();
+      const hints = new WritableStream({ write: hint });
+      // It fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
+      kv.watch([toKvKey(key)]).pipeTo(hints, { signal: stopped.signal }).catch(
+        () => {},
+      );
+      return () => stopped.abort();
     },
     close: () => kv.close(),
   };

@@ -1,17 +1,12 @@
 import { type Log, messageOf } from "../core/observe/log.ts";
-import { type Clock, systemClock } from "../core/values/clock.ts";
+import { systemClock } from "../core/values/clock.ts";
 import { isGranted } from "../core/values/runtime.ts";
-import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
+import { kvStore, type KvStoreOptions, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { memoryStore } from "./memory.ts";
 import type { Store } from "../core/store/store.ts";
 
 /** Options of {@linkcode openStore}. */
-export interface OpenStoreOptions {
-  /** The clock of timeouts and retries. @default {the system clock} */
-  clock?: Clock;
-  /** Returns a number in [0, 1), for backoff. @default {Math.random} */
-  random?: () => number;
-}
+export type OpenStoreOptions = Omit<KvStoreOptions, "maxChecks">;
 
 /** The log event for a store that is in memory because there is no database. */
 export const STORE_IN_MEMORY = "rep.store.memory";

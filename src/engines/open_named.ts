@@ -2,7 +2,7 @@ import { type Log, messageOf } from "../core/observe/log.ts";
 import { isGranted } from "../core/values/runtime.ts";
 import { redactCredentials, redactUrl } from "../core/values/urls.ts";
 import type { RetryOptions } from "../core/store/commits.ts";
-import { fileStore } from "./file_store.ts";
+import { fileStore, identify } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
 import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
@@ -54,18 +54,9 @@ export async function storeExists(path: string): Promise<boolean> {
       const { postgresStoreExists } = await loadPostgres();
       return await postgresStoreExists(parsePostgresUrl(path));
     }
-    return isUrl(path) || namesNoStore(path) || await fileExists(path);
+    if (isUrl(path) || namesNoStore(path)) return true;
+    return await identify(path) !== undefined;
   });
-}
-
-async function fileExists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    ignoreMissing(error);
-    return false;
-  }
 }
 
 /** Opens a file. It contains the master key, so only its owner may read it. */
@@ -126,24 +117,19 @@ function ignoreMissing(error: unknown): void {
 async function openServer(
   url: string,
   log: Log,
-  { clock, random }: RetryOptions,
+  options: RetryOptions,
 ): Promise<Store> {
   const maxChecks = MAX_SERVER_CHECKS;
   const open = async () => kvStore(await Deno.openKv(url), { maxChecks });
-  return await openRemoteStore({
-    connect: () => orCannotOpen(url, open),
-    maxChecks,
-    engine: "Deno KV",
-    log,
-    clock,
-    random,
-  });
+  const connect = () => orCannotOpen(url, open);
+  const server = { connect, maxChecks, engine: "Deno KV" };
+  return await openRemoteStore(server, log, options);
 }
 
 async function openPostgres(
   url: string,
   log: Log,
-  { clock, random }: RetryOptions,
+  options: RetryOptions,
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
   // Only a failover needs the others: Deno would prompt for the permission then, or deny it.
@@ -152,15 +138,14 @@ async function openPostgres(
     throw new TypeError(`${cannotOpen(url)}: expected --allow-net=${host}`);
   }
   const postgres = await orCannotOpen(url, loadPostgres);
+  const { clock, random } = options;
   const open = () => postgres.openPostgresStore(target, { clock, random, log });
-  return await openRemoteStore({
+  const server = {
     connect: () => orCannotOpen(url, open),
     maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
-    log,
-    clock,
-    random,
-  });
+  };
+  return await openRemoteStore(server, log, options);
 }
 
 /**
@@ -208,15 +193,13 @@ export function formatStorePath(path: string): string {
 
 /** Returns the paths of the files that a store consists of, or that are read to connect to it. */
 export async function storeFiles(path: string): Promise<string[]> {
-  if (isPostgresUrl(path)) return postgresFiles(path);
+  if (isPostgresUrl(path)) {
+    const { passwordFile, caFile } = parsePostgresUrl(path);
+    return [passwordFile, caFile].filter((file) => file !== undefined);
+  }
   if (isUrl(path)) return [];
   const database = await Deno.realPath(path).catch(() => path); // the other files are beside it, not beside a link
   return [path, ...SIDE_FILES.map((suffix) => database + suffix)];
-}
-
-function postgresFiles(url: string): string[] {
-  const { passwordFile, caFile } = parsePostgresUrl(url);
-  return [passwordFile, caFile].filter((path) => path !== undefined);
 }
 
 /** An absolute path, one that begins with `./` or `../`, or one on a Windows drive. */

@@ -1,5 +1,6 @@
 import { type Log, messageOf } from "../core/observe/log.ts";
-import { type Clock, sleep } from "../core/values/clock.ts";
+import type { RetryOptions } from "../core/store/commits.ts";
+import { sleep } from "../core/values/clock.ts";
 import {
   type Key,
   OPERATION_TIMEOUT_MS,
@@ -11,18 +12,14 @@ import {
   withTimeout,
 } from "../core/store/store.ts";
 
-/** Options of {@linkcode openRemoteStore}. */
-interface RemoteStoreOptions {
+/** A server that {@linkcode openRemoteStore} connects to. */
+interface RemoteServer {
   /** Connects to the server. */
   connect: () => Promise<Store>;
   /** How many checks a commit on the server may contain. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
   engine: string;
-  log: Log;
-  clock: Clock;
-  /** Returns a number in [0, 1), for backoff. */
-  random: () => number;
 }
 
 /** The pause before connecting again, half of it random; each is twice as long as the one before, up to the maximum. */
@@ -64,7 +61,9 @@ function keepsConnection(error: unknown): boolean {
  * anything behind.
  */
 export async function openRemoteStore(
-  { connect, maxChecks, engine, log, clock, random }: RemoteStoreOptions,
+  { connect, maxChecks, engine }: RemoteServer,
+  log: Log,
+  { clock, random }: RetryOptions,
 ): Promise<Store> {
   const closed = new AbortController();
   const watches = new Set<Watch>();

@@ -1,4 +1,4 @@
-import { assertEquals, assertNotEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { CLIENT_JS } from "../../src/client/bundle.ts";
 import { respondWithClientScript } from "../../src/addons/client_script/respond.ts";
 
@@ -21,11 +21,13 @@ Deno.test("GET /rep/client.js returns the client module with an entity tag", asy
   assertNotEquals(etag, "");
   assertEquals([response.status, [...response.headers]], [200, [
     ["cache-control", "no-cache"],
+    ["content-length", String(CLIENT_JS.length)],
     ["content-type", "text/javascript; charset=utf-8"],
     ["etag", etag],
-    ["vary", "accept-encoding"],
+    ["vary", "Accept-Encoding"],
   ]]);
   assertEquals(await response.text(), CLIENT_JS);
+  assertMatch(CLIENT_JS, /^[\x20-\x7e\n]*$/); // otherwise, it would have more bytes than characters
 });
 
 for (const [coding, format] of [["br", "brotli"], ["gzip", "gzip"]] as const) {

@@ -60,14 +60,12 @@ class Server {
 }
 
 function openOn(server: Server, random = 1): Promise<Store> {
-  return openRemoteStore({
-    connect: server.connect,
-    maxChecks: 7,
-    engine: "a test",
-    log: silentLog,
-    clock: server.clock,
-    random: () => random,
-  });
+  const { connect, clock } = server;
+  return openRemoteStore(
+    { connect, maxChecks: 7, engine: "a test" },
+    silentLog,
+    { clock, random: () => random },
+  );
 }
 
 /** Lets an operation time out. */
@@ -214,14 +212,12 @@ Deno.test("an operation that fails causes a reconnect, an invalid argument does 
   const store = await openOn(server);
   const reject: Store["get"] = () =>
     Promise.reject(new TypeError("Key too large"));
-  const strict = await openRemoteStore({
-    connect: async () => ({ ...await server.connect(), get: reject }),
-    maxChecks: 7,
-    engine: "a test",
-    log: silentLog,
-    clock: server.clock,
-    random: () => 1,
-  });
+  const connect = async () => ({ ...await server.connect(), get: reject });
+  const strict = await openRemoteStore(
+    { connect, maxChecks: 7, engine: "a test" },
+    silentLog,
+    { clock: server.clock, random: () => 1 },
+  );
   await assertRejects(() => strict.get(["a"]), TypeError, "Key too large");
   assertEquals(server.open, 2);
   strict.close();

@@ -1,12 +1,7 @@
 import { eTag } from "@std/http/etag";
 import { CLIENT_BR, CLIENT_GZIP, CLIENT_JS } from "../../client/bundle.ts";
-import {
-  codedEtag,
-  preferredCoding,
-} from "../../content/coding/representations.ts";
-import { ifNoneMatchFails } from "../../core/http/send.ts";
-
-const BODIES = { identity: CLIENT_JS, br: CLIENT_BR, gzip: CLIENT_GZIP };
+import { Representations } from "../../content/coding/representations.ts";
+import { send } from "../../core/http/send.ts";
 
 /**
  * Handles `GET /rep/client.js`: the browser module `@rep/gateway/client` as one script, for pages without a bundler,
@@ -16,21 +11,18 @@ const BODIES = { identity: CLIENT_JS, br: CLIENT_BR, gzip: CLIENT_GZIP };
 export async function respondWithClientScript(
   request: Request,
 ): Promise<Response> {
-  const coding =
-    preferredCoding(request.headers.get("accept-encoding"), ["br", "gzip"]) ??
-      "identity";
-  const etag = codedEtag(await eTag(CLIENT_JS), coding) ?? "";
   const headers = {
     "cache-control": "no-cache",
     "content-type": "text/javascript; charset=utf-8",
-    ...(coding === "identity" ? {} : { "content-encoding": coding }),
-    etag,
-    "vary": "accept-encoding",
   };
-  if (ifNoneMatchFails(request.headers, etag)) {
-    return new Response(null, { status: 304, headers });
-  }
-  return new Response(request.method === "HEAD" ? null : BODIES[coding], {
-    headers,
-  });
+  const etag = await eTag(CLIENT_JS);
+  const script = new Representations(
+    { isHtml: false, headers, compressor: undefined },
+    { coding: "identity", body: CLIENT_JS, etag },
+    [
+      { coding: "br", body: CLIENT_BR, etag },
+      { coding: "gzip", body: CLIENT_GZIP, etag },
+    ],
+  );
+  return await send(request, script.select(request.headers));
 }

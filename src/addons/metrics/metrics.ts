@@ -3,11 +3,7 @@ import { RELOAD_OUTCOMES } from "../../core/config/configuration.ts";
 import { UPSTREAM_FAILURES } from "../../core/http/transfers.ts";
 import { type Endpoint, READ_METHODS } from "../../core/http/routes.ts";
 import type { Addon } from "../../core/addon.ts";
-import type {
-  LabelValues,
-  Metrics,
-  ObservedValue,
-} from "../../core/observe/metrics.ts";
+import type { LabelValues, Metrics } from "../../core/observe/metrics.ts";
 import { observeProcess } from "./process_metrics.ts";
 import { PROMETHEUS_TYPE, type Registry } from "./registry.ts";
 import { STORE_OPERATIONS } from "../../core/store/circuit_breaker.ts";
@@ -36,33 +32,29 @@ interface MetricsOptions {
   readonly version: string;
 }
 
-/** Returns the add-on that serves `GET /metrics`, on the port that stays internal, and measures the process. */
-export function metricsAddon(options: MetricsOptions): Addon {
-  const { registry, metrics, version } = options;
+/**
+ * Returns the add-on that serves `GET /metrics`, on the port that stays internal: all measurements in the text format of
+ * Prometheus. It also measures the process.
+ */
+export function metricsAddon(
+  { registry, metrics, version }: MetricsOptions,
+): Addon {
   return () => {
-    metrics.observe("rep.build.info", () => buildInfo(version));
+    const runtime = globalThis.navigator?.userAgent ?? "unknown";
+    const buildInfo = new Map([[`${version} ${runtime}`, 1]]);
+    metrics.observe("rep.build.info", () => buildInfo);
     observeProcess(metrics);
-    return { internalRoutes: { "/metrics": createMetricsEndpoint(registry) } };
-  };
-}
-
-/** Returns what is running, as the labels of a gauge. */
-function buildInfo(version: string): ObservedValue {
-  const runtime = globalThis.navigator?.userAgent ?? "unknown";
-  return new Map([[`${version} ${runtime}`, 1]]);
-}
-
-/** Creates the endpoint `GET /metrics`: all measurements in the text format of Prometheus. */
-function createMetricsEndpoint(registry: Registry): Endpoint {
-  return {
-    methods: READ_METHODS,
-    handler({ method }) {
-      const body = method === "HEAD" ? null : registry.format();
-      const headers = {
-        "content-type": PROMETHEUS_TYPE,
-        "cache-control": "no-store",
-      };
-      return new Response(body, { headers });
-    },
+    const endpoint: Endpoint = {
+      methods: READ_METHODS,
+      handler({ method }) {
+        const body = method === "HEAD" ? null : registry.format();
+        const headers = {
+          "content-type": PROMETHEUS_TYPE,
+          "cache-control": "no-store",
+        };
+        return new Response(body, { headers });
+      },
+    };
+    return { internalRoutes: { "/metrics": endpoint } };
   };
 }

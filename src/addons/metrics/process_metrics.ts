@@ -14,7 +14,8 @@ interface ProcessUsage {
 export function observeProcess(metrics: Metrics): void {
   metrics.observe("process.cpu.time", orNothing(cpuSeconds));
   metrics.observe("process.memory.usage", orNothing(residentBytes));
-  metrics.observe("process.start_time", startTime);
+  const startTime = performance.timeOrigin / 1_000;
+  metrics.observe("process.start_time", () => startTime || undefined); // workers do not know it
 }
 
 function cpuSeconds(): number {
@@ -24,11 +25,6 @@ function cpuSeconds(): number {
 
 function residentBytes(): number {
   return processUsage().memoryUsage().rss;
-}
-
-/** In seconds since the Unix epoch; workers do not know it. */
-function startTime(): number | undefined {
-  return performance.timeOrigin / 1_000 || undefined;
 }
 
 /** Deno has a `process` as well, for which it would load its Node layer. */

@@ -41,20 +41,16 @@ export async function respondWithStatus(
 
 function renderPage(status: Status): string {
   const title = markup`<title>${status.place && `${status.place}: `}`;
-  const main = markup`<main>${renderStatus(status)}`;
-  return STATUS_PAGE
-    .replace("<title>", () => String(title))
-    .replace("<main>", () => String(main));
-}
-
-/** Returns the content of the page: first what is wrong, then what explains it. */
-function renderStatus(status: Status): Markup {
-  return markup`${renderHealth(status)}
+  // First what is wrong, then what explains it.
+  const main = markup`<main>${renderHealth(status)}
 ${renderFacts(status)}
 ${renderRollout(status)}
 ${renderEvents(status)}
 ${renderVariables(status)}
 ${renderOptions(status)}`;
+  return STATUS_PAGE
+    .replace("<title>", () => String(title))
+    .replace("<main>", () => String(main));
 }
 
 const STATES = {

@@ -10,15 +10,6 @@ import {
   type ObservedValue,
 } from "../../core/observe/metrics.ts";
 
-/** The parts of a `Meter` that are used. */
-type MeterLike = Pick<
-  api.Meter,
-  | "createCounter"
-  | "createHistogram"
-  | "createObservableCounter"
-  | "createObservableGauge"
->;
-
 /**
  * Passes measurements on to a `Meter`. It has a file of its own, so that the declarations of the npm package do not
  * mention it: they would need the types of `@opentelemetry/api`, which few projects install.
@@ -28,18 +19,16 @@ export class OpenTelemetryMetrics implements MetricsSink {
   readonly #observables = new Map<string, api.Observable>();
   readonly #histograms = new Map<string, api.Histogram>();
 
-  constructor(meter: MeterLike) {
+  constructor(meter: api.Meter) {
     for (const name of INSTRUMENT_NAMES) {
       const instrument: Instrument = INSTRUMENTS[name];
       if (instrument.isPrometheusOnly) continue;
       const { type, help: description, unit = "" } = instrument;
       const options = { description, unit };
       if (type === "counter") {
-        const counter = meter.createCounter(name, options);
-        this.#counters.set(name, counter);
+        this.#counters.set(name, meter.createCounter(name, options));
       } else if (type === "gauge") {
-        const gauge = meter.createObservableGauge(name, options);
-        this.#observables.set(name, gauge);
+        this.#observables.set(name, meter.createObservableGauge(name, options));
       } else if (type === "observable_counter") {
         const counter = meter.createObservableCounter(name, options);
         this.#observables.set(name, counter);

@@ -2,18 +2,15 @@ import {
   constants,
   createBrotliCompress,
   createBrotliDecompress,
+  createGunzip,
   createGzip,
-  createInflateRaw,
 } from "node:zlib";
 import {
-  addToVary,
   contentCodings,
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
-import { concat } from "../../core/values/chunks.ts";
-import { COMPRESSOR_CODINGS, preferredCoding } from "./representations.ts";
-import { encodingError, transformBody } from "./zlib.ts";
+import { transformBody } from "./zlib.ts";
 
 /**
  * The supported content codings (RFC 9110 §8.4.1). Deflate is not supported: servers disagree on whether it has a header,
@@ -21,104 +18,40 @@ import { encodingError, transformBody } from "./zlib.ts";
  */
 const CODINGS = ["br", "gzip", "x-gzip"];
 
-/** Headers that describe the encoded bytes (RFC 9110 §8.6, RFC 9530 §2 and §3). */
-const ENCODED_CONTENT_HEADERS = [
-  "content-encoding",
-  "content-length",
-  "content-digest",
-  "repr-digest",
-  "digest",
-];
-
 /**
- * Decodes the content coding of a response: gzip or br. The body is streamed with bounded memory: the decoders produce
+ * Decodes the content coding of a page: gzip or br. The body is streamed with bounded memory: the decoders produce
  * 16 KiB at a time, when somebody reads. `DecompressionStream` would put all the content of a chunk into memory at once,
  * which is up to 1,000 times its size with gzip, and far more with Brotli.
  *
- * It reads gzip as browsers do, and ignores everything after the compressed data of the first member, such as the
- * checksum.
- *
- * A strong `ETag` becomes weak, since the bytes change (RFC 9110 §8.8.1). The response is returned unchanged if it is
- * not encoded, is partial, or has several codings or an unsupported one such as zstd. Few servers apply several codings,
- * and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or truncated content makes the stream
- * of the body fail (except truncated Brotli, which Deno does not detect). An empty body is empty content.
+ * The other headers that describe the encoded bytes stay, since `injectPage()` removes them from every page. The
+ * response is returned unchanged if it is not encoded, or has several codings or an unsupported one such as zstd. Few
+ * servers apply several codings, and their factors multiply: 6.7 KB of gzip in gzip can contain gigabytes. Invalid or
+ * truncated content makes the stream of the body fail (except truncated Brotli, which Deno does not detect). An empty
+ * body is empty content.
  *
  * @param response Its body is consumed, so use the returned response instead.
- * @param toError Called once if the content is invalid, but not if the body itself breaks off.
+ * @param toError Converts the error if the content is invalid, but not if the body itself breaks off.
  */
 export function decodeContent(
   response: Response,
-  toError: (error: unknown) => Error = decodingError,
+  toError: (error: TypeError) => Error = (error) => error,
 ): Response {
   const { body, status, statusText } = response;
   const [coding = "", ...others] = contentCodings(response.headers);
   const isSupported = CODINGS.includes(coding) && others.length === 0;
-  const isPartial = response.headers.has("content-range");
-  if (!isSupported || isPartial) return response;
-  const headers = decodedHeaders(response.headers);
+  if (!isSupported) return response;
+  const headers = copyHeaders(
+    response.headers,
+    (name) => name !== "content-encoding",
+  );
   const init = { status, statusText, headers };
   if (body === null) return new Response(null, init);
+  const fail = (cause: unknown) =>
+    toError(new TypeError(`Cannot decode the content: ${cause}`, { cause }));
   const decoded = coding === "br"
-    ? transformBody(body, createBrotliDecompress(), toError)
-    : transformBody(
-      body.pipeThrough(gzipHeaderRemover(toError)),
-      createInflateRaw(),
-      toError,
-    );
+    ? transformBody(body, createBrotliDecompress(), fail)
+    : transformBody(body, createGunzip(), fail);
   return new Response(decoded, init);
-}
-
-/** A gzip header may contain a file name and a comment. This is far above the length of usual ones. */
-const MAX_HEADER_BYTES = 4_096;
-
-/** Compressed data without content. It replaces an empty body, which some servers send with a coding. */
-const NO_CONTENT = Uint8Array.of(3, 0);
-
-/** Removes the gzip header that precedes the compressed data. */
-function gzipHeaderRemover(
-  toError: (error: unknown) => Error,
-): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
-  let header = new Uint8Array();
-  let isRemoved = false;
-  return new TransformStream({
-    transform(chunk, controller) {
-      if (isRemoved) return controller.enqueue(chunk);
-      header = concat([header, chunk]);
-      const length = gzipHeaderLength(header);
-      if (typeof length === "number") {
-        isRemoved = true;
-        controller.enqueue(header.subarray(length));
-      } else if (length === "invalid" || header.length > MAX_HEADER_BYTES) {
-        throw toError("expected a header");
-      }
-    },
-    flush(controller) {
-      if (isRemoved) return;
-      if (header.length > 0) throw toError("expected a complete header");
-      controller.enqueue(NO_CONTENT);
-    },
-  });
-}
-
-/** Flags of a gzip header (RFC 1952 §2.3.1). */
-const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
-
-/** Returns the length of a gzip header; `undefined` if the bytes contain only a part of it. */
-function gzipHeaderLength(bytes: Uint8Array): number | "invalid" | undefined {
-  const [first = 0x1f, second = 0x8b, method = 8, flags = 0] = bytes;
-  if (first !== 0x1f || second !== 0x8b || method !== 8) return "invalid";
-  let length = 10;
-  if (flags & HAS_EXTRA) {
-    length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
-  }
-  for (const flag of [HAS_NAME, HAS_COMMENT]) {
-    if (!(flags & flag)) continue;
-    const end = bytes.indexOf(0, length);
-    if (end === -1) return undefined;
-    length = end + 1;
-  }
-  if (flags & HAS_CHECKSUM) length += 2;
-  return bytes.length < length ? undefined : length;
 }
 
 /**
@@ -134,18 +67,6 @@ export function filterAcceptEncoding(accepted: string | null): string {
     return coding === "identity" || CODINGS.includes(coding);
   });
   return kept.join(", ") || "identity";
-}
-
-function decodingError(error: unknown): TypeError {
-  return new TypeError(`Cannot decode the content: ${error}`, { cause: error });
-}
-
-function decodedHeaders(encoded: Headers): Headers {
-  const headers = copyHeaders(encoded);
-  for (const name of ENCODED_CONTENT_HEADERS) headers.delete(name);
-  const tag = headers.get("etag");
-  if (tag?.startsWith('"')) headers.set("etag", `W/${tag}`);
-  return headers;
 }
 
 /**
@@ -164,35 +85,28 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded response again, in its original coding, or in another one that the client prefers. If the client
- * accepts none of the codings, it only adds `Vary`.
+ * Encodes a decoded page again, as it was encoded before.
  *
- * The validators stay the same, since a decoded response has no strong one.
+ * The validators stay the same, since a page has no strong one.
  *
  * @param response Its body is consumed, so use the returned response instead.
+ * @param method The method of the request.
  * @param original The value of its `Content-Encoding` before it was decoded.
  */
 export function encodeContent(
   response: Response,
-  { method, headers: accepts }: Pick<Request, "method" | "headers">,
+  method: string,
   original: string,
 ): Response {
   const { body, status, statusText } = response;
-  const first = original.trim().toLowerCase();
-  const coding = preferredCoding(accepts.get("accept-encoding"), [
-    ...COMPRESSOR_CODINGS.filter((coding) => coding === first),
-    ...COMPRESSOR_CODINGS,
-  ]);
+  if (status === 304) return response;
+  const isBrotli = original.trim().toLowerCase() === "br";
   const headers = copyHeaders(response.headers);
-  headers.set("vary", addToVary(headers.get("vary"), ["Accept-Encoding"]));
+  headers.set("content-encoding", isBrotli ? "br" : "gzip");
   const init = { status, statusText, headers };
-  if (coding === undefined || status === 304) return new Response(body, init);
-  headers.set("content-encoding", coding);
-  headers.delete("content-length");
   if (body === null || method === "HEAD") return new Response(body, init);
-  const transformer = coding === "br"
+  const transformer = isBrotli
     ? createBrotliCompress(STREAMED_BROTLI)
     : createGzip(STREAMED_GZIP);
-  const encoded = transformBody(body, transformer, encodingError);
-  return new Response(encoded, init);
+  return new Response(transformBody(body, transformer), init);
 }

@@ -7,6 +7,7 @@ import {
   type StreamedBody,
 } from "../../core/http/send.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
+import { toUtf8 } from "../../core/values/utf8.ts";
 
 /** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
@@ -82,23 +83,18 @@ export function preferredCoding<T extends string>(
   return highest < (weights.get("identity") ?? 0) ? undefined : preferred;
 }
 
-/** Returns the weight of every coding that a header lists. */
+/** A weight, such as `q=0.5`. */
+const WEIGHT = /^\s*q=([01](?:\.\d{0,3})?)\s*$/;
+
+/** Returns the weight of every coding that a header lists. One with an invalid weight is not used: its weight is 0. */
 function parseWeights(accepted: string): Map<string, number> {
   const weights = new Map<string, number>();
   for (const item of accepted.toLowerCase().split(",")) {
-    const [coding = "", ...parameters] = item.split(";");
-    const weight = parameters.length === 0
-      ? 1
-      : parseWeight(parameters.join(";"));
-    weights.set(coding.trim(), weight);
+    const [coding = "", parameter = "q=1"] = item.split(";");
+    const [, weight = 0] = WEIGHT.exec(parameter) ?? [];
+    weights.set(coding.trim(), Math.min(1, Number(weight)));
   }
   return weights;
-}
-
-/** Parses `q=0.5`. An invalid weight counts as 0, so that the coding is not used. */
-function parseWeight(parameter: string): number {
-  const match = /^\s*q=([01](?:\.\d{0,3})?)\s*$/.exec(parameter);
-  return Math.min(1, Number(match?.[1] ?? 0));
 }
 
 /** How many files may wait for compression. Each has at most 1 MiB, so together they take at most 32 MiB. */
@@ -132,11 +128,6 @@ export class Compressor {
     }
   }
 
-  /** Resolves when nothing is waiting any more. */
-  async idle(): Promise<void> {
-    while (this.#waiting > 0) await this.#queue.settled();
-  }
-
   /** Drops what has not been compressed yet. */
   close(): void {
     this.#isClosed = true;
@@ -149,8 +140,7 @@ export class Compressor {
     if (this.#isClosed) return undefined;
     const { encodeThoroughly } = await import("./zlib.ts"); // not at startup, since `node:zlib` takes long to load
     const compressed = await encodeThoroughly(bytes, coding);
-    const isSmaller = compressed.length < bytes.length;
-    return isSmaller && !this.#isClosed ? compressed : undefined;
+    return compressed.length < bytes.length ? compressed : undefined;
   }
 }
 
@@ -185,10 +175,8 @@ export class Representations {
   readonly #resource: Resource;
   readonly #body: Body;
   readonly #original: Representation;
-  readonly #variants = new Map<
-    RepresentationCoding,
-    Representation | "pending"
-  >();
+  /** The original stands for a variant that is being compressed. */
+  readonly #variants = new Map<RepresentationCoding, Representation>();
   /** The codings that exist or that the compressor can add. */
   #codings: readonly RepresentationCoding[];
 
@@ -223,15 +211,17 @@ export class Representations {
     const coding = preferredCoding(accepted, this.#codings);
     if (coding === undefined) return this.#original;
     const variant = this.#variants.get(coding);
-    if (variant === undefined) void this.#compress(coding as CompressorCoding);
-    if (variant === undefined || variant === "pending") return this.#original;
-    return variant;
+    if (variant !== undefined) return variant;
+    void this.#compress(coding as CompressorCoding);
+    return this.#original;
   }
 
   #represent({ coding, body, etag: own }: SentBody): Representation {
     const { isHtml, headers: common, lastModified } = this.#resource;
     const headers: Record<string, string> = { ...common };
-    const etag = codedEtag(own, coding);
+    const isCoded = coding !== "identity";
+    // It differs for each coding (RFC 9110 §8.8.3.3).
+    const etag = isCoded ? own?.replace(/"$/, `-${coding}"`) : own;
     if (etag !== undefined) headers["etag"] = etag;
     if (this.#codings.length > 0) {
       const vary = common["vary"];
@@ -239,7 +229,7 @@ export class Representations {
         ? "Accept-Encoding"
         : `Accept-Encoding, ${vary}`;
     }
-    if (coding !== "identity") headers["content-encoding"] = coding;
+    if (isCoded) headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
     return { isHtml, headers, validators: { etag, lastModified }, body };
   }
@@ -250,12 +240,11 @@ export class Representations {
    */
   async #compress(coding: CompressorCoding): Promise<void> {
     const { compressor } = this.#resource;
+    const content = this.#body;
     if (compressor === undefined || compressor.isBusy) return;
-    if (isStreamed(this.#body)) return;
-    this.#variants.set(coding, "pending");
-    const bytes = typeof this.#body === "string"
-      ? new TextEncoder().encode(this.#body)
-      : this.#body;
+    if (isStreamed(content)) return;
+    this.#variants.set(coding, this.#original);
+    const bytes = typeof content === "string" ? toUtf8(content) : content;
     const body = await compressor.compress(bytes, coding)
       .catch(() => undefined);
     if (body === undefined) {
@@ -282,12 +271,4 @@ function quickestBody(body: Body): Body {
 /** Returns how many bytes of memory a body takes. */
 function bytesOf({ body }: SentBody): number {
   return isStreamed(body) ? 0 : body.length;
-}
-
-/** Returns the entity tag of a representation, which differs for each coding (RFC 9110 §8.8.3.3). */
-export function codedEtag(
-  etag: string | undefined,
-  coding: RepresentationCoding,
-): string | undefined {
-  return coding === "identity" ? etag : etag?.replace(/"$/, `-${coding}"`);
 }

@@ -18,7 +18,7 @@ export async function encodeThoroughly(
     ? createBrotliCompress({ params })
     : createGzip({ level: 6 });
   const body = ReadableStream.from([bytes]);
-  const encoded = transformBody(body, transformer, encodingError);
+  const encoded = transformBody(body, transformer);
   return await new Response(encoded).bytes();
 }
 
@@ -26,12 +26,12 @@ export async function encodeThoroughly(
  * Passes a body through a decoder or an encoder of `node:zlib`, with bounded memory: it reads a chunk when the previous
  * one has been transformed and read. An error of the body itself is an error of the result.
  *
- * @param toError Converts an error of the transformer.
+ * @param toError Converts an error of the transformer. By default, it is an encoder.
  */
 export function transformBody(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   transformer: Transform,
-  toError: (error: unknown) => Error,
+  toError: (error: unknown) => Error = encodingError,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   const transformed: AsyncIterator<Uint8Array> = transformer
@@ -72,35 +72,30 @@ async function feed(
   reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>,
   transformer: Transform,
 ): Promise<void> {
+  let isEmpty = true;
   let sincePause = 0;
   let read = await reader.read();
   while (!read.done) {
     const { value } = read;
     for (let start = 0; start < value.length; start += SLICE_BYTES) {
+      isEmpty = false;
       const slice = value.subarray(start, start + SLICE_BYTES);
-      await write(transformer, slice);
+      // It also resolves when the slice cannot be transformed: the transformer emits the error itself.
+      await new Promise<void>((resolve) =>
+        transformer.write(slice, () => resolve())
+      );
       if (transformer.destroyed) return; // the result was cancelled or has failed
       sincePause += slice.length;
       if (sincePause < SLICE_BYTES) continue;
       sincePause = 0;
-      await nextTurn();
+      await new Promise((resolve) => setTimeout(resolve)); // other pending work: requests that have arrived, and timers
     }
     read = await reader.read();
   }
-  transformer.end();
+  if (isEmpty) transformer.push(null); // some servers send an empty body with a coding, which the decoder of gzip rejects
+  else transformer.end();
 }
 
-/** Resolves when a slice has been transformed, and also when that fails: the transformer emits the error itself. */
-function write(transformer: Transform, slice: Uint8Array): Promise<void> {
-  return new Promise((resolve) => transformer.write(slice, () => resolve()));
-}
-
-/** Resolves after other pending work: requests that have arrived, and timers. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0));
-}
-
-/** Converts the error of an encoder. */
-export function encodingError(error: unknown): Error {
+function encodingError(error: unknown): Error {
   return new Error(`Cannot encode the content: ${error}`, { cause: error });
 }

@@ -18,7 +18,7 @@ import { type Clock, sleep } from "../../core/values/clock.ts";
 export function upstreamTarget(
   upstream: URL,
   url: RequestUrl,
-  basePath = "",
+  basePath: string,
 ): string {
   const base = upstream.pathname.replace(/\/$/, "");
   const path = url.path.slice(basePath.length);

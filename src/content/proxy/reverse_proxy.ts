@@ -18,8 +18,8 @@ import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import {
   headersToOmit,
   injectPage,
-  isFragmentRequest,
   mayExpectPage,
+  type ResponseContent,
 } from "../../core/pages/page.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { portOf } from "../../core/values/urls.ts";
@@ -37,7 +37,6 @@ import {
 import {
   Upstream,
   type UpstreamRequest,
-  type UpstreamResponse,
   upstreamResponse,
 } from "./upstream.ts";
 import { isWebSocketRequest, proxyWebSocket } from "./websocket.ts";
@@ -118,40 +117,43 @@ export class ReverseProxy {
    */
   async respond(
     request: Request,
-    context: RouteContext,
+    { url, client }: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response> {
-    const { method, headers } = request; // before the first await: nobody can read a request after its response
-    const response = await this.#forward(request, context);
+    const { method } = request; // before the first await: nobody can read a request after its response
+    const { preserveHost, basePath } = this.#settings;
+    const { log, transfers } = this.#services;
+    this.#requireForwardable(request);
+    const exchange = {
+      method,
+      path: url.path,
+      target: upstreamTarget(this.#url, url, basePath),
+      headers: upstreamHeaders(request.headers, client, preserveHost, basePath),
+      transfer: transfers.begin(client),
+    };
+    const response = await this.#forward(request, exchange);
     const coding = response.headers.get("content-encoding");
-    const { log } = this.#services;
     const decode = (encoded: Response) =>
-      decodeContent(encoded, response.toDecodingError);
+      decodeContent(encoded, (error) => this.#toBrokenBody(error, exchange));
     const page = await injectPage(response, request, getConfigScript, {
       log,
       decode,
     });
     const wasDecoded = coding !== null && !page.headers.has("content-encoding");
-    if (!wasDecoded || isFragmentRequest(headers)) return page;
-    return encodeContent(page, { method, headers }, coding);
+    return wasDecoded ? encodeContent(page, method, coding) : page;
   }
 
   /** Returns the upstream's response, or its parts, from which the caller creates one. */
   async #forward(
     request: Request,
-    context: RouteContext,
-  ): Promise<UpstreamResponse> {
-    const { method } = request;
-    const isWebSocket = isWebSocketRequest(request);
-    this.#requireForwardable(method, isWebSocket);
-    const transfer = this.#services.transfers.begin(context.client);
-    const exchange = { method, path: context.url.path, transfer };
+    exchange: Exchange,
+  ): Promise<ResponseContent> {
     try {
-      return isWebSocket
-        ? await this.#bridge(request, context, transfer)
-        : await this.#exchange(request, context, exchange);
+      return isWebSocketRequest(request)
+        ? await this.#bridge(request, exchange)
+        : await this.#exchange(request, exchange);
     } catch (error) {
-      transfer.end();
+      exchange.transfer.end();
       throw this.#toProblem(error, exchange, request.signal);
     }
   }
@@ -167,28 +169,25 @@ export class ReverseProxy {
    * Rejects CONNECT, whose tunnel would bypass the gateway, and TRACE, whose response would show a page the headers that
    * the gateway adds (RFC 9110 §9.3.8).
    */
-  #requireForwardable(method: string, isWebSocket: boolean): void {
+  #requireForwardable(request: Request): void {
+    const { method } = request;
     if (method === "CONNECT" || method === "TRACE") {
       throw new Problem(501, { detail: `Cannot forward a ${method} request` });
     }
-    if (isWebSocket && this.#settings.rejectWebsockets) {
+    if (this.#settings.rejectWebsockets && isWebSocketRequest(request)) {
       throw new Problem(501, { detail: "WebSockets are turned off" });
     }
   }
 
   async #exchange(
     request: Request,
-    context: RouteContext,
     exchange: Exchange,
-  ): Promise<UpstreamResponse> {
-    const { method, signal } = request;
-    const { transfer } = exchange;
+  ): Promise<ResponseContent> {
+    const { signal } = request;
+    const { method, target, headers, transfer } = exchange;
     const { clock, transfers } = this.#services;
-    const endUpload = request.body === null
-      ? () => {}
-      : transfers.uploads.add();
+    const endUpload = transfers.uploads.add();
     transfer.onEnd = endUpload;
-    const headers = this.#headersFor(request, context);
     for (const name of headersToOmit(request)) headers.delete(name);
     if (mayExpectPage(request.headers)) {
       const accepted = headers.get("accept-encoding");
@@ -200,21 +199,17 @@ export class ReverseProxy {
     }
     const message = await this.#send({
       method,
-      target: this.#targetOf(context),
+      target,
       headers,
       body,
       onBodyEnd: endUpload,
       signal,
     });
-    const toBrokenBody = (error: unknown) => {
-      this.#warn(error, exchange, "broken_body");
-      return new BrokenBodyError(detailOf(error));
-    };
     try {
       return upstreamResponse(message, method, {
         transfer,
         clock,
-        toBrokenBody,
+        toBrokenBody: (error) => this.#toBrokenBody(error, exchange),
       });
     } catch (error) {
       message.destroy();
@@ -239,30 +234,19 @@ export class ReverseProxy {
 
   async #bridge(
     request: Request,
-    context: RouteContext,
-    transfer: Transfer,
+    { target, headers, transfer }: Exchange,
   ): Promise<Response> {
     transfer.onEnd = this.#services.transfers.webSockets.add();
-    const headers = this.#headersFor(request, context);
     this.#services.telemetry.injectContext(headers);
     return await proxyWebSocket(request, {
       upstream: this.#url,
-      target: this.#targetOf(context),
+      target,
       headers,
       timeoutMs: this.#settings.upstreamTimeoutMs,
       clock: this.#services.clock,
       shutdown: this.#shutdown.signal,
       onClose: () => transfer.end(),
     });
-  }
-
-  #targetOf({ url }: RouteContext): string {
-    return upstreamTarget(this.#url, url, this.#settings.basePath);
-  }
-
-  #headersFor({ headers }: Request, { client }: RouteContext): Headers {
-    const { preserveHost, basePath } = this.#settings;
-    return upstreamHeaders(headers, client, preserveHost, basePath);
   }
 
   #toProblem(error: unknown, exchange: Exchange, signal: AbortSignal): Problem {
@@ -285,6 +269,11 @@ export class ReverseProxy {
     });
   }
 
+  #toBrokenBody(error: unknown, exchange: Exchange): BrokenBodyError {
+    this.#warn(error, exchange, "broken_body");
+    return new BrokenBodyError(detailOf(error));
+  }
+
   #warn(
     error: unknown,
     { method, path }: Exchange,
@@ -305,6 +294,9 @@ interface Exchange {
   /** Method and path are for the log. The path has no query, since that may contain secrets. */
   readonly method: string;
   readonly path: string;
+  /** Target and headers are for the upstream. */
+  readonly target: string;
+  readonly headers: Headers;
   readonly transfer: Transfer;
 }
 

@@ -1,8 +1,7 @@
 import http, { type IncomingMessage } from "node:http";
-import { parseList } from "../../core/http/headers.ts";
 import { drained } from "../../adapters/node_handler.ts";
 import { Problem } from "../../core/http/problem.ts";
-import { messageOf } from "../../core/observe/log.ts";
+import { NULL_BODY_STATUSES } from "../../core/http/send.ts";
 import type { ResponseContent } from "../../core/pages/page.ts";
 import { concat } from "../../core/values/chunks.ts";
 import type { Clock } from "../../core/values/clock.ts";
@@ -44,9 +43,7 @@ const BODILESS_METHODS = ["GET", "HEAD", "DELETE", "OPTIONS"];
 type AwaitedParty = "client" | "upstream";
 
 /** A failure on a reused connection, which the upstream may have closed because it was idle. */
-class StaleConnectionError extends Error {
-  override name = "StaleConnectionError";
-}
+class StaleConnectionError extends Error {}
 
 /**
  * The connections to an upstream. It uses `node:http`, because `fetch` decompresses the body without adjusting
@@ -132,11 +129,14 @@ export class Upstream {
       );
     };
     function onAbort(): void {
-      fail(abortError("The client disconnected", signal.reason));
+      fail(new DOMException("The client disconnected", "AbortError"));
     }
     signal.addEventListener("abort", onAbort);
     sendBody(body, request, waitFor)
-      .catch((error) => fail(abortError("The request's body broke off", error)))
+      .catch(() => {
+        const message = "The request's body broke off";
+        fail(new DOMException(message, "AbortError"));
+      })
       .finally(onBodyEnd);
     try {
       return await response.promise;
@@ -196,23 +196,16 @@ function responseTo(
   });
   // Not once(): the parser emits some errors twice, and an error without a listener would end the process.
   request.on("error", (error: Error) => {
-    const isStale = isReused && isClosedConnection(error);
-    reject(
-      isStale
-        ? new StaleConnectionError(error.message, { cause: error })
-        : error,
-    );
+    const code = "code" in error ? error.code : undefined;
+    const isClosed = code === "ECONNRESET" || code === "EPIPE";
+    const isStale = isReused && isClosed;
+    reject(isStale ? new StaleConnectionError(error.message) : error);
   });
   request.on("close", () => {
     if (hasResponse) return; // creating an error with its stack is expensive
     reject(new Error("The connection was closed without a response"));
   });
   return response;
-}
-
-function isClosedConnection(error: Error): boolean {
-  return "code" in error &&
-    (error.code === "ECONNRESET" || error.code === "EPIPE");
 }
 
 /**
@@ -247,25 +240,10 @@ function timeoutError(awaited: AwaitedParty, timeoutMs: number): Error {
   return new DOMException(message, "TimeoutError");
 }
 
-function abortError(message: string, cause: unknown): Error {
-  const error = new DOMException(message, "AbortError");
-  error.cause = cause;
-  return error;
-}
-
-/** Statuses without a body (Fetch standard, null body status). `Response` rejects a body for them. */
-const NULL_BODY_STATUSES = [204, 304];
-
 const [NO_CONTENT, RESET_CONTENT] = [204, 205];
 
 /** A body of at most this size that has arrived with the headers is not streamed. */
 const MAX_BUFFERED_BYTES = 65_536;
-
-/** The parts of an upstream's response. */
-export interface UpstreamResponse extends ResponseContent {
-  /** Returns the error with which the body ends if it cannot be decoded. @default {a `TypeError`} */
-  readonly toDecodingError?: (error: unknown) => Error;
-}
 
 /**
  * How long the upstream may pause its body. Streams of events are quiet for some time, but proxies usually end those
@@ -278,7 +256,7 @@ interface UpstreamResponseOptions {
   /** Ends when the body has been received or cancelled. */
   readonly transfer: Transfer;
   readonly clock: Clock;
-  /** Returns the error with which the body ends if it breaks off, pauses for too long, or cannot be decoded. */
+  /** Returns the error with which the body ends if it breaks off or pauses for too long. */
   readonly toBrokenBody: (error: unknown) => Error;
 }
 
@@ -297,8 +275,8 @@ export function upstreamResponse(
   message: IncomingMessage,
   method: string,
   options: UpstreamResponseOptions,
-): UpstreamResponse {
-  const { transfer, toBrokenBody } = options;
+): ResponseContent {
+  const { transfer } = options;
   const { statusCode = 0 } = message;
   const status = statusCode === RESET_CONTENT ? NO_CONTENT : statusCode;
   if (status < 200 || status > 599) {
@@ -309,28 +287,23 @@ export function upstreamResponse(
   const headers = endToEndHeaders(message);
   if (status === NO_CONTENT) headers.delete("content-length"); // RFC 9110 §8.6
   message.on("error", () => {}); // the reader of the body gets the error, which would end the process without a listener
-  const toDecodingError = (error: unknown) =>
-    toBrokenBody(new Error(`Cannot decode the body: ${messageOf(error)}`));
   const hasBody = method !== "HEAD" && !NULL_BODY_STATUSES.includes(status);
   const hasArrived = message.complete &&
     message.readableLength <= MAX_BUFFERED_BYTES;
   if (hasBody && !hasArrived) {
     message.on("close", () => transfer.end()); // even if nobody reads the body
     const body = transferBody(readerOf(message, options), transfer);
-    return { status, headers, body, toDecodingError };
+    return { status, headers, body };
   }
   const body = hasBody ? readBuffered(message) : null;
   message.resume(); // reads the message to its end, so that the connection can be reused
   transfer.end();
-  return { status, headers, body, toDecodingError };
+  return { status, headers, body };
 }
 
 /**
  * Returns the headers of a message without the hop-by-hop headers. It reads `rawHeaders`, since `message.headers` drops
  * duplicates of some headers.
- *
- * `node:http` decodes only the transfer coding `chunked`. Any other coding, such as gzip, becomes the last content coding.
- * The formats are the same, and clients decode them.
  *
  * @throws {TypeError} If a header is invalid.
  */
@@ -341,12 +314,7 @@ export function endToEndHeaders(
   for (let i = 0; i < rawHeaders.length; i += 2) {
     received.append(rawHeaders[i]!, rawHeaders[i + 1]!);
   }
-  const headers = withoutHopByHop(received);
-  for (const coding of parseList(received.get("transfer-encoding"))) {
-    if (coding.toLowerCase() === "chunked") continue;
-    headers.append("content-encoding", coding);
-  }
-  return headers;
+  return withoutHopByHop(received);
 }
 
 /** Reads the part of a body that has arrived. */

@@ -148,7 +148,6 @@ function bridge(
   const { shutdown, timeoutMs, clock, onClose } = options;
   const peers = [client, upstream];
   client.forwardTo(upstream);
-  upstream.forwardTo(client);
   function close(): void {
     for (const peer of peers) {
       peer.close(1001, "The gateway has closed the connection");
@@ -160,7 +159,10 @@ function bridge(
     close();
     client.closed.resolve();
   });
-  client.socket.addEventListener("open", cancelTimeout);
+  client.socket.addEventListener("open", () => {
+    cancelTimeout();
+    upstream.forwardTo(client);
+  });
   void waitUntilClosed(peers, clock).then(() => {
     shutdown.removeEventListener("abort", close);
     onClose();
@@ -193,8 +195,7 @@ const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 
 /**
  * One of the two WebSockets of a bridge. It listens as soon as it is constructed, and keeps what it receives until
- * {@linkcode WebSocketPeer.forwardTo} names the other peer. It queues, in order, what is sent to it before it is open, and
- * drops what is sent to it after it has closed.
+ * {@linkcode WebSocketPeer.forwardTo} names the other peer, which is open. It drops what is sent to it after it has closed.
  */
 export class WebSocketPeer {
   readonly socket: WebSocket;
@@ -206,17 +207,15 @@ export class WebSocketPeer {
   holdsAtClose = false;
   readonly #role: "client" | "upstream";
   readonly #received: PendingAction[] = [];
+  #receivedBytes = 0;
   #other: WebSocketPeer | undefined;
-  readonly #queue: (() => void)[] = [];
-  #queuedBytes = 0;
 
   constructor(socket: WebSocket, role: "client" | "upstream") {
     this.socket = socket;
     this.#role = role;
     socket.binaryType = "arraybuffer"; // reading a Blob is asynchronous, which would change the order
-    socket.addEventListener("open", () => this.#flush());
     socket.addEventListener("message", ({ data }: MessageEvent<Message>) => {
-      this.#forward((other) => other.send(data));
+      this.#receive(data);
     });
     socket.addEventListener("close", ({ code, reason, wasClean }) => {
       this.closing.resolve();
@@ -231,20 +230,15 @@ export class WebSocketPeer {
   /** Forwards everything that this peer has received and will receive to another peer. */
   forwardTo(other: WebSocketPeer): void {
     this.#other = other;
+    this.#receivedBytes = 0;
     for (const action of this.#received.splice(0)) action(other);
   }
 
   /** Sends a message. Instead, it closes both peers if too many bytes are waiting to be sent. */
   send(message: Message): void {
     const { readyState, bufferedAmount } = this.socket;
-    const waitingBytes = this.#queuedBytes + bufferedAmount;
-    if (waitingBytes > MAX_WAITING_BYTES) return this.#closeBoth();
-    if (readyState === WebSocket.CONNECTING) {
-      this.#queuedBytes += typeof message === "string"
-        ? message.length
-        : message.byteLength;
-    }
-    this.#whenOpen(() => this.socket.send(message));
+    if (bufferedAmount > MAX_WAITING_BYTES) return this.#closeBoth();
+    if (readyState === WebSocket.OPEN) this.socket.send(message);
   }
 
   /** Closes the WebSocket with the code and the reason of the other peer, or of the gateway. */
@@ -270,10 +264,9 @@ export class WebSocketPeer {
 
   #close(action: () => void): void {
     this.closing.resolve();
-    this.#whenOpen(() => {
-      this.holdsAtClose = this.socket.bufferedAmount > 0;
-      action();
-    });
+    if (this.socket.readyState !== WebSocket.OPEN) return;
+    this.holdsAtClose = this.socket.bufferedAmount > 0;
+    action();
   }
 
   #closeBoth(): void {
@@ -282,21 +275,19 @@ export class WebSocketPeer {
     }
   }
 
+  #receive(message: Message): void {
+    if (this.#receivedBytes > MAX_WAITING_BYTES) return this.#closeBoth();
+    if (this.#other === undefined) {
+      this.#receivedBytes += typeof message === "string"
+        ? message.length
+        : message.byteLength;
+    }
+    this.#forward((other) => other.send(message));
+  }
+
   #forward(action: PendingAction): void {
     if (this.#other === undefined) this.#received.push(action);
     else action(this.#other);
-  }
-
-  /** Queues an action until the WebSocket is open. Before that, Deno even ignores a close. */
-  #whenOpen(action: () => void): void {
-    const { readyState } = this.socket;
-    if (readyState === WebSocket.CONNECTING) this.#queue.push(action);
-    else if (readyState === WebSocket.OPEN) action();
-  }
-
-  #flush(): void {
-    this.#queuedBytes = 0;
-    for (const action of this.#queue.splice(0)) this.#whenOpen(action);
   }
 }
 

@@ -6,16 +6,10 @@ import {
   toAbsolute,
 } from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
+import { isSameFile } from "./found_file.ts";
 
 /** A file or a directory that is never served. */
-interface Barred {
-  /** The real path; the given one if nothing exists there. */
-  readonly path: string;
-  /** The path as it was given, with its directory's real path. */
-  readonly entry: string;
-  /** `undefined` if nothing exists there. */
-  readonly stats: Deno.FileInfo | undefined;
-}
+type Barred = Awaited<ReturnType<typeof locate>>;
 
 /** How long a look is valid. */
 const MAX_AGE_MS = 1_000;
@@ -29,14 +23,14 @@ const MAX_AGE_MS = 1_000;
  */
 export class BarredFiles {
   readonly #listPaths: () => Promise<readonly string[]>;
-  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #clock: Clock;
   #barred: Promise<readonly Barred[]> = Promise.resolve([]);
   #lookedAt = -Infinity;
 
   /** @param listPaths Returns the paths of the files and directories. */
   constructor(
     listPaths: () => Promise<readonly string[]>,
-    clock: Pick<Clock, "monotonic">,
+    clock: Clock,
   ) {
     this.#listPaths = listPaths;
     this.#clock = clock;
@@ -50,7 +44,7 @@ export class BarredFiles {
   ): Promise<boolean> {
     const barred = await this.#recent();
     return barred.some((it) =>
-      isInside(path, it.path) || isSameFile(file, it.stats) ||
+      isInside(path, it.path) || isLinkedTo(file, it) ||
       isNamedAfter(path, it, root)
     );
   }
@@ -80,14 +74,17 @@ export class BarredFiles {
 }
 
 /** Returns where a path leads, and what is there. */
-async function locate(asGiven: string): Promise<Barred> {
+async function locate(asGiven: string) {
   const given = toAbsolute(asGiven);
   const name = lastName(given);
   const parent = given.slice(0, -name.length - 1);
   const directory = await ifReadable(parent, Deno.realPath) ?? parent;
   return {
+    /** The real path; the given one if nothing exists there. */
     path: await ifReadable(given, Deno.realPath) ?? given,
+    /** The path as it was given, with its directory's real path. */
     entry: directory + SEPARATOR + name,
+    /** `undefined` if nothing exists there. */
     stats: await ifReadable(given, Deno.stat),
   };
 }
@@ -102,11 +99,8 @@ async function ifReadable<T>(
 }
 
 /** Returns whether a file is the same as a barred one. Where there are no inodes, nothing shows that. */
-function isSameFile(
-  { dev, ino }: Deno.FileInfo,
-  barred: Deno.FileInfo | undefined,
-): boolean {
-  return ino !== null && ino === barred?.ino && dev === barred.dev;
+function isLinkedTo(file: Deno.FileInfo, { stats }: Barred): boolean {
+  return stats !== undefined && file.ino !== null && isSameFile(file, stats);
 }
 
 /** Returns whether a file has the name of a barred file in the served directory, possibly with a suffix. */

@@ -94,7 +94,7 @@ async function openFound({ path, stats }: FoundFile): Promise<Deno.FsFile> {
 }
 
 /** Returns whether two looks saw the same file. Where there are no inodes, nothing shows that it was replaced. */
-function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
+export function isSameFile(a: Deno.FileInfo, b: Deno.FileInfo): boolean {
   return a.dev === b.dev && a.ino === b.ino;
 }
 

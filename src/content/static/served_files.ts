@@ -9,12 +9,7 @@ import {
 } from "../coding/representations.ts";
 import type { Log } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
-import {
-  globMatcher,
-  isInside,
-  SEPARATOR,
-  toAbsolute,
-} from "../../files/paths.ts";
+import { globMatcher, isInside, toAbsolute } from "../../files/paths.ts";
 import { SharedCalls } from "../../core/values/shared_calls.ts";
 import {
   type CacheGroup,
@@ -204,9 +199,7 @@ export class ServedFiles {
     const stats = await ifThere(Deno.stat(`${this.#directory}/${key}`));
     if (stats === undefined) return "absent";
     const path = await Deno.realPath(`${root}/${key}`);
-    const isServed = isInside(path, root) &&
-      !isSpelledOtherwise(path.slice(root.length), `/${key}`);
-    if (!isServed) return "hidden";
+    if (!isInside(path, root)) return "hidden";
     if (stats.isDirectory) return "directory";
     const isBarred = await this.#barred.includes(path, stats, root);
     if (!stats.isFile || isBarred) return "hidden";
@@ -286,18 +279,4 @@ export class ServedFiles {
     const resource = { isHtml: false, headers, lastModified, compressor };
     return new Representations(resource, original, variants);
   }
-}
-
-/**
- * Returns whether a path differs from the real one only in upper and lower case, or in how letters are composed. Some file
- * systems accept all such names for a file. The app would break on other file systems, and caches would store the file
- * under each name.
- */
-function isSpelledOtherwise(realPath: string, path: string): boolean {
-  const real = realPath.replaceAll(SEPARATOR, "/");
-  return real !== path && fold(real) === fold(path);
-}
-
-function fold(path: string): string {
-  return path.normalize("NFC").toLowerCase();
 }

@@ -65,14 +65,6 @@ const LOG_INTERVAL_MS = 60_000;
 export async function openStaticContent(
   options: StaticContentOptions,
 ): Promise<StaticContent> {
-  const { directory } = options;
-  try {
-    for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
-  } catch (cause) {
-    const message =
-      `Cannot serve the directory "${directory}": expected a readable directory, got ${cause}`;
-    throw new Error(message, { cause });
-  }
   const content = new StaticContent(options);
   await content.start();
   return content;
@@ -104,9 +96,16 @@ export class StaticContent implements Content {
       : [fallback, ...FALLBACKS];
   }
 
-  /** Warns if the page of the app is missing, and of files in the directory that are never served. */
+  /** See {@linkcode openStaticContent}. */
   async start(): Promise<void> {
     const { directory, fallback = INDEX, log } = this.#options;
+    try {
+      for await (const _ of Deno.readDir(directory)) break; // closes the directory, which next() alone would not
+    } catch (cause) {
+      const message =
+        `Cannot serve the directory "${directory}": expected a readable directory, got ${cause}`;
+      throw new Error(message, { cause });
+    }
     this.#hasPage = typeof await this.#files.look(INDEX) !== "string";
     for (const name of new Set([INDEX, fallback])) {
       if (typeof await this.#files.look(name) !== "string") continue;

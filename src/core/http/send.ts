@@ -197,7 +197,7 @@ export function parseByteRange(
 }
 
 /** Statuses for which `Response` permits no body. */
-const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
+export const NULL_BODY_STATUSES: readonly number[] = [101, 204, 205, 304];
 
 /**
  * Prepares a response to HEAD for `Deno.serve`, which adds `Content-Length: 0` to a response with the body `null`, but

@@ -10,12 +10,6 @@ const SCHEMA_VERSION = 1;
  */
 const COMPATIBLE_SINCE = 1;
 
-/** What a schema says about itself. */
-interface SchemaVersion {
-  readonly version: number;
-  readonly compatibleSince: number;
-}
-
 /**
  * Commits are a function in the database, so that each is one round trip and no transaction stays open if a gateway
  * ends.
@@ -114,10 +108,8 @@ export async function hasSchema(
   return table !== undefined;
 }
 
-async function readVersion(
-  client: Client,
-  schema: string,
-): Promise<SchemaVersion> {
+/** Returns what a schema says about itself. */
+async function readVersion(client: Client, schema: string) {
   // The first gateways created no column `compatible_since`, and this one may lack the privilege to add it.
   const { rows: [row] } = await client.query(
     `SELECT version::text, coalesce(to_json(it)->>'compatible_since', version::text) AS compatible_since

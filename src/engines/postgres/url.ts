@@ -8,22 +8,7 @@ export interface PostgresHost {
 }
 
 /** The parts of a `postgres://` URL. */
-export interface PostgresTarget {
-  /** The servers in the order in which they are tried; the one that accepts writes is used. */
-  readonly hosts: readonly PostgresHost[];
-  readonly user: string;
-  /** The password, if the URL has one. */
-  readonly password: string | undefined;
-  /** The file with the password; read for every connection, so that the password can be rotated. */
-  readonly passwordFile: string | undefined;
-  readonly database: string;
-  /** The schema of the gateway's tables. Gateways with different schemas share nothing. */
-  readonly schema: string;
-  /** Whether connections are encrypted and the server's certificate is verified. */
-  readonly isEncrypted: boolean;
-  /** The file with the certificate authorities to trust instead of Deno's. */
-  readonly caFile: string | undefined;
-}
+export type PostgresTarget = ReturnType<typeof toTarget>;
 
 const EXPECTED =
   "postgres://USER[:PASSWORD]@HOST[:PORT][,HOST[:PORT] ...]/DATABASE[?schema=NAME&password_file=FILE&sslmode=…&sslrootcert=FILE]";
@@ -104,13 +89,19 @@ function toTarget(
     );
   }
   return {
+    /** The servers in the order in which they are tried; the one that accepts writes is used. */
     hosts,
     user: decodeURIComponent(user),
+    /** The password, if the URL has one. */
     password: password === undefined ? undefined : decodeURIComponent(password),
+    /** The file with the password; read for every connection, so that the password can be rotated. */
     passwordFile: parameters.get("password_file") ?? undefined,
     database: decodeURIComponent(database),
+    /** The schema of the gateway's tables. Gateways with different schemas share nothing. */
     schema: parseSchema(parameters.get("schema") ?? DEFAULT_SCHEMA),
+    /** Whether connections are encrypted and the server's certificate is verified. */
     isEncrypted: parseSslMode(parameters.get("sslmode"), hosts),
+    /** The file with the certificate authorities to trust instead of Deno's. */
     caFile: parameters.get("sslrootcert") ?? undefined,
   };
 }

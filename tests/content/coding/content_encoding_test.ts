@@ -49,13 +49,10 @@ Deno.test("decodeContent() decodes gzip and br, whatever their case", async () =
   }
 });
 
-Deno.test("decodeContent() removes headers that describe the encoded bytes", async () => {
+Deno.test("decodeContent() keeps the status, and all headers but the coding", async () => {
   const headers = {
-    "content-length": "20",
-    "content-digest": "sha-256=:x:",
     "content-type": "text/html",
     "etag": '"a"',
-    "repr-digest": "sha-256=:x:",
     "vary": "Accept-Encoding",
   };
   const answer = decodeContent(
@@ -66,21 +63,7 @@ Deno.test("decodeContent() removes headers that describe the encoded bytes", asy
   );
   await answer.body?.cancel();
   assertEquals(answer.status, 404);
-  assertEquals([...answer.headers], [["content-type", "text/html"], [
-    "etag",
-    'W/"a"',
-  ], ["vary", "Accept-Encoding"]]);
-});
-
-Deno.test("decodeContent() keeps a weak ETag and an invalid one", () => {
-  assertEquals(
-    decodeContent(response(null, "br", { etag: 'W/"a"' })).headers.get("etag"),
-    'W/"a"',
-  );
-  assertEquals(
-    decodeContent(response(null, "br", { etag: "a" })).headers.get("etag"),
-    "a",
-  );
+  assertEquals(Object.fromEntries(answer.headers), headers);
 });
 
 Deno.test("decodeContent() returns a response unchanged if it is not encoded or has an unsupported coding", () => {
@@ -106,17 +89,9 @@ Deno.test("decodeContent() returns a response unchanged if it is not encoded or 
   }
 });
 
-Deno.test("decodeContent() returns a partial response unchanged", () => {
-  const part = new Response("x", {
-    status: 206,
-    headers: { "content-encoding": "gzip", "content-range": "bytes 0-0/9" },
-  });
-  assertStrictEquals(decodeContent(part), part);
-});
-
 Deno.test("decodeContent() accepts responses without a body: for HEAD and with 304", () => {
   const head = decodeContent(
-    response(null, "gzip", { "content-length": "20" }),
+    response(null, "gzip"),
   );
   assertEquals([head.body, [...head.headers]], [null, []]);
   const notModified = decodeContent(
@@ -127,7 +102,7 @@ Deno.test("decodeContent() accepts responses without a body: for HEAD and with 3
   );
   assertEquals([notModified.status, [...notModified.headers]], [304, [[
     "etag",
-    'W/"a"',
+    '"a"',
   ]]]);
 });
 
@@ -195,22 +170,6 @@ Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () =
   gzip.destroy();
 });
 
-Deno.test("decodeContent() ignores what follows the first member of gzip, as browsers do", async () => {
-  const bytes = await encode(PLAIN, "gzip");
-  const rests = [" ", "<!-- served in 3 ms -->", "\x1f\x8bxx", "\0\0", bytes];
-  for (const rest of rests) {
-    const whole = decodeContent(response(new Blob([bytes, rest]), "gzip"));
-    assertEquals(await whole.text(), TEXT, `${rest}`);
-    const later = await new Blob([rest]).bytes();
-    const divided = ReadableStream.from<Bytes>([bytes, later]);
-    assertEquals(
-      await decodeContent(response(divided, "gzip")).text(),
-      TEXT,
-      `then ${rest}`,
-    );
-  }
-});
-
 Deno.test("decodeContent() decodes an empty body as empty content, whether or not its length is known", async () => {
   for (const coding of ["gzip", "br"]) {
     assertEquals(
@@ -226,7 +185,7 @@ Deno.test("decodeContent() decodes an empty body as empty content, whether or no
   }
 });
 
-/** Returns gzip whose header has all optional fields (RFC 1952 §2.3). */
+/** Returns gzip whose header has optional fields (RFC 1952 §2.3). */
 async function gzipWithFields() {
   const [, , , , ...rest] = await encode(PLAIN, "gzip");
   const [fixed, data] = [rest.slice(0, 6), rest.slice(6)];
@@ -237,14 +196,12 @@ async function gzipWithFields() {
     2,
     3,
     ...new TextEncoder().encode("page.html\0a comment\0"),
-    7,
-    7,
   ];
   return Uint8Array.from([
     0x1f,
     0x8b,
     8,
-    2 | 4 | 8 | 16,
+    4 | 8 | 16,
     ...fixed,
     ...fields,
     ...data,
@@ -260,7 +217,7 @@ function divided(bytes: Bytes, size: number) {
   return ReadableStream.from(chunks.map((chunk) => chunk.slice(0, size)));
 }
 
-Deno.test("decodeContent() reads a header however it is divided, with all the fields that it may have", async () => {
+Deno.test("decodeContent() reads a header however it is divided, with the fields that it may have", async () => {
   const bodies = [
     ["gzip", await gzipWithFields()],
     ["gzip", await encode(PLAIN, "gzip")],
@@ -352,11 +309,6 @@ Deno.test("decodeContent() leaves an error to the reader, however late that read
   await assertRejects(() => broken.text(), Error, "connection reset");
 });
 
-const GZIP = {
-  method: "GET",
-  headers: new Headers({ "accept-encoding": "gzip" }),
-};
-
 Deno.test("encodeContent() encodes a large body with bounded memory: it reads only on demand", async () => {
   let chunks = 0;
   const pull = (
@@ -366,7 +318,7 @@ Deno.test("encodeContent() encodes a large body with bounded memory: it reads on
     controller.enqueue(crypto.getRandomValues(new Uint8Array(65_536)));
   };
   const body = new ReadableStream({ pull, cancel() {} }, { highWaterMark: 0 });
-  const reader = encodeContent(new Response(body), GZIP, "gzip").body!
+  const reader = encodeContent(new Response(body), "GET", "gzip").body!
     .getReader();
   await reader.read();
   assertEquals(chunks < 5, true);
@@ -377,7 +329,7 @@ Deno.test("encodeContent() encodes a large body with bounded memory: it reads on
 Deno.test("encodeContent() cancels the body if the result is cancelled", async () => {
   let reason: unknown;
   const body = new ReadableStream({ cancel: (value) => void (reason = value) });
-  await encodeContent(new Response(body), GZIP, "gzip").body?.cancel("left");
+  await encodeContent(new Response(body), "GET", "gzip").body?.cancel("left");
   assertEquals(reason, "left");
 });
 
@@ -386,20 +338,23 @@ Deno.test("encodeContent() forwards an error of the body", async () => {
     pull: (controller) => controller.error(new Error("broken")),
   });
   await assertRejects(
-    () => encodeContent(new Response(body), GZIP, "gzip").text(),
+    () => encodeContent(new Response(body), "GET", "gzip").text(),
     Error,
     "broken",
   );
 });
 
-Deno.test("encodeContent() keeps status and headers, without the length of the decoded body", async () => {
+Deno.test("encodeContent() keeps status and headers", async () => {
   const headers = {
-    "content-length": "5",
     "etag": 'W/"a"',
     "vary": "accept-encoding",
   };
   const original = { status: 404, statusText: "Gone fishing", headers };
-  const response = encodeContent(new Response("hello", original), GZIP, "br");
+  const response = encodeContent(
+    new Response("hello", original),
+    "GET",
+    "gzip",
+  );
   const bytes = await response.bytes();
   const { status, statusText } = response;
   assertEquals([
@@ -407,7 +362,7 @@ Deno.test("encodeContent() keeps status and headers, without the length of the d
     statusText,
     new TextDecoder().decode(gunzipSync(bytes)),
   ], [404, "Gone fishing", "hello"]);
-  const empty = encodeContent(new Response(null, original), GZIP, "br");
+  const empty = encodeContent(new Response(null, original), "GET", "gzip");
   assertEquals([empty.status, empty.statusText], [404, "Gone fishing"]);
   assertEquals(Object.fromEntries(response.headers), {
     "content-encoding": "gzip",
@@ -424,11 +379,7 @@ Deno.test("encodeContent() lets other work run while it encodes a large body tha
     pull: (controller) =>
       chunks-- > 0 ? controller.enqueue(chunk) : controller.close(),
   });
-  const request = {
-    method: "GET",
-    headers: new Headers({ "accept-encoding": "br" }),
-  };
-  const encoded = encodeContent(new Response(body), request, "br");
+  const encoded = encodeContent(new Response(body), "GET", "br");
   const counting = setInterval(() => turns++, 0);
   await encoded.bytes();
   clearInterval(counting);

@@ -13,6 +13,7 @@ import {
   serveSite,
   type Site,
 } from "./_content.ts";
+import { allCompressed } from "../_compressed.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -32,7 +33,7 @@ async function serve(files: Record<string, string>, cacheBytes = 67_108_864) {
     ...await serveSite(files, { cacheBytes, compressor }),
     /** Resolves when everything that was asked for is compressed. */
     async compressed() {
-      await compressor.idle();
+      await allCompressed(compressor);
       await settle();
     },
     /** How often something was compressed. */

@@ -9,6 +9,7 @@ import { isFragmentRequest } from "../../../src/core/pages/page.ts";
 import { injectPage } from "../../../src/core/pages/page.ts";
 import { settle } from "../../../tools/fake_clock.ts";
 import { answerOf } from "../../_answer.ts";
+import { allCompressed } from "../_compressed.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
 
@@ -57,7 +58,7 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
       return send(request, representations.select(request.headers));
     },
     async compressed() {
-      await compressor.idle();
+      await allCompressed(compressor);
       await settle();
     },
   };

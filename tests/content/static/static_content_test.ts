@@ -579,9 +579,6 @@ const LINKS = [
   ["link.js", "link.js", "/link.js", undefined],
   ["loop", "loop", "/loop", PAGE],
   ["link.js", "missing.js", "/link.js", undefined],
-  // As on a file system that ignores case, where any spelling leads to the file:
-  ["APP.js", "app.js", "/APP.js", undefined],
-  ["Docs", "docs", "/Docs/index.html", undefined],
 ] as const;
 
 for (const [link, to, path, body] of LINKS) {

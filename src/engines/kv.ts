@@ -115,6 +115,18 @@ function isLocked(error: unknown): boolean {
     error.message.includes("database is locked");
 }
 
+/** Not a pipe: that may pass on what it has read after it was aborted. */
+async function callOnRead(
+  reader: ReadableStreamDefaultReader<unknown>,
+  hint: () => void,
+): Promise<void> {
+  try {
+    while (!(await reader.read()).done) hint();
+  } catch {
+    // A watch fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
+  }
+}
+
 /**
  * A transaction that begins with a read fails at once if the file is locked. SQLite waits five seconds for one that
  * begins with a write, and all operations of this process wait behind it; so a commit contains at least one check.
@@ -188,13 +200,9 @@ export function kvStore(
       }
     },
     watch(key, hint) {
-      const stopped = new AbortController();
-      const hints = new WritableStream({ write: hint });
-      // It fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
-      kv.watch([toKvKey(key)]).pipeTo(hints, { signal: stopped.signal }).catch(
-        () => {},
-      );
-      return () => stopped.abort();
+      const reader = kv.watch([toKvKey(key)]).getReader();
+      void callOnRead(reader, hint);
+      return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
     },
     close: () => kv.close(),
   };

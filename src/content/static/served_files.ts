@@ -196,7 +196,11 @@ export class ServedFiles {
     const lookedAt = Date.now();
     const root = await ifThere(Deno.realPath(this.#directory));
     if (root === undefined) return "gone";
-    const stats = await ifThere(Deno.stat(`${this.#directory}/${key}`));
+    const stat = () => ifThere(Deno.stat(`${this.#directory}/${key}`));
+    let stats = await stat();
+    // The system may be interrupted while it follows a link, whose old target is removed then: a file that was there is
+    // looked for once more.
+    if (stats === undefined && this.#files.get(key)) stats = await stat();
     if (stats === undefined) return "absent";
     const path = await Deno.realPath(`${root}/${key}`);
     if (!isInside(path, root)) return "hidden";

@@ -622,6 +622,28 @@ Deno.test("StaticContent serves a mounted ConfigMap, and its new version after a
   assertEquals(await site.ask("/..data%2findex.html"), NOT_FOUND);
 });
 
+Deno.test("StaticContent finds a file that was there, although the system misses it once while a link is exchanged", async () => {
+  await using site = await serve({ "index.html": PAGE, "app.js": SCRIPT });
+  assertEquals((await site.ask("/app.js")).status, 200);
+  site.clock.pass(1_000);
+  const { stat } = Deno;
+  let misses = 1;
+  Deno.stat = (path) => {
+    const isMissed = String(path).endsWith("/app.js") && misses-- > 0;
+    return isMissed
+      ? Promise.reject(new Deno.errors.NotFound("a link is exchanged"))
+      : stat(path);
+  };
+  try {
+    assertEquals((await site.ask("/app.js")).status, 200);
+    await Deno.remove(site.at("app.js"));
+    site.clock.pass(1_000);
+    assertEquals(await site.ask("/app.js"), NOT_FOUND);
+  } finally {
+    Deno.stat = stat;
+  }
+});
+
 Deno.test("StaticContent finds every file while a ConfigMap is swapped", async () => {
   await using site = await serve({});
   const names = ["index.html", "app.js", "app.js.br"];

@@ -467,7 +467,7 @@ export function resolveSources(
 ): Sources {
   const acceptPublic = resolveList("acceptPublic", options);
   return {
-    read: () => readSources(options, acceptPublic, sourceOf),
+    readSources: () => readSources(options, acceptPublic, sourceOf),
     neverServed: () => resolveSource(options.neverServed ?? []),
   };
 }

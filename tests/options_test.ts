@@ -92,8 +92,8 @@ Deno.test("GatewayOptions documents the defaults that resolveSettings() applies"
     neverServed,
     trustedProxies: [],
     manifest: undefined,
-    strict: (await defaults.read()).strict,
-    acceptPublic: (await defaults.read()).acceptPublic,
+    strict: (await defaults.readSources()).strict,
+    acceptPublic: (await defaults.readSources()).acceptPublic,
   };
   assertEquals(
     documented,
@@ -276,7 +276,7 @@ Deno.test("resolveSources() reads variables and manifest anew each time, with th
     acceptPublic: ["B"],
     loadPatternLibrary,
   };
-  const { read } = resolveSources({
+  const { readSources: read } = resolveSources({
     ...options,
     variables: () => ({ A: String(++reads) }),
     manifest: () => manifest,
@@ -300,11 +300,14 @@ Deno.test("resolveSources() reads variables and manifest anew each time, with th
 
 Deno.test("resolveSources() hands on a manifest that has been parsed, and does not parse it again", async () => {
   const manifest = parseManifest('version: "0.1.0"\nvariables: {}');
-  const { read } = resolveAll({ variables: {}, manifest: () => manifest });
+  const { readSources: read } = resolveAll({
+    variables: {},
+    manifest: () => manifest,
+  });
   assertStrictEquals((await read()).manifest, manifest);
   const object = (() => ({ variables: { A: { tier: "public" } } })) as never;
   await assertRejects(
-    () => resolveAll({ variables: {}, manifest: object }).read(),
+    () => resolveAll({ variables: {}, manifest: object }).readSources(),
     ConfigurationError,
     "Cannot use manifest: expected a string, got a mapping",
   );
@@ -319,14 +322,14 @@ Deno.test("resolveSources() rejects what is no object as the variables, and what
   for (const [value, shown] of wrong) {
     const variables = (() => value) as never;
     await assertRejects(
-      () => resolveAll({ variables }).read(),
+      () => resolveAll({ variables }).readSources(),
       ConfigurationError,
       `Cannot use variables: expected an object with their names, got ${shown}`,
     );
   }
   const manifest = (() => null) as never;
   await assertRejects(
-    () => resolveAll({ variables: {}, manifest }).read(),
+    () => resolveAll({ variables: {}, manifest }).readSources(),
     ConfigurationError,
     "Cannot use manifest: expected a string, got nothing",
   );
@@ -364,7 +367,7 @@ Deno.test("resolveSettings() gives a client half of the streams by default, roun
 Deno.test("resolveSources() accepts the names of PUBLIC variables with and without their prefix, and no others", async () => {
   const variables = { REP_PUBLIC_A: "1" };
   const acceptPublic = ["REP_PUBLIC_A", "B"];
-  const { read } = resolveAll({ variables, acceptPublic });
+  const { readSources: read } = resolveAll({ variables, acceptPublic });
   assertEquals((await read()).acceptPublic, ["A", "B"]);
   for (const name of ["", "REP_PUBLIC_", "REP_SERVER_A", "REP_A"]) {
     assertEquals(

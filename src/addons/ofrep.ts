@@ -58,6 +58,7 @@ export function createOfrepEndpoints(
       async (request, { url, client }) => {
         await receiveBody(request, client, parts);
         const parameters = new URLSearchParams(url.search);
+        // An SDK repeats the `etag` of a message in the stream, which is the id of an event, not the `ETag` of flags.
         const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
         return await sendFlags(request, client, cursor, getFlags, parts);
       },
@@ -171,9 +172,6 @@ async function receiveBody(
   }
 }
 
-/** OFREP knows no precondition except `If-None-Match`, and no answer to `If-Match` or `Range`. */
-const NONE = new Headers();
-
 /** All flags, ready to be sent. */
 interface Flags {
   /** The same for each content coding, and whatever a client has received before. */
@@ -216,7 +214,7 @@ async function sendFlags(
   const representation = representations.select(headers);
   const response = ifNoneMatchFails(headers, etag)
     ? new Response(null, { status: 304, headers: UNCACHED })
-    : await transfers.send({ method, headers: NONE }, representation, client);
+    : await transfers.sendCounted({ method, headers }, representation, client);
   response.headers.set("etag", etag);
   return response;
 }

@@ -41,24 +41,29 @@ export interface AddonParts {
   readonly changes: SeenChanges | undefined;
   readonly store: Pick<CircuitBreaker, "isAvailable" | "availability">;
   readonly epochs: Pick<Epochs, "hasMasterKey">;
-  /** Returns the values of a page that is sent now. */
+  /** Returns the values of a page that is sent now: the same `values` object until one of them changes. */
   readonly pageValues: () => PageValues;
 }
 
 /** What an add-on adds to the gateway. */
 export interface Addition {
-  /** Endpoints of the public port, below the base path. */
+  /**
+   * Endpoints of the public port, by their paths below the base path, which the URLs of requests contain. Before the gateway
+   * is ready, it responds with 503 instead, unless an endpoint has `isServedAtStart`. One of the core comes before one of an
+   * add-on, and a later add-on before an earlier one.
+   */
   readonly routes?: RouteTable;
   /** Endpoints of the port that stays internal. */
   readonly internalRoutes?: RouteTable;
   /** Returns what is wrong, for the health report. */
   readonly problems?: () => readonly string[];
-  /** Ends what the add-on does by itself. */
+  /** Ends what the add-on does by itself, when the gateway closes. */
   readonly close?: () => void;
 }
 
 /**
  * Adds something to a gateway that the specification does not ask for. It is called once, when the parts of the gateway
- * exist and before the gateway starts.
+ * exist and before the gateway starts. What users set for it, such as the allowed origins, its own function gets
+ * (`src/gateway.ts`).
  */
 export type Addon = (parts: AddonParts) => Addition;

@@ -167,7 +167,7 @@ async function createParts(
     signal: background.signal,
   });
   const configuration = new Configuration({
-    read: sources.read,
+    readSources: sources.readSources,
     storedVariables,
     publisher: changes?.publisher,
     epochs,

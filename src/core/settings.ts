@@ -48,5 +48,5 @@ export interface CoreServices {
 /** What is read anew whenever it is needed. */
 export interface CoreSources {
   /** Reads the variables and the manifest. */
-  readonly read: () => Promise<SnapshotInput>;
+  readonly readSources: () => Promise<SnapshotInput>;
 }

@@ -163,7 +163,7 @@ export class StaticContent implements Content {
           : content;
         const selected = representations.select(headers);
         const sent = status === 200 ? selected : { ...selected, status };
-        return await transfers.send({ method, headers }, sent, client);
+        return await transfers.sendCounted({ method, headers }, sent, client);
       } catch (error) {
         if (isUnreadable(error)) throw this.#reportUnreadable(error);
         if (!isAbsence(error)) throw error;

@@ -21,7 +21,7 @@ import type { StoredVariablesSource } from "./stored/stored_variables_source.ts"
 
 interface ConfigurationOptions {
   /** Reads all sources except the store. */
-  read: () => Promise<SnapshotInput>;
+  readSources: () => Promise<SnapshotInput>;
   storedVariables: StoredVariablesSource;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
@@ -275,7 +275,7 @@ export class Configuration {
 
   async #readAndBuild(): Promise<void> {
     const rankAtRead = this.#options.publisher?.highestRank ?? 0;
-    const sources = await this.#options.read();
+    const sources = await this.#options.readSources();
     await this.#build(sources, rankAtRead);
   }
 

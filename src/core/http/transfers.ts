@@ -85,7 +85,7 @@ export class Transfers {
    *
    * @throws {Problem} As {@linkcode begin} and {@linkcode send}.
    */
-  send(
+  sendCounted(
     request: SendRequest,
     representation: Representation,
     client: CountedClient,

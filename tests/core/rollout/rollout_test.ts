@@ -331,6 +331,17 @@ Deno.test("claimCommit() rejects while a new configuration cannot be announced, 
   assertEquals((await changed.claimCommit(announcement))?.length, 1);
 });
 
+/** Processes on a store in memory, whose commits may fail. */
+function interruptibleCluster() {
+  const inner = memoryStore();
+  const commits: { fail: Store["commit"] | undefined } = { fail: undefined };
+  const store: Store = {
+    ...delegate(inner),
+    commit: (checks, writes) => (commits.fail ?? inner.commit)(checks, writes),
+  };
+  return { cluster: new Cluster(store), commits };
+}
+
 /** What may come before an attempt finds that a newer rollout has begun. */
 const EARLIER_ATTEMPTS: Readonly<Record<string, Store["commit"]>> = {
   conflict: () => Promise.resolve(undefined),
@@ -339,19 +350,13 @@ const EARLIER_ATTEMPTS: Readonly<Record<string, Store["commit"]>> = {
 
 for (const [name, fail] of Object.entries(EARLIER_ATTEMPTS)) {
   Deno.test(`claimCommit() begins no rollout of sources that were read before a newer one began, also after a failed attempt: ${name}`, async () => {
-    const inner = memoryStore();
-    let commit = inner.commit;
-    const store: Store = {
-      ...delegate(inner),
-      commit: (checks, writes) => commit(checks, writes),
-    };
-    const cluster = new Cluster(store);
+    const { cluster, commits } = interruptibleCluster();
     const slow = await cluster.start("a");
     const rankAtRead = slow.highestRank;
     const claim = () => slow.claimCommit(announcementOf("b"), rankAtRead);
-    commit = fail;
+    commits.fail = fail;
     await claim().catch(() => {});
-    commit = inner.commit;
+    commits.fail = undefined;
     await cluster.start("c");
     const before = await cluster.members();
     assertEquals(await claim(), "outdated");
@@ -365,18 +370,12 @@ for (const [name, fail] of Object.entries(EARLIER_ATTEMPTS)) {
   });
 
   Deno.test(`a scheduled heartbeat begins no rollout of sources that were read before a newer one began: ${name}`, async () => {
-    const inner = memoryStore();
-    let commit = inner.commit;
-    const store: Store = {
-      ...delegate(inner),
-      commit: (checks, writes) => commit(checks, writes),
-    };
-    const cluster = new Cluster(store);
+    const { cluster, commits } = interruptibleCluster();
     const slow = await cluster.start("a");
-    commit = fail;
+    commits.fail = fail;
     await slow.claimCommit(announcementOf("b"), slow.highestRank)
       .catch(() => {});
-    commit = inner.commit;
+    commits.fail = undefined;
     await cluster.start("c");
     const before = await cluster.members();
     for (let period = 0; period < 3; period++) {

@@ -390,7 +390,8 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions): Settings {
-  const { basePath = "", upstream, revision } = options;
+  const { upstream, revision } = options;
+  const basePath = options.basePath ?? "";
   return {
     ...resolveNumbers(options),
     hotReload: options.hotReload ?? false,

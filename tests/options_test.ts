@@ -232,6 +232,11 @@ Deno.test("resolveSettings() rejects a revision that has spaces, cannot be print
   assertEquals(resolveAll({ revision: longest }).revision, longest);
 });
 
+Deno.test("resolveSettings() takes a base path that is null in JavaScript for none", () => {
+  const basePath = null as never;
+  assertEquals(resolveSettings({ variables: {}, basePath }).basePath, "");
+});
+
 Deno.test("resolveSettings() parses upstream", () => {
   const expected = new URL("http://127.0.0.1:3000/base");
   assertEquals(

@@ -24,6 +24,7 @@ import { init } from "./init.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen } from "./manifest_commands.ts";
+import { escapeLines } from "./terminal_text.ts";
 import { validate } from "./validate.ts";
 import { apps, history, list, set, undo, unset } from "./variable_commands.ts";
 
@@ -56,14 +57,20 @@ export async function runCommand(
   args: readonly string[],
   io: CommandIo,
 ): Promise<number> {
+  /** Messages contain names of files and directories, such as those of sites, which may be anybody's. */
+  function printError(text: string): void {
+    io.printError(escapeLines(text));
+  }
   try {
     const line = parseArguments(command, args, io.environment);
-    if (line !== undefined) return await RUN[command](line, io) ?? 0;
+    if (line !== undefined) {
+      return await RUN[command](line, { ...io, printError }) ?? 0;
+    }
     io.print(commandHelp(command));
     return 0;
   } catch (error) {
     if ((error as Error).name === "BrokenPipe") return 0; // for example after `| head -1`
-    io.printError(messageOf(error));
+    printError(messageOf(error));
     return error instanceof UsageError ? 2 : 1;
   }
 }

@@ -32,8 +32,12 @@ export function escapeInvisible(text: string): string {
   return text.replace(INVISIBLE, escapeChar);
 }
 
+/** Replaces such characters in each line of a text. */
+export function escapeLines(text: string): string {
+  return text.split("\n").map(escapeInvisible).join("\n");
+}
+
 /** Formats a value as indented JSON, with such characters escaped. Parsing it returns the same value. */
 export function terminalJson(value: unknown): string {
-  const escape = (char: string) => char === "\n" ? char : escapeChar(char);
-  return JSON.stringify(value, null, 2).replace(INVISIBLE, escape);
+  return escapeLines(JSON.stringify(value, null, 2));
 }

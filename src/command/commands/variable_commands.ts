@@ -32,7 +32,7 @@ import { storeOfGateway } from "../options/read_start.ts";
 import { checkKnown, describeApps } from "./apps.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { escapeInvisible, printTable, terminalJson } from "./terminal_text.ts";
+import { printTable, terminalJson } from "./terminal_text.ts";
 
 /** A database server may accept a connection and never respond. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -228,7 +228,7 @@ async function receiptOf(
   if (newest === undefined) return none;
   try {
     const receipt = await waitUntilTaken(store, newest, io.clock);
-    io.printError(escapeInvisible(describeReceipt(receipt)));
+    io.printError(describeReceipt(receipt));
     return receipt;
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;

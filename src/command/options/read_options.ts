@@ -280,7 +280,8 @@ export function environmentWarnings(
     );
   }
   const known = new Set(OPTION_NAMES.map(environmentVariable))
-    .add(MASTER_KEY_VARIABLE).add(`${MASTER_KEY_VARIABLE}_FILE`);
+    .add(MASTER_KEY_VARIABLE).add(`${MASTER_KEY_VARIABLE}_FILE`)
+    .add(environmentVariable("by")); // only commands that write have this option
   for (const name of Object.keys(environment)) {
     if (!name.startsWith("REP_GATEWAY_") || known.has(name)) continue;
     if (/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)) continue; // Kubernetes sets these as well

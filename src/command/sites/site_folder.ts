@@ -133,28 +133,38 @@ async function readSiteFolder(
     return await check(found, isAllowed) ? found : undefined;
   }
 
-  /** Returns what the variables of an env file, or of a directory of them, take, and when they changed. */
+  /** Returns how many bytes the variables in a directory take: what is wrong with it concerns no other site. */
+  async function sizeOfAll(directory: string): Promise<number> {
+    let size = 0;
+    try {
+      const names = (await files.names(directory)).filter(isRepName);
+      for (const name of names) {
+        const variable = directory + SEPARATOR + name;
+        if (!await check(variable, isOwn)) continue;
+        size += (await files.stat(variable)).size;
+      }
+    } catch (error) {
+      if (!isMissing(error)) { // a mount may just be replaced
+        issues.push(`Cannot read "${directory}": ${messageOf(error)}`);
+      }
+    }
+    return size;
+  }
+
+  /** Returns a text that differs after a change of an env file, of a directory of variables, or of a manifest. */
   async function describe(file: string | undefined): Promise<string> {
     if (file === undefined) return "";
     const info = await files.stat(file).catch(() => undefined); // reading it reports the error
     if (info === undefined) return "";
-    let { size } = info;
-    let version = describeFile(info, now());
-    if (info.isDirectory) {
-      const names = (await files.names(file)).filter(isRepName);
-      const variables = names.map((name) => file + SEPARATOR + name);
-      const sizes = variables.map(async (variable) =>
-        await check(variable, isOwn) ? (await files.stat(variable)).size : 0
-      );
-      size = (await Promise.all(sizes)).reduce((sum, one) => sum + one, 0);
-      version = await describePath(file, files, now());
-    }
+    const size = info.isDirectory ? await sizeOfAll(file) : info.size;
     if (size > MAX_SITE_BYTES) {
       issues.push(
         `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${size}`,
       );
     }
-    return version;
+    return info.isDirectory
+      ? await describePath(file, files, now())
+      : describeFile(info, now());
   }
 
   const releaseRoot = releases &&

@@ -133,6 +133,8 @@ export class Sites implements Served {
   #process!: Gateway;
   /** The variables of the command, as last read. */
   #base: Environment = {};
+  /** The sites in the directory when it was last believed. What appears while it is not makes nobody believe it. */
+  #believed: ReadonlySet<string> = new Set();
   /** Why the directory is not believed, as logged; `undefined` if it is. */
   #doubt: string | undefined;
   readonly #looking = new SerialQueue();
@@ -167,6 +169,7 @@ export class Sites implements Served {
    */
   async start(): Promise<void> {
     const folders = await this.#readFolders();
+    this.#believed = new Set(folders.map(({ name }) => name));
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
     for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
@@ -367,13 +370,15 @@ export class Sites implements Served {
       return this.#logDoubt("rep.sites.unreadable", { detail });
     }
     const names = new Set(folders.map(({ name }) => name));
-    const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
-    if (this.#isDoubtful(gone) && !reload?.isConfirmed) {
+    const missing = [...this.#believed].filter((name) => !names.has(name));
+    if (this.#isDoubtful(missing) && !reload?.isConfirmed) {
       const detail =
-        `${gone.length} of ${this.#entries.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
-      this.#logDoubt("rep.sites.missing", { detail, sites: gone });
+        `${missing.length} of ${this.#believed.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
+      this.#logDoubt("rep.sites.missing", { detail, sites: missing });
     } else {
       this.#doubt = undefined;
+      this.#believed = names;
+      const gone = [...this.#entries.keys()].filter((name) => !names.has(name));
       await Promise.all(gone.map((name) => this.#end(name)));
     }
     for (const folder of folders) {
@@ -393,10 +398,10 @@ export class Sites implements Served {
   }
 
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
-  #isDoubtful(gone: readonly string[]): boolean {
-    const total = this.#entries.size;
-    const areAllGone = total >= 3 && gone.length === total;
-    return areAllGone || (total >= 10 && gone.length > total / 2);
+  #isDoubtful(missing: readonly string[]): boolean {
+    const total = this.#believed.size;
+    const areAllGone = total >= 3 && missing.length === total;
+    return areAllGone || (total >= 10 && missing.length > total / 2);
   }
 
   /** Logs once why the sites stay as they are. */

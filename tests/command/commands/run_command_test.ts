@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { commandIn } from "../../../src/command/commands/command_table.ts";
 import { run } from "./_run.ts";
 
@@ -56,6 +56,25 @@ Deno.test("runCommand() exits with 2 for an invalid command line, without openin
     const outcome = { code: 2, out: [], err: [message] };
     assertEquals([line, await run(line.split(" "))], [line, outcome]);
   }
+});
+
+Deno.test("runCommand() prints no message that a terminal interprets, and keeps its lines", async () => {
+  const name = "a\x1b[2Jb";
+  const lines = [
+    ["validate", "--sites", name],
+    ["validate", "--env-file", name],
+    ["typegen", "--manifest", name],
+    ["lint", name],
+    ["set", "A=1", "--manifest", name],
+  ];
+  for (const line of lines) {
+    const { code, err } = await run(line);
+    const text = err.join("\n");
+    assertEquals([line, code, text.includes("\x1b")], [line, 1, false]);
+    assertStringIncludes(text, '"a\\u001b[2Jb"');
+  }
+  const { err } = await run(["history", "--limit", "0", "--kv="]);
+  assertEquals(err.join().split("\n").length, 2);
 });
 
 Deno.test("--help prints the usage and the flags of a command", async () => {

@@ -557,9 +557,10 @@ Deno.test("parseCommandLine() rejects a command that comes too late", () => {
   );
 });
 
-Deno.test("environmentWarnings() names what is misspelled, but no option, master key or service link", () => {
+Deno.test("environmentWarnings() names what is misspelled, but no option, also of a command, master key or service link", () => {
   const names = [
     ...OPTION_NAMES.map(variableOf),
+    "REP_GATEWAY_BY",
     "REP_GATEWAY_MASTER_KEY",
     "REP_GATEWAY_SERVICE_HOST",
     "REP_GATEWAY_SERVICE_PORT",

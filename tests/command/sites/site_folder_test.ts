@@ -172,6 +172,38 @@ Deno.test("readSiteFolders() does not take a directory for gone that cannot be r
   ]);
 });
 
+Deno.test("readSiteFolders() rejects a site alone whose directory of variables cannot be read, unless it is just replaced", async () => {
+  await using directory = await makeSites({
+    "sites/a.example/app.env/REP_PUBLIC_A": "",
+    "sites/b.example/app.env/REP_PUBLIC_A": "",
+    "sites/c.example/app.env/REP_PUBLIC_A": "",
+  });
+  const denied = directory.at("sites/a.example/app.env");
+  const replaced = directory.at("sites/b.example/app.env");
+  const folders = await readSiteFolders({
+    directory: directory.at("sites"),
+    releases: undefined,
+    files: {
+      ...denoFileSystem,
+      names(path) {
+        if (path === denied) {
+          return Promise.reject(new Deno.errors.PermissionDenied("denied"));
+        }
+        if (path === replaced) {
+          return Promise.reject(new Deno.errors.NotFound("replaced"));
+        }
+        return denoFileSystem.names(path);
+      },
+    },
+    now: Date.now,
+  });
+  assertEquals(folders.map(({ name, issues }) => [name, issues]), [
+    ["a.example", [`Cannot read "${denied}": denied`]],
+    ["b.example", []],
+    ["c.example", []],
+  ]);
+});
+
 Deno.test("readSiteFolders() rejects a file that would stop the other sites while it is read", async () => {
   await using directory = await makeSites({
     "sites/a.example/app.env": "#".repeat(MAX_SITE_BYTES),

@@ -183,6 +183,33 @@ for (
   });
 }
 
+Deno.test("sites that are gone at once stay although others appear, until they are back", async () => {
+  const files = {
+    "sites/a.example/app.env": "",
+    "sites/b.example/app.env": "",
+    "sites/c.example/app.env": "",
+  };
+  await using sites = await serveSites({ args: [WATCH], files });
+  for (const name of ["a", "b", "c"]) {
+    await Deno.remove(sites.at(`sites/${name}.example`), { recursive: true });
+  }
+  await sites.look();
+  await sites.write({ "sites/new.example/app.env": "" });
+  await sites.look();
+  await sites.look();
+  assertEquals(await sites.read("a.example"), 404);
+  assertEquals(await sites.read("new.example"), 404);
+  assertEquals(sites.logged("rep.sites.missing").length, 1);
+  await Deno.remove(sites.at("sites/new.example"), { recursive: true });
+  await sites.write(files);
+  await sites.look();
+  assertEquals(await sites.read("new.example"), 421);
+  assertEquals(await sites.read("a.example"), 404);
+  assertEquals(sites.logged("rep.site.closed"), ["new.example"]);
+  const { status } = await (await sites.internal("/rep/health")).json();
+  assertEquals(status, "healthy");
+});
+
 Deno.test("a directory that cannot be read ends no site, is logged once, and does not let a gateway start", async () => {
   await using sites = await serveSites({
     args: [WATCH],

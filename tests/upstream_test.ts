@@ -237,10 +237,19 @@ function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
+const GZIP = String.fromCharCode(...gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
 const ODD_RESPONSES = [
+  [
+    "bytes after gzip",
+    "200 OK",
+    `Content-Encoding: gzip\r\nContent-Length: ${
+      GZIP.length + 1
+    }\r\n\r\n${GZIP}\n`,
+    HTML,
+  ],
   [
     "an empty gzip body in chunks",
     "200 OK",

@@ -84,10 +84,11 @@ const CODINGS = [
   ["gzip", "gzip"],
   ["br", "br"],
   ["x-gzip", "gzip"],
+  ["identity, BR", "br"],
 ] as const;
 
 function compress(coding: string) {
-  if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
+  if (/br$/i.test(coding)) return new Uint8Array(brotliCompressSync(HTML));
   return new Uint8Array(gzipSync(HTML));
 }
 

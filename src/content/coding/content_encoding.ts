@@ -157,7 +157,7 @@ const STREAMED_BROTLI = {
  *
  * @param response Its body is consumed, so use the returned response instead.
  * @param method The method of the request.
- * @param original The value of its `Content-Encoding` before it was decoded.
+ * @param original Its coding before it was decoded, in lower case.
  */
 export function encodeContent(
   response: Response,
@@ -166,7 +166,7 @@ export function encodeContent(
 ): Response {
   const { body, status, statusText } = response;
   if (status === 304) return response;
-  const isBrotli = original.trim().toLowerCase() === "br";
+  const isBrotli = original === "br";
   const headers = copyHeaders(response.headers);
   headers.set("content-encoding", isBrotli ? "br" : "gzip");
   const init = { status, statusText, headers };

@@ -299,6 +299,24 @@ Deno.test("decodeContent() cancels the encoded body when its reader is cancelled
   assertEquals(await cancelled.promise, "left");
 });
 
+Deno.test("decodeContent() finds no error in content whose reader has left while it was decoded", async () => {
+  for (const coding of ["gzip", "br"]) {
+    const errors: TypeError[] = [];
+    const endless = new ReadableStream<Bytes>({ cancel() {} });
+    const decoded = decodeContent(response(endless, coding), (error) => {
+      errors.push(error);
+      return error;
+    });
+    const reader = decoded.body!.getReader();
+    const read = reader.read();
+    await nextTurn(); // the decoder waits for content
+    await reader.cancel();
+    assertEquals((await read).done, true);
+    await nextTurn();
+    assertEquals(errors, [], coding);
+  }
+});
+
 Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {
   assertEquals(
     filterAcceptEncoding("gzip, deflate, br, zstd"),

@@ -110,7 +110,7 @@ for (const [upstream, expected] of CODINGS) {
     for (const name of ["content-length", "content-digest"]) {
       assertEquals([name, response.headers.get(name)], [name, null]);
     }
-    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode";
+    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");

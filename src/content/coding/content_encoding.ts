@@ -6,6 +6,7 @@ import {
   createInflateRaw,
 } from "node:zlib";
 import {
+  addToVary,
   contentCodings,
   copyHeaders,
   parseCodings,
@@ -151,7 +152,8 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded page again, as it was encoded before.
+ * Encodes a decoded page again, as it was encoded before. It adds `Accept-Encoding` to `Vary`, which nginx does not by
+ * default: the page has the same entity tag in each coding, so a cache would send it to clients that cannot read it.
  *
  * The validators stay the same, since a page has no strong one.
  *
@@ -165,9 +167,10 @@ export function encodeContent(
   original: string,
 ): Response {
   const { body, status, statusText } = response;
-  if (status === 304) return response;
   const isBrotli = original === "br";
   const headers = copyHeaders(response.headers);
+  headers.set("vary", addToVary(headers.get("vary"), ["Accept-Encoding"]));
+  if (status === 304) return new Response(null, { status, headers });
   headers.set("content-encoding", isBrotli ? "br" : "gzip");
   const init = { status, statusText, headers };
   if (body === null || method === "HEAD") return new Response(body, init);

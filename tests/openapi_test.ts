@@ -115,6 +115,10 @@ const SCENARIOS: Scenario[] = [
       exchange("GET /ofrep/v1/evaluate/flags 405"),
       exchange("GET /rep/client.js 200"),
       exchange("HEAD /rep/client.js 200"),
+      exchange("GET /rep/client.js 206", { headers: { range: "bytes=0-9" } }),
+      exchange("GET /rep/client.js 416", {
+        headers: { range: "bytes=999999-" },
+      }),
       exchange("GET /rep/client.js 304", { headers: { "if-none-match": "*" } }),
       exchange("HEAD /rep/client.js 304", {
         headers: { "if-none-match": "*" },

@@ -84,10 +84,11 @@ const CODINGS = [
   ["gzip", "gzip"],
   ["br", "br"],
   ["x-gzip", "gzip"],
+  ["identity, BR", "br"],
 ] as const;
 
 function compress(coding: string) {
-  if (coding === "br") return new Uint8Array(brotliCompressSync(HTML));
+  if (/br$/i.test(coding)) return new Uint8Array(brotliCompressSync(HTML));
   return new Uint8Array(gzipSync(HTML));
 }
 
@@ -109,7 +110,7 @@ for (const [upstream, expected] of CODINGS) {
     for (const name of ["content-length", "content-digest"]) {
       assertEquals([name, response.headers.get(name)], [name, null]);
     }
-    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode";
+    const vary = "Cookie, Sec-Fetch-Dest, Sec-Fetch-Mode, Accept-Encoding";
     assertEquals(response.headers.get("vary"), vary);
     const head = await proxied.gate.ask("/", { method: "HEAD", headers });
     assertEquals(await head.text(), "");
@@ -237,10 +238,19 @@ function rawPage(body: string, headers: string, length = body.length) {
   return `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n${headers}Content-Length: ${length}\r\n\r\n${body}`;
 }
 
+const GZIP = String.fromCharCode(...gzipSync(HTML));
 const EMPTY_CHUNKED = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
 
 /** Responses that browsers accept, and the page that arrives, without the script. */
 const ODD_RESPONSES = [
+  [
+    "bytes after gzip",
+    "200 OK",
+    `Content-Encoding: gzip\r\nContent-Length: ${
+      GZIP.length + 1
+    }\r\n\r\n${GZIP}\n`,
+    HTML,
+  ],
   [
     "an empty gzip body in chunks",
     "200 OK",

@@ -115,7 +115,8 @@ export async function warnOfPrecache(
 ): Promise<void> {
   if (!plugins.some(({ name }) => name === "vite-plugin-pwa")) return;
   const folder = resolve(root, build.outDir);
-  const names = await readdir(folder).catch(() => []); // the build may have failed
+  const names = await readdir(folder, { recursive: true })
+    .catch(() => []); // the build may have failed
   for (const name of names.filter((name) => /\.m?js$/.test(name))) {
     const path = join(folder, name);
     const code = await readFile(path, "utf8").catch(() => ""); // it may be a folder

@@ -356,6 +356,10 @@ Deno.test("a build whose service worker precaches pages says which settings of v
   for (const worker of others) {
     assertEquals(await printedFor(worker), [], worker);
   }
+  await Deno.mkdir(project.at("dist/app"));
+  await project.write("dist/app/worker.js", precaching);
+  const inFolder = warning.replace("sw.js", "app/worker.js");
+  assertEquals(await printedFor(""), [inFolder]);
   assertEquals(await printedFor(precaching, { command: "build" }), []);
   assertEquals(await printedFor(precaching, { command: "serve", plugins }), []);
   const unchecked = { ...OPTIONS, lint: false };

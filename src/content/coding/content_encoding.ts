@@ -2,14 +2,16 @@ import {
   constants,
   createBrotliCompress,
   createBrotliDecompress,
-  createGunzip,
   createGzip,
+  createInflateRaw,
 } from "node:zlib";
 import {
+  addToVary,
   contentCodings,
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
+import { concat } from "../../core/values/chunks.ts";
 import { transformBody } from "./zlib.ts";
 
 /**
@@ -22,6 +24,9 @@ const CODINGS = ["br", "gzip", "x-gzip"];
  * Decodes the content coding of a page: gzip or br. The body is streamed with bounded memory: the decoders produce
  * 16 KiB at a time, when somebody reads. `DecompressionStream` would put all the content of a chunk into memory at once,
  * which is up to 1,000 times its size with gzip, and far more with Brotli.
+ *
+ * Of gzip, it reads the first member and ignores what follows the compressed data, as browsers do: some servers append
+ * text to a compressed page, such as an empty line, and `createGunzip()` would reject the page.
  *
  * The other headers that describe the encoded bytes stay, since `injectPage()` removes them from every page. The
  * response is returned unchanged if it is not encoded, or has several codings or an unsupported one such as zstd. Few
@@ -50,8 +55,70 @@ export function decodeContent(
     toError(new TypeError(`Cannot decode the content: ${cause}`, { cause }));
   const decoded = coding === "br"
     ? transformBody(body, createBrotliDecompress(), fail)
-    : transformBody(body, createGunzip(), fail);
+    : transformBody(withoutGzipHeader(body, fail), createInflateRaw(), fail);
   return new Response(decoded, init);
+}
+
+/** A gzip header may contain a file name and a comment. This is far above the length of usual ones. */
+const MAX_HEADER_BYTES = 4_096;
+
+/** Removes the gzip header that precedes the compressed data. */
+function withoutGzipHeader(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  fail: (cause: unknown) => Error,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  let beginning = new Uint8Array();
+  let isRemoved = false;
+  const remover = new TransformStream<
+    Uint8Array<ArrayBuffer>,
+    Uint8Array<ArrayBuffer>
+  >({
+    transform(chunk, controller) {
+      if (isRemoved) return controller.enqueue(chunk);
+      beginning = concat([beginning, chunk]);
+      const length = gzipHeaderLength(beginning);
+      if (length !== undefined) {
+        isRemoved = true;
+        controller.enqueue(beginning.subarray(length));
+      } else if (beginning.length > MAX_HEADER_BYTES || !isGzip(beginning)) {
+        throw fail("expected a header of gzip");
+      }
+    },
+    flush() {
+      const isEmpty = beginning.length === 0;
+      if (!isRemoved && !isEmpty) throw fail("unexpected end of the header");
+    },
+  });
+  return body.pipeThrough(remover);
+}
+
+/** The first bytes of gzip, and the method of its compression (RFC 1952 §2.3.1). */
+const GZIP_BEGINNING = [0x1f, 0x8b, 8];
+
+/** Returns whether bytes are the beginning of gzip, of which they may have only a part. */
+function isGzip(bytes: Uint8Array): boolean {
+  return GZIP_BEGINNING.every((byte, i) => byte === (bytes[i] ?? byte));
+}
+
+/** Flags of a gzip header (RFC 1952 §2.3.1). */
+const [HAS_CHECKSUM, HAS_EXTRA, HAS_NAME, HAS_COMMENT] = [2, 4, 8, 16];
+
+/** Returns the length of a gzip header; `undefined` if the bytes are not the whole header and what follows it. */
+function gzipHeaderLength(bytes: Uint8Array): number | undefined {
+  if (!isGzip(bytes)) return undefined;
+  const flags = bytes[3] ?? 0;
+  let length = 10;
+  if (flags & HAS_EXTRA) {
+    length += 2 + (bytes[10] ?? 0) + 256 * (bytes[11] ?? 0);
+  }
+  for (const flag of [HAS_NAME, HAS_COMMENT]) {
+    if (!(flags & flag)) continue;
+    const end = bytes.indexOf(0, length);
+    if (end === -1) return undefined;
+    length = end + 1;
+  }
+  if (flags & HAS_CHECKSUM) length += 2;
+  return length < bytes.length ? length : undefined;
 }
 
 /**
@@ -85,13 +152,14 @@ const STREAMED_BROTLI = {
 };
 
 /**
- * Encodes a decoded page again, as it was encoded before.
+ * Encodes a decoded page again, as it was encoded before. It adds `Accept-Encoding` to `Vary`, which nginx does not by
+ * default: the page has the same entity tag in each coding, so a cache would send it to clients that cannot read it.
  *
  * The validators stay the same, since a page has no strong one.
  *
  * @param response Its body is consumed, so use the returned response instead.
  * @param method The method of the request.
- * @param original The value of its `Content-Encoding` before it was decoded.
+ * @param original Its coding before it was decoded, in lower case.
  */
 export function encodeContent(
   response: Response,
@@ -99,9 +167,10 @@ export function encodeContent(
   original: string,
 ): Response {
   const { body, status, statusText } = response;
-  if (status === 304) return response;
-  const isBrotli = original.trim().toLowerCase() === "br";
+  const isBrotli = original === "br";
   const headers = copyHeaders(response.headers);
+  headers.set("vary", addToVary(headers.get("vary"), ["Accept-Encoding"]));
+  if (status === 304) return new Response(null, { status, headers });
   headers.set("content-encoding", isBrotli ? "br" : "gzip");
   const init = { status, statusText, headers };
   if (body === null || method === "HEAD") return new Response(body, init);

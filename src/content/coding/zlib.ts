@@ -37,6 +37,7 @@ export function transformBody(
   const transformed: AsyncIterator<Uint8Array> = transformer
     [Symbol.asyncIterator]();
   let failure: unknown; // the error of the body itself
+  let isCancelled = false;
   transformer.on("error", () => {}); // the iterator listens only once it is read, and an earlier error would end the process
   feed(reader, transformer).catch((error) => {
     failure = error;
@@ -47,14 +48,17 @@ export function transformBody(
   ): Promise<void> {
     try {
       const { done, value } = await transformed.next();
+      if (isCancelled) return; // the client has left, which is no error
       if (!done) return controller.enqueue(new Uint8Array(value)); // not a Buffer
       controller.close();
     } catch (error) {
+      if (isCancelled) return;
       controller.error(failure ?? toError(error));
     }
     await reader.cancel().catch(() => {}); // the content may end before the body
   }
   async function cancel(reason: unknown): Promise<void> {
+    isCancelled = true;
     transformer.destroy();
     await reader.cancel(reason);
   }

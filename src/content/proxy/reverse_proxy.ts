@@ -4,6 +4,7 @@ import {
   encodeContent,
   filterAcceptEncoding,
 } from "../coding/content_encoding.ts";
+import { contentCodings, isEncoded } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import type { RouteContext } from "../../core/http/routes.ts";
 import type { Log } from "../../core/observe/log.ts";
@@ -132,15 +133,15 @@ export class ReverseProxy {
       transfer: transfers.begin(client),
     };
     const response = await this.#forward(request, exchange);
-    const coding = response.headers.get("content-encoding");
+    const [coding] = contentCodings(response.headers);
     const decode = (encoded: Response) =>
       decodeContent(encoded, (error) => this.#toBrokenBody(error, exchange));
     const page = await injectPage(response, request, getConfigScript, {
       log,
       decode,
     });
-    const wasDecoded = coding !== null && !page.headers.has("content-encoding");
-    return wasDecoded ? encodeContent(page, method, coding) : page;
+    if (coding === undefined || isEncoded(page.headers)) return page;
+    return encodeContent(page, method, coding);
   }
 
   /** Returns the upstream's response, or its parts, from which the caller creates one. */

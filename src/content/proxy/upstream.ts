@@ -1,5 +1,6 @@
 import http, { type IncomingMessage } from "node:http";
 import { drained } from "../../adapters/node_handler.ts";
+import { parseCodings } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import { NULL_BODY_STATUSES } from "../../core/http/send.ts";
 import type { ResponseContent } from "../../core/pages/page.ts";
@@ -305,7 +306,8 @@ export function upstreamResponse(
  * Returns the headers of a message without the hop-by-hop headers. It reads `rawHeaders`, since `message.headers` drops
  * duplicates of some headers.
  *
- * @throws {TypeError} If a header is invalid.
+ * @throws {TypeError} If a header is invalid, or the body has a transfer coding that `node:http` does not decode. The
+ * gateway asks for none (RFC 9112 §7.4), and without the header, nobody could read such a body.
  */
 export function endToEndHeaders(
   { rawHeaders }: Pick<IncomingMessage, "rawHeaders">,
@@ -313,6 +315,13 @@ export function endToEndHeaders(
   const received = new Headers();
   for (let i = 0; i < rawHeaders.length; i += 2) {
     received.append(rawHeaders[i]!, rawHeaders[i + 1]!);
+  }
+  const codings = parseCodings(received.get("transfer-encoding"));
+  const unknown = codings.find((it) => it !== "chunked" && it !== "identity");
+  if (unknown !== undefined) {
+    throw new TypeError(
+      `Cannot read the response: expected the transfer coding "chunked", got "${unknown}"`,
+    );
   }
   return withoutHopByHop(received);
 }

@@ -170,6 +170,22 @@ Deno.test("decodeContent() decodes each chunk as soon as it arrives", async () =
   gzip.destroy();
 });
 
+Deno.test("decodeContent() ignores what follows the first member of gzip, as browsers do", async () => {
+  const bytes = await encode(PLAIN, "gzip");
+  const rests = ["\n", "<!-- served in 3 ms -->", "\x1f\x8bxx", "\0\0", bytes];
+  for (const rest of rests) {
+    const whole = decodeContent(response(new Blob([bytes, rest]), "gzip"));
+    assertEquals(await whole.text(), TEXT, `${rest}`);
+    const later = await new Blob([rest]).bytes();
+    const divided = ReadableStream.from<Bytes>([bytes, later]);
+    assertEquals(
+      await decodeContent(response(divided, "gzip")).text(),
+      TEXT,
+      `then ${rest}`,
+    );
+  }
+});
+
 Deno.test("decodeContent() decodes an empty body as empty content, whether or not its length is known", async () => {
   for (const coding of ["gzip", "br"]) {
     assertEquals(
@@ -185,7 +201,7 @@ Deno.test("decodeContent() decodes an empty body as empty content, whether or no
   }
 });
 
-/** Returns gzip whose header has optional fields (RFC 1952 §2.3). */
+/** Returns gzip whose header has all optional fields (RFC 1952 §2.3). */
 async function gzipWithFields() {
   const [, , , , ...rest] = await encode(PLAIN, "gzip");
   const [fixed, data] = [rest.slice(0, 6), rest.slice(6)];
@@ -196,12 +212,14 @@ async function gzipWithFields() {
     2,
     3,
     ...new TextEncoder().encode("page.html\0a comment\0"),
+    7,
+    7,
   ];
   return Uint8Array.from([
     0x1f,
     0x8b,
     8,
-    4 | 8 | 16,
+    2 | 4 | 8 | 16,
     ...fixed,
     ...fields,
     ...data,
@@ -217,7 +235,7 @@ function divided(bytes: Bytes, size: number) {
   return ReadableStream.from(chunks.map((chunk) => chunk.slice(0, size)));
 }
 
-Deno.test("decodeContent() reads a header however it is divided, with the fields that it may have", async () => {
+Deno.test("decodeContent() reads a header however it is divided, with all the fields that it may have", async () => {
   const bodies = [
     ["gzip", await gzipWithFields()],
     ["gzip", await encode(PLAIN, "gzip")],
@@ -238,6 +256,7 @@ Deno.test("decodeContent() rejects a gzip header that is incomplete or does not 
   for (
     const bytes of [
       header.slice(0, 1),
+      (await encode(PLAIN, "gzip")).slice(0, 10), // without data
       header,
       new Blob([header, "a".repeat(5_000), "\0"]),
     ]
@@ -278,6 +297,24 @@ Deno.test("decodeContent() cancels the encoded body when its reader is cancelled
   await reader.read();
   await reader.cancel("left");
   assertEquals(await cancelled.promise, "left");
+});
+
+Deno.test("decodeContent() finds no error in content whose reader has left while it was decoded", async () => {
+  for (const coding of ["gzip", "br"]) {
+    const errors: TypeError[] = [];
+    const endless = new ReadableStream<Bytes>({ cancel() {} });
+    const decoded = decodeContent(response(endless, coding), (error) => {
+      errors.push(error);
+      return error;
+    });
+    const reader = decoded.body!.getReader();
+    const read = reader.read();
+    await nextTurn(); // the decoder waits for content
+    await reader.cancel();
+    assertEquals((await read).done, true);
+    await nextTurn();
+    assertEquals(errors, [], coding);
+  }
 });
 
 Deno.test("filterAcceptEncoding() keeps only codings that decodeContent() supports", () => {

@@ -446,6 +446,7 @@ Deno.test("ReverseProxy responds with 502 if the response is not HTTP, keeps wor
     ok("", `big: ${"x".repeat(70_000)}\r\n`),
     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
     "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nab",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
   ];
   await using upstream = scriptedUpstream(async (connection, index) => {
     await connection.readHead();

@@ -37,6 +37,8 @@ interface ConfigurationOptions {
 interface SnapshotPublisher {
   /** The rank of the newest rollout that this process knows: each new configuration gets a higher one. */
   readonly highestRank: number;
+  /** Whether the last snapshot may be outdated, so that everything is read again at once. */
+  readonly isOutdated: boolean;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
@@ -79,6 +81,8 @@ interface Rejection {
 
 const NOT_PUBLISHED =
   "read, but not published yet: see rep.config.not_published";
+const READ_AGAIN =
+  "variables may have changed since they were read: reading them again";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
 const NO_CHANGE = "no variable has changed";
 
@@ -239,7 +243,8 @@ export class Configuration {
     if (isRejected && isUnchanged) return;
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isSettled) detail = NOT_PUBLISHED;
+    if (!isSettled && publisher?.isOutdated) detail = READ_AGAIN;
+    else if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {

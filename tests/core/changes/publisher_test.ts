@@ -138,6 +138,13 @@ Deno.test("of two edits of a file that two replicas read, the older one is never
   await slow.gateway.reload(); // shares the one that the first caused
   assertEquals(await publishedIn(store), ["0", "2"]);
   assertEquals(slow.logged("rep.rollout.rollback"), []);
+  const details = slow.logged("rep.config.reloaded").filter(({ level }) =>
+    level === "INFO"
+  ).map(({ detail }) => detail);
+  assertEquals(details, [
+    "variables may have changed since they were read: reading them again",
+    undefined, // the newest edit
+  ]);
   const page = await slow.gateway.configScript();
   assertStringIncludes(page, '"A":"2"');
 });

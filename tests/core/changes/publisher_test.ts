@@ -149,6 +149,36 @@ Deno.test("of two edits of a file that two replicas read, the older one is never
   assertStringIncludes(page, '"A":"2"');
 });
 
+Deno.test("a gateway that starts publishes nothing older than what another one has read since", async () => {
+  const store = memoryStore();
+  const file = { value: "1" };
+  const hasRead = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  const read = () => ({ REP_PUBLIC_A: file.value });
+  await using running = await setUp({}, { store, variables: read });
+  file.value = "2";
+  const starting = setUp({}, {
+    store,
+    async variables() {
+      const variables = read();
+      hasRead.resolve();
+      await goesOn.promise;
+      return variables;
+    },
+  });
+  await hasRead.promise;
+  file.value = "3";
+  await running.gateway.reload();
+  goesOn.resolve();
+  await using started = await starting;
+  await started.gateway.reload(); // shares the one that its start has caused
+  assertEquals(await publishedIn(store), ["1", "3"]);
+  assertEquals(started.logged("rep.rollout.rollback"), []);
+  file.value = "4";
+  await started.gateway.reload();
+  assertEquals(await publishedIn(store), ["1", "3", "4"]);
+});
+
 Deno.test("sources that were outdated when they were published stay so while the newest are invalid", async () => {
   const clock = new FakeClock();
   const store = memoryStore();

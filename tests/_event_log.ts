@@ -68,7 +68,7 @@ export class TestPublisher {
     const { head } = this.#tail;
     const publicHash = JSON.stringify([...target.public]);
     const snapshot = { ...EMPTY_SNAPSHOT, ...target, publicHash };
-    await this.#publisher.publish({ ...snapshot, storedVersion: null });
+    await this.#publisher.publish({ ...snapshot, storedVersion: null }, 0);
     return await this.log.after(head, Infinity);
   }
 }

@@ -80,12 +80,14 @@ export class Startup {
     health.isStarting = true;
     await this.#untilRead(() => this.#readStoredVariables());
     await this.#untilRead(async () => await changes?.tail.readNew());
+    await this.#untilRead(async () => await changes?.rollout.readHighestRank());
     await configuration.load(); // after the store, so that the newest files count
     await this.#loadMasterKey();
     await configuration.updateDigests();
     signal.throwIfAborted();
     await this.#options.indexApp();
-    await changes?.publisher.publish(configuration.snapshot);
+    const { snapshot, rankAtRead } = configuration;
+    await changes?.publisher.publish(snapshot, rankAtRead);
     signal.throwIfAborted();
     tasks.start();
     health.isStarting = false;

@@ -115,16 +115,23 @@ function isLocked(error: unknown): boolean {
     error.message.includes("database is locked");
 }
 
-/** Not a pipe: that may pass on what it has read after it was aborted. */
-async function callOnRead(
-  reader: ReadableStreamDefaultReader<unknown>,
-  hint: () => void,
-): Promise<void> {
-  try {
-    while (!(await reader.read()).done) hint();
-  } catch {
-    // A watch fails when the server rejects it or the database is closed. Callers also poll, since it is only a hint.
+/**
+ * Calls back for each value of a watch until it ends. A watch fails when the server rejects it or the database is closed:
+ * callers also poll, since it is only a hint.
+ *
+ * @returns A function that ends it, after which it does not call back, not even for what has been read already.
+ */
+function callOnRead(watch: ReadableStream, hint: () => void): () => void {
+  const reader = watch.getReader();
+  let isStopped = false;
+  async function read() {
+    while (!(await reader.read()).done && !isStopped) hint();
   }
+  read().catch(() => {});
+  return () => {
+    isStopped = true;
+    reader.cancel().catch(() => {}); // read() fails in the same way
+  };
 }
 
 /**
@@ -200,9 +207,7 @@ export function kvStore(
       }
     },
     watch(key, hint) {
-      const reader = kv.watch([toKvKey(key)]).getReader();
-      void callOnRead(reader, hint);
-      return () => void reader.cancel().catch(() => {}); // callOnRead() handles the same error
+      return callOnRead(kv.watch([toKvKey(key)]), hint);
     },
     close: () => kv.close(),
   };

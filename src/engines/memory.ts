@@ -99,8 +99,12 @@ export function memoryStore(): Store {
         entriesBeside(key).replace(nameOf(key), entry);
       }
       for (const { key } of writes) {
-        const hints = watchers.get(idOf(key)) ?? [];
-        for (const hint of hints) queueMicrotask(hint);
+        const hints = watchers.get(idOf(key)) ?? new Set();
+        for (const hint of hints) {
+          queueMicrotask(() => {
+            if (hints.has(hint)) hint(); // it was not stopped in between
+          });
+        }
       }
       return Promise.resolve(version);
     },

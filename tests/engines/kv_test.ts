@@ -11,7 +11,7 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../../src/core/store/store.ts";
-import { FakeClock } from "../../tools/fake_clock.ts";
+import { FakeClock, settle } from "../../tools/fake_clock.ts";
 import { TempDirectory } from "../_temp.ts";
 
 /** Replaces one method of an object. */
@@ -132,6 +132,23 @@ Deno.test("kvStore() closes its database", async () => {
   const kv = await Deno.openKv(":memory:");
   kvStore(kv).close();
   await assertRejects(() => kv.get(["a"]));
+});
+
+Deno.test("kvStore() calls nobody who stops a watch at the moment at which it reads", async () => {
+  using kv = await Deno.openKv(":memory:");
+  let write = () => {};
+  const watch = () =>
+    new ReadableStream({
+      start: (controller) => void (write = () => controller.enqueue([])),
+    });
+  let hints = 0;
+  const stop = kvStore(withMethod(kv, "watch", watch))
+    .watch(["a"], () => hints++);
+  await settle();
+  write(); // to a reader that waits
+  stop();
+  await settle();
+  assertEquals(hints, 0);
 });
 
 Deno.test("kvStore() ignores an error of a watch", async () => {

@@ -1,5 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { memoryStore } from "../../src/engines/memory.ts";
+import { settle } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
 
 Deno.test("memoryStore() lists what a sorted array of thousands of entries contains, whatever was written", async () => {
@@ -60,4 +61,15 @@ Deno.test("memoryStore() lists many entries page by page in less time than sorti
   }
   assertEquals(listed, 40_000);
   assertLess(performance.now() - sorted, sorted - began);
+});
+
+Deno.test("memoryStore() calls nobody who stops a watch right after a commit", async () => {
+  const store = memoryStore();
+  let hints = 0;
+  const stop = store.watch(["a"], () => hints++);
+  const committing = store.commit([], [{ key: ["a"], value: 1 }]);
+  stop();
+  await committing;
+  await settle();
+  assertEquals(hints, 0);
 });

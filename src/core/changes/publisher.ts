@@ -85,7 +85,7 @@ export class Publisher {
   readonly #options: PublisherOptions;
   /** The snapshot to be published. */
   #target = EMPTY_SNAPSHOT;
-  /** The highest rank when the sources of the target were read again; `undefined` for those of the start. */
+  /** The highest rank when the sources of the target were read; `undefined` if it was not known. */
   #rankAtRead: number | undefined;
   /** The last target that was published or superseded. */
   #finished = EMPTY_SNAPSHOT;
@@ -110,8 +110,8 @@ export class Publisher {
     this.#options = options;
   }
 
-  /** The rank of the newest rollout that this process knows. Whoever reads the sources again asks for it first. */
-  get highestRank(): number {
+  /** The rank of the newest rollout that this process knows, if any. Whoever reads the sources asks for it first. */
+  get highestRank(): number | undefined {
     return this.#options.rollout.highestRank;
   }
 
@@ -161,11 +161,14 @@ export class Publisher {
   /**
    * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
    *
-   * @param rankAtRead The {@linkcode highestRank} when its sources were read again; `undefined` at the start.
+   * @param rankAtRead The {@linkcode highestRank} when its sources were read.
    * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
    * then no error, since nobody misses a change.
    */
-  async publish(target: Snapshot, rankAtRead?: number): Promise<boolean> {
+  async publish(
+    target: Snapshot,
+    rankAtRead: number | undefined,
+  ): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.publicHash !== this.#target.publicHash;
     this.#target = target;

@@ -35,8 +35,10 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
-  /** The rank of the newest rollout that this process knows: each new configuration gets a higher one. */
-  readonly highestRank: number;
+  /** The rank of the newest rollout that this process knows, if any: each new configuration gets a higher one. */
+  readonly highestRank: number | undefined;
+  /** Whether the last snapshot may be outdated, so that everything is read again at once. */
+  readonly isOutdated: boolean;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
@@ -44,7 +46,10 @@ interface SnapshotPublisher {
    * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
    * tries again by itself.
    */
-  publish(snapshot: Snapshot, rankAtRead: number): Promise<boolean>;
+  publish(
+    snapshot: Snapshot,
+    rankAtRead: number | undefined,
+  ): Promise<boolean>;
 }
 
 /** The possible results of a reload, as the metric names them. */
@@ -79,6 +84,8 @@ interface Rejection {
 
 const NOT_PUBLISHED =
   "read, but not published yet: see rep.config.not_published";
+const READ_AGAIN =
+  "variables may have changed since they were read: reading them again";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
 const NO_CHANGE = "no variable has changed";
 
@@ -95,8 +102,7 @@ export class Configuration {
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
-  /** The newest rollout that was known before they were read. */
-  #rankAtRead = 0;
+  #rankAtRead: number | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
@@ -141,6 +147,11 @@ export class Configuration {
   /** The last valid variables; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** The rank of the newest rollout that was known before the sources of the snapshot were read; `undefined` if none was. */
+  get rankAtRead(): number | undefined {
+    return this.#rankAtRead;
   }
 
   /** The digests of SENSITIVE and SERVER values, as of the last {@linkcode updateDigests}. */
@@ -239,7 +250,8 @@ export class Configuration {
     if (isRejected && isUnchanged) return;
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isSettled) detail = NOT_PUBLISHED;
+    if (!isSettled && publisher?.isOutdated) detail = READ_AGAIN;
+    else if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
@@ -274,13 +286,16 @@ export class Configuration {
   }
 
   async #readAndBuild(): Promise<void> {
-    const rankAtRead = this.#options.publisher?.highestRank ?? 0;
+    const rankAtRead = this.#options.publisher?.highestRank;
     const sources = await this.#options.readSources();
     await this.#build(sources, rankAtRead);
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(sources: SnapshotInput, rankAtRead: number): Promise<void> {
+  async #build(
+    sources: SnapshotInput,
+    rankAtRead: number | undefined,
+  ): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since

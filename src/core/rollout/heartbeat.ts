@@ -26,7 +26,7 @@ interface HeartbeatInput {
   readonly rank: number | undefined;
   /** Whether the process had another configuration before. */
   readonly isReload: boolean;
-  /** The highest rank that the process knew when it began to read its sources again; `undefined` for those of the start. */
+  /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
   readonly rankAtRead: number | undefined;
   /** What the process has observed so far. */
   readonly previous: Observed;
@@ -61,7 +61,7 @@ interface Outdated {
  * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
  * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
  *
- * A reload begins no rollout if another has begun since its sources were read: of two edits of a file that all replicas
+ * A process begins no rollout if another has begun since its sources were read: of two edits of a file that all replicas
  * read, the replica that read the first one would publish it over the second one.
  *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
@@ -71,7 +71,7 @@ export async function tryHeartbeat(
   input: HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | Outdated | undefined> {
-  const { self, rank, isReload, rankAtRead, previous, isScheduled } = input;
+  const { self, rank, rankAtRead, previous, isScheduled } = input;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = await readRollout(store);
   const highestRank = highest?.value ?? 0;
@@ -87,8 +87,7 @@ export async function tryHeartbeat(
     highestRank,
     maxRepresentatives: input.maxRepresentatives,
   });
-  const isNewReload = isReload && decision.isNew;
-  if (isNewReload && rankAtRead !== undefined && highestRank > rankAtRead) {
+  if (decision.isNew && highestRank > (rankAtRead ?? Infinity)) {
     return { outdatedBy: highestRank };
   }
   const own = observed.members.get(self.id);

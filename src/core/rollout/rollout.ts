@@ -21,7 +21,7 @@ import {
   sampleNames,
 } from "./conflicts.ts";
 import type { Ranked } from "./election.ts";
-import { markLeft, tryHeartbeat } from "./heartbeat.ts";
+import { HIGHEST_RANK, markLeft, tryHeartbeat } from "./heartbeat.ts";
 import {
   isLive,
   NEVER_OBSERVED,
@@ -68,7 +68,7 @@ export interface Announcement {
 /** What heartbeats announce. */
 interface Announced {
   readonly own: Announcement;
-  /** The highest rank when its sources were read again; `undefined` for those of the start. */
+  /** The highest rank when its sources were read; `undefined` if the process knew none. */
   readonly rankAtRead: number | undefined;
 }
 
@@ -113,8 +113,8 @@ export class Rollout {
   #conflicts: readonly Conflict[] = [];
   /** The configurations that were active. The last one still is, unless this process stands apart. */
   #activations: Activations = [];
-  /** The highest rank when the members were last read together with it. */
-  #highestRank = 0;
+  /** The highest rank when it was last read; `undefined` before. */
+  #highestRank: number | undefined;
   /** What was logged last: this process's configuration and the active one. */
   #logged: { readonly hash: string; readonly active: string } | undefined;
   readonly #queue = new SerialQueue();
@@ -149,8 +149,8 @@ export class Rollout {
     return this.#activations.at(-1)?.revision;
   }
 
-  /** The highest rank that this process knows: that of the newest rollout. */
-  get highestRank(): number {
+  /** The highest rank that this process knows: that of the newest rollout; `undefined` before it was first read. */
+  get highestRank(): number | undefined {
     return this.#highestRank;
   }
 
@@ -203,11 +203,21 @@ export class Rollout {
   }
 
   /**
+   * Reads the {@linkcode highestRank} before the sources are read for the first time.
+   *
+   * @throws {StoreUnavailableError} If the store is unavailable: the sources then count as up to date at the start.
+   */
+  async readHighestRank(): Promise<void> {
+    const entry = await this.#options.store.get<number>(HIGHEST_RANK);
+    this.#highestRank = entry?.value ?? 0;
+  }
+
+  /**
    * Claims the right to make a commit that only a process with the active configuration may make: it announces the
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @param rankAtRead The {@linkcode highestRank} when the process began to read its sources again.
+   * @param rankAtRead The {@linkcode highestRank} when the process began to read its sources.
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
    * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
    * `outdated` if the sources have to be read again, since a newer rollout has begun: nothing was announced then;

@@ -116,15 +116,21 @@ export class CircuitBreaker implements Store {
    * again, as when a process had no site for a while, it asks the store as if nothing had failed.
    */
   listen(listener: StoreListener): () => void {
-    if (this.#closing.signal.aborted) {
-      this.#closing = new AbortController();
-      this.#failing.clear();
-    }
+    if (this.#closing.signal.aborted) this.#beginAnew();
     this.#listeners.add(listener);
     return () => {
       this.#listeners.delete(listener);
       if (this.#listeners.size === 0) this.#closing.abort();
     };
+  }
+
+  /** Forgets a failure, which may be long ago: nobody has probed since. */
+  #beginAnew(): void {
+    this.#closing = new AbortController();
+    if (this.isAvailable) return;
+    this.#failing.clear();
+    this.#failure = undefined;
+    this.#changedAt = this.#clock.now();
   }
 
   close(): void {
@@ -152,6 +158,7 @@ export class CircuitBreaker implements Store {
       await sleep(PAUSE_MS, this.#clock, { signal, isBackground: true });
       if (signal.aborted) return;
     } while (!await this.#probe(kind));
+    if (signal.aborted) return; // another probe may have begun since
     this.#failing.delete(kind);
     if (!this.isAvailable) return;
     this.#failure = undefined;

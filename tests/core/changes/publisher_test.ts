@@ -138,8 +138,45 @@ Deno.test("of two edits of a file that two replicas read, the older one is never
   await slow.gateway.reload(); // shares the one that the first caused
   assertEquals(await publishedIn(store), ["0", "2"]);
   assertEquals(slow.logged("rep.rollout.rollback"), []);
+  const details = slow.logged("rep.config.reloaded").filter(({ level }) =>
+    level === "INFO"
+  ).map(({ detail }) => detail);
+  assertEquals(details, [
+    "variables may have changed since they were read: reading them again",
+    undefined, // the newest edit
+  ]);
   const page = await slow.gateway.configScript();
   assertStringIncludes(page, '"A":"2"');
+});
+
+Deno.test("a gateway that starts publishes nothing older than what another one has read since", async () => {
+  const store = memoryStore();
+  const file = { value: "1" };
+  const hasRead = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  const read = () => ({ REP_PUBLIC_A: file.value });
+  await using running = await setUp({}, { store, variables: read });
+  file.value = "2";
+  const starting = setUp({}, {
+    store,
+    async variables() {
+      const variables = read();
+      hasRead.resolve();
+      await goesOn.promise;
+      return variables;
+    },
+  });
+  await hasRead.promise;
+  file.value = "3";
+  await running.gateway.reload();
+  goesOn.resolve();
+  await using started = await starting;
+  await started.gateway.reload(); // shares the one that its start has caused
+  assertEquals(await publishedIn(store), ["1", "3"]);
+  assertEquals(started.logged("rep.rollout.rollback"), []);
+  file.value = "4";
+  await started.gateway.reload();
+  assertEquals(await publishedIn(store), ["1", "3", "4"]);
 });
 
 Deno.test("sources that were outdated when they were published stay so while the newest are invalid", async () => {

@@ -351,6 +351,10 @@ for (const when of ["before", "after"]) {
     setup.leave();
     await clock.tick(10_000);
     store.listen(() => {});
+    if (when === "before") {
+      const { isAvailable, at, failure } = store.availability;
+      assertEquals([isAvailable, at, failure], [true, clock.now(), undefined]);
+    }
     await setup.fail("read");
     const known = operations.length;
     setup.mend();
@@ -360,6 +364,25 @@ for (const when of ["before", "after"]) {
     assertEquals(await store.get(["a"]), undefined);
   });
 }
+
+Deno.test("a probe that succeeds after everybody has left does not end the outage of those who come later", async () => {
+  const setup = setUp();
+  const { changes, clock, store } = setup;
+  await setup.fail("read");
+  const late = Promise.withResolvers<void>();
+  setup.answer = late.promise;
+  await clock.tick(1_000); // a probe begins
+  setup.leave();
+  store.listen((failure) => void changes.push(failure?.message ?? "up"));
+  setup.answer = Promise.resolve();
+  await setup.fail("read");
+  setup.mend();
+  late.resolve();
+  await clock.tick(0);
+  assertEquals([store.isAvailable, changes], [false, [BROKEN, BROKEN]]);
+  await clock.tick(1_000);
+  assertEquals([store.isAvailable, changes], [true, [BROKEN, BROKEN, "up"]]);
+});
 
 Deno.test("CircuitBreaker logs an outage and its end once, however many use it", async () => {
   const { log, lines } = captureLog();

@@ -41,7 +41,7 @@ export interface AddonParts {
   readonly changes: SeenChanges | undefined;
   readonly store: Pick<CircuitBreaker, "isAvailable" | "availability">;
   readonly epochs: Pick<Epochs, "hasMasterKey">;
-  /** Returns the values of a page that is sent now: the same `values` object until one of them changes. */
+  /** Returns the values of a page that is sent now. Without a change, `values` is the same object, at least until a reload. */
   readonly pageValues: () => PageValues;
 }
 

@@ -91,8 +91,9 @@ export class Publisher {
   #finished = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
   /**
-   * Names that open pages may lack although they are published: they were not PUBLIC in a target that was not published.
-   * If one is PUBLIC again, it gets an event even if the store has its value. With one variable, A:
+   * Names that open pages may lack although they are published, since they were not PUBLIC in a target that was not
+   * published; or that they may have although they never were, since pages have the process's own values while the log is
+   * empty. Each gets an event even if the store has its value or knows nothing of it. With one variable, A:
    *
    * | what happens                           | this field | {@linkcode withdrawn}       |
    * | -------------------------------------- | ---------- | --------------------------- |
@@ -100,8 +101,14 @@ export class Publisher {
    * | A becomes SERVER while the store fails | A          | A: new pages do not have it |
    * | A is PUBLIC again, with the same value | A          | none: new pages have it     |
    * | the store works: A gets an event       | none       | none                        |
+   *
+   * | what happens                                         | this field |
+   * | ---------------------------------------------------- | ---------- |
+   * | A is PUBLIC, and the log is empty: pages have it     | none       |
+   * | A is removed before anything could be published      | A          |
+   * | the store works: an event says that A was deleted    | none       |
    */
-  #mayLackInPages = NO_NAMES;
+  #mayDifferInPages = NO_NAMES;
   /** Of two publications at once, the older could be written last. */
   readonly #queue = new SerialQueue();
   #isClosed = false;
@@ -155,7 +162,7 @@ export class Publisher {
    * them during any other publication, since other replicas may be ahead: nothing should come and go.
    */
   get withdrawn(): ReadonlySet<string> {
-    return this.#hasUnpublishedChange ? this.#mayLackInPages : NO_NAMES;
+    return this.#hasUnpublishedChange ? this.#mayDifferInPages : NO_NAMES;
   }
 
   /**
@@ -171,9 +178,11 @@ export class Publisher {
   ): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.publicHash !== this.#target.publicHash;
+    const isLogEmpty = this.#options.tail.head === 0;
+    if (isLogEmpty) this.#noteMissing(this.#target, target);
     this.#target = target;
     this.#rankAtRead = rankAtRead;
-    this.#noteMissing();
+    this.#noteMissing(this.#finished, target);
     await this.#enqueue(isNew ? "error" : "debug");
     return this.#isFinished || !this.#hasChange;
   }
@@ -194,11 +203,11 @@ export class Publisher {
     await this.#queue.settled();
   }
 
-  /** Adds the names that the target leaves out to those of earlier targets. */
-  #noteMissing(): void {
-    const names = [...this.#finished.public.keys()];
-    const gone = names.filter((name) => !this.#target.public.has(name));
-    this.#mayLackInPages = new Set([...this.#mayLackInPages, ...gone]);
+  /** Adds the names that a later target leaves out to those of earlier targets. */
+  #noteMissing(before: PublicTarget, later: PublicTarget): void {
+    const names = [...before.public.keys()];
+    const gone = names.filter((name) => !later.public.has(name));
+    this.#mayDifferInPages = new Set([...this.#mayDifferInPages, ...gone]);
   }
 
   #enqueue(level: "error" | "debug"): Promise<void> {
@@ -214,10 +223,10 @@ export class Publisher {
     if (this.#isClosed) return;
     const target = this.#target;
     const rankAtRead = this.#rankAtRead;
-    const mayLack = this.#mayLackInPages;
+    const mayDiffer = this.#mayDifferInPages;
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, rankAtRead, mayLack),
+        () => this.#tryToCommit(target, rankAtRead, mayDiffer),
         this.#options,
       );
       this.#outcome = outcome;
@@ -227,9 +236,9 @@ export class Publisher {
       }
       this.#finished = target;
       if (outcome === "published") {
-        this.#mayLackInPages = this.#mayLackInPages.difference(mayLack);
+        this.#mayDifferInPages = this.#mayDifferInPages.difference(mayDiffer);
       }
-      this.#noteMissing(); // in a target that has replaced this one
+      this.#noteMissing(target, this.#target); // which may have replaced this one
     } catch (error) {
       this.#outcome = "failed";
       this.#logFailure(messageOf(error), level);
@@ -240,7 +249,7 @@ export class Publisher {
   async #tryToCommit(
     target: Snapshot,
     rankAtRead: number | undefined,
-    mayLack: ReadonlySet<string>,
+    mayDiffer: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
     if (storedVersion === undefined) {
@@ -253,7 +262,7 @@ export class Publisher {
     if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks, mayLack)) {
+    if (await this.#commitChanges(target, checks, mayDiffer)) {
       return "published";
     }
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
@@ -266,10 +275,10 @@ export class Publisher {
   async #commitChanges(
     target: Snapshot,
     checks: readonly Check[],
-    mayLack: ReadonlySet<string>,
+    mayDiffer: ReadonlySet<string>,
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const input = { target, delivered: tail.newestOfAll, mayLack };
+    const input = { target, delivered: tail.newestOfAll, mayDiffer };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
@@ -277,7 +286,7 @@ export class Publisher {
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
     // the target is compared again, and nothing is left to delete.
     if (await eventLog.deleteValues(names, state)) {
-      return await this.#commitChanges(target, checks, mayLack);
+      return await this.#commitChanges(target, checks, mayDiffer);
     }
     const events: LogEvent[] = [];
     try {
@@ -347,8 +356,8 @@ interface PlanInput {
    * the same variable.
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
-  /** Names that open pages may lack although they are published. */
-  readonly mayLack: ReadonlySet<string>;
+  /** Names whose values in open pages may differ from the published state; see {@linkcode Publisher}. */
+  readonly mayDiffer: ReadonlySet<string>;
 }
 
 /**
@@ -358,7 +367,7 @@ interface PlanInput {
  */
 function planChanges(
   state: PublicState,
-  { target, delivered, mayLack }: PlanInput,
+  { target, delivered, mayDiffer }: PlanInput,
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
@@ -366,7 +375,9 @@ function planChanges(
     ...updatedNames(state, target),
     ...deletedNames(state, target),
     ...lost.map(({ name }) => name),
-    ...[...mayLack].filter((name) => target.public.has(name)),
+    ...[...mayDiffer].filter((name) =>
+      target.public.has(name) || !state.newest.has(name)
+    ),
   ]);
   const changes = Array.from(names, (name) => changeTo(target, name));
   return { changes, afterId: lost.at(-1)?.id ?? 0 };

@@ -5,7 +5,7 @@ import type { Store } from "../../../src/core/store/store.ts";
 import { fromUtf8 } from "../../../src/core/values/utf8.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp } from "../../_gateway.ts";
-import { delegate } from "../../_store.ts";
+import { delegate, fallibleStore } from "../../_store.ts";
 
 /** More variables than one commit holds. */
 const MANY = Object.fromEntries(
@@ -107,6 +107,29 @@ for (
     assertEquals(keys.sort(), Object.keys(MANY).sort());
   });
 }
+
+Deno.test("a variable that pages had before anything could be published, and that was removed since, is deleted on them", async () => {
+  const clock = new FakeClock();
+  let isFull = true;
+  const store = fallibleStore(memoryStore(), () => isFull, {
+    operations: ["commit"],
+  });
+  const both = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(both, { store, clock });
+  const page = await gate.gateway.configScript();
+  assertStringIncludes(page, '"B":"1"');
+  await gate.set({ REP_PUBLIC_A: "1" });
+  isFull = false;
+  await clock.tick(1_000);
+  while (gate.logged("rep.config.changed").length < 2) await settle();
+  const changes = gate.logged("rep.config.changed");
+  assertEquals(changes.map(({ key, action }) => [key, action]), [
+    ["A", "update"],
+    ["B", "delete"],
+  ]);
+  await gate.set({ REP_PUBLIC_A: "2" }); // no second deletion
+  assertEquals(gate.logged("rep.config.changed").length, 3);
+});
 
 Deno.test("of two edits of a file that two replicas read, the older one is never published over the newer one", async () => {
   const store = memoryStore();

@@ -61,7 +61,6 @@ export class BackgroundTasks {
     if (changes === undefined) return;
     const { eventsHeadKey, publisher, tail } = changes;
     publisher.onOutdated = () => void this.#readAgain();
-    if (publisher.isOutdated) void this.#readAgain(); // since the start
     // After a commit of this process, the list is empty. A look at the head first would cost every other hint a read.
     this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
     this.#catchUp.push(

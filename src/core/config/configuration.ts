@@ -83,7 +83,7 @@ interface Rejection {
 }
 
 const NOT_PUBLISHED =
-  "read, but not published yet: see rep.config.not_published";
+  "read, but not published yet: see rep.config.not_published, or rep.rollout.apart";
 const READ_AGAIN =
   "variables may have changed since they were read: reading them again";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";

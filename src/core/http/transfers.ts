@@ -245,7 +245,7 @@ export function transferBody(
       controller.error(
         new BrokenBodyError("The client has not read for a minute"),
       );
-      void reader.cancel();
+      void reader.cancel().catch(() => {}); // it rejects if the body has already failed
     }
   }
   async function cancel(reason: unknown): Promise<void> {

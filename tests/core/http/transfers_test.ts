@@ -1,13 +1,14 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { BrokenBodyError } from "../../../src/core/http/broken_body.ts";
 import {
   InFlight,
   type Transfer,
+  transferBody,
   Transfers,
 } from "../../../src/core/http/transfers.ts";
 import { Problem } from "../../../src/core/http/problem.ts";
 import { type LogFields, silentLog } from "../../../src/core/observe/log.ts";
-import { FakeClock } from "../../../tools/fake_clock.ts";
+import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 
 const [ALICE, BOB] = ["192.0.2.1", "192.0.2.2"].map((address) => ({
   address,
@@ -53,6 +54,27 @@ Deno.test("begin() leaves half of the transfers to other clients, and rejects th
     rejected: 1,
   };
   assertEquals(lines, [expected, { limit: "max_transfers", rejected: 1 }]);
+});
+
+Deno.test("a transfer ends if its client does not read for a minute, also if its body has failed meanwhile", async () => {
+  const { transfers, clock } = transfersOf(10);
+  const body = Promise.withResolvers<void>();
+  const source = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      controller.enqueue(new Uint8Array(1));
+      await body.promise;
+      controller.error(new Error("broken"));
+    },
+  });
+  const sent = transferBody(source.getReader(), transfers.begin(ALICE!));
+  const reader = sent.getReader();
+  await reader.read();
+  body.resolve();
+  await settle();
+  await clock.tick(60_000); // an unhandled rejection would end the process
+  await settle();
+  await assertRejects(() => reader.read(), BrokenBodyError);
+  assertEquals(transfers.requests, 0);
 });
 
 Deno.test("a transfer is cancelled if its client does not read for a minute, and only then", async () => {

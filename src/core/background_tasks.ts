@@ -100,7 +100,7 @@ export class BackgroundTasks {
     await storedVariables.follow(newestWrite, () => this.#reload());
   }
 
-  /** Repeats a failed publication. If it failed because of newer variables in the store, they are read again first. */
+  /** Repeats a failed publication. If its target is outdated, everything is read again first. */
   async #retryPublication(): Promise<void> {
     const publisher = this.#options.changes?.publisher;
     if (publisher?.isOutdated) await this.#reload();

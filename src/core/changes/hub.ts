@@ -103,7 +103,7 @@ const REJECTED_RETRY_MS = [5_000, 30_000] as const;
 const POLL_RETRY_MS = [5_000, 10_000] as const;
 /** For a poll that has missed more than a chunk, so that it does not take minutes until it has the newest value. */
 const UNFINISHED_RETRY_MS = [500, 1_000] as const;
-/** The same while there is no room for a stream: every client still gets a change within about a minute. */
+/** Of a poll while there is no room for a stream: every client still gets a change within about a minute. */
 const FULL_RETRY_MS = [15_000, 60_000] as const;
 /** How many polls may read the store at once, of which one client has half. */
 const MAX_READING_POLLS = 100;

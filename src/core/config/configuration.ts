@@ -102,6 +102,7 @@ export class Configuration {
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
+  /** The newest rollout that was known before they were read. */
   #rankAtRead: number | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */

@@ -28,8 +28,8 @@ import { toUtf8 } from "../../values/utf8.ts";
  * A complete, valid configuration. It is immutable: a reload replaces it as a whole.
  *
  * Four of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
- * with. They publish what `publicHash` identifies, which also includes variables in the store. Each commit checks that the
- * store still has the variables of `storedVersion`. Only `set` looks at `newestWrite`.
+ * with. They publish what `publicHash` identifies, which also includes variables in the store. Each commit of events
+ * checks that the store still has the variables of `storedVersion`. `newestWrite` is for `set` and for the log.
  */
 export interface Snapshot {
   /**

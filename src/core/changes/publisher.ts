@@ -88,7 +88,7 @@ export class Publisher {
   /** The highest rank when the sources of the target were read; `undefined` if it was not known. */
   #rankAtRead: number | undefined;
   /** The last target that was published or superseded. */
-  #finished = EMPTY_SNAPSHOT;
+  #lastSettled = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
   /**
    * Names that open pages may lack although they are published, since they were not PUBLIC in a target that was not
@@ -129,10 +129,10 @@ export class Publisher {
 
   /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
   get #hasChange(): boolean {
-    return this.#target.publicHash !== this.#finished.publicHash;
+    return this.#target.publicHash !== this.#lastSettled.publicHash;
   }
 
-  get #isFinished(): boolean {
+  get #needsNoRetry(): boolean {
     return this.#outcome === "published" || this.#outcome === "superseded";
   }
 
@@ -153,7 +153,7 @@ export class Publisher {
    * makes no difference, also if the store fails.
    */
   get isSuperseded(): boolean {
-    const isSettled = this.#finished !== EMPTY_SNAPSHOT && !this.#hasChange;
+    const isSettled = this.#lastSettled !== EMPTY_SNAPSHOT && !this.#hasChange;
     return isSettled && !this.#options.rollout.isActive;
   }
 
@@ -182,14 +182,14 @@ export class Publisher {
     if (isLogEmpty) this.#noteMissing(this.#target, target);
     this.#target = target;
     this.#rankAtRead = rankAtRead;
-    this.#noteMissing(this.#finished, target);
+    this.#noteMissing(this.#lastSettled, target);
     await this.#enqueue(isNew ? "error" : "debug");
-    return this.#isFinished || !this.#hasChange;
+    return this.#needsNoRetry || !this.#hasChange;
   }
 
   /** Repeats the last publication if it has failed. What it has committed until then is published already. */
   async retry(): Promise<void> {
-    if (!this.#isFinished) await this.#enqueue("debug");
+    if (!this.#needsNoRetry) await this.#enqueue("debug");
   }
 
   /** Called when another configuration becomes active. If it is this process's own, it is published again. */
@@ -234,7 +234,7 @@ export class Publisher {
       if (outcome === "outdated" || outcome === "apart") {
         return this.#logFailure(OBSTACLES[outcome], "debug");
       }
-      this.#finished = target;
+      this.#lastSettled = target;
       if (outcome === "published") {
         this.#mayDifferInPages = this.#mayDifferInPages.difference(mayDiffer);
       }
@@ -336,7 +336,7 @@ export class Publisher {
     const { activation } = rollout.rollback ?? {};
     const sourceOf = await changeSources(store, {
       target,
-      before: this.#finished,
+      before: this.#lastSettled,
       isRollback: activation !== undefined && !activation.isReload, // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {

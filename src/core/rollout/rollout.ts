@@ -98,9 +98,17 @@ export class Rollout {
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /** What the next heartbeat announces; `undefined` before {@linkcode claimCommit}. */
+  /**
+   * What the next heartbeat announces, and what the last one has announced:
+   *
+   * | the last {@linkcode claimCommit}     | `#next`         | `#announced`   |
+   * | ------------------------------------ | --------------- | -------------- |
+   * | there was none                       | nothing         | nothing        |
+   * | has announced its configuration      | the same        | the same       |
+   * | failed: the store is unavailable     | what it claimed | the one before |
+   * | was `outdated`                       | the one before  | the one before |
+   */
   #next: Announced | undefined;
-  /** What the last one has announced. */
   #announced: Announced | undefined;
   /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
   #ranked: Ranked | undefined;

@@ -72,7 +72,7 @@ export async function createGatewayIn(
   const settings = resolveSettings(options);
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
-  const { clock, log, metrics, registry } = services;
+  const { clock, log, metrics, registry, telemetry, cacheGroup } = services;
   const { version, certificate } = process;
   const transfers = new Transfers({
     clock,
@@ -80,10 +80,18 @@ export async function createGatewayIn(
     maxTransfers: settings.maxTransfers,
     shared: services.transfers,
   });
-  const content = await openContent(
-    { ...settings, neverServed: sources.neverServed },
-    { ...services, transfers },
-  );
+  const content = await openContent({
+    staticDir: settings.staticDir,
+    staticCacheBytes: settings.staticCacheBytes,
+    fallback: settings.fallback,
+    immutable: settings.immutable,
+    neverServed: sources.neverServed,
+    upstream: settings.upstream,
+    basePath: settings.basePath,
+    preserveHost: settings.preserveHost,
+    upstreamTimeoutMs: settings.upstreamTimeoutMs,
+    rejectWebsockets: settings.rejectWebsockets,
+  }, { clock, log, metrics, telemetry, transfers, cacheGroup });
   const addons: Addon[] = [
     clientScript,
     certificateWatch(certificate, metrics),

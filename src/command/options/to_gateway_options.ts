@@ -13,17 +13,25 @@ export type ProcessServices =
 
 /** The options of the gateway that are no options of the command. */
 type OtherOptions =
-  & ProcessServices
   & Required<Pick<GatewayOptions, "variables" | "neverServed">>
-  & Pick<EveryOption, "manifest">;
+  & Pick<EveryOption, "manifest">
+  & { readonly services: ProcessServices };
 
 /** Converts the options of the command to options of the gateway. */
 export function toGatewayOptions(
   options: StartOptions,
-  others: OtherOptions,
+  { variables, manifest, neverServed, services }: OtherOptions,
 ) {
   return {
-    ...others,
+    variables,
+    manifest,
+    neverServed,
+    instanceId: services.instanceId,
+    masterKey: services.masterKey,
+    store: services.store,
+    log: services.log,
+    telemetry: services.telemetry,
+    clock: services.clock,
     manifestPath: undefined, // the parsed manifest contains it
     loadPatternLibrary: undefined,
     random: Math.random,

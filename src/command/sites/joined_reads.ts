@@ -30,12 +30,17 @@ export function joinedReads(store: Store): Store {
   }
 
   return {
-    ...store,
+    engine: store.engine,
+    maxChecks: store.maxChecks,
     getMany,
     async get<T>(key: Key) {
       const [entry] = await getMany<T>([key]);
       return entry;
     },
+    list: (prefix, options) => store.list(prefix, options),
+    commit: (checks, writes) => store.commit(checks, writes),
+    watch: (key, hint) => store.watch(key, hint),
+    close: () => store.close(),
   };
 }
 

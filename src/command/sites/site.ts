@@ -87,14 +87,15 @@ export async function openSite(
   context: SiteContext,
 ): Promise<Site> {
   if (folder.issues.length > 0) throw new ConfigurationError(folder.issues);
-  const { clock } = context.services;
+  const { store, clock, instanceId, masterKey, telemetry } = context.services;
   const log = logOfSite(context.services.log, folder.name);
   const own = await readOwnOptions(folder, log, clock);
   const options = optionsOfSite(folder, own, context);
   const envFiles = [folder.envFile].filter((path) => path !== undefined);
   const source = new EnvSource(envFiles.map(requiredPath), clock);
   const process: ProcessInfo = {
-    ...context.process,
+    version: context.process.version,
+    scheme: context.process.scheme,
     sourceOf: (name) =>
       source.placeOf(name)?.path ?? context.process.sourceOf(name),
     shownOptions: () => shownOptions(options),
@@ -103,11 +104,10 @@ export async function openSite(
   const { metrics, gauges } = context.metrics.of(folder.name);
   const shared = { ...context.shared, metrics };
   const gatewayOptions = toGatewayOptions(options, {
-    ...context.services,
     variables: variablesOf(envFiles, source, context.base, { log, clock }),
     manifest: manifestSource(options.manifest, clock),
     neverServed: () => neverServed(folder, options, context.directory),
-    log,
+    services: { store, log, clock, instanceId, masterKey, telemetry },
   });
   let parts: AddonParts | undefined;
   const observer: Addon = (seen) => {

@@ -154,8 +154,17 @@ export class Sites implements Served {
     this.#log = services.log;
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
-      ...options,
-      services: { ...services, clock: slottedClock(services.clock) },
+      options: options.options,
+      directory: options.directory,
+      process: options.process,
+      services: {
+        store: services.store,
+        log: services.log,
+        clock: slottedClock(services.clock),
+        instanceId: services.instanceId,
+        masterKey: services.masterKey,
+        telemetry: services.telemetry,
+      },
       base: () => this.#base,
       shared,
       metrics,
@@ -275,16 +284,21 @@ export class Sites implements Served {
     };
     const { shared, metrics } = this.#context;
     const gatewayOptions = toGatewayOptions(ownOptions, {
-      ...services,
       variables: async () => {
         this.#base = await this.#options.variables();
         return {}; // they are those of the sites
       },
       manifest: undefined,
       neverServed: [],
-      instanceId: undefined,
-      masterKey: services.masterKey ??
-        crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
+      services: {
+        store: services.store,
+        log: services.log,
+        clock: services.clock,
+        instanceId: undefined,
+        masterKey: services.masterKey ??
+          crypto.getRandomValues(new Uint8Array(32)), // it issues no keys
+        telemetry: services.telemetry,
+      },
     });
     const addon: Addon = () => ({ problems: () => this.#problems() });
     return await createGatewayIn(process, gatewayOptions, {

@@ -87,25 +87,28 @@ export class Service {
    */
   async bind(): Promise<void> {
     const { options } = this.#start;
-    const { hostname, "health-port": healthPort } = options;
-    const common = { hostname, clock: this.#clock, log: this.#log };
     this.#listener = listen({
-      ...common,
       serves: "gateway",
+      hostname: options.hostname,
       port: options.port,
       path: options["base-path"],
       tls: await readTls(options),
       handler: this.fetch,
+      clock: this.#clock,
+      log: this.#log,
     });
+    const healthPort = options["health-port"];
     if (healthPort === undefined) return;
     try {
       this.#healthListener = listen({
-        ...common,
         serves: "health",
+        hostname: options.hostname,
         port: healthPort,
         path: "",
         tls: undefined,
         handler: this.fetchHealth,
+        clock: this.#clock,
+        log: this.#log,
       });
     } catch (error) {
       await this.#unbind();
@@ -243,12 +246,11 @@ export class Service {
         files: denoFileSystem,
       });
     }
-    const neverServed = () => ownFiles(options);
     const gatewayOptions = toGatewayOptions(options, {
-      ...services,
       variables,
       manifest,
-      neverServed,
+      neverServed: () => ownFiles(options),
+      services,
     });
     return await createGatewayIn(process, gatewayOptions);
   }

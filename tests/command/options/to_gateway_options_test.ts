@@ -28,12 +28,14 @@ function othersOf(options: StartOptions) {
     variables,
     manifest,
     neverServed: [],
-    instanceId: undefined,
-    masterKey: undefined,
-    store: memoryStore(),
-    log: silentLog,
-    telemetry: undefined,
-    clock: systemClock,
+    services: {
+      instanceId: undefined,
+      masterKey: undefined,
+      store: memoryStore(),
+      log: silentLog,
+      telemetry: undefined,
+      clock: systemClock,
+    },
   };
 }
 
@@ -43,6 +45,7 @@ const CASES: {
     N in Exclude<
       keyof Converted,
       | keyof ReturnType<typeof othersOf>
+      | keyof ReturnType<typeof othersOf>["services"]
       | "manifestPath"
       | "loadPatternLibrary"
       | "random"

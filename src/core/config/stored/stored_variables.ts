@@ -81,6 +81,7 @@ export const CAUSES: Key = ["cause"];
 
 /** How many writes the history keeps. */
 export const MAX_HISTORY = 1_000;
+
 /** Reads the head of the history; `undefined` if no variable has ever been written. */
 export function readHead(
   store: Store,

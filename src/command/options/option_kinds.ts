@@ -1,4 +1,9 @@
-import type { ListOption, NumberOption, NumberRange } from "../../options.ts";
+import type {
+  GatewayOptions,
+  ListOption,
+  NumberOption,
+  NumberRange,
+} from "../../options.ts";
 import {
   formatByteSize,
   formatDuration,
@@ -16,6 +21,8 @@ export interface Option<T> {
   readonly default: T;
   /** Name of the option in the `settings` of a manifest. @default {it cannot be set there} */
   readonly manifest?: string;
+  /** Name of the gateway's option that gets its value. @default {it is an option of the process} */
+  readonly gateway?: keyof GatewayOptions;
   /** Type of the value in a manifest. Everywhere else, it is text; lists are separated by commas. */
   readonly type: "boolean" | "number" | "string" | "list";
   /** Description of a valid value, for error messages. */
@@ -191,4 +198,12 @@ export function withDefault<T>(
 /** Returns the same option, which can also be set in a manifest. */
 export function inManifest<T>(name: string, option: Option<T>): Option<T> {
   return { ...option, manifest: name };
+}
+
+/** Returns the same option, whose value the gateway gets as the option of this name. */
+export function sets<
+  Name extends keyof GatewayOptions,
+  T extends GatewayOptions[Name],
+>(name: Name, option: Option<T>): Option<T> & { readonly gateway: Name } {
+  return { ...option, gateway: name };
 }

@@ -25,6 +25,7 @@ import {
   orEmpty,
   paths,
   PORT,
+  sets,
   text,
   textual,
   toggle,
@@ -39,7 +40,8 @@ function parseUrl(input: string): URL | undefined {
 
 /**
  * Every option of the gateway, by its group in `--help`. Its flag is `--name`, its environment variable
- * `REP_GATEWAY_NAME`. Parsing, validation, `--help` and the table in docs/reference.md use this table.
+ * `REP_GATEWAY_NAME`, and `sets()` names the option of the gateway that gets its value. Parsing, validation, `--help` and
+ * the table in docs/reference.md use this table.
  */
 export const GROUPS = {
   "Content": {
@@ -47,18 +49,24 @@ export const GROUPS = {
       ["embedded", "proxy"],
       "Serve --static-dir (embedded) or --upstream (proxy); by default, whichever is set",
     ),
-    "base-path": withDefault(
-      "",
-      textual(
-        "PATH",
-        EXPECTED_BASE_PATH,
-        parseBasePath,
-        "Path under which everything is served",
+    "base-path": sets(
+      "basePath",
+      withDefault(
+        "",
+        textual(
+          "PATH",
+          EXPECTED_BASE_PATH,
+          parseBasePath,
+          "Path under which everything is served",
+        ),
       ),
     ),
-    "static-dir": text(
-      "DIR",
-      "Directory of static files to serve; the configuration is injected into HTML",
+    "static-dir": sets(
+      "staticDir",
+      text(
+        "DIR",
+        "Directory of static files to serve; the configuration is injected into HTML",
+      ),
     ),
     "sites": text(
       "DIR",
@@ -68,38 +76,62 @@ export const GROUPS = {
       "DIR",
       "Directory to which links to dist in --sites may lead",
     ),
-    "fallback": text(
-      "FILE",
-      "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, 404.html or index.html",
+    "fallback": sets(
+      "fallback",
+      text(
+        "FILE",
+        "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, 404.html or index.html",
+      ),
     ),
-    "static-cache": byteSize(
-      NUMBER_OPTIONS.staticCacheBytes,
-      "Memory for static files and pages; 0 turns caching off",
+    "static-cache": sets(
+      "staticCacheBytes",
+      byteSize(
+        NUMBER_OPTIONS.staticCacheBytes,
+        "Memory for static files and pages; 0 turns caching off",
+      ),
     ),
-    "immutable": list(
-      "GLOB,…",
-      LIST_OPTIONS.immutable,
-      "Static files that never change, such as assets/* for Vite",
+    "immutable": sets(
+      "immutable",
+      list(
+        "GLOB,…",
+        LIST_OPTIONS.immutable,
+        "Static files that never change, such as assets/* for Vite",
+      ),
     ),
-    "upstream": textual(
-      "URL",
-      EXPECTED_URL,
-      parseUrl,
-      "Upstream server to proxy; the configuration is injected into HTML",
+    "upstream": sets(
+      "upstream",
+      textual(
+        "URL",
+        EXPECTED_URL,
+        parseUrl,
+        "Upstream server to proxy; the configuration is injected into HTML",
+      ),
     ),
-    "preserve-host": toggle(
-      "Forward the host that the client requested to the upstream",
+    "preserve-host": sets(
+      "preserveHost",
+      toggle(
+        "Forward the host that the client requested to the upstream",
+      ),
     ),
-    "upstream-timeout": duration(
-      NUMBER_OPTIONS.upstreamTimeoutMs,
-      "Timeout for the response headers of the upstream, and for pauses in uploads",
+    "upstream-timeout": sets(
+      "upstreamTimeoutMs",
+      duration(
+        NUMBER_OPTIONS.upstreamTimeoutMs,
+        "Timeout for the response headers of the upstream, and for pauses in uploads",
+      ),
     ),
-    "max-transfers": integer(
-      NUMBER_OPTIONS.maxTransfers,
-      "Maximum number of large responses, requests to the upstream and WebSockets in flight",
+    "max-transfers": sets(
+      "maxTransfers",
+      integer(
+        NUMBER_OPTIONS.maxTransfers,
+        "Maximum number of large responses, requests to the upstream and WebSockets in flight",
+      ),
     ),
-    "reject-websockets": toggle(
-      "Reject WebSockets, since Deno does not limit the size of their messages",
+    "reject-websockets": sets(
+      "rejectWebsockets",
+      toggle(
+        "Reject WebSockets, since Deno does not limit the size of their messages",
+      ),
     ),
   },
   "Variables": {
@@ -111,42 +143,60 @@ export const GROUPS = {
       "PATH,…",
       "File of NAME=value lines, or directory with one file per variable",
     ),
-    "strict": inManifest(
-      "strict_guardrails",
-      toggle("Reject PUBLIC values that look like secrets"),
+    "strict": sets(
+      "strict",
+      inManifest(
+        "strict_guardrails",
+        toggle("Reject PUBLIC values that look like secrets"),
+      ),
     ),
-    "accept-public": inManifest(
-      "accept_public",
-      list(
-        "NAME,…",
-        LIST_OPTIONS.acceptPublic,
-        "PUBLIC variables that are no secrets, although they look like it",
+    "accept-public": sets(
+      "acceptPublic",
+      inManifest(
+        "accept_public",
+        list(
+          "NAME,…",
+          LIST_OPTIONS.acceptPublic,
+          "PUBLIC variables that are no secrets, although they look like it",
+        ),
       ),
     ),
     "kv": text(
       "PATH|URL|:memory:",
       "Store: a SQLite file, a denokv or PostgreSQL server, or memory; by default, Deno's own database, or memory without --unstable-kv",
     ),
-    "start-without-store": toggle(
-      "Serve requests although the store has not been read yet; by default, they get 503 until then",
+    "start-without-store": sets(
+      "startWithoutStore",
+      toggle(
+        "Serve requests although the store has not been read yet; by default, they get 503 until then",
+      ),
     ),
-    "revision": textual(
-      "TEXT",
-      EXPECTED_REVISION,
-      parseRevision,
-      "What this process was built from, such as a Git hash or image tag",
+    "revision": sets(
+      "revision",
+      textual(
+        "TEXT",
+        EXPECTED_REVISION,
+        parseRevision,
+        "What this process was built from, such as a Git hash or image tag",
+      ),
     ),
-    "app": textual(
-      "NAME",
-      EXPECTED_APP,
-      accept(isAppName),
-      "Name of the app, if several apps share a store",
+    "app": sets(
+      "app",
+      textual(
+        "NAME",
+        EXPECTED_APP,
+        accept(isAppName),
+        "Name of the app, if several apps share a store",
+      ),
     ),
   },
   "Changes": {
-    "hot-reload": inManifest(
-      "hot_reload",
-      toggle("Serve /rep/changes, the stream of changes"),
+    "hot-reload": sets(
+      "hotReload",
+      inManifest(
+        "hot_reload",
+        toggle("Serve /rep/changes, the stream of changes"),
+      ),
     ),
     "hot-reload-mode": inManifest(
       "hot_reload_mode",
@@ -169,53 +219,80 @@ export const GROUPS = {
         "Interval for reading all sources again, in the modes poll and file_watch",
       ),
     ),
-    "max-streams": integer(
-      NUMBER_OPTIONS.maxStreams,
-      "Maximum number of open streams; each takes 62 KiB. Further clients poll instead",
+    "max-streams": sets(
+      "maxStreams",
+      integer(
+        NUMBER_OPTIONS.maxStreams,
+        "Maximum number of open streams; each takes 62 KiB. Further clients poll instead",
+      ),
     ),
-    "max-streams-per-client": optionalInteger(
-      NUMBER_OPTIONS.maxStreamsPerClient,
-      "N",
-      "Maximum number of open streams per client address; by default, half of --max-streams",
+    "max-streams-per-client": sets(
+      "maxStreamsPerClient",
+      optionalInteger(
+        NUMBER_OPTIONS.maxStreamsPerClient,
+        "N",
+        "Maximum number of open streams per client address; by default, half of --max-streams",
+      ),
     ),
-    "max-stream-age": duration(
-      NUMBER_OPTIONS.maxStreamAgeMs,
-      "Maximum age of a stream; its client then reconnects",
+    "max-stream-age": sets(
+      "maxStreamAgeMs",
+      duration(
+        NUMBER_OPTIONS.maxStreamAgeMs,
+        "Maximum age of a stream; its client then reconnects",
+      ),
     ),
-    "ofrep": toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
+    "ofrep": sets(
+      "ofrep",
+      toggle("Serve PUBLIC variables to OpenFeature SDKs, at /ofrep/"),
+    ),
   },
   "Session keys": {
-    "allowed-origins": inManifest(
-      "allowed_origins",
-      orEmpty(list(
-        "ORIGIN,…",
-        LIST_OPTIONS.allowedOrigins,
-        "Origins whose pages may request session keys, streams and OpenFeature flags; by default, only the gateway's own. If you set this option, include the gateway's own",
-      )),
+    "allowed-origins": sets(
+      "allowedOrigins",
+      inManifest(
+        "allowed_origins",
+        orEmpty(list(
+          "ORIGIN,…",
+          LIST_OPTIONS.allowedOrigins,
+          "Origins whose pages may request session keys, streams and OpenFeature flags; by default, only the gateway's own. If you set this option, include the gateway's own",
+        )),
+      ),
     ),
-    "session-key-ttl": inManifest(
-      "session_key_ttl",
+    "session-key-ttl": sets(
+      "sessionKeyTtlMs",
+      inManifest(
+        "session_key_ttl",
+        duration(
+          NUMBER_OPTIONS.sessionKeyTtlMs,
+          "Time after which clients discard a session key",
+        ),
+      ),
+    ),
+    "session-key-max-rate": sets(
+      "sessionKeyMaxRate",
+      inManifest(
+        "session_key_max_rate",
+        integer(
+          NUMBER_OPTIONS.sessionKeyMaxRate,
+          `Maximum number of session keys per client address in any ${
+            WINDOW_MS / 1_000
+          } seconds`,
+        ),
+      ),
+    ),
+    "key-rotation": sets(
+      "keyRotationMs",
       duration(
-        NUMBER_OPTIONS.sessionKeyTtlMs,
-        "Time after which clients discard a session key",
+        NUMBER_OPTIONS.keyRotationMs,
+        "How long newly sent pages share a session key, until a new key replaces it",
       ),
     ),
-    "session-key-max-rate": inManifest(
-      "session_key_max_rate",
-      integer(
-        NUMBER_OPTIONS.sessionKeyMaxRate,
-        `Maximum number of session keys per client address in any ${
-          WINDOW_MS / 1_000
-        } seconds`,
+    "key-retention": sets(
+      "keyRetentionMs",
+      duration(
+        NUMBER_OPTIONS.keyRetentionMs,
+        "How long pages can still request a session key that has been replaced",
       ),
-    ),
-    "key-rotation": duration(
-      NUMBER_OPTIONS.keyRotationMs,
-      "How long newly sent pages share a session key, until a new key replaces it",
-    ),
-    "key-retention": duration(
-      NUMBER_OPTIONS.keyRetentionMs,
-      "How long pages can still request a session key that has been replaced",
     ),
   },
   "Network": {
@@ -226,16 +303,22 @@ export const GROUPS = {
       "N",
       "Separate port for health, probes, metrics and /status; by default, or with 0, there is none",
     ),
-    "allowed-hosts": list(
-      "HOST,…",
-      LIST_OPTIONS.allowedHosts,
-      "Hosts to serve, such as *.example.com; by default, all hosts",
+    "allowed-hosts": sets(
+      "allowedHosts",
+      list(
+        "HOST,…",
+        LIST_OPTIONS.allowedHosts,
+        "Hosts to serve, such as *.example.com; by default, all hosts",
+      ),
     ),
-    "trusted-proxies": orEmpty(list(
-      "CIDR,…",
-      LIST_OPTIONS.trustedProxies,
-      "Proxies whose X-Forwarded-* headers are trusted",
-    )),
+    "trusted-proxies": sets(
+      "trustedProxies",
+      orEmpty(list(
+        "CIDR,…",
+        LIST_OPTIONS.trustedProxies,
+        "Proxies whose X-Forwarded-* headers are trusted",
+      )),
+    ),
     "tls-cert": text("FILE", "TLS certificate chain (PEM); requires --tls-key"),
     "tls-key": text("FILE", "TLS private key (PEM); requires --tls-cert"),
   },
@@ -250,7 +333,7 @@ export const GROUPS = {
     ),
   },
   "Log": {
-    "access-log": toggle("Log every request"),
+    "access-log": sets("accessLog", toggle("Log every request")),
     "audit-log": withDefault(
       "stdout",
       choice(

@@ -1,10 +1,27 @@
 import type { GatewayOptions } from "../../options.ts";
-import type { StartOptions } from "./option_table.ts";
+import type { Option } from "./option_kinds.ts";
+import {
+  OPTION_NAMES,
+  type OptionName,
+  OPTIONS,
+  type StartOptions,
+} from "./option_table.ts";
 
-/** All options of the gateway, so that a new option causes a type error until it is set here. */
+/** All options of the gateway, so that a new one causes a type error until the table or the process sets it. */
 type EveryOption = {
   readonly [Name in keyof Required<GatewayOptions>]: GatewayOptions[Name];
 };
+
+/** The options of the gateway that the table of options names. */
+type NamedOptions = {
+  readonly [
+    Flag in OptionName as GatewayName<typeof OPTIONS[Flag]>
+  ]: StartOptions[Flag];
+};
+
+type GatewayName<Entry> = Entry extends { readonly gateway: infer Name }
+  ? Name & string
+  : never;
 
 /** What every gateway of a process gets from it. */
 export type ProcessServices =
@@ -23,6 +40,7 @@ export function toGatewayOptions(
   { variables, manifest, neverServed, services }: OtherOptions,
 ) {
   return {
+    ...namedOptions(options),
     variables,
     manifest,
     neverServed,
@@ -35,36 +53,17 @@ export function toGatewayOptions(
     manifestPath: undefined, // the parsed manifest contains it
     loadPatternLibrary: undefined,
     random: Math.random,
-    staticDir: options["static-dir"],
-    upstream: options.upstream,
-    basePath: options["base-path"],
-    preserveHost: options["preserve-host"],
-    staticCacheBytes: options["static-cache"],
-    fallback: options.fallback,
-    immutable: options.immutable,
-    upstreamTimeoutMs: options["upstream-timeout"],
-    maxTransfers: options["max-transfers"],
-    rejectWebsockets: options["reject-websockets"],
-    startWithoutStore: options["start-without-store"],
-    app: options.app,
-    revision: options.revision,
-    strict: options.strict,
-    acceptPublic: options["accept-public"],
-    hotReload: options["hot-reload"],
-    ofrep: options.ofrep,
-    allowedOrigins: options["allowed-origins"],
-    allowedHosts: options["allowed-hosts"],
-    trustedProxies: options["trusted-proxies"],
-    sessionKeyTtlMs: options["session-key-ttl"],
-    sessionKeyMaxRate: options["session-key-max-rate"],
-    keyRotationMs: options["key-rotation"],
-    keyRetentionMs: options["key-retention"],
-    maxStreams: options["max-streams"],
-    maxStreamsPerClient: options["max-streams-per-client"],
-    maxStreamAgeMs: options["max-stream-age"],
-    accessLog: options["access-log"],
     separateHealth: options["health-port"] !== undefined,
   } satisfies EveryOption;
+}
+
+function namedOptions(options: StartOptions): NamedOptions {
+  const named: Record<string, unknown> = {};
+  for (const flag of OPTION_NAMES) {
+    const { gateway }: Option<unknown> = OPTIONS[flag];
+    if (gateway !== undefined) named[gateway] = options[flag];
+  }
+  return named as NamedOptions;
 }
 
 /** Returns the options in effect as text. The code for that is loaded only for the status page. */

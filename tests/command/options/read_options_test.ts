@@ -10,6 +10,10 @@ import {
   parseCommandLine,
   UsageError,
 } from "../../../src/command/options/read_options.ts";
+import {
+  parseByteSize,
+  parseDuration,
+} from "../../../src/core/values/units.ts";
 import { redactUrl } from "../../../src/core/values/urls.ts";
 import { optionsOf } from "../_options.ts";
 
@@ -75,9 +79,9 @@ const UP_TO_A_MILLION = rule(
   ["", "0", "1000001", "x"],
 );
 
-const RULES: Record<OptionName, Rule> = {
+/** What is accepted for each option whose kind does not say it. */
+const RULES: Partial<Record<OptionName, Rule>> = {
   "port": PORT,
-  "hostname": TEXT,
   "health-port": PORT,
   "mode": oneOf("embedded, proxy", "PROXY", "static"),
   "base-path": rule(
@@ -97,10 +101,6 @@ const RULES: Record<OptionName, Rule> = {
       "\\app",
     ],
   ),
-  "static-dir": TEXT,
-  "sites": TEXT,
-  "releases": TEXT,
-  "fallback": TEXT,
   "static-cache": rule(
     "a size from 0 to 64GiB, such as 64MiB",
     { "0": 0, "64MiB": 67_108_864 },
@@ -127,22 +127,17 @@ const RULES: Record<OptionName, Rule> = {
     },
     ["", "http://", "ftp://up.example", "up.example:x"],
   ),
-  "preserve-host": SWITCH,
   "upstream-timeout": rule(
     "a duration from 1ms to 1h, such as 30s",
     { "1ms": 1, "1h": 3_600_000 },
     ["", "0s", "1h1ms", "30"],
   ),
   "max-transfers": UP_TO_A_MILLION,
-  "reject-websockets": SWITCH,
-  "manifest": TEXT,
   "env-file": rule(
     "paths, separated by commas",
     { "a.env": ["a.env"], "-,/etc/a b": ["-", "/etc/a b"] },
     ["", ",", "a\0b"],
   ),
-  "strict": SWITCH,
-  "kv": TEXT,
   "revision": rule(
     "1 to 128 printable ASCII characters without spaces",
     {
@@ -156,11 +151,7 @@ const RULES: Record<OptionName, Rule> = {
     { "shop": "shop", "Shop-2.x_y": "Shop-2.x_y", "8080": "8080" },
     ["", "a/b", ":80", "-a", "ä", "a b", "[x/]"],
   ),
-  "hot-reload": SWITCH,
-  ofrep: SWITCH,
-  "start-without-store": SWITCH,
   "hot-reload-mode": oneOf("signal, file_watch, poll", "POLL", "file-watch"),
-  "watch-path": TEXT,
   "poll-interval": rule(
     "a duration from 1s to 24h, such as 30s",
     { "1s": 1_000, "24h": 86_400_000 },
@@ -247,8 +238,6 @@ const RULES: Record<OptionName, Rule> = {
     },
     ["10.0.0.0/33", "010.0.0.1", "proxy.example", "10.0.0.1,x"],
   ),
-  "tls-cert": TEXT,
-  "tls-key": TEXT,
   "stop-delay": rule(
     "a duration from 0s to 10m, such as 0s",
     { "0s": 0, "10m": 600_000 },
@@ -259,7 +248,6 @@ const RULES: Record<OptionName, Rule> = {
     { "0s": 0, "10m": 600_000 },
     ["", "11m", "10"],
   ),
-  "access-log": SWITCH,
   "audit-log": rule(
     "one of stdout, stderr",
     { "stdout": "stdout", "stderr": "stderr" },
@@ -289,8 +277,31 @@ function variableOf(name: string) {
   return `REP_GATEWAY_${name.toUpperCase().replaceAll("-", "_")}`;
 }
 
+/** Returns what the kind of an option says that it accepts. */
+function ruleOfKind({ type, expected }: Option<unknown>): Rule {
+  if (type === "boolean") return SWITCH;
+  if (expected === TEXT.expected) return TEXT;
+  const words = /^one of (.+)$/.exec(expected)?.[1];
+  if (words !== undefined) return oneOf(words, "other");
+  const [, unit = "", min = "", max = ""] =
+    /^(an integer|a duration|a size) from (\w+) to (\w+)\b/.exec(expected) ??
+      [];
+  const parse = PARSERS[unit];
+  if (parse === undefined) throw new Error(`Add a rule for: ${expected}`);
+  const valid = { [min]: parse(min), [max]: parse(max) };
+  return rule(expected, valid, ["", "x", "-1", `${max}0`]);
+}
+
+/** How the values of a range are read, by what it is a range of. */
+const PARSERS: Readonly<Record<string, (text: string) => unknown>> = {
+  "an integer": Number,
+  "a duration": parseDuration,
+  "a size": parseByteSize,
+};
+
 for (const name of OPTION_NAMES) {
-  const { expected, valid, invalid } = RULES[name];
+  const { expected, valid, invalid } = RULES[name] ??
+    ruleOfKind(OPTIONS[name]);
   const others = [PARTNERS[name] ?? []].flat();
 
   Deno.test(`readOptions() accepts for ${name} ${expected}, as a flag and in the environment`, () => {

@@ -317,23 +317,19 @@ function isIpBlock(text: string): boolean {
   return parseIpBlock(text) !== undefined;
 }
 
-/** What users set: plain data, checked, with every default applied. */
-export interface Settings extends CoreSettings, Required<ContentOptions> {
-  readonly ofrep: boolean;
-  readonly maxTransfers: number;
-  readonly staticDir: string | undefined;
-  readonly fallback: string | undefined;
-  readonly upstream: URL | undefined;
-}
+/** The options that are off unless they are set. */
+export const SWITCHES = [
+  "accessLog",
+  "hotReload",
+  "ofrep",
+  "preserveHost",
+  "rejectWebsockets",
+  "separateHealth",
+  "startWithoutStore",
+] as const satisfies readonly (keyof GatewayOptions)[];
 
-type ContentOptions = Pick<
-  GatewayOptions,
-  | "immutable"
-  | "preserveHost"
-  | "rejectWebsockets"
-  | "staticCacheBytes"
-  | "upstreamTimeoutMs"
->;
+/** What users set: plain data, checked, with every default applied. */
+export type Settings = ReturnType<typeof resolveSettings>;
 
 /** What the gateways of a process share. */
 export interface SharedServices {
@@ -389,17 +385,16 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  *
  * @throws {OptionError} If an option has an invalid value.
  */
-export function resolveSettings(options: GatewayOptions): Settings {
+export function resolveSettings(options: GatewayOptions) {
   const { upstream, revision } = options;
   const basePath = options.basePath ?? "";
   return {
+    ...resolveSwitches(options),
     ...resolveNumbers(options),
-    hotReload: options.hotReload ?? false,
-    ofrep: options.ofrep ?? false,
     allowedOrigins: resolveList("allowedOrigins", options),
     allowedHosts: resolveList("allowedHosts", options),
     trustedProxies: resolveList("trustedProxies", options),
-    separateHealth: options.separateHealth ?? false,
+    immutable: resolveList("immutable", options),
     basePath: valid(
       "basePath",
       EXPECTED_BASE_PATH,
@@ -408,15 +403,12 @@ export function resolveSettings(options: GatewayOptions): Settings {
     ),
     staticDir: options.staticDir,
     fallback: options.fallback,
-    immutable: resolveList("immutable", options),
     upstream: upstream === undefined ? undefined : valid(
       "upstream",
       EXPECTED_UPSTREAM,
       parseUpstream(upstream),
       redactUrl(upstream),
     ),
-    preserveHost: options.preserveHost ?? false,
-    rejectWebsockets: options.rejectWebsockets ?? false,
     masterKey: checkMasterKey(options.masterKey),
     instanceId: options.instanceId,
     revision: revision === undefined ? undefined : valid(
@@ -426,8 +418,6 @@ export function resolveSettings(options: GatewayOptions): Settings {
       revision,
     ),
     app: checkApp(options.app),
-    startWithoutStore: options.startWithoutStore ?? false,
-    accessLog: options.accessLog ?? false,
   };
 }
 
@@ -548,6 +538,13 @@ function sourceError(
 
 async function resolveSource<T>(source: Source<T>): Promise<T> {
   return source instanceof Function ? await source() : source;
+}
+
+function resolveSwitches(
+  options: GatewayOptions,
+): Record<typeof SWITCHES[number], boolean> {
+  const values = SWITCHES.map((name) => [name, options[name] ?? false]);
+  return Object.fromEntries(values);
 }
 
 function resolveNumbers(

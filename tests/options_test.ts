@@ -18,6 +18,7 @@ import {
   resolveServices,
   resolveSettings,
   resolveSources,
+  SWITCHES,
 } from "../src/options.ts";
 import { silentLog } from "../src/core/observe/log.ts";
 import { noTelemetry } from "../src/core/observe/telemetry.ts";
@@ -69,7 +70,12 @@ Deno.test("GatewayOptions documents the default of every option", async () => {
   const comments = [...await documentation()];
   assertEquals(
     comments.map(([name]) => name).sort(),
-    [...Object.keys(VALUES), ...CONVERTED].sort(),
+    [
+      ...Object.keys(VALUES),
+      ...CONVERTED,
+      ...SWITCHES,
+      ...Object.keys(NUMBER_OPTIONS),
+    ].sort(),
   );
   assertEquals(
     comments.filter(([, comment]) => !/@default \{.+\}/.test(comment)),
@@ -138,39 +144,34 @@ const CONVERTED = [
   "upstream",
 ] as const;
 
-/** A value that is not the default, for every option that is passed on as it is. */
-const VALUES: Required<Omit<GatewayOptions, typeof CONVERTED[number]>> = {
+type NotHere =
+  | typeof CONVERTED[number]
+  | typeof SWITCHES[number]
+  | keyof typeof NUMBER_OPTIONS;
+
+/** A value that is not the default, for every other option that is passed on as it is. */
+const VALUES: Required<Omit<GatewayOptions, NotHere>> = {
   app: "shop",
   revision: "8f3a1c9",
-  hotReload: true,
-  startWithoutStore: true,
-  ofrep: true,
   allowedHosts: ["app.example.com"],
-  sessionKeyTtlMs: 7_000,
-  sessionKeyMaxRate: 11,
-  keyRotationMs: 601_000,
-  keyRetentionMs: 86_400_001,
-  maxStreams: 5_001,
-  maxStreamsPerClient: 2_501,
-  maxStreamAgeMs: 1_800_001,
-  separateHealth: true,
   basePath: "/app",
-  preserveHost: true,
   staticDir: "dist",
   fallback: "app.html",
-  staticCacheBytes: 1_000_000,
   immutable: ["assets/*"],
-  maxTransfers: 7,
-  rejectWebsockets: true,
-  upstreamTimeoutMs: 30_001,
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
   log: { ...silentLog },
-  accessLog: true,
   telemetry: { ...noTelemetry },
   clock: { ...systemClock },
   random: () => 0,
 };
+
+for (const name of SWITCHES) {
+  Deno.test(`resolveSettings() turns ${name} on only if it is set`, () => {
+    const settings = [{}, { [name]: false }, { [name]: true }].map(resolveAll);
+    assertEquals(settings.map((it) => it[name]), [false, false, true]);
+  });
+}
 
 for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
   Deno.test(`resolveSettings() passes ${name} on`, () => {

@@ -17,7 +17,7 @@ import {
 import type { PatternLibrary } from "./core/config/variables/apply_manifest.ts";
 import {
   ConfigurationError,
-  type SnapshotInput,
+  type SnapshotSources,
 } from "./core/config/variables/snapshot.ts";
 import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
@@ -29,11 +29,7 @@ import { MASTER_KEY_BYTES } from "./core/keys/master_key.ts";
 import { type Log, silentLog } from "./core/observe/log.ts";
 import { combineMetrics, type Metrics } from "./core/observe/metrics.ts";
 import { Registry } from "./addons/metrics/registry.ts";
-import type {
-  CoreServices,
-  CoreSettings,
-  CoreSources,
-} from "./core/settings.ts";
+import type { CoreServices, CoreSources } from "./core/settings.ts";
 import {
   logWithSpanIds,
   noTelemetry,
@@ -467,7 +463,7 @@ async function readSources(
   options: GatewayOptions,
   acceptPublic: readonly string[],
   sourceOf: ProcessInfo["sourceOf"],
-): Promise<SnapshotInput> {
+): Promise<SnapshotSources> {
   const [environment, source]: unknown[] = await Promise.all([
     readVariables(options.variables),
     resolveSource(options.manifest),

@@ -13,6 +13,9 @@ export function snapshotInput(
 ): SnapshotInput {
   return {
     environment: {},
+    stored: undefined,
+    sourceOf: () => undefined,
+    acceptPublic: [],
     manifest: text === undefined ? undefined : parseManifest(text),
     strict: false,
     requiredTiers: TIERS,

@@ -1,4 +1,4 @@
-import type { SnapshotInput } from "./config/variables/snapshot.ts";
+import type { SnapshotSources } from "./config/variables/snapshot.ts";
 import type { Log } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { Telemetry } from "./observe/telemetry.ts";
@@ -48,5 +48,5 @@ export interface CoreServices {
 /** What is read anew whenever it is needed. */
 export interface CoreSources {
   /** Reads the variables and the manifest. */
-  readonly readSources: () => Promise<SnapshotInput>;
+  readonly readSources: () => Promise<SnapshotSources>;
 }

@@ -105,9 +105,13 @@ export async function validateAssignments(
 ): Promise<string[]> {
   const snapshot = await buildSnapshot({
     environment: environmentOf(values, environment),
+    stored: undefined,
     manifest,
+    sourceOf: () => undefined,
     strict: false,
+    acceptPublic: [],
     requiredTiers: [],
+    loadPatternLibrary: undefined,
   });
   const isSet = (name: string) => values.get(name) !== undefined;
   const secrets = snapshot.warnings.filter(({ name }) => isSet(name))

@@ -74,10 +74,13 @@ async function readSnapshot(
   if (sources.issues.length > 0) throw new ConfigurationError(sources.issues);
   const snapshot = await buildSnapshot({
     environment: sources.environment,
+    stored: undefined,
     manifest: sources.manifest,
+    sourceOf: () => undefined,
     strict: sources.strict,
     acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
+    loadPatternLibrary: undefined,
   });
   const findings = describeFindings(snapshot, sources);
   for (const warning of [...sources.warnings, ...findings]) {

@@ -123,8 +123,10 @@ async function check(
     stored,
     manifest,
     strict,
+    sourceOf: () => undefined,
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
+    loadPatternLibrary: undefined,
   });
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]

@@ -12,7 +12,7 @@ import {
   EMPTY_VALUE,
   hasSameVariables,
   type Snapshot,
-  type SnapshotInput,
+  type SnapshotSources,
 } from "./variables/snapshot.ts";
 import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
 import { describeWarning } from "./variables/guardrails.ts";
@@ -21,7 +21,7 @@ import type { StoredVariablesSource } from "./stored/stored_variables_source.ts"
 
 interface ConfigurationOptions {
   /** Reads all sources except the store. */
-  readSources: () => Promise<SnapshotInput>;
+  readSources: () => Promise<SnapshotSources>;
   storedVariables: StoredVariablesSource;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
@@ -101,7 +101,7 @@ export class Configuration {
   #rejection: Rejection | undefined;
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
-  #sources: SnapshotInput | undefined;
+  #sources: SnapshotSources | undefined;
   /** The newest rollout that was known before they were read. */
   #rankAtRead: number | undefined;
   #queuedReload: Promise<void> | undefined;
@@ -294,7 +294,7 @@ export class Configuration {
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async #build(
-    sources: SnapshotInput,
+    sources: SnapshotSources,
     rankAtRead: number | undefined,
   ): Promise<void> {
     const stored = await this.#options.storedVariables.read();

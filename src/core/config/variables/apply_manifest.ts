@@ -43,10 +43,10 @@ export interface Deprecation {
 export interface ApplyOptions {
   /** The tiers whose required variables have to be set. */
   readonly requiredTiers: readonly Tier[];
-  /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
-  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
-  /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. @default {[]} */
-  readonly ignoredNames?: readonly string[];
+  /** Loads the library that evaluates patterns; `undefined` for {@linkcode loadPatternLibrary}. */
+  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
+  /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. */
+  readonly ignoredNames: readonly string[];
 }
 
 /**
@@ -58,7 +58,7 @@ export async function applyManifest(
   manifest: Manifest,
   options: ApplyOptions,
 ): Promise<AppliedManifest> {
-  const { requiredTiers, ignoredNames = [] } = options;
+  const { requiredTiers, ignoredNames } = options;
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
   const issues = [...manifest.issues];
   const report = (issue: string) => issues.push(issue);

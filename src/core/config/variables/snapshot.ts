@@ -99,21 +99,26 @@ export interface StoredEnvironment {
   readonly newestWrite: number;
 }
 
-/** Input of {@linkcode buildSnapshot}. */
-export interface SnapshotInput extends Omit<ApplyOptions, "ignoredNames"> {
+/**
+ * What a snapshot is built from, without the store. No field is optional: whoever builds a snapshot decides about each
+ * limit.
+ */
+export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
   readonly environment: Environment;
-  /** Overrides the environment. @default {no variables, as if the store could not be read} */
-  readonly stored?: StoredEnvironment | undefined;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
   /** Returns the source of a variable in the environment. */
-  readonly sourceOf?:
-    | ((environmentName: string) => string | undefined)
-    | undefined;
+  readonly sourceOf: (environmentName: string) => string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
-  /** The names of PUBLIC variables without guardrail warnings. @default {[]} */
-  readonly acceptPublic?: readonly string[];
+  /** The names of PUBLIC variables without guardrail warnings. */
+  readonly acceptPublic: readonly string[];
+}
+
+/** Input of {@linkcode buildSnapshot}. */
+export interface SnapshotInput extends SnapshotSources {
+  /** Overrides the environment. `undefined` if the store could not be read. */
+  readonly stored: StoredEnvironment | undefined;
 }
 
 /** An invalid configuration. No part of it becomes active. */
@@ -158,7 +163,7 @@ export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
 
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
 export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
-  const { strict, stored, manifest = NO_MANIFEST, acceptPublic = [] } = input;
+  const { strict, stored, manifest = NO_MANIFEST, acceptPublic } = input;
   const environment = { ...input.environment, ...stored?.environment };
   const classified = classify(environment);
   const ignoredNames = namesWithoutTier(environment);
@@ -321,7 +326,7 @@ function describeAll(
   function sourceIn(key: string): string {
     if (stored?.environment[key] !== undefined) return "store";
     if (environment[key] === undefined) return "default in the manifest";
-    return sourceOf?.(key) ?? "variables";
+    return sourceOf(key) ?? "variables";
   }
   const descriptions = new Map<string, Description>();
   for (const variable of variables) {

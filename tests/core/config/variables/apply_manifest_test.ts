@@ -7,7 +7,11 @@ import {
 } from "../../../../src/core/config/variables/tiers.ts";
 import { parseManifest } from "../../../../src/core/config/variables/manifest.ts";
 
-const OPTIONS = { requiredTiers: TIERS, loadPatternLibrary: undefined };
+const OPTIONS = {
+  requiredTiers: TIERS,
+  loadPatternLibrary: undefined,
+  ignoredNames: [],
+};
 
 function manifestOf(declarations: Record<string, unknown>) {
   const text = JSON.stringify({ version: "0.1.0", variables: declarations });

@@ -11,7 +11,6 @@ import {
 import { MAX_PUBLIC_BYTES } from "../../../../src/core/config/variables/tiers.ts";
 import { canonicalJson, sriHash } from "../../../../src/core/values/hash.ts";
 import { snapshotInput, type TestSnapshotInput } from "../../../_snapshot.ts";
-import { parseManifest } from "../../../../src/core/config/variables/manifest.ts";
 import { setUp } from "../../../_gateway.ts";
 
 function build(
@@ -281,12 +280,9 @@ async function suspiciousIn(
   manifest = 'version: "0.1.0"\nvariables: {}',
 ): Promise<string[]> {
   const environment = Object.fromEntries(names.map((name) => [name, "secret"]));
-  const { suspicious } = await evaluate({
-    environment,
-    manifest: parseManifest(manifest),
-    strict: false,
-    requiredTiers: [],
-  });
+  const { suspicious } = await evaluate(
+    snapshotInput({ environment, manifest, requiredTiers: [] }),
+  );
   return suspicious.map(({ name }) => name);
 }
 

@@ -17,10 +17,10 @@ interface IngressPath {
   backend: { service: { name: string; port: { name: string } } };
 }
 
-/** Reads the shipped Ingress. */
-export async function readIngress(): Promise<Ingress> {
+/** Reads a shipped Ingress. */
+export async function readIngress(file = "ingress.yaml"): Promise<Ingress> {
   return parse(
-    await Deno.readTextFile("examples/kubernetes/ingress.yaml"),
+    await Deno.readTextFile(`examples/kubernetes/${file}`),
   ) as Ingress;
 }
 
@@ -31,6 +31,10 @@ const DIRECTIVES: Record<string, (value: string) => string> = {
     `proxy_read_timeout ${value}s;`,
   "nginx.ingress.kubernetes.io/limit-connections": (value) =>
     `limit_conn per_client ${value};`,
+  "nginx.ingress.kubernetes.io/proxy-next-upstream": (value) =>
+    `proxy_next_upstream ${value};`,
+  "nginx.ingress.kubernetes.io/proxy-next-upstream-tries": (value) =>
+    `proxy_next_upstream_tries ${value};`,
 };
 
 /**

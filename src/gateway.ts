@@ -73,7 +73,7 @@ export async function createGatewayIn(
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
   const { clock, log, metrics, registry, telemetry, cacheGroup } = services;
-  const { version, certificate } = process;
+  const { version, certificate, sharesBytes } = process;
   const transfers = new Transfers({
     clock,
     log,
@@ -91,9 +91,9 @@ export async function createGatewayIn(
     preserveHost: settings.preserveHost,
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics, telemetry, transfers, cacheGroup });
+  }, { clock, log, metrics, telemetry, transfers, cacheGroup, sharesBytes });
   const addons: Addon[] = [
-    clientScript,
+    clientScript(sharesBytes),
     certificateWatch(certificate, metrics),
     metricsAddon({ registry, metrics, version }),
     status({

@@ -364,6 +364,8 @@ export interface ProcessInfo {
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
   /** What the port speaks; `undefined` if another program has bound it. */
   readonly scheme: "http" | "https" | undefined;
+  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
+  readonly sharesBytes: boolean;
   readonly certificate: Certificate;
 }
 
@@ -373,6 +375,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   sourceOf: () => "variables",
   shownOptions: () => Promise.resolve({}),
   scheme: undefined,
+  sharesBytes: false, // whoever calls fetch() may write into the bytes of a response
   certificate: { notAfter: () => undefined, rejection: () => undefined },
 };
 

@@ -253,7 +253,7 @@ async function renderFlags(
   const json = JSON.stringify(hasStream ? { flags, eventStreams } : { flags });
   const headers = { "content-type": "application/json", ...UNCACHED };
   const body = toUtf8(json);
-  const resource = { isHtml: false, headers, compressor };
+  const resource = { isHtml: false, headers, compressor, sharesBytes: false };
   const original = { coding: "identity", body, etag: undefined } as const;
   return { etag, representations: new Representations(resource, original) };
 }

@@ -17,6 +17,8 @@ export interface ContentSettings
 export interface ContentServices extends ProxyServices {
   /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
   readonly cacheGroup: CacheGroup | undefined;
+  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
+  readonly sharesBytes: boolean;
 }
 
 /**
@@ -53,6 +55,7 @@ export async function openContent(
       neverServed: settings.neverServed,
       transfers: services.transfers,
       compressor: new Compressor(),
+      sharesBytes: services.sharesBytes,
       clock: services.clock,
       log: services.log,
     });

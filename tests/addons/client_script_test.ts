@@ -1,12 +1,21 @@
 import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { CLIENT_JS } from "../../src/client/bundle.ts";
-import { respondWithClientScript } from "../../src/addons/client_script/respond.ts";
+import { clientScript } from "../../src/addons/client_script.ts";
+import type { AddonParts } from "../../src/core/addon.ts";
+import type { RouteContext } from "../../src/core/http/routes.ts";
 
 function request(
   headers: Record<string, string> = {},
   method = "GET",
 ) {
   return new Request("http://gateway.test/rep/client.js", { method, headers });
+}
+
+/** Responds as a gateway whose bytes are shared, as those of the command are, or not. */
+async function respondWithClientScript(request: Request, sharesBytes = false) {
+  const { routes } = clientScript(sharesBytes)({} as AddonParts);
+  const { handler } = routes!["/rep/client.js"]!;
+  return await handler(request, {} as RouteContext);
 }
 
 /** The current entity tag of the script. */
@@ -70,3 +79,15 @@ for (const [condition, status] of Object.entries(CONDITIONS)) {
     assertEquals(await response.text(), status === 200 ? CLIENT_JS : "");
   });
 }
+
+Deno.test("GET /rep/client.js is the same where bytes are shared", async () => {
+  for (const coding of ["identity", "br", "gzip"]) {
+    const asked = () => request({ "accept-encoding": coding });
+    const [copied, shared] = [
+      await respondWithClientScript(asked(), false),
+      await respondWithClientScript(asked(), true),
+    ];
+    assertEquals([...shared.headers], [...copied.headers]);
+    assertEquals(await shared.bytes(), await copied.bytes());
+  }
+});

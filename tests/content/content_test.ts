@@ -34,6 +34,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
       maxTransfers: 10,
     }),
     cacheGroup: undefined,
+    sharesBytes: false,
   };
   return openContent({ ...settings, ...changed }, services);
 }

@@ -96,6 +96,7 @@ export async function openSite(
   const process: ProcessInfo = {
     version: context.process.version,
     scheme: context.process.scheme,
+    sharesBytes: context.process.sharesBytes,
     sourceOf: (name) =>
       source.placeOf(name)?.path ?? context.process.sourceOf(name),
     shownOptions: () => shownOptions(options),

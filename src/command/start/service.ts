@@ -224,6 +224,7 @@ export class Service {
       sourceOf: sources.sourceOf,
       shownOptions: () => shownOptions(options),
       scheme: listener?.scheme,
+      sharesBytes: true,
       certificate: {
         notAfter: () => listener?.certificateNotAfter,
         rejection: () => this.#tlsRejection,

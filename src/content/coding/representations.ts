@@ -1,13 +1,13 @@
 import { eTag } from "@std/http/etag";
 import {
-  type Body,
   isLarge,
+  isShared,
   isStreamed,
   type Representation,
   type StreamedBody,
 } from "../../core/http/send.ts";
+import { sharedBody } from "../../core/http/shared_body.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
-import { toUtf8 } from "../../core/values/utf8.ts";
 
 /** The content codings of precompressed files beside a file (RFC 9110 §8.4.1), the preferred one first. */
 export const CODINGS = [
@@ -152,15 +152,12 @@ export interface CodedBody {
   readonly etag: string | undefined;
 }
 
-/** A {@linkcode CodedBody} in the form in which it is sent. */
-interface SentBody extends Omit<CodedBody, "body"> {
-  readonly body: Body;
-}
-
 /** What all representations of a resource have in common. */
 interface Resource extends Pick<Representation, "isHtml"> {
   readonly headers: Readonly<Record<string, string>>;
   readonly lastModified?: Date | undefined;
+  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
+  readonly sharesBytes: boolean;
   /** Compresses the resource if it is in memory, and if its type and size make that worthwhile. */
   readonly compressor: Compressor | undefined;
 }
@@ -173,7 +170,6 @@ export class Representations {
   /** How many bytes of memory all representations take at most: a compressed one counts as much as the original. */
   readonly maxBytes: number;
   readonly #resource: Resource;
-  readonly #body: Body;
   readonly #original: Representation;
   /** The original stands for a variant that is being compressed. */
   readonly #variants = new Map<RepresentationCoding, Representation>();
@@ -183,7 +179,7 @@ export class Representations {
   /** @param variants Compressed variants that already exist. If there are any, the compressor adds no others. */
   constructor(
     resource: Resource,
-    original: SentBody,
+    original: CodedBody,
     variants: readonly CodedBody[] = [],
   ) {
     const bytes = bytesOf(original);
@@ -191,11 +187,10 @@ export class Representations {
     const isCompressed = variants.length === 0 &&
       resource.compressor !== undefined && isCompressible(type, bytes);
     this.#resource = resource;
-    this.#body = quickestBody(original.body);
     this.#codings = isCompressed
       ? COMPRESSOR_CODINGS
       : variants.map(({ coding }) => coding);
-    this.#original = this.#represent({ ...original, body: this.#body });
+    this.#original = this.#represent(original);
     let maxBytes = bytes;
     if (isCompressed) maxBytes += bytes * COMPRESSOR_CODINGS.length;
     for (const variant of variants) {
@@ -216,8 +211,9 @@ export class Representations {
     return this.#original;
   }
 
-  #represent({ coding, body, etag: own }: SentBody): Representation {
-    const { isHtml, headers: common, lastModified } = this.#resource;
+  #represent({ coding, body, etag: own }: CodedBody): Representation {
+    const { isHtml, headers: common, lastModified, sharesBytes } =
+      this.#resource;
     const headers: Record<string, string> = { ...common };
     const isCoded = coding !== "identity";
     // It differs for each coding (RFC 9110 §8.8.3.3).
@@ -231,7 +227,13 @@ export class Representations {
     }
     if (isCoded) headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
-    return { isHtml, headers, validators: { etag, lastModified }, body };
+    const isShared = sharesBytes && !isStreamed(body) && !isLarge(body);
+    return {
+      isHtml,
+      headers,
+      validators: { etag, lastModified },
+      body: isShared ? sharedBody(body, headers) : body,
+    };
   }
 
   /**
@@ -240,11 +242,11 @@ export class Representations {
    */
   async #compress(coding: CompressorCoding): Promise<void> {
     const { compressor } = this.#resource;
-    const content = this.#body;
+    const { body: content } = this.#original;
     if (compressor === undefined || compressor.isBusy) return;
     if (isStreamed(content)) return;
     this.#variants.set(coding, this.#original);
-    const bytes = typeof content === "string" ? toUtf8(content) : content;
+    const bytes = isShared(content) ? await content.bytes() : content;
     const body = await compressor.compress(bytes, coding)
       .catch(() => undefined);
     if (body === undefined) {
@@ -258,17 +260,7 @@ export class Representations {
   }
 }
 
-/**
- * Returns a body as a string if it consists of ASCII only. Deno copies bytes for each response, but not a string: a page
- * of 11 KB takes 50 µs of CPU instead of 75 (docs/development/performance.md). A large body is sent in parts.
- */
-function quickestBody(body: Body): Body {
-  if (!(body instanceof Uint8Array) || isLarge(body)) return body;
-  const isAscii = body.every((byte) => byte < 0x80);
-  return isAscii ? new TextDecoder().decode(body) : body;
-}
-
 /** Returns how many bytes of memory a body takes. */
-function bytesOf({ body }: SentBody): number {
+function bytesOf({ body }: CodedBody): number {
   return isStreamed(body) ? 0 : body.length;
 }

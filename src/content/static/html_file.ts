@@ -12,6 +12,8 @@ interface HtmlFileOptions {
   /** The headers of a response with the unchanged file, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
+  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
+  readonly sharesBytes: boolean;
 }
 
 /** An HTML file, and the page that consists of it and the current config script. */
@@ -49,12 +51,13 @@ export class HtmlFile {
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { headers: original, body: document, compressor } = this.#options;
+    const { headers: original, body: document, compressor, sharesBytes } =
+      this.#options;
     const html = representHtml(original, document, script);
     const headers = Object.fromEntries(new Headers(html.headers));
     const { body, validators: { etag } } = html;
     return new Representations(
-      { isHtml: true, headers, compressor },
+      { isHtml: true, headers, compressor, sharesBytes },
       { coding: "identity", body, etag },
     );
   }

@@ -41,6 +41,8 @@ export interface ServedFilesOptions {
   readonly immutable: readonly string[];
   /** Compresses files and pages in memory. It is closed with the content. */
   readonly compressor: Compressor;
+  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
+  readonly sharesBytes: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -253,7 +255,7 @@ export class ServedFiles {
     original: CodedBody,
     variants: readonly CodedBody[],
   ): Promise<HtmlFile | Representations> {
-    const { immutable, clock } = this.#options;
+    const { immutable, clock, sharesBytes } = this.#options;
     // Compressing a file is only worthwhile if the result is kept.
     const isKept = size <= this.#maxKeptBytes;
     const compressor = isKept ? this.#options.compressor : undefined;
@@ -269,6 +271,7 @@ export class ServedFiles {
         body,
         headers: new Headers(headers),
         compressor,
+        sharesBytes,
       });
     }
     headers["accept-ranges"] = "bytes";
@@ -280,7 +283,13 @@ export class ServedFiles {
     if (lastModified !== undefined) {
       headers["last-modified"] = lastModified.toUTCString();
     }
-    const resource = { isHtml: false, headers, lastModified, compressor };
+    const resource = {
+      isHtml: false,
+      headers,
+      lastModified,
+      compressor,
+      sharesBytes,
+    };
     return new Representations(resource, original, variants);
   }
 }

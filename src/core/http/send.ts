@@ -1,5 +1,6 @@
 import { copyHeaders } from "./headers.ts";
 import { Problem } from "./problem.ts";
+import type { SharedBody } from "./shared_body.ts";
 
 /** A resource in one content coding, with everything that a response needs. */
 export interface Representation {
@@ -14,19 +15,19 @@ export interface Representation {
   readonly body: Body;
 }
 
-/** The body of a complete response. A string contains only ASCII characters, so each is one byte. */
-export type Body = Uint8Array<ArrayBuffer> | string | StreamedBody;
+/** The body of a complete response. */
+export type Body = Uint8Array<ArrayBuffer> | SharedBody | StreamedBody;
 
 /**
  * The largest body in memory that `Deno.serve` gets as a whole. It keeps a copy until the client has read it, and does
  * not say when that is: in Deno 2.9, `completed` of such a body is resolved before anything is sent. Sending parts costs
- * no more for bytes, but twice as much for ASCII text.
+ * no more.
  */
 const MAX_WHOLE_BYTES = 128 << 10;
 
 /** Returns whether a body in memory has to be sent in parts. */
-export function isLarge(bytes: Uint8Array): boolean {
-  return bytes.length > MAX_WHOLE_BYTES;
+export function isLarge({ length }: Uint8Array | SharedBody): boolean {
+  return length > MAX_WHOLE_BYTES;
 }
 
 /** A body that is not in memory. For each response, either `read()` or `cancel()` is called once. */
@@ -86,7 +87,10 @@ export async function send(
   }
   const range = requestedRange(request, representation);
   if (range === undefined) {
-    return new Response(await read(body), representation);
+    const { status = 200 } = representation;
+    return isShared(body) && status === 200
+      ? body.respond()
+      : new Response(await read(body), representation);
   }
   return new Response(await read(body, range), {
     status: 206,
@@ -113,7 +117,12 @@ function isNotModified(
 
 /** Returns whether a body is not in memory. */
 export function isStreamed(body: Body): body is StreamedBody {
-  return typeof body === "object" && "read" in body;
+  return "read" in body;
+}
+
+/** Returns whether the complete response is made already. */
+export function isShared(body: Body): body is SharedBody {
+  return "respond" in body;
 }
 
 /** Closes the file or the connection of a body that is not sent. */
@@ -121,12 +130,10 @@ function cancel(body: Body): void {
   if (isStreamed(body)) body.cancel();
 }
 
-async function read(
-  body: Body,
-  range?: ByteRange,
-): Promise<BodyContent | string> {
+async function read(body: Body, range?: ByteRange): Promise<BodyContent> {
   if (isStreamed(body)) return await body.read(range);
-  return range === undefined ? body : body.slice(range.start, range.end);
+  const bytes = isShared(body) ? await body.bytes() : body;
+  return range === undefined ? bytes : bytes.slice(range.start, range.end);
 }
 
 /**

@@ -2,6 +2,7 @@ import { Problem } from "./problem.ts";
 import {
   type ByteRange,
   isLarge,
+  isShared,
   isStreamed,
   type Representation,
   send,
@@ -91,8 +92,7 @@ export class Transfers {
     client: CountedClient,
   ): Promise<Response> {
     const { body } = representation;
-    const isString = typeof body === "string";
-    if (isString || (!isStreamed(body) && !isLarge(body))) {
+    if (isShared(body) || (!isStreamed(body) && !isLarge(body))) {
       return send(request, representation);
     }
     const counted: StreamedBody = {

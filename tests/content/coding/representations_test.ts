@@ -1,3 +1,5 @@
+import type { Body as SentBody } from "../../../src/core/http/send.ts";
+import type { SharedBody } from "../../../src/core/http/shared_body.ts";
 import { assert, assertEquals } from "@std/assert";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { contentCodings, isEncoded } from "../../../src/core/http/headers.ts";
@@ -177,8 +179,13 @@ class AskedCompressor extends Compressor {
   }
 }
 
-function resourceOf(compressor?: Compressor, type = "text/plain") {
-  return { isHtml: false, headers: { "content-type": type }, compressor };
+function resourceOf(
+  compressor?: Compressor,
+  type = "text/plain",
+  sharesBytes = false,
+) {
+  const headers = { "content-type": type };
+  return { isHtml: false, headers, sharesBytes, compressor };
 }
 
 function contentOf(coding: RepresentationCoding, length: number) {
@@ -289,21 +296,51 @@ Deno.test("Representations compresses later if the compressor is busy", async ()
   assertEquals(await ask(), "br");
 });
 
-Deno.test("Representations sends bytes as a string if all are ASCII, which takes Deno less time, and compresses the same", async () => {
-  const ascii = new Uint8Array(2_000).fill(0x61);
-  const other = ascii.with(1_999, 0x80);
-  for (const [body, sent] of [[ascii, "a".repeat(2_000)], [other, other]]) {
-    const compressor = new Compressor();
-    const original = { coding: "identity" as const, body, etag: '"1"' };
-    const representations = new Representations(
-      resourceOf(compressor),
-      original as typeof ORIGINAL,
-    );
-    const br = new Headers({ "accept-encoding": "br" });
-    assertEquals(representations.select(br).body, sent);
-    await allCompressed(compressor);
-    await settle();
-    const compressed = representations.select(br).body as Uint8Array;
-    assertEquals(new Uint8Array(brotliDecompressSync(compressed)), body);
+/** Returns the body of what is selected for a coding, once everything that was asked for is compressed. */
+async function bodyOf(
+  representations: Representations,
+  accepted: string,
+  compressor: Compressor,
+): Promise<SentBody> {
+  await select(representations, accepted, compressor);
+  const headers = new Headers({ "accept-encoding": accepted });
+  return representations.select(headers).body;
+}
+
+for (const coding of ["identity", "br"]) {
+  for (
+    const [bytes, isShared] of [[131_072, true], [131_073, false]] as const
+  ) {
+    Deno.test(`Representations ${isShared ? "shares" : "does not share"} ${bytes} bytes as ${coding}, if it may`, () => {
+      const { body } = contentOf("identity", bytes);
+      crypto.getRandomValues(body.subarray(0, 65_536));
+      crypto.getRandomValues(body.subarray(65_536, 131_072));
+      const existing = { coding: "br", body, etag: '"2"' } as const;
+      for (const sharesBytes of [true, false]) {
+        const representations = new Representations(
+          resourceOf(undefined, "text/plain", sharesBytes),
+          { coding: "identity", body, etag: '"1"' },
+          [existing],
+        );
+        const accept = new Headers({ "accept-encoding": coding });
+        const selected = representations.select(accept).body;
+        assertEquals("respond" in selected, sharesBytes && isShared);
+      }
+    });
   }
+}
+
+Deno.test("Representations compresses what it shares, and shares the result", async () => {
+  const compressor = new Compressor();
+  const representations = new Representations(
+    resourceOf(compressor, "text/plain", true),
+    ORIGINAL,
+  );
+  const body = await bodyOf(representations, "br", compressor) as SharedBody;
+  const compressed = await body.bytes();
+  assertEquals(body.length, compressed.length);
+  assertEquals(
+    new Uint8Array(brotliDecompressSync(compressed)),
+    ORIGINAL.body,
+  );
 });

@@ -43,6 +43,7 @@ export function openContent(
       maxTransfers: 100,
     }),
     compressor: new Compressor(),
+    sharesBytes: false,
     clock: systemClock,
     log: silentLog,
     ...options,

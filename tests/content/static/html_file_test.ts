@@ -42,6 +42,7 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
     body: bytes,
     headers: new Headers(HEADERS),
     compressor,
+    sharesBytes: false,
   });
   return {
     bytes,

@@ -1,3 +1,4 @@
+import { toUtf8 } from "../../../src/core/values/utf8.ts";
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { createGateway } from "../../../src/gateway.ts";
 import {
@@ -45,7 +46,7 @@ async function statusFor(
 ): Promise<number> {
   const response = await send(
     { method: "GET", headers: new Headers(headers) },
-    { isHtml: false, headers: {}, validators, body: "0123456789" },
+    { isHtml: false, headers: {}, validators, body: toUtf8("0123456789") },
   );
   await response.body?.cancel();
   return response.status;

@@ -166,7 +166,6 @@ export class PostgresPool {
         }
         if (needsWrites || readable !== undefined) pool.close();
         else readable = pool;
-        failures.push(SERVER_READ_ONLY);
       } catch (error) {
         pool.close();
         if (isPermanent(error) || error instanceof StoreIncompatibleError) {

@@ -274,7 +274,7 @@ const NEEDS_ID: Record<
   "a writer whose name has control characters": [
     "al@pc",
     [["\x1b[31m\nTook back", ["set", "A=bad"]]],
-    /^[^\n\x1b]*the set \d+ of "\\u001b\[31m\\nTook back": /,
+    /^[ -~]*the set \d+ of "\\u001b\[31m\\nTook back": /,
   ],
 };
 

@@ -1,13 +1,14 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import {
   listVariables,
+  readHead,
   readHistory,
   VARIABLES_HEAD_KEY,
 } from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/engines/memory.ts";
-import type { Store } from "../src/core/store/store.ts";
+import { type Store, StoreUnavailableError } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { fallibleStore, testWithStores } from "./_store.ts";
@@ -15,7 +16,15 @@ import { fallibleStore, testWithStores } from "./_store.ts";
 // What running gateways do when their store comes back empty. postgres_test.ts does the same on a real server.
 
 const VARIABLES = { REP_PUBLIC_A: "file", REP_SENSITIVE_S: "secret" };
-const PREFIXES = ["event", "state", "variable", "write", "member", "rate"];
+const PREFIXES = [
+  "event",
+  "state",
+  "variable",
+  "write",
+  "cause",
+  "member",
+  "rate",
+];
 const KEYS = ["head", "variables", "rollout", "activations", "master-key"];
 
 /** Deletes everything. */
@@ -211,4 +220,148 @@ Deno.test("a store that is older than what was read, but not empty, is believed"
     HEALTHY,
     [],
   ]);
+});
+
+/** Checks that both gateways have the values, and say that the store had lost some. */
+async function assertRestored(
+  { gates, store }: World,
+  values: Record<string, string>,
+) {
+  const states = [];
+  for (const gate of gates) {
+    states.push([await publicValues(gate), await healthOf(gate)]);
+    assertEquals(gate.logged("rep.store.emptied").length, 1);
+  }
+  assertEquals(states, gates.map(() => [values, EMPTIED]));
+  const stored = await listVariables(store);
+  const entries = stored.map(({ name, value }) => [name, value]);
+  assertEquals(Object.fromEntries(entries), values);
+}
+
+const BEFORE = { A: "set", B: "set" };
+
+/** What is written to the store after it was emptied and before a gateway has looked, and what is stored in the end. */
+const FIRST_WRITES: Record<
+  string,
+  [(Record<string, string | undefined>)[], Record<string, string>]
+> = {
+  "another variable": [[{ C: "new" }], { ...BEFORE, C: "new" }],
+  "a lost variable": [[{ A: "new" }], { A: "new", B: "set" }],
+  "all lost variables": [[{ A: "new", B: "new" }], { A: "new", B: "new" }],
+  "more variables than were lost": [
+    [{ C: "1", D: "1", E: "1", F: "1" }],
+    { ...BEFORE, C: "1", D: "1", E: "1", F: "1" },
+  ],
+  "several writes": [
+    [{ C: "1" }, { C: "2" }, { D: "1" }],
+    { ...BEFORE, C: "2", D: "1" },
+  ],
+  "a lost variable, which is removed again": [
+    [{ B: "1" }, { B: undefined }],
+    { A: "set" },
+  ],
+};
+
+for (const [what, [writes, values]] of Object.entries(FIRST_WRITES)) {
+  for (const options of [{ hotReload: true }, { hotReload: false }]) {
+    const mode = options.hotReload ? "" : ", without hot reload";
+    testWithStores(
+      `a set that arrives first in an emptied store does not hide the loss: ${what}${mode}`,
+      async (inner) => {
+        await using world = new World(inner);
+        const { store, clock } = world;
+        await world.set({ OLD: "1" });
+        await world.set({ OLD: undefined });
+        await world.set(BEFORE);
+        await world.start(options);
+        await world.start(options);
+        await empty(store);
+        for (const values of writes) {
+          await setStoredVariables(store, values, { clock });
+        }
+        await world.wait(8);
+        await assertRestored(world, values);
+        await world.gates[0]?.gateway.reload({ logsUnchanged: true });
+        await world.wait(8);
+        assertEquals(await healthOf(world.gates[0]!), HEALTHY);
+      },
+    );
+  }
+}
+
+testWithStores(
+  "each replica reports the loss, also one that looks when another has written the variables back, and what was unset since stays so",
+  async (inner) => {
+    await using world = new World(inner);
+    await world.set(BEFORE);
+    await world.start();
+    let isCutOff = false;
+    const late = fallibleStore(world.store, () => isCutOff);
+    await world.start({ store: late });
+    isCutOff = true;
+    await empty(world.store);
+    await world.wait(4);
+    await world.set({ A: undefined });
+    isCutOff = false;
+    await world.wait(10);
+    const values = { A: "file", B: "set" };
+    for (const gate of world.gates) {
+      assertEquals(await publicValues(gate), values);
+      assertEquals(await healthOf(gate), EMPTIED);
+    }
+    const names = (await listVariables(world.store)).map(({ name }) => name);
+    assertEquals(names, ["B"]);
+  },
+);
+
+testWithStores(
+  "the loss of a store that an older version has written is found as well, and that version's writes are no loss",
+  async (inner) => {
+    await using world = new World(inner);
+    const { store, clock } = world;
+    /** Writes the head as versions before the lineage do. */
+    const writeAsBefore = async (values: Record<string, string>) => {
+      await setStoredVariables(store, values, { clock });
+      const { id, writes } = (await readHead(store))!.value;
+      const value = { id, writes };
+      await store.commit([], [{ key: VARIABLES_HEAD_KEY, value }]);
+      await world.wait(4);
+    };
+    await world.set({ A: "set" });
+    await world.start();
+    await writeAsBefore({ B: "older" });
+    await world.set({ B: "set" });
+    await writeAsBefore({ B: "set" });
+    await world.start();
+    for (const gate of world.gates) {
+      assertEquals(await healthOf(gate), HEALTHY);
+      assertEquals(await publicValues(gate), BEFORE);
+    }
+    await empty(store);
+    await world.set({ C: "new" });
+    await world.wait(8);
+    await assertRestored(world, { ...BEFORE, C: "new" });
+  },
+);
+
+Deno.test("nothing is written to a store that lacks what a gateway has read, until that is written back", async () => {
+  await using world = new World(memoryStore());
+  const { store, clock } = world;
+  await world.set({ A: "set" });
+  await world.start();
+  await store.commit([], [
+    { key: VARIABLES_HEAD_KEY },
+    { key: ["variable", "A"] },
+    ...(await store.list(["write"])).map(({ key }) => ({ key })),
+  ]);
+  for (const values of [{ B: "1" }, { A: undefined }]) {
+    await assertRejects(
+      () => setStoredVariables(store, values, { clock }),
+      StoreUnavailableError,
+      "it came back without its variables, and the gateways are writing them back; some of it may have been written: repeat it",
+    );
+  }
+  await world.wait(4);
+  await world.set({ B: "1" });
+  assertEquals(await publicValues(world.gates[0]!), { A: "set", B: "1" });
 });

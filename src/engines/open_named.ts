@@ -139,9 +139,14 @@ async function openPostgres(
   }
   const postgres = await orCannotOpen(url, loadPostgres);
   const { clock, random } = options;
-  const open = () => postgres.openPostgresStore(target, { clock, random, log });
+  const open = (needsWrites: boolean) =>
+    orCannotOpen(url, () => {
+      const options = { clock, random, log, needsWrites };
+      return postgres.openPostgresStore(target, options);
+    });
   const server = {
-    connect: () => orCannotOpen(url, open),
+    connect: () => open(false),
+    connectToWritable: target.hosts.length > 1 ? () => open(true) : undefined,
     maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
   };

@@ -7,6 +7,7 @@ import {
   type Store,
   StoreFullError,
   StoreIncompatibleError,
+  StoreReadOnlyError,
   StoreUnavailableError,
   toUnavailableError,
   withTimeout,
@@ -16,6 +17,8 @@ import {
 interface RemoteServer {
   /** Connects to the server. */
   connect: () => Promise<Store>;
+  /** Does so only if it accepts writes; `undefined` if there is one server, whose connections follow its state. */
+  connectToWritable?: (() => Promise<Store>) | undefined;
   /** How many checks a commit on the server may contain. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
@@ -44,11 +47,12 @@ function isOutage(error: unknown): boolean {
 }
 
 /**
- * Deno throws a `TypeError` for keys and values that no database accepts. A store without room for a commit can still
- * be read.
+ * Deno throws a `TypeError` for keys and values that no database accepts. A store that is read-only or without room for a
+ * commit can still be read.
  */
 function keepsConnection(error: unknown): boolean {
-  return error instanceof TypeError || error instanceof StoreFullError;
+  return error instanceof TypeError || error instanceof StoreFullError ||
+    error instanceof StoreReadOnlyError;
 }
 
 /**
@@ -61,7 +65,7 @@ function keepsConnection(error: unknown): boolean {
  * anything behind.
  */
 export async function openRemoteStore(
-  { connect, maxChecks, engine }: RemoteServer,
+  { connect, connectToWritable, maxChecks, engine }: RemoteServer,
   log: Log,
   { clock, random }: RetryOptions,
 ): Promise<Store> {
@@ -73,8 +77,8 @@ export async function openRemoteStore(
     "Cannot use the store: it is not connected yet",
   );
 
-  async function connectInTime(): Promise<Store> {
-    const connecting = connect();
+  async function connectInTime(open = connect): Promise<Store> {
+    const connecting = open();
     try {
       return await withTimeout(connecting, OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
@@ -112,6 +116,14 @@ export async function openRemoteStore(
     }
   }
 
+  /** Replaces a connection to a read-only server, which serves reads until then. The next write looks again. */
+  async function lookForWritable(used: Store): Promise<void> {
+    const opened = await connectInTime(connectToWritable);
+    if (used !== connection) return opened.close();
+    disconnect();
+    use(opened);
+  }
+
   function reconnect(error: unknown): void {
     disconnect();
     failure = toUnavailableError(error);
@@ -128,6 +140,9 @@ export async function openRemoteStore(
     } catch (error) {
       const isCurrent = used === connection;
       if (isCurrent && !keepsConnection(error)) reconnect(error);
+      if (connectToWritable && error instanceof StoreReadOnlyError) {
+        lookForWritable(used).catch(() => {}); // there is none
+      }
       throw error;
     }
   }

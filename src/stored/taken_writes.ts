@@ -48,7 +48,7 @@ export async function waitUntilTaken(
 }
 
 /** Lists the members that have not left and may be alive. */
-async function listMembers(
+export async function listMembers(
   store: Store,
   clock: Clock,
 ): Promise<Entry<Member>[]> {

@@ -3,7 +3,7 @@ import {
   retryConflicts,
   type RetryOptions,
 } from "../core/store/commits.ts";
-import type { Entry, Store } from "../core/store/store.ts";
+import type { Store } from "../core/store/store.ts";
 import { formatTime } from "../core/values/units.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
 import {
@@ -11,9 +11,8 @@ import {
   type CommitCause,
   decodeValue,
   type HistoryEntry,
-  idOf,
   MAX_HISTORY,
-  readHead,
+  readHistory,
   type StoredWrite,
   type WriteCause,
   WRITES,
@@ -22,15 +21,23 @@ import {
   ConflictError,
   failUncertain,
   publicVariable,
+  readHeadToWrite,
+  type RequestedWrite,
   writeAfter,
 } from "./write_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
 
+/** A variable gets the value that it had before. */
+interface UndoneChange extends RequestedWrite {
+  /** The value that is taken back. */
+  readonly previous: string | undefined;
+}
+
 interface UndoOptions extends RetryOptions {
-  /** The id of any of the writes to take back. @default {the newest write} */
-  readonly id: number | undefined;
+  /** The id of any of the writes to take back. */
+  readonly id: number;
   readonly cause: WriteCause;
   /** Throws if the values may not be written again. */
   readonly validate: (values: Values) => Promise<void>;
@@ -47,13 +54,10 @@ export async function undoWrite(
   store: Store,
   { id, cause, validate, clock, random }: UndoOptions,
 ): Promise<StoredWrite[]> {
-  // Found once: after a conflict, the newest write is that of somebody else.
-  const found = id ?? (await readHead(store))?.value.id ?? 0;
   async function tryToUndo(): Promise<StoredWrite[] | undefined> {
-    const head = await readHead(store);
-    const { undoes, values } = await plan(store, found);
-    await validate(values);
-    const changes = [...values].map(([name, value]) => ({ name, value }));
+    const head = await readHeadToWrite(store, clock);
+    const { undoes, changes } = await planUndo(store, id);
+    await validate(new Map(changes.map(({ name, value }) => [name, value])));
     if (batches(changes, store.prefixBytes).length > 1) {
       throw new ConflictError(
         `Cannot undo ${undoes}: expected values that fit into one commit; set them in several steps`,
@@ -72,11 +76,11 @@ export async function undoWrite(
 const UNCERTAIN =
   "it may have been undone: look at history before you repeat it, since undoing it twice restores it";
 
-/** Returns the id of the last write that is taken back, and the values before. */
-async function plan(
+/** Returns what taking back a write means: the id of the last write, by what and by whom it was made, and the changes. */
+export async function planUndo(
   store: Store,
   id: number,
-): Promise<{ undoes: number; values: Values }> {
+): Promise<{ undoes: number; cause: WriteCause; changes: UndoneChange[] }> {
   const entry = await store.get<HistoryEntry>([...WRITES, id]);
   if (entry === undefined) {
     throw new ConflictError(
@@ -90,36 +94,56 @@ async function plan(
   const since = await store.list<HistoryEntry>(WRITES, { from });
   const own = since.filter(({ value }) => value.last === last);
   if (own.length < count) throw unknownValue(last);
-  const values = new Map<string, string | undefined>();
-  for (const { value } of own) {
-    values.set(value.name, await valueBefore(store, last, value));
+  const changes: UndoneChange[] = [];
+  for (const { value: entry } of own) {
+    const value = await valueBefore(store, last, entry);
+    const previous = decodeValue(entry.value);
+    changes.push({ name: entry.name, value, previous });
   }
-  checkUnchanged(last, values, since);
-  return { undoes: last, values };
+  await checkUnchanged(store, last, changes);
+  return { undoes: last, cause: cause?.value ?? {}, changes };
+}
+
+/** Describes what is taken back, for operators. */
+export function describeUndo(
+  { undoes, cause, changes }: Awaited<ReturnType<typeof planUndo>>,
+): string {
+  const show = (value?: string) =>
+    value === undefined ? "no value" : formatValue(value);
+  const values = changes.map(({ name, value, previous }) =>
+    `${publicVariable(name)} from ${show(previous)} to ${show(value)}`
+  );
+  const { command = "write" } = cause;
+  const what = `the ${command} ${undoes} of ${formatWriter(cause)}`;
+  return `${what}: ${values.join(", ")}`;
 }
 
 /** Throws if a variable was written later: such writes are in the history, since the oldest are removed first. */
-function checkUnchanged(
+async function checkUnchanged(
+  store: Store,
   last: number,
-  values: Values,
-  since: readonly Entry<HistoryEntry>[],
-): void {
-  const later = since.filter(({ key, value }) =>
-    idOf(key) > last && values.has(value.name)
-  );
+  changes: readonly UndoneChange[],
+): Promise<void> {
+  const names = new Set(changes.map(({ name }) => name));
+  const since = await readHistory(store, MAX_HISTORY, last + 1);
+  const later = since.filter(({ name }) => names.has(name)).reverse();
   if (later.length === 0) return;
-  const newest = new Map(later.map((entry) => [entry.value.name, entry]));
+  const newest = new Map(later.map((write) => [write.name, write]));
   const states = Array.from(newest.values(), describeWrite).join("; ");
+  const undo = later.find(({ undoes }) => undoes === last);
+  const undone = undo ? `; already undone by ${formatWriter(undo)}` : "";
   throw new ConflictError(
-    `Cannot undo ${last}: expected no later write, but ${states}`,
+    `Cannot undo ${last}: expected no later write, but ${states}${undone}`,
   );
 }
 
-function describeWrite({ key, value: entry }: Entry<HistoryEntry>): string {
-  const name = publicVariable(entry.name);
-  const value = decodeValue(entry.value);
+function describeWrite({ name, value, at, id }: StoredWrite): string {
   const what = value === undefined ? "removed" : `set to ${formatValue(value)}`;
-  return `${name} was ${what} at ${formatTime(entry.at)} (id ${idOf(key)})`;
+  return `${publicVariable(name)} was ${what} at ${formatTime(at)} (id ${id})`;
+}
+
+function formatWriter({ by }: WriteCause): string {
+  return by === undefined ? "an unknown writer" : formatValue(by);
 }
 
 /** Returns the value that a write replaced. If it was too long to be kept twice, the write that set it has it. */

@@ -31,8 +31,10 @@ import {
   StoreUnavailableError,
   type Write,
 } from "../core/store/store.ts";
+import type { Clock } from "../core/values/clock.ts";
 import { formatTime } from "../core/values/units.ts";
 import { toUtf8 } from "../core/values/utf8.ts";
+import { listMembers } from "./taken_writes.ts";
 
 /** Options of {@linkcode writeVariables}. */
 export interface WriteOptions extends RetryOptions {
@@ -48,7 +50,8 @@ export class ConflictError extends Error {
   override name = "ConflictError";
 }
 
-type RequestedWrite = Pick<StoredWrite, "name" | "value">;
+/** A variable to be written; without a value, to be removed. */
+export type RequestedWrite = Pick<StoredWrite, "name" | "value">;
 
 /** How many bytes of previous values a commit contains: `batches()` leaves that much of the 800 KiB of Deno KV. */
 const MAX_PREVIOUS_BYTES = 120_000;
@@ -80,13 +83,31 @@ export async function writeVariables(
   const all: StoredWrite[] = [];
   for (const batch of batches(changes, store.prefixBytes)) {
     const writes = await retryConflicts(async () => {
-      const head = await readHead(store);
+      const head = await readHeadToWrite(store, clock);
       const at = clock.now();
       return await writeAfter(store, head, batch, { ifId, cause, at });
     }, { clock, random }).catch((error) => failUncertain(error, UNCERTAIN));
     all.push(...writes);
   }
   return all;
+}
+
+/**
+ * Reads the head before everything else that a write depends on.
+ *
+ * @throws {StoreUnavailableError} If the store has lost variables that a gateway has read and is about to write back.
+ */
+export async function readHeadToWrite(
+  store: Store,
+  clock: Clock,
+): Promise<Entry<VariablesHead> | undefined> {
+  const head = await readHead(store);
+  if (head !== undefined) return head;
+  const members = await listMembers(store, clock);
+  if (members.every(({ value }) => !value.newestWrite)) return undefined;
+  throw new StoreUnavailableError(
+    "Cannot use the store: it came back without its variables, and the gateways are writing them back",
+  );
 }
 
 const UNCERTAIN =
@@ -195,6 +216,7 @@ async function commit(
   const value: VariablesHead = {
     id: writes.at(-1)?.id ?? 0,
     writes: count - outdated.writes.length,
+    lineage: head === undefined ? crypto.randomUUID() : head.value.lineage,
   };
   const checks = [{ key: VARIABLES_HEAD_KEY, version: head?.version ?? null }];
   const all = [

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import {
   listVariables,
+  newestWrite,
   readHistory,
 } from "../../src/core/config/stored/stored_variables.ts";
 import {
@@ -33,13 +34,14 @@ function setUp(store: Store, clock: Clock = new FakeClock(START)) {
         ifId: undefined,
         cause,
       }),
-    undo: (
+    /** @param id The newest write by default. */
+    undo: async (
       id?: number,
       validate: (values: Values) => unknown = () => {},
     ) =>
-      undoWrite(store, {
+      await undoWrite(store, {
         ...options,
-        id,
+        id: id ?? await newestWrite(store),
         cause: { command: "undo", by: "bob" },
         validate: async (values) =>
           void await validate(Object.fromEntries(values)),
@@ -88,7 +90,7 @@ testUndo(
 );
 
 testUndo(
-  "undoWrite() takes back the newest write by default, and an undo by redoing it",
+  "undoWrite() takes back an undo by redoing it",
   async ({ write, undo, values }) => {
     await write({ A: "1" });
     await write({ A: undefined, B: "2" });

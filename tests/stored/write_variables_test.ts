@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { MAX_NAME_BYTES } from "../../src/core/config/variables/snapshot.ts";
 import { MAX_PUBLIC_BYTES } from "../../src/core/config/variables/tiers.ts";
 import {
@@ -429,10 +429,12 @@ testStored(
     await set(namesUpTo(700));
     const lost = await storedEnvironment(store);
     await clear();
-    await writeBackVariables(store, lost);
-    const { version: _, ...found } = await storedEnvironment(store);
-    const { version: __, ...expected } = lost;
-    assertEquals(found, expected);
+    await writeBackVariables(store, lost, await storedEnvironment(store));
+    const { lineage, version: _, ...found } = await storedEnvironment(store);
+    const { version: __, newestWrite, ...known } = lost;
+    assertNotEquals(lineage, known.lineage);
+    const expected = { ...known, newestWrite: newestWrite + 1, lineage };
+    assertEquals({ ...found, lineage }, expected);
     assertEquals((await readHistory(store, 1_000)).length, 700);
   },
 );
@@ -444,7 +446,8 @@ testStored(
       return { name: `V${index}`, value: "1", id: index + 1, at: 0 };
     });
     const lost = { ...await storedEnvironment(store), variables };
-    await writeBackVariables(store, { ...lost, newestWrite: 2_100 });
+    const known = { ...lost, newestWrite: 2_100 };
+    await writeBackVariables(store, known, lost);
     await set({ THEME: "dark" });
     const { environment } = await storedEnvironment(store);
     assertEquals(environment["REP_PUBLIC_THEME"], "dark");
@@ -459,7 +462,7 @@ testStored(
     await clear();
     await set({ THEME: "newer" });
     const newer = await storedEnvironment(store);
-    await writeBackVariables(store, lost);
+    assertEquals(await writeBackVariables(store, lost, newer), false);
     assertEquals(await storedEnvironment(store), newer);
   },
 );

@@ -190,7 +190,7 @@ export const COMMANDS = {
   },
   undo: {
     args: "[ID]",
-    help: "Take back a set, unset or undo, by default the newest",
+    help: "Take back a set, unset or undo, by default your newest write",
     options: [
       "kv",
       "app",
@@ -203,7 +203,8 @@ export const COMMANDS = {
       "force",
     ],
     notes: [
-      "ID is that of any of its writes, as history prints it. All its variables get the values that they had before.",
+      "ID is that of any of its writes, as history prints it. All its variables get the values that they had before. Needed " +
+      "if the newest write is an undo, or that of another writer.",
       ...WRITE_NOTES,
     ],
     fails:

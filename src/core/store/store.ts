@@ -113,6 +113,9 @@ export class StoreFullError extends StoreUnavailableError {
   }
 }
 
+/** Thrown if the store can be read, but the server is read-only. */
+export class StoreReadOnlyError extends StoreUnavailableError {}
+
 /**
  * Thrown if the store can be reached, but is none that this version can use. A start ends with it, since waiting does not
  * help; a gateway that runs treats it as an outage.

@@ -78,6 +78,8 @@ const KEEP_ALIVE_MS = 10_000;
  * another process would hold up reads.
  */
 const MAX_CONNECTIONS = 2;
+/** A write in a read-only transaction (PostgreSQL, Appendix A). */
+export const READ_ONLY = "25006";
 /** The server accepts no further connection (PostgreSQL, Appendix A). */
 const TOO_MANY_CONNECTIONS = "53300";
 /** How long a process then does with the connections that it has. */
@@ -92,8 +94,8 @@ const NOT_PREPARED = /^(26000|42P05)$/;
 type Prepare = (client: Client) => Promise<void>;
 
 /**
- * Connections to one server, which accepts writes. If it no longer does, the pool fails, and `openRemoteStore()` opens
- * another one.
+ * Connections to one server, which is no standby. If it fails, so does the pool, and `openRemoteStore()` opens another
+ * one.
  */
 export class PostgresPool {
   readonly #pool: Pool;
@@ -104,6 +106,8 @@ export class PostgresPool {
   /** Nobody else behind a pooler uses the same names for prepared statements. */
   readonly #id = crypto.randomUUID();
   #canPrepare = true;
+  /** Whether the newest connection is. */
+  #isReadOnly = false;
 
   private constructor(
     driver: Driver,
@@ -112,10 +116,10 @@ export class PostgresPool {
     clock: Clock,
   ) {
     this.#clock = clock;
-    async function verify(client: Client): Promise<void> {
-      await requireWrites(client);
+    const verify = async (client: Client) => {
+      this.#isReadOnly = await checkServer(client);
       await prepare(client);
-    }
+    };
     this.#pool = new driver.Pool({
       max: MAX_CONNECTIONS,
       idleTimeoutMillis: 0,
@@ -127,20 +131,23 @@ export class PostgresPool {
   }
 
   /**
-   * Connects to the first host that accepts writes.
+   * Connects to the first host that accepts writes; if there is none, to the first primary that is read-only.
    *
+   * @param needsWrites Whether a read-only one is of no use.
    * @throws {PermanentError} Or another error that {@linkcode isPermanent}, if a host rejects the user, the database or
    * the encryption.
    * @throws {StoreIncompatibleError} If `prepare` does.
-   * @throws {StoreUnavailableError} If no host is reachable and accepts writes.
+   * @throws {StoreUnavailableError} If no such host is reachable.
    */
   static async open(
     target: PostgresTarget,
     prepare: Prepare = async () => {},
     clock: Clock = systemClock,
+    needsWrites = false,
   ): Promise<PostgresPool> {
     const driver = await loadPostgresDriver();
     const failures: string[] = [];
+    let readable: PostgresPool | undefined;
     for (const host of target.hosts) {
       const settings = await clientSettings(host, target);
       const pool = new PostgresPool(driver, settings, prepare, clock);
@@ -153,16 +160,24 @@ export class PostgresPool {
       try {
         const client = await pool.connect();
         client.release();
-        return pool;
+        if (!pool.#isReadOnly) {
+          readable?.close();
+          return pool;
+        }
+        if (needsWrites || readable !== undefined) pool.close();
+        else readable = pool;
       } catch (error) {
         pool.close();
-        if (isPermanent(error)) throw error;
-        if (error instanceof StoreIncompatibleError) throw error;
+        if (isPermanent(error) || error instanceof StoreIncompatibleError) {
+          readable?.close();
+          throw error;
+        }
         failures.push(messageOf(error));
       } finally {
         clearTimeout(timer);
       }
     }
+    if (readable !== undefined) return readable;
     const reasons = failures.join("; ");
     throw new StoreUnavailableError(
       `Cannot connect to ${formatHosts(target)}: ${reasons}`,
@@ -206,10 +221,14 @@ export class PostgresPool {
 
   async #run(statement: string | Statement): Promise<Row[]> {
     const client = await this.connect();
+    let isReadOnly = false;
     try {
       return (await client.query(this.#prepared(statement))).rows;
+    } catch (error) {
+      isReadOnly = codeOf(error) === READ_ONLY; // it may stay so when the server is writable again: another is opened
+      throw error;
     } finally {
-      client.release(); // not `pool.query()`, which also closes the connection of a commit that conflicts
+      client.release(isReadOnly); // not `pool.query()`, which also closes the connection of a commit that conflicts
     }
   }
 
@@ -249,15 +268,23 @@ function clientUntil(signal: AbortSignal, driver: Driver, settings: Settings) {
   };
 }
 
-/** It also sets the timeout of statements: PgBouncer rejects that as a parameter of the connection. */
-async function requireWrites(client: Client): Promise<void> {
+/** Why a primary accepts no writes. */
+export const SERVER_READ_ONLY =
+  "the server is read-only (default_transaction_read_only), as managed services make it when the storage is full";
+
+/**
+ * Returns whether a primary is read-only. A standby is of no use: it may lag behind. It also sets the timeout of
+ * statements: PgBouncer rejects that as a parameter of the connection.
+ */
+async function checkServer(client: Client): Promise<boolean> {
   const { rows: [row] } = await client.query(
-    `SELECT current_setting('transaction_read_only') AS read_only,
+    `SELECT current_setting('transaction_read_only') AS read_only, pg_is_in_recovery()::text AS is_standby,
      set_config('statement_timeout', '${OPERATION_TIMEOUT_MS}', false)`,
   );
-  if (row?.["read_only"] !== "off") {
+  if (row?.["is_standby"] !== "false") {
     throw new StoreUnavailableError("it is a standby");
   }
+  return row["read_only"] !== "off";
 }
 
 async function clientSettings(

@@ -7,7 +7,8 @@ import {
   type Store,
   StoreFullError,
   StoreIncompatibleError,
-  type StoreUnavailableError,
+  StoreReadOnlyError,
+  StoreUnavailableError,
   toUnavailableError,
   type Write,
 } from "../../core/store/store.ts";
@@ -24,7 +25,9 @@ import {
   codeOf,
   isPermanent,
   PostgresPool,
+  READ_ONLY,
   type Row,
+  SERVER_READ_ONLY,
   type Statement,
 } from "./connection.ts";
 import {
@@ -49,6 +52,10 @@ const UNDEFINED = /^(42703|42P01|42883|3F000)$/;
 function toStoreError(error: unknown): StoreUnavailableError {
   const code = codeOf(error);
   if (INSUFFICIENT_RESOURCES.test(code)) return new StoreFullError(error);
+  if (code === READ_ONLY) {
+    const message = `Cannot use the store: ${SERVER_READ_ONLY}`;
+    return new StoreReadOnlyError(message, { cause: error });
+  }
   if (!UNDEFINED.test(code)) return toUnavailableError(error);
   return new StoreIncompatibleError(
     `Cannot use the store: ${
@@ -63,6 +70,11 @@ async function prepare(client: Client, schema: string): Promise<void> {
   try {
     await ensureSchema(client, schema);
   } catch (error) {
+    if (codeOf(error) === READ_ONLY) {
+      throw new StoreUnavailableError(
+        `the schema "${schema}" does not exist, and cannot be created: ${SERVER_READ_ONLY}`,
+      );
+    }
     throw isPermanent(error) ? error : toStoreError(error);
   }
 }
@@ -101,13 +113,14 @@ export async function postgresStoreExists(
  */
 export async function openPostgresStore(
   target: PostgresTarget,
-  options: NotificationOptions,
+  options: NotificationOptions & { readonly needsWrites?: boolean },
 ): Promise<Store> {
   const { schema } = target;
   const pool = await PostgresPool.open(
     target,
     (client) => prepare(client, schema),
     options.clock,
+    options.needsWrites,
   );
   const watches = new Set<Watch>();
   let receiving: Promise<void> | undefined;

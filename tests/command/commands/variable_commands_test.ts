@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { CommandIo } from "../../../src/command/commands/command_io.ts";
 import { openPersistentStore } from "../../../src/command/commands/deno_io.ts";
 import { listVariables } from "../../../src/core/config/stored/stored_variables.ts";
@@ -10,7 +10,8 @@ import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { delegate, fallibleStore } from "../../_store.ts";
 import { runDeno } from "../../_command.ts";
 import { TempDirectory } from "../../_temp.ts";
-import { done, failed, runWith } from "./_run.ts";
+import { done, failed, type Outcome, runWith } from "./_run.ts";
+import { systemClock } from "../../../src/core/values/clock.ts";
 
 const START = 1_700_000_000_000;
 const AT = "2023-11-14T22:13:20.000Z";
@@ -197,7 +198,12 @@ Deno.test("undo takes back a write, and undoing that redoes it", async () => {
     await run("undo"),
     done(
       ["NAME  ID", `A     ${START + 4}`, `B     ${START + 5}`],
-      [NO_GATEWAY],
+      [
+        `Took back the set ${
+          START + 3
+        } of an unknown writer: REP_PUBLIC_A from "2" to "1", REP_PUBLIC_B from "2" to "1"`,
+        NO_GATEWAY,
+      ],
     ),
   );
   assertEquals(await values(), { A: "1", B: "1" });
@@ -217,6 +223,147 @@ Deno.test("undo takes back a write, and undoing that redoes it", async () => {
   );
 });
 
+/** Commands of several users on one store. */
+function setUpUsers() {
+  const store = persistentMemory();
+  const as = (user: string | undefined, overrides: Partial<CommandIo> = {}) =>
+    setUp({ actor: () => user, ...overrides }, store);
+  return { store, as, values: as("").values };
+}
+
+/** What is refused without an id: the user, what was written before, and how the message calls that. */
+const NEEDS_ID: Record<
+  string,
+  [user: string | undefined, writes: [string | undefined, string[]][], RegExp]
+> = {
+  "a set by somebody else": [
+    "al@pc",
+    [["bo@pc", ["set", "A=bad"]]],
+    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good"/,
+  ],
+  "an unset by somebody else": [
+    "al@pc",
+    [["bo@pc", ["unset", "A"]]],
+    /the unset \d+ of "bo@pc": REP_PUBLIC_A from no value to "good"/,
+  ],
+  "a set of several variables by somebody else": [
+    "al@pc",
+    [["bo@pc", ["set", "A=bad", "B=new"]]],
+    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good", REP_PUBLIC_B from "new" to no value/,
+  ],
+  "an undo by somebody else": [
+    "al@pc",
+    [["al@pc", ["set", "A=bad"]], ["bo@pc", ["undo", "NEWEST"]]],
+    /the undo \d+ of "bo@pc": REP_PUBLIC_A from "good" to "bad"/,
+  ],
+  "an undo of their own": [
+    "al@pc",
+    [["al@pc", ["set", "A=bad"]], ["al@pc", ["undo"]]],
+    /the undo \d+ of "al@pc": REP_PUBLIC_A from "good" to "bad"/,
+  ],
+  "a set by a writer who is not known": [
+    "al@pc",
+    [[undefined, ["set", "A=bad"]]],
+    /the set \d+ of an unknown writer: /,
+  ],
+  "a set by a known writer, for a user who is not": [
+    undefined,
+    [["al@pc", ["set", "A=bad"]]],
+    /the set \d+ of "al@pc": /,
+  ],
+  "a writer whose name has control characters": [
+    "al@pc",
+    [["\x1b[31m\nTook back", ["set", "A=bad"]]],
+    /^[ -~]*the set \d+ of "\\u001b\[31m\\nTook back": /,
+  ],
+};
+
+for (const app of [[], ["--app=shop"]]) {
+  for (const [what, [user, writes, expected]] of Object.entries(NEEDS_ID)) {
+    Deno.test(`undo needs the id of ${what}${app.length > 0 ? ", with --app" : ""}`, async () => {
+      const { as } = setUpUsers();
+      await as("al@pc").run("set", "A=good", ...app);
+      const list = async () =>
+        (await as(user).run("list", "--json", ...app)).out.join("");
+      const newest = async () => {
+        const { out } = await as(user).run("history", "--json", ...app);
+        return String(JSON.parse(out.join("\n"))[0].id);
+      };
+      for (const [writer, args] of writes) {
+        const id = await newest();
+        const named = args.map((arg) => arg.replace("NEWEST", id));
+        assertEquals((await as(writer).run(...named, ...app)).code, 0);
+      }
+      const before = await list();
+      const refused = await as(user).run("undo", "--json", ...app);
+      const id = await newest();
+      assertEquals([refused.code, refused.out], [1, []]);
+      const message = refused.err.join("\n");
+      assertMatch(message, expected);
+      assertMatch(message, /^Cannot undo without an id: expected /);
+      assertMatch(message, new RegExp(`; to take that back, use: undo ${id}$`));
+      assertEquals(await list(), before);
+      const named = await as(user).run("undo", id, ...app);
+      assertEquals([named.code, await list() === before], [0, false]);
+      assertMatch(String(named.err[0]), expected);
+      assertMatch(String(named.err[0]), /^Took back the /);
+    });
+  }
+}
+
+Deno.test("of two who undo the same write, one does, and the other is told that it is done already", async () => {
+  for (const named of [false, true]) {
+    const { store, as, values } = setUpUsers();
+    const { clock } = as("");
+    await as("al@pc", { clock }).run("set", "A=good");
+    await clock.tick(1_000);
+    await as("al@pc", { clock }).run("set", "A=bad");
+    const id = named ? [String(START + 1_000)] : [];
+    let late: Promise<Outcome> | undefined;
+    const racing: Store = {
+      ...delegate(store),
+      async commit(checks, writes) {
+        if (late === undefined) {
+          late = as("al@pc", { clock }).run("undo", ...id);
+          await late; // between the read and the commit of the other
+        }
+        return await store.commit(checks, writes);
+      },
+    };
+    const first = setUp({
+      actor: () => "al@pc",
+      clock: systemClock,
+      openStore: () => Promise.resolve(racing),
+    });
+    const { code, err } = await first.run("undo", ...id);
+    assertEquals([(await late)?.code, code], [0, 1]);
+    assertStringIncludes(
+      String(err),
+      `expected no later write, but REP_PUBLIC_A was set to "good"`,
+    );
+    assertMatch(String(err), /; already undone by "al@pc"$/);
+    assertEquals(await values(), { A: "good" });
+  }
+});
+
+Deno.test("undo --json prints whose write it takes back, and the values before", async () => {
+  const { as } = setUpUsers();
+  await as("al@pc").run("set", "A=good");
+  await as("al@pc").run("set", "A=bad", "B=new");
+  const { code, out } = await as("bo@pc").run("undo", `${START + 1}`, "--json");
+  const both = {
+    written_at: AT,
+    undoes: START + 2,
+    undoes_by: "al@pc",
+    taken_by: [],
+    not_taken_by: [],
+  };
+  assertEquals([code, JSON.parse(out.join("\n"))], [0, [
+    { name: "A", value: "good", id: START + 3, previous: "bad", ...both },
+    { name: "B", value: null, id: START + 4, previous: "new", ...both },
+  ]]);
+});
+
 Deno.test("undo validates the values before as set does", async () => {
   await using directory = await TempDirectory.make({ "rep.yaml": MANIFEST });
   const { run, values } = setUp();
@@ -232,7 +379,8 @@ Deno.test("undo validates the values before as set does", async () => {
   assertStringIncludes(String(err), "COUNT");
   assertEquals(await values(), {});
   const forced = await run("undo", "--force");
-  assertEquals([forced.code, forced.err.length], [0, 2]);
+  assertEquals([forced.code, forced.err.length], [0, 3]);
+  assertEquals(String(forced.err).includes(TOKEN), false);
   assertEquals(await values(), { A: TOKEN, COUNT: "many" });
 });
 

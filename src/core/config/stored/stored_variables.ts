@@ -38,10 +38,15 @@ export interface StoredWrite extends Omit<StoredVariable, "value">, WriteCause {
 
 /** The head of the history. Every write checks and replaces it, so that all writes of all processes form one sequence. */
 export interface VariablesHead {
-  /** The id of the newest write. */
+  /** The id of the newest write, or the one after it once variables were written back. */
   readonly id: number;
   /** How many writes the history contains. */
   readonly writes: number;
+  /**
+   * Differs from the known one if the store came back empty, and was written since. Versions before it write none, and
+   * whoever writes after them has to leave it so.
+   */
+  readonly lineage?: string | undefined;
 }
 
 /** A variable as it is stored. The value is UTF-8, since Deno KV stores most strings with two bytes per character. */
@@ -124,6 +129,7 @@ export async function listVariables(store: Store): Promise<StoredVariable[]> {
 /** All variables, as a snapshot needs them and as they are in the store. */
 export interface StoredVariables extends StoredEnvironment {
   readonly variables: readonly StoredVariable[];
+  readonly lineage: string | undefined;
 }
 
 /**
@@ -145,32 +151,58 @@ export async function storedEnvironment(
   for (const { name, value } of variables) {
     environment[environmentName({ name, tier: "public" })] = value;
   }
-  return { variables, environment, version, newestWrite };
+  const lineage = head?.value.lineage;
+  return { variables, environment, version, newestWrite, lineage };
 }
 
 /**
- * Writes variables back to a store that has lost them together with their head. Nothing is written over: it ends as soon
- * as there is a head again. The history then contains the newest write of each variable only.
+ * Returns whether a store has lost what was known: `unset` keeps the head. An older one is believed, since it may be that
+ * of a restored backup.
+ */
+export function hasLost(
+  known: StoredVariables,
+  { version, newestWrite, lineage }: StoredVariables,
+): boolean {
+  const isOther = lineage !== undefined && lineage !== known.lineage;
+  return version === null || (isOther && newestWrite >= known.newestWrite);
+}
+
+/**
+ * Writes variables back to a store that has lost them together with their head. What was written since stays: it ends as
+ * soon as there is another head. The history then contains the newest write of each variable only.
+ *
+ * @returns Whether the variables have to be read again; otherwise, another process has written them back.
  */
 export async function writeBackVariables(
   store: Store,
-  { variables, newestWrite }: StoredVariables,
-): Promise<void> {
-  const checks = [{ key: VARIABLES_HEAD_KEY, version: null }];
-  // A later write deletes all that exceed the history at once: of many variables, that would not fit into its commit.
-  const writes = Math.min(variables.length, MAX_HISTORY);
-  const head: VariablesHead = { id: newestWrite, writes };
+  known: StoredVariables,
+  found: StoredVariables,
+): Promise<boolean> {
+  const isEmpty = found.version === null;
+  const history = isEmpty ? [] : await store.list<HistoryEntry>(WRITES);
+  const written = new Set(found.variables.map(({ name }) => name));
+  for (const { value } of history) written.add(value.name); // also if it was removed since
+  const variables = known.variables.filter(({ name }) => !written.has(name));
+  if (!isEmpty && variables.length === 0) return false;
+  const checks = [{ key: VARIABLES_HEAD_KEY, version: found.version }];
+  const head: VariablesHead = {
+    id: Math.max(known.newestWrite, found.newestWrite) + 1, // so that the others notice
+    // A later write deletes all that exceed the history at once: of many variables, that would not fit into its commit.
+    writes: Math.min(history.length + variables.length, MAX_HISTORY),
+    lineage: found.lineage ?? crypto.randomUUID(),
+  };
   const toEntries = (variable: StoredVariable) => createEntries(variable);
   const all = batches(variables, store.prefixBytes);
   const last = all.pop() ?? [];
   for (const batch of all) {
     const version = await store.commit(checks, batch.flatMap(toEntries));
-    if (version === undefined) return;
+    if (version === undefined) return true;
   }
   await store.commit(checks, [
     ...last.flatMap(toEntries),
     { key: VARIABLES_HEAD_KEY, value: head },
   ]);
+  return true;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import {
+  hasLost,
   storedEnvironment,
   type StoredVariables,
   writeBackVariables,
@@ -81,8 +82,7 @@ export class StoredVariablesSource {
   }
 
   /**
-   * Only a store that came back empty lacks a head that this process has read, since `unset` keeps it. The variables are
-   * then written back, by whichever replica is first. An older head is believed: it may be that of a restored backup.
+   * Variables that the store has lost are written back, by whichever replica is first. Each replica reports the loss.
    *
    * @returns `undefined` if the variables have been written back, and have to be read again.
    */
@@ -90,17 +90,17 @@ export class StoredVariablesSource {
     const { store } = this.#options;
     const known = this.#known;
     const found = await storedEnvironment(store, known);
-    if (!known?.version || found.version !== null) return found;
+    if (!known?.version || !hasLost(known, found)) return found;
     this.#reportLoss(known);
-    await writeBackVariables(store, known);
-    return undefined;
+    const isWritten = await writeBackVariables(store, known, found);
+    return isWritten ? undefined : found;
   }
 
   #reportLoss({ variables }: StoredVariables): void {
     if (this.#wasEmptied) return;
     this.#wasEmptied = true;
     const detail =
-      "the store came back without the variables that were set: writing them back; send SIGHUP once you have seen this";
+      "the store came back without the variables that were set: they are written back; send SIGHUP once you have seen this";
     this.#options.log.error("rep.store.emptied", {
       detail,
       variables: variables.length,

@@ -1,5 +1,5 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { VARIABLES_HEAD_KEY } from "../../../../src/core/config/stored/stored_variables.ts";
+import { readHead } from "../../../../src/core/config/stored/stored_variables.ts";
 import { writeVariables } from "../../../../src/stored/write_variables.ts";
 import { StoredVariablesSource } from "../../../../src/core/config/stored/stored_variables_source.ts";
 import { memoryStore } from "../../../../src/engines/memory.ts";
@@ -66,15 +66,21 @@ class World {
 
 Deno.test("StoredVariablesSource.read() reads the variables from the store each time", async () => {
   const { source, store, set } = new World();
-  const empty = { environment: {}, version: null, newestWrite: 0 };
+  const empty = {
+    environment: {},
+    version: null,
+    newestWrite: 0,
+    lineage: undefined,
+  };
   assertEquals(await source.read(), { ...empty, variables: [] });
   const newestWrite = await set("1");
-  const head = await store.get(VARIABLES_HEAD_KEY);
+  const head = await readHead(store);
   assertEquals(await source.read(), {
     variables: [{ name: "A", value: "1", id: newestWrite, at: START }],
     environment: { REP_PUBLIC_A: "1" },
     version: head?.version ?? null,
     newestWrite,
+    lineage: head?.value.lineage,
   });
 });
 
@@ -146,7 +152,7 @@ Deno.test("StoredVariablesSource.follow() reloads for a database that was emptie
   }]);
   await world.follow(0);
   assertEquals(world.reloads, Array(2).fill({ REP_PUBLIC_A: "1" }));
-  assertEquals((await world.source.read())?.newestWrite, id);
+  assertEquals((await world.source.read())?.newestWrite, id + 1); // so that the other replicas follow it
 });
 
 Deno.test("StoredVariablesSource.follow() waits for a random time before it reloads, once for all writes meanwhile", async () => {

@@ -9,6 +9,7 @@ import {
   ConfigurationError,
   MAX_NAME_BYTES,
 } from "../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
   environmentName,
@@ -131,8 +132,9 @@ export async function validateAssignments(
 /** Returns the variables in the form of an environment, with those of other tiers that have the same names. */
 function environmentOf(
   values: ReadonlyMap<string, string | undefined>,
-  own: Environment,
+  others: Environment,
 ): Environment {
+  const own = withoutServiceLinks(others);
   const environment: Record<string, string> = {};
   for (const [name, value] of values) {
     if (value === undefined) continue;

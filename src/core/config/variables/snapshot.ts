@@ -13,6 +13,7 @@ import {
 } from "./guardrails.ts";
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
+import { serviceLinkWarnings, withoutServiceLinks } from "./service_links.ts";
 import {
   type Environment,
   environmentName,
@@ -159,7 +160,8 @@ export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
 export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const { strict, stored, manifest = NO_MANIFEST, acceptPublic = [] } = input;
-  const environment = { ...input.environment, ...stored?.environment };
+  const own = withoutServiceLinks(input.environment);
+  const environment = { ...own, ...stored?.environment };
   const classified = classify(environment);
   const ignoredNames = namesWithoutTier(environment);
   const applied = await apply(classified.variables, input, ignoredNames);
@@ -180,7 +182,11 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
     warnings,
     deprecated,
     empty,
-    suspicious: [...ignoredNames.map(withoutTier), ...undeclared],
+    suspicious: [
+      ...serviceLinkWarnings(input.environment),
+      ...ignoredNames.map(withoutTier),
+      ...undeclared,
+    ],
   };
 }
 
@@ -308,7 +314,8 @@ function deployedValues(
     const isInjected = tier === "public" && !required;
     if (isInjected && value !== undefined) values.set(name, value);
   }
-  const own = valuesOf("public", classify(environment).variables);
+  const { variables } = classify(withoutServiceLinks(environment));
+  const own = valuesOf("public", variables);
   for (const [name, value] of own) values.set(name, value);
   return values;
 }

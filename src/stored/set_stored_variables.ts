@@ -26,7 +26,7 @@ export interface SetStoredVariablesOptions {
   manifestPath?: string | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. @default {the environment of the process} */
   environment?: Environment;
-  /** Whether to accept values that look like secrets. @default {false} */
+  /** Whether to accept values that look like secrets, or have quotes or white space around them. @default {false} */
   force?: boolean;
   /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
   ifId?: number | undefined;
@@ -108,6 +108,7 @@ export async function validateAssignments(
     environment: environmentOf(values, environment),
     manifest,
     strict: false,
+    rejectsSuspiciousValues: !force,
     requiredTiers: [],
   });
   const isSet = (name: string) => values.get(name) !== undefined;

@@ -124,6 +124,7 @@ async function check(
     stored,
     manifest,
     strict,
+    rejectsSuspiciousValues: strict,
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
   });

@@ -1,4 +1,4 @@
-import type { SuspiciousName } from "./apply_manifest.ts";
+import type { Suspicion } from "./suspicious_values.ts";
 import type { Environment } from "./tiers.ts";
 
 /*
@@ -47,7 +47,7 @@ export function withoutServiceLinks(environment: Environment): Environment {
 /** Returns one warning about all service links, or none. */
 export function serviceLinkWarnings(
   environment: Environment,
-): SuspiciousName[] {
+): Suspicion[] {
   const links = findServiceLinks(environment);
   if (links.size === 0) return [];
   const services = [...new Set(links.values())].join(", ");

@@ -3,7 +3,6 @@ import type {
   AppliedManifest,
   ApplyOptions,
   Deprecation,
-  SuspiciousName,
 } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
 import { serviceLinkWarnings, withoutServiceLinks } from "./service_links.ts";
+import { findSuspiciousValues, type Suspicion } from "./suspicious_values.ts";
 import {
   type Environment,
   environmentName,
@@ -60,7 +60,7 @@ export interface Snapshot {
   readonly deprecated: readonly Deprecation[];
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
-  readonly suspicious: readonly SuspiciousName[];
+  readonly suspicious: readonly Suspicion[];
 }
 
 /** Where a variable comes from, and its type. */
@@ -113,6 +113,8 @@ export interface SnapshotInput extends Omit<ApplyOptions, "ignoredNames"> {
     | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
+  /** Whether values with quotes or white space around them are errors. @default {false} */
+  readonly rejectsSuspiciousValues?: boolean;
   /** The names of PUBLIC variables without guardrail warnings. @default {[]} */
   readonly acceptPublic?: readonly string[];
 }
@@ -152,7 +154,7 @@ export const NO_MANIFEST: Manifest = {
 /** The result of {@linkcode evaluate}. */
 export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
   readonly warnings: readonly GuardrailWarning[];
-  readonly suspicious: readonly SuspiciousName[];
+  readonly suspicious: readonly Suspicion[];
   /** How many of the issues are guardrail warnings. */
   readonly blocked: number;
 }
@@ -169,11 +171,19 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const warnings = scanForSecrets(variables, manifest.variables)
     .filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
+  const found = findSuspiciousValues(
+    classified.variables,
+    manifest.variables,
+  );
+  const [rejected, accepted] = input.rejectsSuspiciousValues
+    ? [found, []]
+    : [[], found];
   const issues = [
     ...classified.issues,
     ...applied.issues,
     ...sizeIssues(variables),
     ...blocked,
+    ...rejected.map(({ name, detail }) => `Cannot use ${name}: ${detail}`),
   ];
   return {
     variables,
@@ -186,6 +196,7 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
       ...serviceLinkWarnings(input.environment),
       ...ignoredNames.map(withoutTier),
       ...undeclared,
+      ...accepted,
     ],
   };
 }
@@ -350,7 +361,7 @@ function countSources(
   return counts;
 }
 
-function withoutTier(name: string): SuspiciousName {
+function withoutTier(name: string): Suspicion {
   return { name, detail: NO_TIER };
 }
 

@@ -484,6 +484,7 @@ async function readSources(
     manifest: await resolveManifest(source, options.manifestPath),
     requiredTiers: TIERS,
     strict: options.strict ?? false,
+    rejectsSuspiciousValues: false,
     acceptPublic,
     loadPatternLibrary: options.loadPatternLibrary,
   };

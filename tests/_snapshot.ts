@@ -18,6 +18,7 @@ export function snapshotInput(
     acceptPublic: [],
     manifest: text === undefined ? undefined : parseManifest(text),
     strict: false,
+    rejectsSuspiciousValues: false,
     requiredTiers: TIERS,
     loadPatternLibrary: undefined,
     ...some,

@@ -299,6 +299,7 @@ Deno.test("resolveSources() reads variables and manifest anew each time, with th
         environment: { A },
         manifest: parsed,
         requiredTiers: TIERS,
+        rejectsSuspiciousValues: false,
       };
       return [input, `file ${A}`];
     }),

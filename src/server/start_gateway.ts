@@ -3,6 +3,7 @@ import { subscribe } from "node:diagnostics_channel";
 import process from "node:process";
 import { EnvSource } from "../files/env_source.ts";
 import { readEnvironment } from "../files/read_environment.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
 import { readBoundedFile } from "../files/local_files.ts";
@@ -104,7 +105,11 @@ async function open(
     hotReload: true,
     ...options,
     log,
-    variables: async () => ({ ...await source.read(), ...readEnvironment() }),
+    variables: async () => {
+      const environment = readEnvironment();
+      const own = withoutServiceLinks(environment);
+      return { ...environment, ...await source.read(), ...own }; // the gateway warns of service links
+    },
     manifest: () => readManifest(manifest),
     manifestPath: manifest,
   });

@@ -9,6 +9,7 @@ import {
   ConfigurationError,
   MAX_NAME_BYTES,
 } from "../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
   environmentName,
@@ -25,7 +26,7 @@ export interface SetStoredVariablesOptions {
   manifestPath?: string | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. @default {the environment of the process} */
   environment?: Environment;
-  /** Whether to accept values that look like secrets. @default {false} */
+  /** Whether to accept values that look like secrets, or have quotes or white space around them. @default {false} */
   force?: boolean;
   /** The id that the variable must have for the write to take place; 0 if it must not exist. @default {any} */
   ifId?: number | undefined;
@@ -109,6 +110,7 @@ export async function validateAssignments(
     manifest,
     sourceOf: () => undefined,
     strict: false,
+    rejectsSuspiciousValues: !force,
     acceptPublic: [],
     requiredTiers: [],
     loadPatternLibrary: undefined,
@@ -135,8 +137,9 @@ export async function validateAssignments(
 /** Returns the variables in the form of an environment, with those of other tiers that have the same names. */
 function environmentOf(
   values: ReadonlyMap<string, string | undefined>,
-  own: Environment,
+  others: Environment,
 ): Environment {
+  const own = withoutServiceLinks(others);
   const environment: Record<string, string> = {};
   for (const [name, value] of values) {
     if (value === undefined) continue;

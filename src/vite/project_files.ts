@@ -13,6 +13,7 @@ import {
   classify,
   ConfigurationError,
 } from "../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
   environmentName,
@@ -160,8 +161,9 @@ export class ProjectFiles {
    */
   async readVariables(): Promise<Environment> {
     const files = await this.#source.read();
-    this.#environment = readEnvironment();
-    const variables = { ...files, ...this.#environment };
+    const environment = readEnvironment();
+    this.#environment = withoutServiceLinks(environment);
+    const variables = { ...environment, ...files, ...this.#environment }; // the gateway warns of service links
     const classified = classify(variables).variables;
     const sensitive = classified.filter(({ tier }) => tier === "sensitive");
     this.#sensitive = JSON.stringify(sensitive);

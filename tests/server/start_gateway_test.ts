@@ -8,6 +8,8 @@ import {
   type ServerOptions,
   startGateway,
 } from "../../src/server/start_gateway.ts";
+import { captureLog } from "../_gateway.ts";
+import { serviceLinks } from "../_service_links.ts";
 import { TempDirectory } from "../_temp.ts";
 
 const PAGE = "<!doctype html><html><head></head></html>";
@@ -58,6 +60,34 @@ testProcess(
       assertEquals(values, ["file", "later", "environment"]);
     } finally {
       Deno.env.delete("REP_PUBLIC_C");
+      await end();
+    }
+  },
+);
+
+testProcess(
+  "startGateway() takes no service link for a value, also instead of that of a file, and warns once",
+  async () => {
+    await using project = await TempDirectory.make({
+      "a.env": "REP_PUBLIC_PORT=8080\n",
+    });
+    const links = serviceLinks("rep-public", "10.43.0.7");
+    for (const [name, value] of Object.entries(links)) {
+      Deno.env.set(name, value);
+    }
+    try {
+      const { log, lines } = captureLog();
+      const envFile = project.at("a.env");
+      const gateway = await startGateway({ envFile, log });
+      const values = ["PORT", "SERVICE_HOST", "PORT_8080_TCP"]
+        .map((name) => gateway.get(name));
+      assertEquals(values, ["8080", undefined, undefined]);
+      const warnings = lines.filter((line) =>
+        JSON.stringify(line).includes("enableServiceLinks")
+      );
+      assertEquals(warnings.length, 1);
+    } finally {
+      for (const name of Object.keys(links)) Deno.env.delete(name);
       await end();
     }
   },

@@ -1,6 +1,7 @@
 /** The plugin with a double of Vite's servers. `real_vite_test.ts` shows the same in Vite itself, which needs npm. */
 import {
   assertEquals,
+  assertMatch,
   assertRejects,
   assertStringIncludes,
   assertThrows,
@@ -10,6 +11,7 @@ import process from "node:process";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import type { ViteConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
+import { serviceLinks } from "../_service_links.ts";
 import { WatchedClock } from "../_time.ts";
 import {
   makeProject,
@@ -517,6 +519,29 @@ Deno.test("changed settings of the manifest apply at once, or the gateway stays 
   await until(async () => await vite.title() === "Hello"); // pages may have been shown one file without the other
   assertEquals(await hasShortKeys(), true);
   assertEquals(project.sent.at(-1), RELOAD);
+});
+
+Deno.test("service links of Kubernetes do not replace values of files, and are one line", async () => {
+  await using project = await makeProject({
+    ".rep.yaml": MANIFEST,
+    "app.env": envWith({ title: "Hello" }),
+  });
+  const links = serviceLinks("rep-public-title", "10.43.0.7");
+  for (const [name, value] of Object.entries(links)) Deno.env.set(name, value);
+  try {
+    await using vite = await project.startVite();
+    assertEquals(await vite.title(), "Hello");
+    const lines = project.printed.filter((line) =>
+      line.includes("REP_PUBLIC_TITLE_")
+    );
+    assertEquals(lines.length, 1);
+    assertMatch(
+      lines[0] ?? "",
+      /rep-public-title: expected enableServiceLinks/,
+    );
+  } finally {
+    for (const name of Object.keys(links)) Deno.env.delete(name);
+  }
 });
 
 Deno.test("what is suspicious is a readable line with file and line", async () => {

@@ -64,7 +64,9 @@ export const COMMAND_OPTIONS = {
     "Reason of the write, for the history",
   ),
   "new-app": toggle("The app is new, although the store has other ones"),
-  "force": toggle("Overwrite files; set values that look like secrets"),
+  "force": toggle(
+    "Overwrite files; set values that look like secrets, or have quotes or white space around them",
+  ),
   "limit": integer(
     { min: 1, max: MAX_HISTORY, default: 20 },
     `Number of writes, 1 to ${MAX_HISTORY}`,

@@ -78,6 +78,7 @@ async function readSnapshot(
     manifest: sources.manifest,
     sourceOf: () => undefined,
     strict: sources.strict,
+    rejectsSuspiciousValues: false,
     acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
     loadPatternLibrary: undefined,

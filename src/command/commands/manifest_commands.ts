@@ -7,6 +7,7 @@ import {
   type Snapshot,
   type StoredEnvironment,
 } from "../../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../../core/config/variables/service_links.ts";
 import {
   type Environment,
   environmentName,
@@ -124,6 +125,7 @@ async function check(
     manifest,
     strict,
     sourceOf: () => undefined,
+    rejectsSuspiciousValues: strict,
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
     loadPatternLibrary: undefined,
@@ -278,7 +280,8 @@ export async function readSources(
     if (names !== "") warnings.push(`${names}: ${VITE_PREFIX}`);
   }
   for (const path of line["env-file"]) await addFile(path);
-  add("environment", processEnvironment);
+  const own = withoutServiceLinks(processEnvironment);
+  add("environment", own);
   if (site?.envFile !== undefined) await addFile(site.envFile);
 
   const manifest = text === undefined
@@ -287,7 +290,7 @@ export async function readSources(
   const readAll = () =>
     readOptions({
       flags: new Map(),
-      environment: processEnvironment,
+      environment: own,
       manifest: manifest.settings,
     });
   const options = await orIssues(readAll, issues);
@@ -311,7 +314,14 @@ export async function readSources(
     /** Why sources cannot be read, or options are invalid. */
     issues,
     /** Why sources or variables are ignored. */
-    warnings: [...warnings, ...environmentWarnings(environment), ...unread],
+    warnings: [
+      ...warnings,
+      ...environmentWarnings({
+        ...withoutServiceLinks(environment), // the evaluation warns of those in env files
+        ...processEnvironment,
+      }),
+      ...unread,
+    ],
   };
 }
 

@@ -297,7 +297,10 @@ export const GROUPS = {
   },
   "Network": {
     "port": integer(PORT, "Port to listen on; 0 picks a free port"),
-    "hostname": withDefault("0.0.0.0", text("HOST", "Address to listen on")),
+    "hostname": text(
+      "HOST",
+      "Address to listen on; by default, every address, of IPv4 and IPv6",
+    ),
     "health-port": optionalInteger(
       PORT,
       "N",

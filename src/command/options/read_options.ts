@@ -1,6 +1,10 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { formatValue, formatWord } from "../../core/config/variables/quote.ts";
 import type { ManifestSettings } from "../../core/config/variables/manifest.ts";
+import {
+  serviceLinkWarnings,
+  withoutServiceLinks,
+} from "../../core/config/variables/service_links.ts";
 import { didYouMean } from "../../core/values/did_you_mean.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { redactUrl } from "../../core/values/urls.ts";
@@ -257,7 +261,7 @@ function parse(
 
 /**
  * Returns the value of an option's variable. An empty variable counts as not set, as in Compose files, and so does
- * REP_GATEWAY_PORT=tcp://…, which Kubernetes sets in every pod if a Service has the name rep-gateway.
+ * REP_GATEWAY_PORT=tcp://…, which Docker sets for a link to a container named rep-gateway.
  */
 function variableOf(
   name: string,
@@ -269,7 +273,10 @@ function variableOf(
     : variable;
 }
 
-/** Returns warnings if the environment cannot be read, or contains `REP_GATEWAY_…` variables that are no options. */
+/**
+ * Returns warnings if the environment cannot be read, or contains service links, or `REP_GATEWAY_…` variables that are no
+ * options.
+ */
 export function environmentWarnings(
   environment: Readonly<Record<string, string>>,
 ): string[] {
@@ -282,9 +289,11 @@ export function environmentWarnings(
   const known = new Set(OPTION_NAMES.map(environmentVariable))
     .add(MASTER_KEY_VARIABLE).add(`${MASTER_KEY_VARIABLE}_FILE`)
     .add(environmentVariable("by")); // only commands that write have this option
-  for (const name of Object.keys(environment)) {
+  for (const { name, detail } of serviceLinkWarnings(environment)) {
+    warnings.push(`${name}: ${detail}`);
+  }
+  for (const name of Object.keys(withoutServiceLinks(environment))) {
     if (!name.startsWith("REP_GATEWAY_") || known.has(name)) continue;
-    if (/^REP_GATEWAY_(SERVICE|PORT)_/.test(name)) continue; // Kubernetes sets these as well
     warnings.push(`${name} is not an option and is ignored`);
   }
   return warnings;

@@ -1,6 +1,7 @@
 import { storeOfPort } from "../../core/store/app_store.ts";
 import type { Store } from "../../core/store/store.ts";
 import type { OptionName, StartOptions } from "./option_table.ts";
+import { withoutServiceLinks } from "../../core/config/variables/service_links.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { readEnvironment } from "../../files/read_environment.ts";
 import {
@@ -38,19 +39,20 @@ const MAX_DEPLOY_DRAIN_MS = 3_000;
 /**
  * Reads the options from the arguments, the environment and the manifest, and the secrets from their files.
  *
- * @param environment `REP_…` variables; by default, those of the process.
+ * @param given `REP_…` variables; by default, those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
  */
 export async function readStart(
   args: readonly string[],
-  environment = readEnvironment(),
+  given = readEnvironment(),
   onDeploy = isOnDeploy(),
 ): Promise<Start | "help" | "version"> {
   const { flags, help, version } = parseCommandLine(args);
   if (help) return "help";
   if (version) return "version";
+  const environment = withoutServiceLinks(given);
   // Reads all options, so that a mistake in a flag is reported before the manifest is read.
   const { manifest: path } = readOptions({ flags, environment, manifest: {} });
   const manifest = path === undefined
@@ -59,7 +61,7 @@ export async function readStart(
   const sources = { flags, environment, manifest };
   const options = readOptions(sources);
   await loadKvToken();
-  const warnings = environmentWarnings(environment);
+  const warnings = environmentWarnings(given);
 
   // As with REP's Go gateway, there is no health port if it is 0 or the same as the port.
   const { port, "health-port": healthPort } = options;

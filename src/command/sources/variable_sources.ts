@@ -7,6 +7,7 @@ import {
 } from "../../files/read_environment.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../../core/config/variables/service_links.ts";
 import {
   type Environment,
   OPTION_PREFIX,
@@ -37,7 +38,7 @@ export function createSources(
     async variables(): Promise<Environment> {
       const isFirst = source.files.length === 0;
       const files = await readPaths(envPaths, () => source.read(), clock);
-      environment = readEnvironment();
+      environment = withoutServiceLinks(readEnvironment());
       if (isFirst) logEmpty(envPaths, source.files, log);
       logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };

@@ -78,6 +78,11 @@ export class Listener {
     void this.#keepServing(server);
   }
 
+  /** The address and the port, as in a URL. */
+  get address(): string {
+    return hostAndPort(this.#options.hostname, this.port);
+  }
+
   /** The scheme of its connections. */
   get scheme(): "http" | "https" {
     return this.#tls ? "https" : "http";
@@ -180,8 +185,8 @@ export class Listener {
 
   /** Logs where the process listens: when it is ready, and after each time that it was down. */
   logListening(): void {
-    const { hostname, serves, log, path } = this.#options;
-    const url = `${this.scheme}://${hostAndPort(hostname, this.port)}${path}/`;
+    const { serves, log, path } = this.#options;
+    const url = `${this.scheme}://${this.address}${path}/`;
     const not_after = this.#tls?.notAfter?.toISOString();
     log.info("rep.listening", { serves, url, port: this.port, not_after });
   }
@@ -198,9 +203,13 @@ function bind(
   try {
     return Deno.serve({ ...address, ...certificate }, handler);
   } catch (cause) {
-    const place = hostAndPort(hostname, port); // Deno's message does not contain it
-    throw withMessage(cause, `Cannot listen on ${place}: ${messageOf(cause)}`);
+    throw bindError(cause, hostAndPort(hostname, port));
   }
+}
+
+/** Returns an error whose message names the address, unlike Deno's. */
+export function bindError(cause: unknown, address: string): Error {
+  return withMessage(cause, `Cannot listen on ${address}: ${messageOf(cause)}`);
 }
 
 /** Logs the error of a response body, which `Deno.serve` would print with its stack. */

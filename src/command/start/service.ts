@@ -11,7 +11,6 @@ import { openStore } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../core/values/clock.ts";
 import { isGranted } from "../../core/values/runtime.ts";
-import type { StartOptions } from "../options/option_table.ts";
 import {
   sharesDefaultDatabase,
   type Start,
@@ -27,6 +26,7 @@ import {
   findDefaultManifest,
 } from "../sources/variable_sources.ts";
 import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
+import { anyHostname } from "./any_hostname.ts";
 import { listen, type Listener } from "./listen.ts";
 import type { Served } from "./served.ts";
 import { createStartingResponder } from "./starting_responder.ts";
@@ -89,7 +89,7 @@ export class Service {
     const { options } = this.#start;
     this.#listener = listen({
       serves: "gateway",
-      hostname: options.hostname,
+      hostname: options.hostname ?? anyHostname(options.port, this.#log),
       port: options.port,
       path: options["base-path"],
       tls: await readTls(options),
@@ -102,7 +102,7 @@ export class Service {
     try {
       this.#healthListener = listen({
         serves: "health",
-        hostname: options.hostname,
+        hostname: options.hostname ?? anyHostname(healthPort, this.#log),
         port: healthPort,
         path: "",
         tls: undefined,
@@ -232,7 +232,7 @@ export class Service {
     };
     const instanceId = listener === undefined
       ? undefined
-      : resolveInstanceId(options);
+      : resolveInstanceId(options.port, listener);
     const telemetry = this.#telemetry;
     const services = { instanceId, masterKey, store, log, telemetry, clock };
     const { variables, manifest } = sources;
@@ -290,9 +290,11 @@ export class Service {
 }
 
 /** Returns host name, address and port, which no two running processes share; `undefined` if they are unknown. */
-function resolveInstanceId(options: StartOptions): string | undefined {
-  const { hostname, port } = options;
+function resolveInstanceId(
+  port: number,
+  { address }: Listener,
+): string | undefined {
   if (port === 0) return undefined;
   if (!isGranted({ name: "sys", kind: "hostname" })) return undefined;
-  return `${Deno.hostname()} ${hostname}:${port}`;
+  return `${Deno.hostname()} ${address}`;
 }

@@ -410,8 +410,10 @@ function findingsOf(snapshot: Snapshot): Finding[] {
       event: "rep.config.empty",
       fields: { variable_name: name, detail: EMPTY_VALUE },
     })),
-    ...suspicious.map(({ name, detail }) => ({
-      event: "rep.config.suspicious_name",
+    ...suspicious.map(({ name, detail, isValue }) => ({
+      event: isValue
+        ? "rep.config.suspicious_value"
+        : "rep.config.suspicious_name",
       fields: { variable_name: name, detail },
     })),
   ];

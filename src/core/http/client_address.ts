@@ -86,18 +86,20 @@ export function resolveClient(
   { headers }: Request,
   { origin, peer, isTrusted }: Connection,
 ): Client {
-  const direct = unmapIPv4(peer);
-  if (!isTrusted(direct)) {
-    return { address: direct, clientKey: createClientKey(direct), origin };
+  if (!isTrusted(peer)) {
+    return { address: peer, clientKey: createClientKey(peer), origin };
   }
-  const address = readForwardedFor(headers, direct, isTrusted);
+  const address = readForwardedFor(headers, peer, isTrusted);
   const clientKey = createClientKey(address);
   return { address, clientKey, origin: forwardedOrigin(headers, origin) };
 }
 
-/** Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. */
+/**
+ * Returns the IP address of a socket's peer; `unix` for a Unix socket, whose peer has none. A socket for both families
+ * has IPv4 clients at IPv4-mapped addresses.
+ */
 export function peerAddress({ hostname = "unix" }: PeerAddress): string {
-  return hostname;
+  return unmapIPv4(hostname);
 }
 
 function readForwardedFor(

@@ -89,7 +89,7 @@ Deno.test("--json prints writes and variables in full", async () => {
   const b = { name: "B", value: "\x1b[31m\n", id: START + 1, written_at: AT };
   const deleted = { name: "A", value: null, id: START + 2, written_at: AT };
   const taken = { taken_by: [], not_taken_by: [] };
-  assertEquals(await json("set", `A=${long}`, "B=\x1b[31m\n"), [
+  assertEquals(await json("set", "--force", `A=${long}`, "B=\x1b[31m\n"), [
     { ...a, ...taken },
     { ...b, ...taken },
   ]);
@@ -107,6 +107,7 @@ Deno.test("list prints a line for each variable, whatever the values are", async
   const { run } = setUp();
   await run(
     "set",
+    "--force", // since A ends with white space
     "B=\x1b[31mred\x1b[0m\nNAME  fake",
     `A=${"long ".repeat(20)}`,
     "C=",

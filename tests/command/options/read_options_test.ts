@@ -568,16 +568,11 @@ Deno.test("parseCommandLine() rejects a command that comes too late", () => {
   );
 });
 
-Deno.test("environmentWarnings() names what is misspelled, but no option, also of a command, master key or service link", () => {
+Deno.test("environmentWarnings() names what is misspelled, but no option, also of a command or master key", () => {
   const names = [
     ...OPTION_NAMES.map(variableOf),
     "REP_GATEWAY_BY",
     "REP_GATEWAY_MASTER_KEY",
-    "REP_GATEWAY_SERVICE_HOST",
-    "REP_GATEWAY_SERVICE_PORT",
-    "REP_GATEWAY_SERVICE_PORT_HTTP",
-    "REP_GATEWAY_PORT_8080_TCP",
-    "REP_GATEWAY_PORT_8080_TCP_ADDR",
     "REP_PUBLIC_A",
     "PATH",
     "REP_GATEWAY_PROT",
@@ -612,7 +607,7 @@ Deno.test("no message about options contains the credentials of a URL", () => {
   }
 });
 
-Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Kubernetes has set", () => {
+Deno.test("readOptions() ignores a REP_GATEWAY_PORT that Docker has set", () => {
   const environment = { REP_GATEWAY_PORT: "tcp://10.43.12.7:8080" };
   assertEquals(optionsOf([], { environment }).port, 8080);
   assertEquals(optionsOf(["--port=9000"], { environment }).port, 9000);

@@ -9,6 +9,7 @@ import {
   type LogFields,
   silentLog,
 } from "../../../src/core/observe/log.ts";
+import { setUp } from "../../_gateway.ts";
 import { assertEquals, assertThrows } from "@std/assert";
 
 /** The trusted proxies: load balancers such as 10.1.1.1, a single address, and a service mesh. */
@@ -32,7 +33,7 @@ function client(
   const { protocol, host } = new URL(url);
   const connection = {
     origin: `${protocol}//${host}`,
-    peer,
+    peer: peerAddress({ transport: "tcp", hostname: peer }),
     isTrusted: trustRule(proxies),
   };
   return resolveClient(new Request(url, { headers }), connection);
@@ -260,13 +261,49 @@ Deno.test("resolveClient() does not return the opaque origin for a Unix socket",
   });
 });
 
-Deno.test('peerAddress() returns the IP address of a peer, or "unix"', () => {
+Deno.test('peerAddress() returns the IP address of a peer, IPv4 in its own form, or "unix"', () => {
   const peers: Deno.Addr[] = [
     { transport: "tcp", hostname: "203.0.113.9", port: 4711 },
+    { transport: "tcp", hostname: "::ffff:203.0.113.9", port: 4711 },
+    { transport: "tcp", hostname: "2001:db8::9", port: 4711 },
     { transport: "unix", path: "/run/gateway.sock" },
   ];
-  assertEquals(peers.map(peerAddress), ["203.0.113.9", "unix"]);
+  assertEquals(peers.map(peerAddress), [
+    "203.0.113.9",
+    "203.0.113.9",
+    "2001:db8::9",
+    "unix",
+  ]);
 });
+
+/** Peers as a socket for both families reports them, trusted proxies, and who the log says that the client is. */
+const MAPPED: readonly [peer: string, proxy: string, client: string][] = [
+  ["::ffff:192.0.2.1", "198.51.100.1", "192.0.2.1"],
+  ["::ffff:10.1.1.1", "10.0.0.0/8", "203.0.113.9"],
+  ["::ffff:10.1.1.1", "::ffff:10.0.0.0/104", "203.0.113.9"],
+  ["10.1.1.1", "::ffff:10.1.1.1", "10.0.0.1"],
+];
+
+for (const [hostname, proxy, client] of MAPPED) {
+  Deno.test(`the log never has IPv4-mapped addresses: ${hostname} with the proxy ${proxy}`, async () => {
+    const variables = { REP_SENSITIVE_A: "1" };
+    await using test = await setUp(variables, {
+      accessLog: true,
+      trustedProxies: [proxy],
+    });
+    const forwarded = "x-forwarded-for";
+    const request = new Request("http://gateway.test/rep/session-key", {
+      headers: { [forwarded]: "::FFFF:cb00:7109, ::ffff:10.0.0.1" },
+    });
+    const info = { remoteAddr: { transport: "tcp", hostname } };
+    const { status } = await test.gateway.fetch(request, info);
+    const [issued] = test.logged("rep.session_key.issued");
+    const [access] = test.logged("rep.request");
+    const ips = [issued?.["client_ip"], access?.["client_ip"]];
+    assertEquals([status, ...ips], [200, client, client]);
+    assertEquals(JSON.stringify(test.lines).includes("::ffff"), false);
+  });
+}
 
 function collectWarnings() {
   const warnings: [event: string, fields: LogFields | undefined][] = [];

@@ -10,6 +10,7 @@ import {
   formatWord,
   hasSecret,
 } from "./quote.ts";
+import { isJson, type Suspicion } from "./suspicious_values.ts";
 import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -22,14 +23,7 @@ export interface AppliedManifest {
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
   /** The variables that are set, but not declared. */
-  readonly undeclared: readonly SuspiciousName[];
-}
-
-/** A name that is probably misspelled, or has no effect. */
-export interface SuspiciousName {
-  /** As in the environment. */
-  readonly name: string;
-  readonly detail: string;
+  readonly undeclared: readonly Suspicion[];
 }
 
 /** A deprecated variable that is set. */
@@ -106,10 +100,10 @@ export async function applyManifest(
 function findUndeclared(
   given: ReadonlyMap<string, Variable>,
   { variables }: Manifest,
-): SuspiciousName[] {
+): Suspicion[] {
   if (variables.size === 0) return []; // it may contain settings only
   const unset = [...variables.keys()].filter((name) => !given.has(name));
-  const undeclared: SuspiciousName[] = [];
+  const undeclared: Suspicion[] = [];
   for (const variable of given.values()) {
     if (variables.has(variable.name)) continue;
     const hint = didYouMean(variable.name, unset);
@@ -236,15 +230,6 @@ function isUrl(value: string): boolean {
 
 function isNumber(value: string): boolean {
   return value.trim() !== "" && Number.isFinite(Number(value));
-}
-
-function isJson(value: string): boolean {
-  try {
-    JSON.parse(value);
-    return true;
-  } catch {
-    return false; // a SyntaxError
-  }
 }
 
 /** The import of its types above is for `deno cache`, which downloads the library because of it. */

@@ -3,7 +3,6 @@ import type {
   AppliedManifest,
   ApplyOptions,
   Deprecation,
-  SuspiciousName,
 } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
@@ -13,6 +12,8 @@ import {
 } from "./guardrails.ts";
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
+import { serviceLinkWarnings, withoutServiceLinks } from "./service_links.ts";
+import { findSuspiciousValues, type Suspicion } from "./suspicious_values.ts";
 import {
   type Environment,
   environmentName,
@@ -59,7 +60,7 @@ export interface Snapshot {
   readonly deprecated: readonly Deprecation[];
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
-  readonly suspicious: readonly SuspiciousName[];
+  readonly suspicious: readonly Suspicion[];
 }
 
 /** Where a variable comes from, and its type. */
@@ -111,6 +112,8 @@ export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
   readonly sourceOf: (environmentName: string) => string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
+  /** Whether values with quotes or white space around them are errors. */
+  readonly rejectsSuspiciousValues: boolean;
   /** The names of PUBLIC variables without guardrail warnings. */
   readonly acceptPublic: readonly string[];
 }
@@ -156,7 +159,7 @@ export const NO_MANIFEST: Manifest = {
 /** The result of {@linkcode evaluate}. */
 export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
   readonly warnings: readonly GuardrailWarning[];
-  readonly suspicious: readonly SuspiciousName[];
+  readonly suspicious: readonly Suspicion[];
   /** How many of the issues are guardrail warnings. */
   readonly blocked: number;
 }
@@ -164,7 +167,8 @@ export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
 export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const { strict, stored, manifest = NO_MANIFEST, acceptPublic } = input;
-  const environment = { ...input.environment, ...stored?.environment };
+  const own = withoutServiceLinks(input.environment);
+  const environment = { ...own, ...stored?.environment };
   const classified = classify(environment);
   const ignoredNames = namesWithoutTier(environment);
   const applied = await apply(classified.variables, input, ignoredNames);
@@ -172,11 +176,19 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const warnings = scanForSecrets(variables, manifest.variables)
     .filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
+  const found = findSuspiciousValues(
+    classified.variables,
+    manifest.variables,
+  );
+  const [rejected, accepted] = input.rejectsSuspiciousValues
+    ? [found, []]
+    : [[], found];
   const issues = [
     ...classified.issues,
     ...applied.issues,
     ...sizeIssues(variables),
     ...blocked,
+    ...rejected.map(({ name, detail }) => `Cannot use ${name}: ${detail}`),
   ];
   return {
     variables,
@@ -185,7 +197,12 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
     warnings,
     deprecated,
     empty,
-    suspicious: [...ignoredNames.map(withoutTier), ...undeclared],
+    suspicious: [
+      ...serviceLinkWarnings(input.environment),
+      ...ignoredNames.map(withoutTier),
+      ...undeclared,
+      ...accepted,
+    ],
   };
 }
 
@@ -313,7 +330,8 @@ function deployedValues(
     const isInjected = tier === "public" && !required;
     if (isInjected && value !== undefined) values.set(name, value);
   }
-  const own = valuesOf("public", classify(environment).variables);
+  const { variables } = classify(withoutServiceLinks(environment));
+  const own = valuesOf("public", variables);
   for (const [name, value] of own) values.set(name, value);
   return values;
 }
@@ -348,7 +366,7 @@ function countSources(
   return counts;
 }
 
-function withoutTier(name: string): SuspiciousName {
+function withoutTier(name: string): Suspicion {
   return { name, detail: NO_TIER };
 }
 

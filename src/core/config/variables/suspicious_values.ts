@@ -1,0 +1,49 @@
+import { environmentName, type Variable } from "./tiers.ts";
+
+/** A name that is probably misspelled or has no effect, or a value with something around it. */
+export interface Suspicion {
+  /** As in the environment. */
+  readonly name: string;
+  readonly detail: string;
+  readonly isValue?: true;
+}
+
+/**
+ * Finds values with quotes or white space around them, which `docker run --env-file` and others take for a part of the
+ * value. It finds nothing in JSON, and no white space around PEM blocks.
+ *
+ * @param declarations The declarations of the manifest, by name.
+ */
+export function findSuspiciousValues(
+  variables: readonly Variable[],
+  declarations: ReadonlyMap<string, { readonly type: string }>,
+): Suspicion[] {
+  const found: Suspicion[] = [];
+  for (const variable of variables) {
+    if (declarations.get(variable.name)?.type === "json") continue;
+    const around = whatIsAround(variable.value);
+    if (around === undefined) continue;
+    const detail = `expected a value without ${around} around it`;
+    found.push({ name: environmentName(variable), detail, isValue: true });
+  }
+  return found;
+}
+
+function whatIsAround(value: string): string | undefined {
+  if (/^["'`]./s.test(value) && value.endsWith(value.charAt(0))) {
+    return "quotes";
+  }
+  if (value === value.trim() || value.includes("-----BEGIN ")) return undefined;
+  const isStructure = /^\s*[[{]/.test(value) && isJson(value); // ` 5` is JSON as well
+  return isStructure ? undefined : "white space";
+}
+
+/** Returns whether a value is JSON. */
+export function isJson(value: string): boolean {
+  try {
+    JSON.parse(value);
+    return true;
+  } catch {
+    return false; // a SyntaxError
+  }
+}

@@ -30,6 +30,7 @@ import type {
   Transfers,
   UpstreamFailure,
 } from "../../core/http/transfers.ts";
+import { challengesConnection } from "./connection_reuse.ts";
 import {
   requestBody,
   upstreamHeaders,
@@ -79,6 +80,7 @@ export class ReverseProxy {
   readonly #upstream: Upstream;
   readonly #failures: RejectionLog;
   readonly #shutdown = new AbortController();
+  #hasWarnedOfLogin = false;
 
   /**
    * @param upstream The result of `parseUpstream()`. Its path is prepended to the path of each request.
@@ -226,6 +228,7 @@ export class ReverseProxy {
     const message = await telemetry.inClientSpan(start, async (span) => {
       telemetry.injectContext(request.headers);
       const message = await this.#upstream.send(request);
+      if (challengesConnection(message.headers)) this.#warnOfLogin();
       span.setHttpStatus(message.statusCode ?? 0);
       return message;
     });
@@ -268,6 +271,15 @@ export class ReverseProxy {
     return new Problem(502, {
       detail: "The upstream could not be reached, or its response was invalid",
     });
+  }
+
+  /** Warns, once, that users cannot log in. */
+  #warnOfLogin(): void {
+    if (this.#hasWarnedOfLogin) return;
+    this.#hasWarnedOfLogin = true;
+    const detail =
+      "the upstream authenticates connections (NTLM, Negotiate), which are never reused: only a login in one message (Kerberos) works";
+    this.#services.log.warn("rep.upstream.no_login", { detail });
   }
 
   #toBrokenBody(error: unknown, exchange: Exchange): BrokenBodyError {

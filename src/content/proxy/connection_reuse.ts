@@ -11,9 +11,7 @@ const CONNECTION_SCHEME =
  * Returns whether credentials or challenges, such as the values of `Authorization` or `WWW-Authenticate`, may authenticate
  * a connection.
  */
-export function authenticatesConnection(
-  ...values: (string | string[] | null | undefined)[]
-): boolean {
+export function authenticatesConnection(...values: unknown[]): boolean {
   return CONNECTION_SCHEME.test(values.join());
 }
 

@@ -1,3 +1,4 @@
+import type { Log } from "../../core/observe/log.ts";
 import type { ConfigScript } from "../../core/pages/config_script.ts";
 import { type DocumentBody, representHtml } from "../../core/pages/page.ts";
 import {
@@ -12,6 +13,8 @@ interface HtmlFileOptions {
   /** The headers of a response with the unchanged file, without its size. */
   readonly headers: Headers;
   readonly compressor: Compressor | undefined;
+  /** Receives `rep.page.not_injected` for each page that cannot contain a script. */
+  readonly log: Log;
 }
 
 /** An HTML file, and the page that consists of it and the current config script. */
@@ -49,8 +52,9 @@ export class HtmlFile {
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { headers: original, body: document, compressor } = this.#options;
-    const html = representHtml(original, document, script);
+    const { headers: original, body: document, compressor, log } =
+      this.#options;
+    const html = representHtml(original, document, script, log);
     const headers = Object.fromEntries(new Headers(html.headers));
     const { body, validators: { etag } } = html;
     return new Representations(

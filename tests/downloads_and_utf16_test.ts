@@ -56,6 +56,7 @@ const DOWNLOADS = [
   'attachment; filename="report.html"',
   "Attachment;filename*=UTF-8''report.html",
   "attachment , inline",
+  "attachment filename=report.html",
   "unknown; filename=a.html",
 ];
 

@@ -249,11 +249,11 @@ const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 const HTML_TYPE = /(?:^|,)\s*text\/html\s*(?:;[^,]*)?$/i;
 
 /** What browsers save instead of showing it: every type of `Content-Disposition` but `inline` (RFC 6266 §4.2). */
-const DOWNLOAD = /^\s*(?!inline\b)[\w!#$%&'*+.^`|~-]+\s*(?:[;,]|$)/i;
+const DOWNLOAD = /^\s*(?!inline\b)[\w!#$%&'*+.^`|~-]+(?:[;,\s]|$)/i;
 
 /**
- * Returns whether a response is a complete HTML document that is shown, not saved as a file. If `Content-Type` was sent several times, the last one counts,
- * as in browsers (Fetch §3.5).
+ * Returns whether a response is a complete HTML document that is shown, not saved as a file. If `Content-Type` was sent
+ * several times, the last one counts, as in browsers (Fetch §3.5).
  */
 export function isHtml(
   { status, headers }: Pick<ResponseContent, "status" | "headers">,

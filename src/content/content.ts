@@ -62,5 +62,10 @@ export async function openContent(
   }
   if (upstream === undefined) return undefined;
   const { ReverseProxy } = await import("./proxy/reverse_proxy.ts");
+  const { forwardProxyWarning } = await import("./proxy/forward_proxy.ts");
+  const detail = forwardProxyWarning(upstream);
+  if (detail !== undefined && !settings.rejectWebsockets) {
+    services.log.warn("rep.start.warning", { detail });
+  }
   return new ReverseProxy(upstream, settings, services);
 }

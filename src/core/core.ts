@@ -30,6 +30,7 @@ import type { Transfers } from "./http/transfers.ts";
 import { Epochs } from "./keys/epochs.ts";
 import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
+import { logOnce } from "./observe/log.ts";
 import { noMetrics } from "./observe/metrics.ts";
 import type {
   ConfigScriptCache,
@@ -283,6 +284,7 @@ function connect(
   { content, scheme, rendering, decode }: Surroundings,
 ): Core {
   const { clock, log, telemetry, metrics } = services;
+  const onceLog = logOnce(log);
   const { changes, configuration, pageValues } = parts;
   const { health, startup, shutdown } = parts;
   const current = () => rendering?.pinned ?? pageValues();
@@ -345,7 +347,10 @@ function connect(
         return problemResponse(notReady());
       }
       const getScript = rendering?.isRead ? getRenderedScript : getConfigScript;
-      return await injectPage(response, request, getScript, { log, decode });
+      return await injectPage(response, request, getScript, {
+        log: onceLog,
+        decode,
+      });
     },
     async configScript() {
       if (health.isStarting) throw notReady();

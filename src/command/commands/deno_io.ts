@@ -4,7 +4,7 @@ import { MAX_BY } from "../../stored/write_cause.ts";
 import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
-import { isGranted } from "../../core/values/runtime.ts";
+import { isGranted, readVariable } from "../../core/values/runtime.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
 import { writeLine } from "../start/write_line.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -30,10 +30,7 @@ export function denoIo(): CommandIo {
 const USER_VARIABLES = ["USER", "LOGNAME", "USERNAME"];
 
 function userAtHost(): string | undefined {
-  const user = USER_VARIABLES
-    .filter((variable) => isGranted({ name: "env", variable }))
-    .map((variable) => Deno.env.get(variable))
-    .find((name) => name);
+  const user = USER_VARIABLES.map(readVariable).find((name) => name);
   const mayReadHost = isGranted({ name: "sys", kind: "hostname" });
   if (user === undefined || !mayReadHost) return undefined;
   return `${user}@${Deno.hostname()}`.slice(0, MAX_BY).toWellFormed();

@@ -45,7 +45,14 @@ export async function inject(
   }
   for (const path of pages) {
     const page = new Uint8Array(await fs.readFile(path));
-    await writeFile("DIR", path, insertScript(page, bytes));
+    let isUtf16 = false;
+    const injected = insertScript(page, bytes, () => isUtf16 = true);
+    if (isUtf16) {
+      const left = `${path} is left as it is: expected UTF-8, got UTF-16`;
+      io.printError(escapeInvisible(`Warning: ${left}`));
+      continue;
+    }
+    await writeFile("DIR", path, injected);
     io.print(escapeInvisible(`${path}: injected`));
     await warnOfCompressed(path, io);
   }

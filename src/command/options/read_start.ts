@@ -8,7 +8,7 @@ import {
   EXPECTED_MASTER_KEY,
   parseMasterKey,
 } from "../../core/keys/master_key.ts";
-import { isGranted } from "../../core/values/runtime.ts";
+import { readVariable } from "../../core/values/runtime.ts";
 import { loadKvToken, readSecret } from "../sources/secret_files.ts";
 import { programVersion } from "../program_version.ts";
 import { readManifest } from "../sources/variable_sources.ts";
@@ -88,8 +88,7 @@ export async function readStart(
 
 /** Returns whether the process runs on Deno Deploy, which sets this variable. */
 export function isOnDeploy(): boolean {
-  return isGranted({ name: "env", variable: "DENO_DEPLOY" }) &&
-    Deno.env.get("DENO_DEPLOY") === "true";
+  return readVariable("DENO_DEPLOY") === "true";
 }
 
 async function readMasterKey(

@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
-import { isGranted } from "../../core/values/runtime.ts";
+import { readVariable } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 import type { Tls } from "../start/listen.ts";
@@ -48,14 +48,8 @@ export async function readSecret(
 /** Returns the paths of the files from which {@linkcode readSecret} reads. */
 export function secretPaths(): string[] {
   const variables = [MASTER_KEY_VARIABLE, KV_TOKEN_VARIABLE];
-  const paths = variables.map((name) => readVariable(`${name}_FILE`));
+  const paths = variables.map((name) => readVariable(`${name}_FILE`) ?? "");
   return paths.filter((path) => path !== "");
-}
-
-/** Reads a variable of the process; an empty text if it is not set, or may not be read, since Deno would prompt. */
-function readVariable(variable: string): string {
-  const isReadable = isGranted({ name: "env", variable });
-  return isReadable ? Deno.env.get(variable) ?? "" : "";
 }
 
 /**
@@ -69,8 +63,8 @@ export async function loadKvToken(): Promise<void> {
   const name = KV_TOKEN_VARIABLE;
   const file = `${name}_FILE`;
   const environment = {
-    [name]: readVariable(name),
-    [file]: readVariable(file),
+    [name]: readVariable(name) ?? "",
+    [file]: readVariable(file) ?? "",
   };
   const token = await readSecret(name, environment, "a token");
   if (token !== undefined) Deno.env.set(name, token);

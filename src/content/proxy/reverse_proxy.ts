@@ -7,7 +7,7 @@ import {
 import { contentCodings, isEncoded } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import type { RouteContext } from "../../core/http/routes.ts";
-import type { Log } from "../../core/observe/log.ts";
+import { type Log, logOnce } from "../../core/observe/log.ts";
 import { type Metrics, secondsSince } from "../../core/observe/metrics.ts";
 import { RejectionLog } from "../../core/observe/rejection_log.ts";
 import {
@@ -30,6 +30,7 @@ import type {
   Transfers,
   UpstreamFailure,
 } from "../../core/http/transfers.ts";
+import { challengesConnection } from "./connection_reuse.ts";
 import {
   requestBody,
   upstreamHeaders,
@@ -78,6 +79,7 @@ export class ReverseProxy {
   readonly #services: ProxyServices;
   readonly #upstream: Upstream;
   readonly #failures: RejectionLog;
+  readonly #onceLog: Log;
   readonly #shutdown = new AbortController();
 
   /**
@@ -94,6 +96,7 @@ export class ReverseProxy {
     this.#settings = settings;
     this.#services = services;
     this.#upstream = new Upstream(upstream, upstreamTimeoutMs, clock);
+    this.#onceLog = logOnce(log);
     this.#failures = new RejectionLog({
       clock,
       log,
@@ -123,21 +126,20 @@ export class ReverseProxy {
   ): Promise<Response> {
     const { method } = request; // before the first await: nobody can read a request after its response
     const { preserveHost, basePath } = this.#settings;
-    const { log, transfers } = this.#services;
     this.#requireForwardable(request);
     const exchange = {
       method,
       path: url.path,
       target: upstreamTarget(this.#url, url, basePath),
       headers: upstreamHeaders(request.headers, client, preserveHost, basePath),
-      transfer: transfers.begin(client),
+      transfer: this.#services.transfers.begin(client),
     };
     const response = await this.#forward(request, exchange);
     const [coding] = contentCodings(response.headers);
     const decode = (encoded: Response) =>
       decodeContent(encoded, (error) => this.#toBrokenBody(error, exchange));
     const page = await injectPage(response, request, getConfigScript, {
-      log,
+      log: this.#onceLog,
       decode,
     });
     if (coding === undefined || isEncoded(page.headers)) return page;
@@ -226,6 +228,9 @@ export class ReverseProxy {
     const message = await telemetry.inClientSpan(start, async (span) => {
       telemetry.injectContext(request.headers);
       const message = await this.#upstream.send(request);
+      if (challengesConnection(message.headers)) {
+        this.#onceLog.warn("rep.upstream.no_login", { detail: NO_LOGIN });
+      }
       span.setHttpStatus(message.statusCode ?? 0);
       return message;
     });
@@ -289,6 +294,9 @@ export class ReverseProxy {
 
 /** The event of the log if the upstream fails: the first failure with each detail, then one line a minute. */
 const FAILED = "rep.upstream.failed";
+
+const NO_LOGIN =
+  "the upstream authenticates connections (NTLM, Negotiate), which are never reused: only a login in one message (Kerberos) works";
 
 /** A request and its response while they are in flight. */
 interface Exchange {

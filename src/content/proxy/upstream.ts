@@ -1,4 +1,5 @@
 import http, { type IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
 import { drained } from "../../adapters/node_handler.ts";
 import { parseCodings } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
@@ -11,6 +12,7 @@ import {
   type Transfer,
   transferBody,
 } from "../../core/http/transfers.ts";
+import { authenticatesConnection, maxIdleMs } from "./connection_reuse.ts";
 import { withoutHopByHop } from "./forwarded_request.ts";
 import { TlsAgent } from "./tls_agent.ts";
 
@@ -40,6 +42,9 @@ const MAX_INTERIM_RESPONSES = 16;
 /** Methods whose requests usually have no body. Without a body, they have no `Content-Length` (RFC 9110 §8.6). */
 const BODILESS_METHODS = ["GET", "HEAD", "DELETE", "OPTIONS"];
 
+/** Methods whose requests may be sent once more (RFC 9110 §9.2.2). The gateway does not forward TRACE. */
+const IDEMPOTENT_METHODS = [...BODILESS_METHODS, "PUT"];
+
 /** Who is to go on: the client with its body, or the upstream, which takes the body and responds. */
 type AwaitedParty = "client" | "upstream";
 
@@ -56,6 +61,8 @@ export class Upstream {
   readonly #clock: Clock;
   readonly #pool: http.Agent;
   readonly #unpooled: http.Agent;
+  /** Until when connections may be reused, in milliseconds of the monotonic clock. */
+  readonly #reusableUntil = new WeakMap<Duplex, number>();
 
   /**
    * @param url Scheme, host and port to connect to.
@@ -73,7 +80,10 @@ export class Upstream {
 
   /**
    * Sends a request and waits for the response's headers. If the upstream closes an idle connection at the moment when it
-   * is reused, a safe request is sent once more (RFC 9110 §9.2.2).
+   * is reused, an idempotent request without a body is sent once more (RFC 9110 §9.2.2).
+   *
+   * A connection that may be authenticated is closed after the response: the next client would have the identity of this
+   * one. It is not bound to the client's connection either, which a proxy in front may use for several clients.
    *
    * @throws {Problem} If the client pauses its body for too long.
    * @throws {DOMException} `TimeoutError` if the headers do not arrive in time; `AbortError` if the signal was aborted or
@@ -81,12 +91,17 @@ export class Upstream {
    * @throws {Error} If the upstream cannot be reached or its response is not HTTP.
    */
   async send(request: UpstreamRequest): Promise<IncomingMessage> {
+    const { method, headers, body } = request;
+    if (authenticatesConnection(headers.get("authorization"))) {
+      return await this.#sendOver(this.#unpooled, request);
+    }
+    this.#closeExpired();
     try {
       return await this.#sendOver(this.#pool, request);
     } catch (error) {
       const isStale = error instanceof StaleConnectionError;
-      const isSafe = request.method === "GET" || request.method === "HEAD";
-      if (!isStale || !isSafe) throw error;
+      const isRepeatable = IDEMPOTENT_METHODS.includes(method) && body === null;
+      if (!isStale || !isRepeatable) throw error;
     }
     return await this.#sendOver(this.#unpooled, request);
   }
@@ -95,6 +110,17 @@ export class Upstream {
   close(): void {
     this.#pool.destroy();
     this.#unpooled.destroy();
+  }
+
+  /**
+   * Closes the idle connections that the upstream is about to close: a POST would be lost, which must not be repeated. Their
+   * age is checked when one is needed, since a timer may be late.
+   */
+  #closeExpired(): void {
+    const now = this.#clock.monotonic();
+    for (const idle of Object.values(this.#pool.freeSockets).flat()) {
+      if (idle && now >= (this.#reusableUntil.get(idle) ?? 0)) idle.destroy();
+    }
   }
 
   async #sendOver(
@@ -140,7 +166,14 @@ export class Upstream {
       })
       .finally(onBodyEnd);
     try {
-      return await response.promise;
+      const message = await response.promise;
+      const { headers, socket } = message;
+      const idleMs = maxIdleMs(headers);
+      if (idleMs <= 0) request.shouldKeepAlive = false;
+      message.once("end", () => {
+        this.#reusableUntil.set(socket, this.#clock.monotonic() + idleMs);
+      });
+      return message;
     } finally {
       isWaiting = false;
       cancelTimer();

@@ -1,3 +1,4 @@
+import type { Log } from "../../core/observe/log.ts";
 import type { ConfigScript } from "../../core/pages/config_script.ts";
 import { type DocumentBody, representHtml } from "../../core/pages/page.ts";
 import {
@@ -14,6 +15,8 @@ interface HtmlFileOptions {
   readonly compressor: Compressor | undefined;
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
   readonly sharesBytes: boolean;
+  /** Receives `rep.page.not_injected` for each page that cannot contain a script. */
+  readonly log: Log;
 }
 
 /** An HTML file, and the page that consists of it and the current config script. */
@@ -51,9 +54,9 @@ export class HtmlFile {
   }
 
   #represent(script: ConfigScript | undefined): Representations {
-    const { headers: original, body: document, compressor, sharesBytes } =
-      this.#options;
-    const html = representHtml(original, document, script);
+    const { headers: original, body: document } = this.#options;
+    const { compressor, sharesBytes, log } = this.#options;
+    const html = representHtml(original, document, script, log);
     const headers = Object.fromEntries(new Headers(html.headers));
     const { body, validators: { etag } } = html;
     return new Representations(

@@ -7,7 +7,7 @@ import {
   type RepresentationCoding,
   Representations,
 } from "../coding/representations.ts";
-import type { Log } from "../../core/observe/log.ts";
+import { type Log, logOnce } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { globMatcher, isInside, toAbsolute } from "../../files/paths.ts";
 import { SharedCalls } from "../../core/values/shared_calls.ts";
@@ -98,6 +98,7 @@ const IMMUTABLE = "public, max-age=31536000, immutable";
 export class ServedFiles {
   readonly #options: ServedFilesOptions;
   readonly #barred: BarredFiles;
+  readonly #onceLog: Log;
   /** The served directory, as an absolute path. It may be or contain a link that a deployment switches. */
   readonly #directory: string;
   readonly #maxKeptBytes: number;
@@ -112,6 +113,7 @@ export class ServedFiles {
     const { directory, cacheBytes, cacheGroup } = options;
     this.#options = options;
     this.#barred = barred;
+    this.#onceLog = logOnce(options.log);
     this.#directory = toAbsolute(directory);
     this.#maxKeptBytes = Math.min(MAX_KEPT_BYTES, cacheBytes * FILE_SHARE);
     this.#files = new SizeBoundedCache(cacheBytes, cacheGroup);
@@ -272,6 +274,7 @@ export class ServedFiles {
         headers: new Headers(headers),
         compressor,
         sharesBytes,
+        log: this.#onceLog,
       });
     }
     headers["accept-ranges"] = "bytes";

@@ -150,6 +150,16 @@ export function createLog(options: LogOptions = {}): Log {
   });
 }
 
+/** Returns a log that writes each line only once. There must not be many different ones. */
+export function logOnce(log: Log): Log {
+  const written = new Set<string>();
+  return logThrough((level, event, fields) => {
+    const line = JSON.stringify([event, fields]);
+    if (!written.has(line)) log[level](event, fields);
+    written.add(line);
+  });
+}
+
 /** Returns a log that passes each line to a function. */
 export function logThrough(
   pass: (level: LogLevel, event: string, fields?: LogFields) => void,

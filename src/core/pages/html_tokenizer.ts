@@ -1,9 +1,10 @@
 /** A token of a document. White space between tags is not a token. */
 export interface Token {
   /**
-   * `comment` includes doctypes, byte order marks, and everything that browsers read as a comment.
+   * `comment` includes doctypes, the byte order mark of UTF-8, and everything that browsers read as a comment. `utf16` is a
+   * byte order mark of UTF-16 or UTF-32; what follows it cannot be read.
    */
-  readonly kind: "text" | "startTag" | "endTag" | "comment";
+  readonly kind: "text" | "startTag" | "endTag" | "comment" | "utf16";
   /** The name of a tag, in lower case. */
   readonly name: string;
   /** The text of a tag; empty for other tokens. */
@@ -56,10 +57,11 @@ const TEXT = /^(?:[^<]+|<(?![a-z/!?]|$))/i;
 const NOT_SPACE = /[^\t\n\f\r ]|$/;
 
 const BYTE_ORDER_MARK = /^\xef\xbb\xbf/;
-const PART_OF_BYTE_ORDER_MARK = /^(?:\xef\xbb?)?$/;
+const UTF_16_MARK = /^(?:\xfe\xff|\xff\xfe|\0\0\xfe\xff)/;
+const PART_OF_MARK = /^(?:\xef\xbb?|\xfe|\xff|\0{1,2}|\0\0\xfe)?$/;
 
 /** The length of an incomplete byte order mark. A longer incomplete token ends with a `>`. */
-const MAX_UNDECIDED = 2;
+const MAX_UNDECIDED = 3;
 
 /** Everything that may end the text of an element, or change how the text of a script is read. */
 const IN_TEXT = /-->|<!(?=--)|<(\/?)([a-z]+)(?=[\t\n\f\r />])/gi;
@@ -110,8 +112,9 @@ export class HtmlTokenizer {
       return this.#tag(endOfText(this.#rest, this.#textOf));
     }
     if (this.#start === 0) {
-      if (PART_OF_BYTE_ORDER_MARK.test(this.#rest)) return undefined;
-      const mark = this.#match(BYTE_ORDER_MARK, "comment");
+      if (PART_OF_MARK.test(this.#rest)) return undefined;
+      const mark = this.#match(BYTE_ORDER_MARK, "comment") ??
+        this.#match(UTF_16_MARK, "utf16");
       if (mark !== undefined) return mark;
     }
     this.#skip(this.#rest.search(NOT_SPACE));

@@ -17,15 +17,17 @@ import { concat } from "../values/chunks.ts";
  *
  * @param body A document in UTF-8, which the HTML standard requires (§4.2.5.4), or in another encoding that extends ASCII.
  * @param script The element, in ASCII.
+ * @param onUtf16 Called if a byte order mark says that the document is in UTF-16 or UTF-32. It is then not changed.
  * @returns The document with the element.
  * @throws {TypeError} If the body is locked.
  */
 export function injectScript(
   body: ReadableStream<Uint8Array>,
   script: Uint8Array,
+  onUtf16?: () => void,
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  const splice = new Splice(script);
+  const splice = new Splice(script, onUtf16);
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>) {
     let pieces: Uint8Array[] = [];
     while (pieces.length === 0) {
@@ -48,21 +50,24 @@ export function injectScript(
 export function insertScript(
   document: Uint8Array<ArrayBuffer>,
   script: Uint8Array,
+  onUtf16?: () => void,
 ): Uint8Array<ArrayBuffer> {
-  const splice = new Splice(script);
+  const splice = new Splice(script, onUtf16);
   return concat([...splice.push(document), ...splice.end()]);
 }
 
 /** Splices the script into the chunks of a document. */
 class Splice {
   readonly #script: Uint8Array;
+  readonly #onUtf16: (() => void) | undefined;
   readonly #finder = new InsertionPointFinder();
   #held: Uint8Array[] = [];
   #heldFrom = 0;
   #isDone = false;
 
-  constructor(script: Uint8Array) {
+  constructor(script: Uint8Array, onUtf16?: () => void) {
     this.#script = script;
+    this.#onUtf16 = onUtf16;
   }
 
   /** Adds a chunk, and returns what can be forwarded. */
@@ -83,6 +88,10 @@ class Splice {
 
   #finish(insertionPoint: number): Uint8Array[] {
     this.#isDone = true;
+    if (this.#finder.isUtf16) {
+      this.#onUtf16?.();
+      return this.#held.splice(0);
+    }
     const before = this.#releaseUpTo(insertionPoint);
     const script = this.#script.slice(); // a copy, since a reader may transfer the memory of a chunk
     this.#releaseUpTo(this.#finder.endOfEarlier ?? insertionPoint); // removes the earlier element
@@ -147,6 +156,8 @@ class InsertionPointFinder {
   insertionPoint: number | undefined;
   /** The offset after an element that was inserted earlier. The element then begins at the insertion point. */
   endOfEarlier: number | undefined;
+  /** Whether a byte order mark says that the document is in UTF-16 or UTF-32. */
+  isUtf16 = false;
   readonly #tokenizer = new HtmlTokenizer();
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
@@ -192,6 +203,10 @@ class InsertionPointFinder {
     if (this.#earlier !== undefined) {
       this.endOfEarlier = end;
       return this.#earlier.start;
+    }
+    if (kind === "utf16") {
+      this.isUtf16 = true;
+      return start;
     }
     if (isConfigTag(token)) this.#earlier = token;
     if (kind === "comment") return undefined;

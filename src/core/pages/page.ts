@@ -35,11 +35,13 @@ interface HtmlRepresentation extends Representation {
  * one, it is a fragment, whose body is not changed.
  *
  * @param original The headers of the unchanged document.
+ * @param log Receives `rep.page.not_injected` if the document is in UTF-16.
  */
 export function representHtml(
   original: Headers,
   body: DocumentBody,
   script: ConfigScript | undefined,
+  log: Log,
 ): HtmlRepresentation {
   const headers = pageHeaders(original, script);
   const etag = headers.get("etag") ?? undefined;
@@ -47,7 +49,7 @@ export function representHtml(
     isHtml: true,
     headers,
     validators: { etag, lastModified: undefined },
-    body: script === undefined ? body : withScript(body, script),
+    body: script === undefined ? body : withScript(body, script, log),
   };
 }
 
@@ -121,13 +123,15 @@ function cacheControl(original: string, isSecret: boolean): string {
 function withScript(
   body: DocumentBody,
   { bytes }: ConfigScript,
+  log: Log,
 ): DocumentBody {
-  if (body instanceof Uint8Array) return insertScript(body, bytes);
+  const onUtf16 = () => warnOfCharset(log);
+  if (body instanceof Uint8Array) return insertScript(body, bytes, onUtf16);
   return {
     length: undefined,
     async read() {
       const content = await body.read() ?? new Blob([]).stream();
-      return injectScript(content, bytes);
+      return injectScript(content, bytes, onUtf16);
     },
     cancel: () => body.cancel(),
   };
@@ -155,7 +159,7 @@ export type DecodeResponse = (
 
 /** Options of {@linkcode injectPage}. */
 export interface InjectOptions {
-  /** Receives `rep.page.not_injected`. @default {a log that discards everything} */
+  /** Receives `rep.page.not_injected` for each such page. @default {a log that discards everything} */
   readonly log?: Log;
   /** @default {encoded pages get no configuration, with a warning} */
   readonly decode?: DecodeResponse;
@@ -174,7 +178,7 @@ function createResponse(content: ResponseContent): Response {
  * The page gets an `ETag` that changes with the configuration, and caches have to revalidate it. Nobody may store a page
  * with SENSITIVE values (REP-RFC-0001 §4.3). HTML that a script requests is a fragment, whose body is not changed.
  *
- * A page with a content coding that the gateway does not decode is returned unchanged, with a warning.
+ * A page with a content coding that the gateway does not decode, or in UTF-16, is returned unchanged, with a warning.
  *
  * @param request The request for the response. The response to HEAD has no body, and `If-None-Match` may make it a 304.
  */
@@ -186,7 +190,11 @@ export async function injectPage(
 ): Promise<Response> {
   if (!isHtml(response)) return createResponse(response);
   if (isFragmentRequest(request.headers)) {
-    return await sendHtml(request, response, undefined);
+    return await sendHtml(request, response, undefined, log);
+  }
+  if (UTF_16.test(response.headers.get("content-type") ?? "")) {
+    warnOfCharset(log);
+    return createResponse(response);
   }
   const canDecode = decode !== undefined && isEncoded(response.headers);
   const page = canDecode ? await decode(createResponse(response)) : response;
@@ -194,7 +202,7 @@ export async function injectPage(
     warnOfCoding(page.headers, log);
     return createResponse(page);
   }
-  return await sendHtml(request, page, await getConfigScript());
+  return await sendHtml(request, page, await getConfigScript(), log);
 }
 
 /** Sends HTML as a page with the config script; without one, as a fragment. */
@@ -203,9 +211,10 @@ async function sendHtml(
   { status, statusText = "", headers: original, body: content }:
     ResponseContent,
   script: ConfigScript | undefined,
+  log: Log,
 ): Promise<Response> {
   const document = content instanceof Uint8Array ? content : streamed(content);
-  const html = representHtml(original, document, script);
+  const html = representHtml(original, document, script, log);
   return await send(request, { ...html, status, statusText });
 }
 
@@ -227,21 +236,37 @@ function warnOfCoding(headers: Headers, log: Log): void {
   });
 }
 
+/** Logs that a page got no script, because its characters are not an extension of ASCII. */
+function warnOfCharset(log: Log): void {
+  log.warn("rep.page.not_injected", {
+    detail: "expected a page in UTF-8, got UTF-16 or UTF-32",
+  });
+}
+
+/** The type of a page in UTF-16, by each of its labels (Encoding standard §4.2), at the end of a list. */
+const UTF_16 =
+  /;\s*charset\s*=\s*["']?\s*(?:utf-16(?:be|le)?|(?:iso-10646-)?ucs-2|csunicode|unicode(?:fffe|feff)?)\s*(?:["';][^,]*)?$/i;
+
 /** Statuses of responses without a body, or with only a part of it (RFC 9110 §15). */
 const INCOMPLETE_BODY_STATUSES = [101, 204, 205, 206, 304];
 
 /** The type of a page, at the end of a list. */
 const HTML_TYPE = /(?:^|,)\s*text\/html\s*(?:;[^,]*)?$/i;
 
+/** What browsers save instead of showing it: every type of `Content-Disposition` but `inline` (RFC 6266 §4.2). */
+const DOWNLOAD = /^\s*(?!inline\b)[\w!#$%&'*+.^`|~-]+(?:[;,\s]|$)/i;
+
 /**
- * Returns whether a response is a complete HTML document. If `Content-Type` was sent several times, the last one counts,
- * as in browsers (Fetch §3.5).
+ * Returns whether a response is a complete HTML document that is shown, not saved as a file. If `Content-Type` was sent
+ * several times, the last one counts, as in browsers (Fetch §3.5).
  */
 export function isHtml(
   { status, headers }: Pick<ResponseContent, "status" | "headers">,
 ): boolean {
   const type = headers.get("content-type") ?? "";
-  return !INCOMPLETE_BODY_STATUSES.includes(status) && HTML_TYPE.test(type);
+  const disposition = headers.get("content-disposition") ?? "";
+  return !INCOMPLETE_BODY_STATUSES.includes(status) && HTML_TYPE.test(type) &&
+    !DOWNLOAD.test(disposition);
 }
 
 /** Returns whether the response may become a page. It cannot if the browser says that it loads a part of a page. */

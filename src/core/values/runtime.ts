@@ -21,6 +21,12 @@ export function isGranted(permission: Deno.PermissionDescriptor): boolean {
   return Deno.permissions.querySync(permission).state === "granted";
 }
 
+/** Returns a variable of the process in Deno; `undefined` also if it may not be read, since Deno would prompt. */
+export function readVariable(variable: string): string | undefined {
+  const isReadable = isGranted({ name: "env", variable });
+  return isReadable ? Deno.env.get(variable) : undefined;
+}
+
 /**
  * Imports an npm package on first use: on Deno by its `npm:` address, so that Deno downloads it; elsewhere by its name,
  * since projects that need it install it.

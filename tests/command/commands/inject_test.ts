@@ -55,6 +55,27 @@ Deno.test("inject writes PUBLIC values into the pages of a build, and nothing el
   assertEquals(await Deno.readTextFile(build.at("app.js")), PAGE);
 });
 
+Deno.test("inject leaves pages in UTF-16 alone, and says so", async () => {
+  const utf16 = Uint8Array.from(
+    `\xff\xfe${[...PAGE].join("\0")}\0`,
+    (it) => it.charCodeAt(0),
+  );
+  await using build = await TempDirectory.make({ "index.html": PAGE });
+  const path = build.at("old.html");
+  await Deno.writeFile(path, utf16);
+  const time = new Date("2020-01-01");
+  await Deno.utime(path, time, time);
+  assertEquals(await run(["inject", build.path], { REP_PUBLIC_A: "1" }), {
+    code: 0,
+    out: [`${build.at("index.html")}: injected`],
+    err: [
+      `Warning: ${path} is left as it is: expected UTF-8, got UTF-16`,
+    ],
+  });
+  assertEquals(await Deno.readFile(path), utf16);
+  assertEquals((await Deno.stat(path)).mtime, time);
+});
+
 Deno.test("inject replaces the values of an earlier run", async () => {
   await using build = await TempDirectory.make({ "index.html": PAGE });
   const path = build.at("index.html");

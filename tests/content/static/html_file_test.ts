@@ -4,6 +4,7 @@ import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { Compressor } from "../../../src/content/coding/representations.ts";
 import { send } from "../../../src/core/http/send.ts";
 import type { ConfigScript } from "../../../src/core/pages/config_script.ts";
+import { silentLog } from "../../../src/core/observe/log.ts";
 import { HtmlFile } from "../../../src/content/static/html_file.ts";
 import { isFragmentRequest } from "../../../src/core/pages/page.ts";
 import { injectPage } from "../../../src/core/pages/page.ts";
@@ -43,6 +44,7 @@ function setUp(html: string | Uint8Array<ArrayBuffer>) {
     headers: new Headers(HEADERS),
     compressor,
     sharesBytes: false,
+    log: silentLog,
   });
   return {
     bytes,

@@ -160,7 +160,6 @@ interface SentBody extends Omit<CodedBody, "body"> {
 /** What all representations of a resource have in common. */
 interface Resource extends Pick<Representation, "isHtml"> {
   readonly headers: Readonly<Record<string, string>>;
-  readonly lastModified?: Date | undefined;
   /** Compresses the resource if it is in memory, and if its type and size make that worthwhile. */
   readonly compressor: Compressor | undefined;
 }
@@ -217,7 +216,7 @@ export class Representations {
   }
 
   #represent({ coding, body, etag: own }: SentBody): Representation {
-    const { isHtml, headers: common, lastModified } = this.#resource;
+    const { isHtml, headers: common } = this.#resource;
     const headers: Record<string, string> = { ...common };
     const isCoded = coding !== "identity";
     // It differs for each coding (RFC 9110 §8.8.3.3).
@@ -231,7 +230,7 @@ export class Representations {
     }
     if (isCoded) headers["content-encoding"] = coding;
     if (body.length !== undefined) headers["content-length"] = `${body.length}`;
-    return { isHtml, headers, validators: { etag, lastModified }, body };
+    return { isHtml, headers, etag, body };
   }
 
   /**
@@ -251,7 +250,7 @@ export class Representations {
       this.#codings = this.#codings.filter((other) => other !== coding);
       return;
     }
-    const { etag: original } = this.#original.validators;
+    const { etag: original } = this.#original;
     const isStrong = original?.startsWith('"'); // that of a page is weak, and so applies to all variants
     const etag = isStrong ? await eTag(body) : original;
     this.#variants.set(coding, this.#represent({ coding, body, etag }));

@@ -52,7 +52,7 @@ export class HtmlFile {
     const { headers: original, body: document, compressor } = this.#options;
     const html = representHtml(original, document, script);
     const headers = Object.fromEntries(new Headers(html.headers));
-    const { body, validators: { etag } } = html;
+    const { body, etag } = html;
     return new Representations(
       { isHtml: true, headers, compressor },
       { coding: "identity", body, etag },

@@ -155,7 +155,7 @@ export interface GatewayOptions {
   /**
    * The page for paths without a file, relative to `staticDir`, such as `app.html`.
    *
-   * @default {the first that exists of 200.html, __spa-fallback.html, 404.html and index.html}
+   * @default {the first that exists of 200.html, __spa-fallback.html, index.csr.html, 404.html and index.html}
    */
   fallback?: string | undefined;
   /**

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createGateway } from "../src/gateway.ts";
 import { resolveSettings } from "../src/options.ts";
+import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -54,6 +55,21 @@ Deno.test("with a base path, pages, files and endpoints are served under it, and
     JSON.parse((await bodyOf(test, "/app/rep/health"))[1]).status,
     "healthy",
   );
+});
+
+Deno.test("with a base path, links with a dot open the page, and a prerendered page has one URL below it", async () => {
+  await using test = await setUpApp({ ...FILES, "about.html": "about" });
+  const headers = { "sec-fetch-dest": "document", "accept": "text/html" };
+  const page = await test.ask("/app/users/jane.doe", { headers });
+  const isPage = (await page.text()).includes('<script id="__rep__"');
+  assertEquals([page.status, isPage], [200, true]);
+  const { status, headers: { location } } = await answerOf(
+    await test.ask("/app/about/?tab=1", { headers }),
+  );
+  assertEquals([status, location], [308, "../about?tab=1"]);
+  const outside = await test.ask("/users/jane.doe", { headers });
+  await outside.body?.cancel();
+  assertEquals(outside.status, 404);
 });
 
 Deno.test("with a base path, nothing is found outside of it", async () => {

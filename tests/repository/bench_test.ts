@@ -74,7 +74,7 @@ async function receive(url: string) {
   });
   const headers = new Headers(response.headers);
   for (const name of ["connection", "server"]) headers.delete(name);
-  for (const name of ["date", "etag", "last-modified"]) {
+  for (const name of ["date", "etag"]) {
     if (headers.has(name)) headers.set(name, "any");
   }
   const text = await response.text();

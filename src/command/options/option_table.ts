@@ -80,7 +80,7 @@ export const GROUPS = {
       "fallback",
       text(
         "FILE",
-        "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, 404.html or index.html",
+        "Page in --static-dir for paths without a file; by default, 200.html, __spa-fallback.html, index.csr.html, 404.html or index.html",
       ),
     ),
     "static-cache": sets(

@@ -155,7 +155,6 @@ export interface CodedBody {
 /** What all representations of a resource have in common. */
 interface Resource extends Pick<Representation, "isHtml"> {
   readonly headers: Readonly<Record<string, string>>;
-  readonly lastModified?: Date | undefined;
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
   readonly sharesBytes: boolean;
   /** Compresses the resource if it is in memory, and if its type and size make that worthwhile. */
@@ -212,8 +211,7 @@ export class Representations {
   }
 
   #represent({ coding, body, etag: own }: CodedBody): Representation {
-    const { isHtml, headers: common, lastModified, sharesBytes } =
-      this.#resource;
+    const { isHtml, headers: common, sharesBytes } = this.#resource;
     const headers: Record<string, string> = { ...common };
     const isCoded = coding !== "identity";
     // It differs for each coding (RFC 9110 §8.8.3.3).
@@ -231,7 +229,7 @@ export class Representations {
     return {
       isHtml,
       headers,
-      validators: { etag, lastModified },
+      etag,
       body: isShared ? sharedBody(body, headers) : body,
     };
   }
@@ -253,7 +251,7 @@ export class Representations {
       this.#codings = this.#codings.filter((other) => other !== coding);
       return;
     }
-    const { etag: original } = this.#original.validators;
+    const { etag: original } = this.#original;
     const isStrong = original?.startsWith('"'); // that of a page is weak, and so applies to all variants
     const etag = isStrong ? await eTag(body) : original;
     this.#variants.set(coding, this.#represent({ coding, body, etag }));

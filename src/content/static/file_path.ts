@@ -1,70 +1,130 @@
+import { accepts } from "@std/http/negotiation";
 import { Problem } from "../../core/http/problem.ts";
 
 /** The path of a URL, relative to the served directory. */
 export interface FilePath {
-  /** The decoded names of the path's segments; empty for the served directory itself. */
+  /** The names of the path's segments, decoded if that is possible; empty for the served directory itself. */
   readonly names: readonly string[];
   /** Whether the path ends with a slash, so that only a directory matches. */
   readonly isDirectory: boolean;
+  /** Whether a file may be there. If not, the path may still be a route of the app. */
+  readonly mayBeFile: boolean;
+  /** The response if it is neither. */
+  readonly problem: Problem;
 }
+
+/** The request headers that decide whether a path without a file is a route. */
+export const ROUTE_HEADERS = ["Sec-Fetch-Dest", "Sec-Fetch-Mode", "Accept"];
+
+const VARY = ROUTE_HEADERS.join(", ");
+
+const NEITHER = new Problem(404, {
+  detail: "Nothing found at this path",
+  headers: { vary: VARY },
+});
+
+const MALFORMED = new Problem(400, {
+  detail: "Cannot parse the path: expected percent-encoded UTF-8",
+  headers: { vary: VARY },
+});
 
 /** The only public name that begins with a dot (RFC 8615 §3). */
 const WELL_KNOWN = ".well-known";
 
-/** Path separators of any system, and control characters, including the NUL that ends a string in C. */
-const FORBIDDEN = /[/\\]|\p{Cc}/u;
+/**
+ * What the name of a file never contains: path separators of any system; control characters, including the NUL that ends a
+ * string in C; a dot, a separator or NUL that was encoded more than once, since a program behind the gateway may decode it
+ * again.
+ */
+const FORBIDDEN = /[/\\]|\p{Cc}|%(?:25)*(?:2e|2f|5c|00)/iu;
 
-/** A dot, a separator or NUL that was encoded more than once: a program behind the gateway may decode it again. */
-const STILL_ENCODED = /%(?:25)*(?:2e|2f|5c|00)/i;
+/** A dot at the beginning of a name, or behind a separator in it, however often it was encoded. */
+const HIDDEN = /(?:^|[/\\]|%(?:25)*(?:2f|5c))(?:\.|%(?:25)*2e)/i;
 
 /**
  * Parses the path of a URL.
  *
  * It decodes each segment once, separately (RFC 3986 §2.4), so an encoded slash never becomes a separator.
  *
- * @returns `undefined` if the gateway must not serve a file for the path: it contains a name that begins with a dot, path
- * traversal in any encoding, or an empty name.
- * @throws {Problem} 400 if a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8.
+ * @returns `undefined` if nothing is served for the path: it contains a name that begins with a dot, or path traversal, in
+ * any encoding.
  */
 export function parseFilePath(pathname: string): FilePath | undefined {
-  const names = pathname.replace(/^\//, "").split("/").map(decodeName);
-  const isDirectory = names.at(-1) === "";
-  if (isDirectory) names.pop();
-  if (!names.every(isAllowed)) return undefined;
-  return { names, isDirectory };
+  const segments = pathname.replace(/^\//, "").split("/");
+  const isDirectory = segments.at(-1) === "";
+  if (isDirectory) segments.pop();
+  const decoded = decodeNames(segments);
+  const names = decoded ?? segments;
+  const isHidden = (name: string) => HIDDEN.test(name) && name !== WELL_KNOWN;
+  if (names.some(isHidden)) return undefined;
+  return {
+    names,
+    isDirectory,
+    mayBeFile: decoded?.every((name) => name !== "" && !FORBIDDEN.test(name)) ??
+      false,
+    problem: decoded === undefined ? MALFORMED : NEITHER,
+  };
 }
 
-function decodeName(name: string): string {
+/** Returns `undefined` if a percent sign is not followed by two hexadecimal digits, or the bytes are not UTF-8. */
+function decodeNames(segments: readonly string[]): string[] | undefined {
   try {
-    return decodeURIComponent(name);
+    return segments.map(decodeURIComponent);
   } catch {
-    throw new Problem(400, {
-      detail: "Cannot parse the path: expected percent-encoded UTF-8",
-    });
+    return undefined; // browsers send such a path as it is in a link
   }
-}
-
-function isAllowed(name: string): boolean {
-  if (name === "" || FORBIDDEN.test(name) || STILL_ENCODED.test(name)) {
-    return false;
-  }
-  return !name.startsWith(".") || name === WELL_KNOWN;
 }
 
 /** Paths of the health port. A probe that is sent to this port by mistake should fail, and not get a page. */
 const PROBES: ReadonlySet<string> = new Set(["livez", "readyz", "metrics"]);
 
+/** Returns whether a path without a file looks like that of a file, or like a mistake: only a document may be there. */
+export function isOnlyForDocuments({ names, mayBeFile }: FilePath): boolean {
+  return !mayBeFile || names.at(-1)?.includes(".") === true;
+}
+
 /**
- * Returns whether a path without a file may be a route of the single-page app. Its last name then has no extension.
+ * Returns whether a path without a file is a route of the single-page app for a request.
  *
  * Nothing below `/.well-known/` is a route. Some clients test whether a missing resource there is answered with 404 before
  * they use one (W3C, Detecting the reliability of HTTP status codes).
  */
-export function mayBeRoute({ names }: FilePath, headers: Headers): boolean {
-  const [first = "", second] = names;
-  if (first === WELL_KNOWN || names.at(-1)?.includes(".")) return false;
-  return second !== undefined || !PROBES.has(first) ||
-    headers.get("accept")?.includes("text/html") === true;
+export function isRoute(path: FilePath, headers: Headers): boolean {
+  if (path.names.includes(WELL_KNOWN)) return false;
+  if (isOnlyForDocuments(path)) return isDocumentRequest(headers);
+  const [first = "", second] = path.names;
+  const accepted = headers.get("accept") ?? "";
+  if (second === undefined && PROBES.has(first)) {
+    return accepted.includes("text/html");
+  }
+  return !/json/i.test(accepted) ||
+    preferredType(headers, "text/html", "application/json") === "text/html";
+}
+
+/**
+ * Returns whether a browser requests a document for a tab. It says so only to secure origins: elsewhere, it is who prefers
+ * HTML. A service worker that forwards the request makes its destination empty, but not its mode.
+ */
+function isDocumentRequest(headers: Headers): boolean {
+  const destination = headers.get("sec-fetch-dest");
+  if (destination === null) {
+    return preferredType(headers, "application/json", "text/html") ===
+      "text/html";
+  }
+  return destination === "document" || (destination === "empty" &&
+    headers.get("sec-fetch-mode") === "navigate");
+}
+
+/** The longest `Accept` that is read: those of browsers have 200 characters, and 100,000 would take 0.1 s. */
+const MAX_ACCEPT_LENGTH = 1_000;
+
+/** Returns the media type that a client prefers, and the first one of those that it likes as much. */
+function preferredType(
+  headers: Headers,
+  ...types: string[]
+): string | undefined {
+  const { length } = headers.get("accept") ?? "";
+  return length > MAX_ACCEPT_LENGTH ? types[0] : accepts({ headers }, ...types);
 }
 
 /** The extensions of `text/html` in `@std/media-types`. */

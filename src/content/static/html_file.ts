@@ -58,7 +58,7 @@ export class HtmlFile {
     const { compressor, sharesBytes, log } = this.#options;
     const html = representHtml(original, document, script, log);
     const headers = Object.fromEntries(new Headers(html.headers));
-    const { body, validators: { etag } } = html;
+    const { body, etag } = html;
     return new Representations(
       { isHtml: true, headers, compressor, sharesBytes },
       { coding: "identity", body, etag },

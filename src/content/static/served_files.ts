@@ -8,7 +8,7 @@ import {
   Representations,
 } from "../coding/representations.ts";
 import { type Log, logOnce } from "../../core/observe/log.ts";
-import type { Clock } from "../../core/values/clock.ts";
+import { type Clock, withDeadline } from "../../core/values/clock.ts";
 import { globMatcher, isInside, toAbsolute } from "../../files/paths.ts";
 import { SharedCalls } from "../../core/values/shared_calls.ts";
 import {
@@ -19,6 +19,7 @@ import type { BarredFiles } from "./barred_files.ts";
 import { HTML, mediaTypeOf } from "./file_path.ts";
 import {
   type FoundFile,
+  hashFile,
   ifThere,
   inTime,
   isSettled,
@@ -78,6 +79,9 @@ const MAX_KEPT_BYTES = 1024 * 1024;
 /** Files up to this size are read into memory even if the cache is too small for them. */
 const MIN_STREAMED_BYTES = 256 * 1024;
 
+/** How long a look waits for the hash of a large file: some 350 MB from the cache of the system. */
+const MAX_HASHING_MS = 500;
+
 /** The part of the cache that a file may take. A page, with all its variants, takes seven times the size of its file. */
 const FILE_SHARE = 1 / 8;
 
@@ -107,6 +111,9 @@ export class ServedFiles {
     MAX_OTHERS,
   );
   readonly #looking = new SharedCalls<ServedFile | OtherKind>();
+  /** The entity tags of large files, by their versions. */
+  readonly #tags = new SizeBoundedCache<string>(MAX_OTHERS);
+  readonly #hashing = new SharedCalls<string | undefined>();
   #forgottenAt = -Infinity;
 
   constructor(options: ServedFilesOptions, barred: BarredFiles) {
@@ -149,6 +156,12 @@ export class ServedFiles {
     this.#forgottenAt = this.#options.clock.monotonic();
   }
 
+  /** Returns whether the file at a path never changes. */
+  async isImmutable(key: string): Promise<boolean> {
+    const matches = await globMatcher(this.#options.immutable);
+    return matches(key);
+  }
+
   /** Gives back the memory, which others may use. */
   close(): void {
     this.#options.cacheGroup?.delete(this.#files);
@@ -184,12 +197,14 @@ export class ServedFiles {
     if (kept?.isSettled && kept.version === version) return kept;
     const original = await this.#read(found);
     const coded = await this.#readVariants(variants);
-    const etags = [original, ...coded].map(({ etag }) => etag).join();
+    const tags = [original, ...coded].map(({ etag }) => etag);
+    const etags = tags.join();
     const isSame = kept?.version === version && kept.etags === etags;
     const content = isSame
       ? kept.content
       : await this.#contentOf(key, type, found.stats, original, coded);
-    return { version, etags, isSettled: files.every(isSettled), content };
+    const isFinal = files.every(isSettled) && !tags.includes(undefined);
+    return { version, etags, isSettled: isFinal, content };
   }
 
   /** Finds a file. Links may lead anywhere, but only regular files in the directory are served, and none of the own ones. */
@@ -245,19 +260,39 @@ export class ServedFiles {
       const body = await readFile(found);
       return { coding, body, etag: await eTag(body) };
     }
-    // Strong, although it is derived from size and time: If-Range requires that, and file times have milliseconds.
-    const etag = await eTag(stats, { weak: false });
-    return { coding, body: streamFile(found, this.#options.clock), etag };
+    const { clock } = this.#options;
+    const etag = await this.#tagOf(found);
+    return { coding, body: streamFile(found, etag !== undefined, clock), etag };
+  }
+
+  /**
+   * Returns the entity tag of a large file. It is made of the bytes, since many tools give all files the same time, and
+   * replicas may have different times. A version of a file is hashed once, by the first look at it. If that takes long or
+   * fails, the file is sent without a tag for now: then nothing is answered with 304 or continued.
+   */
+  async #tagOf(found: FoundFile): Promise<string | undefined> {
+    const version = versionOf(found);
+    const known = this.#tags.get(version);
+    if (known !== undefined) return known;
+    const hashing = this.#hashing.run(version, async () => {
+      const tag = await hashFile(found);
+      if (tag !== undefined && isSettled(found)) this.#tags.set(version, tag);
+      return tag;
+    });
+    const { clock } = this.#options;
+    const createError = () => new Error("Cannot wait for the hash");
+    return await withDeadline(hashing, MAX_HASHING_MS, clock, createError)
+      .catch(() => undefined); // if the file cannot be read, that shows when it is sent
   }
 
   async #contentOf(
     key: string,
     type: string,
-    { size, mtime }: Deno.FileInfo,
+    { size }: Deno.FileInfo,
     original: CodedBody,
     variants: readonly CodedBody[],
   ): Promise<HtmlFile | Representations> {
-    const { immutable, clock, sharesBytes } = this.#options;
+    const { sharesBytes } = this.#options;
     // Compressing a file is only worthwhile if the result is kept.
     const isKept = size <= this.#maxKeptBytes;
     const compressor = isKept ? this.#options.compressor : undefined;
@@ -277,22 +312,9 @@ export class ServedFiles {
         log: this.#onceLog,
       });
     }
-    headers["accept-ranges"] = "bytes";
-    const isImmutable = await globMatcher(immutable);
-    if (isImmutable(key)) headers["cache-control"] = IMMUTABLE;
-    const lastModified = mtime === null
-      ? undefined
-      : new Date(Math.min(mtime.getTime(), clock.now())); // RFC 9110 §8.8.2.1
-    if (lastModified !== undefined) {
-      headers["last-modified"] = lastModified.toUTCString();
-    }
-    const resource = {
-      isHtml: false,
-      headers,
-      lastModified,
-      compressor,
-      sharesBytes,
-    };
+    headers["accept-ranges"] = "bytes"; // and no Last-Modified: the date may be the same for every version
+    if (await this.isImmutable(key)) headers["cache-control"] = IMMUTABLE;
+    const resource = { isHtml: false, headers, compressor, sharesBytes };
     return new Representations(resource, original, variants);
   }
 }

@@ -1,16 +1,24 @@
 import type { Content } from "../../core/content.ts";
+import { addToVary } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import {
   notFound,
   READ_METHODS,
   type RouteContext,
 } from "../../core/http/routes.ts";
+import type { Representation } from "../../core/http/send.ts";
 import type { Transfers } from "../../core/http/transfers.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import { isFragmentRequest } from "../../core/pages/page.ts";
 import type { Representations } from "../coding/representations.ts";
 import { BarredFiles } from "./barred_files.ts";
-import { type FilePath, mayBeRoute, parseFilePath } from "./file_path.ts";
+import {
+  type FilePath,
+  isOnlyForDocuments,
+  isRoute,
+  parseFilePath,
+  ROUTE_HEADERS,
+} from "./file_path.ts";
 import { isAbsence, isUnreadable } from "./found_file.ts";
 import { likelyBasePath } from "./likely_base_path.ts";
 import { HtmlFile } from "./html_file.ts";
@@ -36,15 +44,22 @@ const INDEX = "index.html";
 const NOT_FOUND = "404.html";
 
 /**
- * The pages that frameworks write for paths without a file: Nuxt and SvelteKit, React Router, hosts of static files. The
- * first one that is there is sent.
+ * The pages that frameworks write for paths without a file: Nuxt and SvelteKit, React Router, Angular, hosts of static
+ * files. The first one that is there is sent.
  */
-const FALLBACKS = ["200.html", "__spa-fallback.html", NOT_FOUND, INDEX];
+const FALLBACKS = [
+  "200.html",
+  "__spa-fallback.html",
+  "index.csr.html",
+  NOT_FOUND,
+  INDEX,
+];
 
-/** A file, and the status with which it is sent. */
-interface FoundPage {
+/** What is sent at a path. */
+interface Found {
   readonly file: ServedFile;
-  readonly status: number;
+  /** The status of the page for routes; `undefined` if the file is the one at the path. */
+  readonly routeStatus?: number;
 }
 
 /** How often to look at a file that is replaced before it is read: a deployment may replace it, and then a link to it. */
@@ -71,9 +86,9 @@ export async function openStaticContent(
 }
 
 /**
- * Serves the files of a directory for a single-page app. It answers a path without a file and without an extension with
- * a page of the app: see {@linkcode FALLBACKS}. It inserts the configuration into pages (`text/html`). All other files support
- * conditional requests, ranges, compressed variants and caching.
+ * Serves the files of a directory for a single-page app. It answers a path without a file with a page of the app, if
+ * {@linkcode isRoute} says so: see {@linkcode FALLBACKS}. It inserts the configuration into pages (`text/html`). All other
+ * files support conditional requests, ranges, compressed variants and caching.
  */
 export class StaticContent implements Content {
   readonly methods: readonly string[] = READ_METHODS;
@@ -109,6 +124,8 @@ export class StaticContent implements Content {
     this.#hasPage = typeof await this.#files.look(INDEX) !== "string";
     for (const name of new Set([INDEX, fallback])) {
       if (typeof await this.#files.look(name) !== "string") continue;
+      const page = name === INDEX ? await this.#findFallback() : undefined;
+      if (page?.routeStatus === 200) continue; // Angular writes no index.html if no page of it is the home page
       const detail =
         `expected "${name}" in "${directory}": paths of the app need it`;
       log.warn("rep.start.warning", { detail });
@@ -155,14 +172,17 @@ export class StaticContent implements Content {
     if (path === undefined) return notFound();
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
       try {
-        const found = await this.#find(path, headers);
-        if (found === "redirect") return redirectToDirectory(path, url.search);
-        const { file: { content }, status } = found;
+        const found = await this.#findOwn(path) ??
+          await this.#findPage(path, headers);
+        if (typeof found === "string") return redirectTo(found + url.search);
+        const { file: { content }, routeStatus } = found;
         const representations = content instanceof HtmlFile
           ? await represent(content, headers, getConfigScript)
           : content;
         const selected = representations.select(headers);
-        const sent = status === 200 ? selected : { ...selected, status };
+        const sent = routeStatus === undefined
+          ? selected
+          : asRoute(selected, routeStatus, path);
         return await transfers.sendCounted({ method, headers }, sent, client);
       } catch (error) {
         if (isUnreadable(error)) throw this.#reportUnreadable(error);
@@ -178,53 +198,57 @@ export class StaticContent implements Content {
     this.#files.close();
   }
 
-  /** Finds the file for a path: the file itself, the index of the directory, or a page of the app. */
-  async #find(
-    path: FilePath,
-    headers: Headers,
-  ): Promise<FoundPage | "redirect"> {
-    const named = await this.#findNamed(path);
-    if (named === "redirect") return named;
-    if (named !== undefined) return { file: named, status: 200 };
-    const index = await this.#findIndex();
-    if (!mayBeRoute(path, headers)) return notFound();
-    if (path.names.length === 0 && index !== undefined) {
-      return { file: index, status: 200 };
+  /**
+   * Finds what is at a path: the file itself, the index of the directory, or `about.html` for `/about`.
+   *
+   * @returns The relative location if a slash is missing at the end, or is too much: with another URL, the page would not
+   * find its scripts.
+   */
+  async #findOwn(
+    { names, isDirectory, mayBeFile }: FilePath,
+  ): Promise<Found | string | undefined> {
+    const key = names.join("/");
+    const isPossible = mayBeFile && key !== "" && key.length <= MAX_PATH_LENGTH;
+    if (!isPossible) return undefined;
+    const name = encodeURIComponent(names.at(-1) ?? "");
+    const seen = await this.#files.look(key);
+    if (seen === "gone") throw this.#reportGone();
+    if (seen === "directory") {
+      const index = await this.#files.look(`${key}/${INDEX}`);
+      if (typeof index !== "string") {
+        return isDirectory ? { file: index } : `./${name}/`;
+      }
     }
-    return await this.#findPage(path, index) ?? notFound();
+    if (typeof seen !== "string" && !isDirectory) return { file: seen };
+    const page = await this.#files.look(`${key}.html`);
+    if (typeof page === "string") return undefined;
+    return isDirectory ? `../${name}` : { file: page };
   }
 
-  /** Finds the page for a route: `about.html` for `/about`, or the page for all routes. */
-  async #findPage(
-    { names, isDirectory }: FilePath,
-    index: ServedFile | undefined,
-  ): Promise<FoundPage | undefined> {
-    if (!isDirectory && names.length > 0) {
-      const file = await this.#files.look(`${names.join("/")}.html`);
-      if (typeof file !== "string") return { file, status: 200 };
-    }
+  /**
+   * Finds the page for a route.
+   *
+   * @throws {Problem} If the path is no route for this request.
+   */
+  async #findPage(path: FilePath, headers: Headers): Promise<Found> {
+    const index = await this.#findIndex();
+    if (path.names.length === 0 && index !== undefined) return { file: index };
+    if (!isRoute(path, headers)) throw path.problem;
+    const isImmutable = isOnlyForDocuments(path) &&
+      await this.#files.isImmutable(path.names.join("/"));
+    if (isImmutable) throw path.problem;
+    return await this.#findFallback(index) ?? notFound();
+  }
+
+  /** Finds the page for all routes. */
+  async #findFallback(index?: ServedFile): Promise<Found | undefined> {
     for (const key of this.#fallbacks) {
       const file = await this.#files.look(key);
       if (typeof file === "string") continue;
       const isNotFound = key === NOT_FOUND && file.etags !== index?.etags;
-      return { file, status: isNotFound ? 404 : 200 };
+      return { file, routeStatus: isNotFound ? 404 : 200 };
     }
     return undefined;
-  }
-
-  async #findNamed(
-    { names, isDirectory }: FilePath,
-  ): Promise<ServedFile | "redirect" | undefined> {
-    const key = names.join("/");
-    if (key === "" || key.length > MAX_PATH_LENGTH) return undefined;
-    const seen = await this.#files.look(key);
-    if (seen === "gone") throw this.#reportGone();
-    if (seen !== "directory") {
-      return typeof seen === "string" || isDirectory ? undefined : seen;
-    }
-    const index = await this.#files.look(`${key}/${INDEX}`);
-    if (typeof index === "string") return undefined;
-    return isDirectory ? index : "redirect";
   }
 
   /** Finds the index of the app, and notices whether one that existed has disappeared. */
@@ -285,9 +309,20 @@ async function represent(
   return file.represent(isFragment ? undefined : await getConfigScript());
 }
 
+/** Returns the page for a route. Where only documents get it, nobody may store it: what others expect there is a file. */
+function asRoute(
+  page: Representation,
+  status: number,
+  path: FilePath,
+): Representation {
+  const headers = new Headers(page.headers);
+  headers.set("vary", addToVary(headers.get("vary"), ROUTE_HEADERS));
+  if (isOnlyForDocuments(path)) headers.set("cache-control", "no-store");
+  return { ...page, status, headers };
+}
+
 /** Redirects to a relative location, which cannot lead to another host, and works behind a proxy that strips a prefix. */
-function redirectToDirectory({ names }: FilePath, search: string): Response {
-  const location = `./${encodeURIComponent(names.at(-1) ?? "")}/${search}`;
+function redirectTo(location: string): Response {
   return new Response(null, {
     status: 308,
     headers: { location, "cache-control": "no-cache" },

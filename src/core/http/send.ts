@@ -11,7 +11,8 @@ export interface Representation {
   readonly statusText?: string;
   /** The headers of a complete response. */
   readonly headers: Headers | Readonly<Record<string, string>>;
-  readonly validators: Validators;
+  /** The entity tag, quotes included; `undefined` if nobody can tell whether a copy is current. */
+  readonly etag: string | undefined;
   readonly body: Body;
 }
 
@@ -99,20 +100,16 @@ export async function send(
 }
 
 /**
- * Returns whether the client has the representation already: `If-None-Match` lists its entity tag or, without that
- * header, `If-Modified-Since` is its date. An earlier or a later date does not count, as with nginx.
+ * Returns whether the client has the representation already: `If-None-Match` lists its entity tag. `If-Modified-Since` is
+ * ignored, since many tools give all files the same date.
  */
 function isNotModified(
   { method, headers }: SendRequest,
-  { status = 200, validators: { etag, lastModified } }: Representation,
+  { status = 200, etag }: Representation,
 ): boolean {
   const isRead = method === "GET" || method === "HEAD";
-  if (status !== 200 || !isRead) return false;
-  if (headers.get("if-none-match") !== null) { // in Deno, get() is faster than has()
-    return etag !== undefined && ifNoneMatchFails(headers, etag);
-  }
-  const since = headers.get("if-modified-since");
-  return since !== null && since === lastModified?.toUTCString();
+  if (status !== 200 || !isRead || etag === undefined) return false;
+  return ifNoneMatchFails(headers, etag);
 }
 
 /** Returns whether a body is not in memory. */
@@ -152,11 +149,11 @@ function notModifiedHeaders(headers: Representation["headers"]): Headers {
 
 function requestedRange(
   { method, headers }: SendRequest,
-  { isHtml, body, validators }: Representation,
+  { isHtml, body, etag }: Representation,
 ): ByteRange | undefined {
   if (isHtml || method !== "GET") return undefined; // RFC 9110 §14.2
   const header = headers.get("range");
-  if (header === null || !isRangeCurrent(headers, validators)) return undefined;
+  if (header === null || !isRangeCurrent(headers, etag)) return undefined;
   const size = body.length ?? 0;
   const range = parseByteRange(header, size);
   if (range !== "unsatisfiable") return range;
@@ -220,13 +217,6 @@ export function headResponse(response: Response): Response {
   return new Response(ReadableStream.from([]), response);
 }
 
-/** The validators of the current representation (RFC 9110 §8.8). */
-export interface Validators {
-  /** A strong entity tag, quotes included. */
-  etag: string | undefined;
-  lastModified: Date | undefined;
-}
-
 /**
  * Returns whether the condition `If-None-Match` is false, so that the response to GET and HEAD is 304: it lists the
  * current entity tag, by weak comparison, or is `*` (RFC 9110 §13.1.2).
@@ -248,19 +238,19 @@ export function ifNoneMatchFails(
 }
 
 /**
- * Returns whether a range of the current representation may be sent: `If-Range` is absent, or identifies it (RFC 9110
- * §13.1.5), and no precondition of the request is unknown.
+ * Returns whether a range of the current representation may be sent: `If-Range` is absent, or is its strong entity tag
+ * (RFC 9110 §13.1.5), and no precondition of the request is unknown. A date is never strong enough.
  */
 export function isRangeCurrent(
   headers: Headers,
-  { etag, lastModified }: Validators,
+  etag: string | undefined,
 ): boolean {
   if (headers.has("if-match") || headers.has("if-unmodified-since")) {
     return false;
   }
   const condition = headers.get("if-range");
   if (condition === null) return true;
-  return condition === etag || condition === lastModified?.toUTCString();
+  return condition === etag && condition.startsWith('"');
 }
 
 function withoutWeakness(tag: string): string {

@@ -48,7 +48,7 @@ export function representHtml(
   return {
     isHtml: true,
     headers,
-    validators: { etag, lastModified: undefined },
+    etag,
     body: script === undefined ? body : withScript(body, script, log),
   };
 }

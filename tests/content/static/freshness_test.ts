@@ -186,7 +186,8 @@ Deno.test("StaticContent looks once at a directory that is missing, however many
     Deno.stat = stat;
   }
   const fallbacks = ["200.html", "404.html", "__spa-fallback.html"];
-  assertEquals(looked.toSorted(), [...fallbacks, "orders"]);
+  const expected = [...fallbacks, "index.csr.html", "orders"];
+  assertEquals(looked.toSorted(), expected);
   await Deno.mkdir(site.at("orders"));
   await site.write("orders/1.html", "an order");
   assertEquals(await site.read("/orders/1"), "home");

@@ -24,7 +24,7 @@ function sendShared(headers: HeadersInit = {}, status = 200, method = "GET") {
     isHtml: false,
     status,
     headers: HEADERS,
-    validators: { etag: '"1"', lastModified: undefined },
+    etag: '"1"',
     body: BODY,
   });
 }

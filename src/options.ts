@@ -373,6 +373,8 @@ export interface ProcessInfo {
   /** What the port speaks; `undefined` if another program has bound it. */
   readonly scheme: "http" | "https" | undefined;
   readonly certificate: Certificate;
+  /** Returns how many lines of the log were dropped; `undefined` if they are somebody else's. */
+  readonly droppedLines: () => number | undefined;
 }
 
 /** The process of a module. */
@@ -382,6 +384,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   shownOptions: () => Promise.resolve({}),
   scheme: undefined,
   certificate: { notAfter: () => undefined, rejection: () => undefined },
+  droppedLines: () => undefined,
 };
 
 /**

@@ -34,7 +34,7 @@ export interface LogOptions {
   level?: LogLevel;
   /**
    * Writes a line, which has no line terminator. With `OTEL_DENO_CONSOLE=replace`, `console[level](line)` only exports
-   * it, with its level.
+   * it, with its level. The default waits for the reader of standard output, and all requests wait with it.
    *
    * @default {console.log}
    */
@@ -125,8 +125,9 @@ class LineHandler extends BaseHandler {
     const line = this.formatter(record);
     try {
       this.#write(redactCredentials(line), level);
-    } catch {
-      // A full disk or a closed pipe must not take the gateway down.
+    } catch (error) {
+      // A full disk or a closed pipe must not take the gateway down. But no key is issued without its line.
+      if (record.msg === AUDIT_EVENT) throw error;
     }
   }
 
@@ -135,7 +136,7 @@ class LineHandler extends BaseHandler {
 
 /**
  * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
- * messages of Deno contain them. Errors of `write` are ignored.
+ * messages of Deno contain them. Errors of `write` are ignored, except for an issued session key: it is then rejected.
  */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = printLine } = options;

@@ -146,6 +146,11 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Pages that were served with the configuration, 304 included",
   },
+  "rep.log.dropped": {
+    type: "observable_counter",
+    help: "Lines of the log that were dropped because nobody read them",
+    prometheusName: "rep_log_dropped_total",
+  },
   "process.cpu.time": {
     type: "observable_counter",
     unit: "s",

@@ -24,6 +24,7 @@ function serviceOf(command: Start) {
     log: captureLog().log,
     telemetry: undefined,
     clock: systemClock,
+    droppedLines: () => 0,
   });
 }
 
@@ -34,6 +35,7 @@ Deno.test("Service reports while it starts for how long it has been starting", a
     log,
     telemetry: undefined,
     clock,
+    droppedLines: () => 0,
   });
   clock.pass(5_000);
   const response = await service.fetch(

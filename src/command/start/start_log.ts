@@ -17,6 +17,7 @@ import {
 } from "../../addons/telemetry/open_telemetry.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
+import { escapeLines } from "../../core/values/visible_text.ts";
 import type { Output } from "./output.ts";
 
 /** Creates the log of a command, with audit events where `--audit-log` says, and writes the command's warnings to it. */
@@ -129,7 +130,7 @@ export async function exitWithStartError(
 ): Promise<never> {
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
   if (!isShownTwice) logStartError(error, log);
-  output.stderr.add(startErrorMessage(error)); // people read standard error, programs the log
+  output.stderr.add(escapeLines(startErrorMessage(error))); // people read standard error, programs the log
   return await output.exit(error instanceof UsageError ? 2 : 1);
 }
 

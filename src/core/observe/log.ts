@@ -1,6 +1,7 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/urls.ts";
+import { visibleJson } from "../values/visible_text.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<
@@ -69,26 +70,10 @@ export function printLine(line: string): void {
   console.log(line);
 }
 
-/** Returns the escape sequence of JSON for a unit of UTF-16. */
-export function escapeCodeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-/**
- * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
- * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
- */
-function toSafeJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-    escapeCodeUnit,
-  );
-}
-
 /** Quotes text that could be read as another field or another line. */
 function formatField(value: LogFields[string]): string {
   const text = Array.isArray(value) ? value.join("; ") : String(value);
-  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : visibleJson(text);
 }
 
 function getFields({ args }: LogRecord): LogFields {
@@ -97,7 +82,7 @@ function getFields({ args }: LogRecord): LogFields {
 
 function formatJson(record: LogRecord): string {
   const { datetime: time, levelName: level, msg } = record;
-  return toSafeJson({ time, level, msg, ...getFields(record) });
+  return visibleJson({ time, level, msg, ...getFields(record) });
 }
 
 function formatText(record: LogRecord): string {

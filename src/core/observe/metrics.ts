@@ -222,14 +222,17 @@ export function combineMetrics(...sinks: readonly MetricsSink[]): Metrics {
   };
 }
 
-/** Returns the labels of a series, each with its value. */
+/** Returns the labels of a series, each with its value. That of the last one may contain spaces: the name of a directory. */
 export function labelPairs(
   { labels }: Instrument,
   values: string | undefined,
 ): [name: string, value: string][] {
   if (labels === undefined || values === undefined) return [];
   const names = labels.split(" ");
-  return values.split(" ").map((value, index) => [names[index] ?? "", value]);
+  const parts = values.split(" ");
+  const last = parts.splice(names.length - 1);
+  if (last.length > 0) parts.push(last.join(" "));
+  return parts.map((value, index) => [names[index] ?? "", value]);
 }
 
 /** Returns the seconds since a time of the monotonic clock. */

@@ -387,6 +387,31 @@ Deno.test("pages, keys and cursors of one site are of no use at another", async 
   assertMatch(text, /"key":"A","tier":"public","value":"1"/);
 });
 
+Deno.test("no name of a directory reaches metrics, health, status or log with what a terminal interprets", async () => {
+  const hostile = "a\x1b[2J\x9b31m\u202e b.example";
+  await using sites = await serveSites({
+    files: {
+      "sites/a.example/app.env": "",
+      [`sites/${hostile}/app.env`]: "",
+    },
+  });
+  // deno-lint-ignore no-control-regex -- these must not be in the output
+  const interpreted = /[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]/;
+  for (const path of ["/metrics", "/rep/health", "/readyz", "/status"]) {
+    const text = await (await sites.internal(path)).text();
+    assertEquals(interpreted.exec(text), null, path);
+  }
+  const metrics = await (await sites.internal("/metrics")).text();
+  assertEquals(
+    metrics.includes(
+      'last_reload_success{site="a\\\\u001b[2J\\\\u009b31m\\\\u202e b.example"} 0\n',
+    ),
+    true,
+  );
+  const { sites: all } = await (await sites.internal("/rep/health")).json();
+  assertEquals(Object.keys(all).includes(hostile), true);
+});
+
 Deno.test("a site may take half of the streams, and all of them together what the process has", async () => {
   const names = ["a.example", "b.example", "c.example"];
   await using sites = await serveSites({

@@ -391,6 +391,7 @@ export class Sites implements Served {
         `${missing.length} of ${this.#believed.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
       this.#logDoubt("rep.sites.missing", { detail, sites: missing });
     } else {
+      if (this.#doubt !== undefined) this.#log.info("rep.sites.recovered");
       this.#doubt = undefined;
       this.#believed = names;
       const gone = [...this.#entries.keys()].filter((name) => !names.has(name));

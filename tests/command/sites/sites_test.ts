@@ -180,6 +180,8 @@ for (
     assertEquals(await sites.read("0.example"), 421);
     const after = await (await sites.internal("/rep/health")).json();
     assertEquals(after.status, "healthy");
+    const recovered = sites.logged("rep.sites.recovered").length;
+    assertEquals(recovered, isBelieved ? 0 : 1);
   });
 }
 
@@ -200,9 +202,12 @@ Deno.test("sites that are gone at once stay although others appear, until they a
   assertEquals(await sites.read("a.example"), 404);
   assertEquals(await sites.read("new.example"), 404);
   assertEquals(sites.logged("rep.sites.missing").length, 1);
+  assertEquals(sites.logged("rep.sites.recovered").length, 0);
   await Deno.remove(sites.at("sites/new.example"), { recursive: true });
   await sites.write(files);
   await sites.look();
+  await sites.look();
+  assertEquals(sites.logged("rep.sites.recovered").length, 1);
   assertEquals(await sites.read("new.example"), 421);
   assertEquals(await sites.read("a.example"), 404);
   assertEquals(sites.logged("rep.site.closed"), ["new.example"]);

@@ -20,13 +20,13 @@ import {
   openLog,
   openTelemetryIfEnabled,
 } from "./src/command/start/start_log.ts";
-import { Output } from "./src/command/start/output.ts";
+import { LOG_FLUSH_MS, Output } from "./src/command/start/output.ts";
 import { onSignals } from "./src/command/start/signals.ts";
 import { hostAndPort } from "./src/command/start/listen.ts";
 import { checkStart } from "./src/command/start/check_start.ts";
 import { Service } from "./src/command/start/service.ts";
 import type { ConnectionInfo } from "./src/core/http/respond.ts";
-import { systemClock } from "./src/core/values/clock.ts";
+import { systemClock, withDeadline } from "./src/core/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
@@ -122,9 +122,12 @@ async function readServedStart(): Promise<Start> {
   return start;
 }
 
-/** A line that nobody reads would keep the process alive, which ends when all of its threads have stopped. */
-function exitIfStalled(): void {
-  Deno.unrefTimer(setTimeout(() => Deno.exit(), 1_000));
+/** A line that nobody reads would keep the process alive, which ends by itself when all of its threads have stopped. */
+async function exitIfStalled(): Promise<void> {
+  const flushed = Promise.all([output.stdout.flush(), output.stderr.flush()]);
+  const stalled = () => new Error("Cannot log: nobody reads it");
+  await withDeadline(flushed, LOG_FLUSH_MS, systemClock, stalled)
+    .catch(() => Deno.exit());
 }
 
 /** What `deno serve` calls. */

@@ -196,10 +196,21 @@ export class SessionKeys {
   }
 
   async #issue(kid: string | null, requester: Requester): Promise<Response> {
-    const { clock, metrics, sessionKeyTtlMs } = this.#options;
+    const { clock, log, metrics, sessionKeyTtlMs } = this.#options;
     const keys = await this.#loadKeys(kid, requester);
     const expiresAt = new Date(clock.now() + sessionKeyTtlMs).toISOString();
-    this.#audit(keys.kid, expiresAt, requester);
+    // The audit event of the spec, one line for every key. It contains neither the key nor a value.
+    try {
+      log.info(AUDIT_EVENT, {
+        client_ip: requester.client.address,
+        origin: truncate(requester.origin.origin),
+        key_id: keys.kid,
+        issuance_id: crypto.randomUUID(), // issued keys are tracked (REP-RFC-0001 §4.4), and many have the same `kid`
+        expires_at: expiresAt,
+      });
+    } catch {
+      throw this.#reject("not_logged", requester); // the metrics count it: a line about it could not be written either
+    }
     metrics.count("rep.session_keys.issued", 1);
     // After `expires_at`, clients have to discard the key. It is the key of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);
@@ -207,21 +218,6 @@ export class SessionKeys {
     const headers = sessionKeyHeaders(requester.origin);
     headers["content-type"] = "application/json";
     return new Response(body, { headers });
-  }
-
-  /** Logs the audit event of the spec, one line for every key. It contains neither the key nor a value. */
-  #audit(key_id: string, expires_at: string, requester: Requester): void {
-    try {
-      this.#options.log.info(AUDIT_EVENT, {
-        client_ip: requester.client.address,
-        origin: truncate(requester.origin.origin),
-        key_id,
-        issuance_id: crypto.randomUUID(), // issued keys are tracked (REP-RFC-0001 §4.4), and many have the same `kid`
-        expires_at,
-      });
-    } catch {
-      throw this.#reject("not_logged", requester); // the metrics count it: a line about it could not be written either
-    }
   }
 
   async #loadKeys(

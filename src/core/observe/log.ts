@@ -65,7 +65,7 @@ export function logTaskError(log: Log, task: string): (error: unknown) => void {
 }
 
 /** Prints a line on standard output. */
-export function printLine(line: string): void {
+function printLine(line: string): void {
   // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
   console.log(line);
 }

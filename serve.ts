@@ -20,12 +20,13 @@ import {
   openLog,
   openTelemetryIfEnabled,
 } from "./src/command/start/start_log.ts";
+import { LOG_FLUSH_MS, Output } from "./src/command/start/output.ts";
 import { onSignals } from "./src/command/start/signals.ts";
 import { hostAndPort } from "./src/command/start/listen.ts";
 import { checkStart } from "./src/command/start/check_start.ts";
 import { Service } from "./src/command/start/service.ts";
 import type { ConnectionInfo } from "./src/core/http/respond.ts";
-import { systemClock } from "./src/core/values/clock.ts";
+import { systemClock, withDeadline } from "./src/core/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
@@ -37,10 +38,13 @@ const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
   "stop-delay": "Deno closes the port at the first signal",
 };
 
-const start = await readServedStart().catch(exitWithStartError);
-const log = openLog(start);
+const output = new Output();
+const start = await readServedStart()
+  .catch((error) => exitWithStartError(error, output));
+const log = openLog(start, output);
 const service = new Service(start, {
   log,
+  droppedLines: () => output.stdout.dropped,
   telemetry: await openTelemetryIfEnabled(log),
   clock: systemClock,
 });
@@ -49,7 +53,7 @@ onSignals({
   log,
   reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
   stop,
-  exit: () => {},
+  exit: (code) => code === undefined ? exitIfStalled() : output.exit(code),
 });
 
 const isInMemory = !isOnDeploy() &&
@@ -65,7 +69,7 @@ const BOUND_AFTER_MS = 2_000;
 const beginning = Promise.withResolvers<void>();
 const starting = beginning.promise
   .then(() => service.start())
-  .catch((error) => exitWithStartError(error, log));
+  .catch((error) => exitWithStartError(error, output, log));
 let hasBegun = false;
 const timer = setTimeout(startOnce, BOUND_AFTER_MS);
 
@@ -90,10 +94,11 @@ function rejectOtherThreads(): BroadcastChannel {
   const threads = new BroadcastChannel("threads of @rep/gateway");
   threads.onmessage = () => {
     const reason = "each thread would have a rate limit and a key of its own";
-    exitWithStartError(
+    void exitWithStartError(
       new UsageError(
         `Cannot use deno serve --parallel in memory: ${reason}; expected a --kv to share`,
       ),
+      output,
     );
   };
   threads.postMessage("started");
@@ -115,6 +120,14 @@ async function readServedStart(): Promise<Start> {
   }
   await checkStart(start.options);
   return start;
+}
+
+/** A line that nobody reads would keep the process alive, which ends by itself when all of its threads have stopped. */
+async function exitIfStalled(): Promise<void> {
+  const flushed = Promise.all([output.stdout.flush(), output.stderr.flush()]);
+  const stalled = () => new Error("Cannot log: nobody reads it");
+  await withDeadline(flushed, LOG_FLUSH_MS, systemClock, stalled)
+    .catch(() => Deno.exit());
 }
 
 /** What `deno serve` calls. */

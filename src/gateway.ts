@@ -73,7 +73,7 @@ export async function createGatewayIn(
   const services = resolveServices(options, shared);
   const sources = resolveSources(options, process.sourceOf);
   const { clock, log, metrics, registry, telemetry, cacheGroup } = services;
-  const { version, certificate, sharesBytes } = process;
+  const { version, certificate, droppedLines, sharesBytes } = process;
   const transfers = new Transfers({
     clock,
     log,
@@ -95,7 +95,7 @@ export async function createGatewayIn(
   const addons: Addon[] = [
     clientScript(sharesBytes),
     certificateWatch(certificate, metrics),
-    metricsAddon({ registry, metrics, version }),
+    metricsAddon({ registry, metrics, version, droppedLines }),
     status({
       allowedHosts: settings.allowedHosts,
       instanceId: settings.instanceId,

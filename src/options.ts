@@ -367,6 +367,8 @@ export interface ProcessInfo {
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
   readonly sharesBytes: boolean;
   readonly certificate: Certificate;
+  /** Returns how many lines of the log were dropped; `undefined` if they are somebody else's. */
+  readonly droppedLines: () => number | undefined;
 }
 
 /** The process of a module. */
@@ -377,6 +379,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
   scheme: undefined,
   sharesBytes: false, // whoever calls fetch() may write into the bytes of a response
   certificate: { notAfter: () => undefined, rejection: () => undefined },
+  droppedLines: () => undefined,
 };
 
 /**

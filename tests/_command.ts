@@ -153,7 +153,8 @@ export async function startWaitingServe(
   return await RunningCommand.start({ args, env }, waitingUrl(port));
 }
 
-function serveArgs(port: number, flags: readonly string[]): string[] {
+/** Returns the arguments for `deno` that run `serve.ts`. */
+export function serveArgs(port: number, flags: readonly string[]): string[] {
   return [
     "serve",
     ...COMMAND_FLAGS,

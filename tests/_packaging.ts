@@ -62,6 +62,7 @@ export interface Compose {
       cap_drop: string[];
       security_opt: string[];
       stop_grace_period: string;
+      logging: { driver: string; options: Record<string, string> };
       healthcheck: { test: string[] };
     };
   };

@@ -201,6 +201,108 @@ testRuntimes(
   },
 );
 
+/** What a broken Deno on the PATH does, as a script; `%` is the project. */
+const BROKEN_DENOS: Readonly<Record<string, string>> = {
+  "names a binary that does not exist": `echo '["99.0.0","%/gone"]'`,
+  "names a binary that is a directory": `echo '["99.0.0","%/bin"]'`,
+  "names a binary that cannot be executed": `echo '["99.0.0","%/index.html"]'`,
+  "names a binary that is too old": `echo '["99.0.0","%/old"]'`,
+  "fails": `echo '["99.0.0","/bin/sh"]'; exit 134`,
+  "ends by a signal": "kill -9 $$",
+  "hangs, and ignores signals": "trap '' TERM INT; /bin/sleep 15",
+  "prints without end": "exec /usr/bin/yes",
+};
+
+testRuntimes(
+  "the npm program passes over a Deno on the PATH that is broken, and takes the next one",
+  async () => {
+    await using project = await makeProject();
+    await Deno.mkdir(project.at("next"));
+    await project.write("old", `#!/bin/sh\necho '["1.46.3","/bin/sh"]'\n`);
+    await Deno.chmod(project.at("old"), 0o755);
+    await Deno.symlink(Deno.execPath(), project.at("next/deno"));
+    const path = `${project.at("bin")}:${project.at("next")}`;
+    const args = ["list", "--kv", project.at("kv.sqlite3")];
+    await outputOf(
+      program(project, ["set", "A=1", ...args.slice(1)], { PATH: path }),
+    );
+    for (const [what, script] of Object.entries(BROKEN_DENOS)) {
+      await addScript(project, "deno", script.replaceAll("%", project.path));
+      const { code, out, err } = await outputOf(
+        program(project, args, { PATH: path }),
+      );
+      assertEquals([code, err], [0, ""], what);
+      assertMatch(out, /^A +/m, what);
+    }
+  },
+);
+
+testRuntimes(
+  "the npm program installs Deno below XDG_CACHE_HOME if that is an absolute path, otherwise below ~/.cache",
+  async () => {
+    await using project = await makeProject();
+    await addScript(project, "npm", "exit 1");
+    const own = project.at(".cache");
+    const other = project.at("other");
+    const cases = [["", own], ["relative", own], ["./x", own], [other, other]];
+    for (const [named = "", expected = ""] of cases) {
+      const env = { XDG_CACHE_HOME: named };
+      const { err } = await outputOf(program(project, ["list"], env));
+      assertStringIncludes(err, `into ${expected}/rep-gateway/deno-`, named);
+      const left = Deno.readDirSync(`${expected}/rep-gateway`);
+      assertEquals([...left].length, 0, named);
+    }
+    const names = [...Deno.readDirSync(project.path)].map(({ name }) => name);
+    assertEquals(names.includes("relative") || names.includes("x"), false);
+  },
+);
+
+/** An npm that goes on writing until it is ended, in a process of its own. */
+const WRITING_NPM = `PATH=/usr/bin:/bin
+mkdir -p "$3/node_modules"
+(while :; do echo x > "$3/node_modules/$(date +%N)"; sleep 0.01; done) &
+echo writing > "$HOME/begun"
+wait`;
+
+/** An npm whose Deno takes a while for its first run. */
+const SLOW_DENO = `PATH=/usr/bin:/bin
+mkdir -p "$3/node_modules/deno"
+cat > "$3/node_modules/deno/bin.cjs" <<'END'
+require("node:fs").writeFileSync(process.env.HOME + "/begun", "running");
+Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+console.log('["99.0.0","/bin/sh"]');
+END`;
+
+for (
+  const [what, npmScript] of [
+    ["while npm writes", WRITING_NPM],
+    ["while Deno runs for the first time", SLOW_DENO],
+  ] as const
+) {
+  testRuntimes(
+    `the npm program leaves nothing of an installation that a signal ends ${what}`,
+    async () => {
+      for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+        await using project = await makeProject();
+        await addScript(project, "npm", npmScript);
+        const child = program(project, ["list"]).spawn();
+        while (!await exists(project.at("begun"))) {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        child.kill(signal);
+        const { signal: ended } = await child.output();
+        assertEquals(ended, signal);
+        const left = Deno.readDirSync(project.at(".cache/rep-gateway"));
+        assertEquals([...left].length, 0);
+      }
+    },
+  );
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await Deno.stat(path).then(() => true, () => false);
+}
+
 async function findNpm(): Promise<string> {
   const which = new Deno.Command("sh", { args: ["-c", "command -v npm"] });
   const { stdout } = await which.output();

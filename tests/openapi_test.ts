@@ -324,7 +324,12 @@ Deno.test("a gateway answers as docs/openapi.yaml says while it starts, and when
     "REP_PUBLIC_A=1\nREP_SERVER_A=2\n",
   );
   const args = ["--kv", ":memory:", "--env-file", directory.at("app.env")];
-  const context = { ...captureLog(), telemetry: undefined, clock: systemClock };
+  const context = {
+    ...captureLog(),
+    telemetry: undefined,
+    clock: systemClock,
+    droppedLines: () => 0,
+  };
   const service = new Service(
     await readStart(args, {}) as Start,
     context,

@@ -6,7 +6,7 @@ import {
   assertNotEquals,
   assertStringIncludes,
 } from "@std/assert";
-import { type RunningCommand, startCommand } from "./_command.ts";
+import { type RunningCommand, startCommand, startServe } from "./_command.ts";
 import { serveUploads, startEvaluation, startUpload } from "./_slow_upload.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -159,6 +159,26 @@ Deno.test("SIGTERM ends a proxied request that does not finish within --drain", 
   assertGreaterOrEqual(ms, 300);
   assertLess(ms, DEFAULT_DRAIN_MS);
 });
+
+for (
+  const [name, start] of [["a gateway", startCommand], [
+    "deno serve",
+    startServe,
+  ]] as const
+) {
+  Deno.test(`SIGTERM ends the streams of ${name} that is alone at once`, async () => {
+    const env = { REP_GATEWAY_HOT_RELOAD: "true", REP_GATEWAY_KV: ":memory:" };
+    await using command = await start([], env);
+    const streams = await Promise.all(
+      Array.from({ length: 4 }, () => fetch(`${command.url}/rep/changes`)),
+    );
+    const begun = performance.now();
+    command.signal("SIGTERM");
+    await Promise.all(streams.map((stream) => stream.text()));
+    assertEquals(await command.ended(), 0);
+    assertLess(performance.now() - begun, DEFAULT_DRAIN_MS / 2);
+  });
+}
 
 Deno.test("SIGTERM leaves a proxied WebSocket open while the gateway drains", async () => {
   await using upstream = startUpstream();

@@ -9,6 +9,7 @@ import {
   openTelemetryIfEnabled,
 } from "./start/start_log.ts";
 import { limitStreams } from "./start/limit_streams.ts";
+import { Output } from "./start/output.ts";
 import { onSignals } from "./start/signals.ts";
 import { checkStart } from "./start/check_start.ts";
 import { Service } from "./start/service.ts";
@@ -24,27 +25,32 @@ export async function main(args: readonly string[]): Promise<void> {
 }
 
 async function runGateway(args: readonly string[]): Promise<void> {
-  const start = await readStart(args).catch(exitWithStartError);
+  const output = new Output();
+  const start = await readStart(args)
+    .catch((error) => exitWithStartError(error, output));
   if (start === "help") {
     const { helpText } = await import("./options/help.ts");
     return print(helpText());
   }
   if (start === "version") return print(await programVersion());
 
-  const log = openLog(start);
-  await serve(start, log).catch((error) => exitWithStartError(error, log));
+  const log = openLog(start, output);
+  await serve(start, log, output)
+    .catch((error) => exitWithStartError(error, output, log));
 }
 
-async function serve(start: Start, log: Log): Promise<void> {
+async function serve(start: Start, log: Log, output: Output): Promise<void> {
   await checkStart(start.options);
   const service = new Service(limitStreams(start, log), {
     log,
+    droppedLines: () => output.stdout.dropped,
     telemetry: await openTelemetryIfEnabled(log),
     clock: systemClock,
   });
   await service.bind();
   onSignals({
     log,
+    exit: output.exit,
     reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
     stop: () => service.stop(),
   });

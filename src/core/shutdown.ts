@@ -10,7 +10,12 @@ import { type Clock, waitAtMost } from "./values/clock.ts";
 
 /** Options of `Gateway.close()`. */
 export interface CloseOptions {
-  /** Time over which streams end and within which requests and WebSockets may finish, in milliseconds. @default {0} */
+  /**
+   * Time within which requests and WebSockets may finish, in milliseconds. Streams end over this time if another replica
+   * lives, and at once otherwise.
+   *
+   * @default {0}
+   */
   drainMs?: number;
   /**
    * Closes the ports, and resolves when no request is in flight. Called as soon as no body of a request is being
@@ -57,7 +62,7 @@ export class Shutdown {
   begin(): void {
     const { health, changes } = this.#options;
     health.isStopping = true;
-    changes?.leave();
+    void changes?.leave(); // close() waits for it
   }
 
   /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
@@ -77,7 +82,7 @@ export class Shutdown {
     const { content, transfers, changes, clock } = this.#options;
     this.begin();
     await Promise.all([
-      changes?.hub.close(drainMs),
+      this.#endStreams(drainMs),
       waitAtMost(drainMs, this.#finishRequests(stopListening), clock),
     ]);
     this.#logCutOff(transfers.requests);
@@ -91,6 +96,20 @@ export class Shutdown {
     ]);
     await waitAtMost(LEAVE_TIMEOUT_MS, leaving, clock);
     this.#options.sessionKeys.close();
+  }
+
+  /**
+   * Ends the streams: over some time, so that their clients do not all reconnect to another replica at once. Without
+   * another one, nobody could reach this process in the meantime, or the one after it: they end at once.
+   */
+  async #endStreams(drainMs: number): Promise<void> {
+    const { changes, clock } = this.#options;
+    if (changes === undefined) return;
+    if (drainMs > 0) {
+      const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
+      await waitAtMost(waitMs, changes.leave(), clock);
+    }
+    await changes.hub.close(changes.rollout.isAlone ? 0 : drainMs);
   }
 
   async #finishRequests(

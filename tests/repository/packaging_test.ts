@@ -1,5 +1,6 @@
 import type { StartOptions } from "../../src/command/options/option_table.ts";
 import { readStart } from "../../src/command/options/read_start.ts";
+import { LOG_FLUSH_MS } from "../../src/command/start/output.ts";
 import { FLUSH_MS } from "../../src/command/start/service.ts";
 import { LEAVE_TIMEOUT_MS } from "../../src/core/shutdown.ts";
 import { assertEquals, assertMatch } from "@std/assert";
@@ -195,7 +196,8 @@ function gatewayUrl(line: string): string | undefined {
 /** Returns how long a gateway with these options takes to stop if nothing ends by itself. */
 function stopMsOf(options: StartOptions) {
   const { "stop-delay": stopDelayMs, drain: drainMs } = options;
-  return stopDelayMs + drainMs + LEAVE_TIMEOUT_MS + FLUSH_MS;
+  const leaving = 2 * LEAVE_TIMEOUT_MS; // before the streams end, and after that
+  return stopDelayMs + leaving + drainMs + FLUSH_MS + LOG_FLUSH_MS;
 }
 
 // That their options exist, and that what is mounted is read, is shown by tests/deployments_test.ts, which starts them.
@@ -208,6 +210,9 @@ Deno.test("examples/docker/compose.yaml: the drain ends in time, and the contain
   const options = await optionsOf(gateway.command, environment);
   const graceMs = parseDuration(gateway.stop_grace_period) ?? 0;
   assertEquals(graceMs > stopMsOf(options), true);
+  assertEquals(gateway.logging.driver, "json-file");
+  assertMatch(gateway.logging.options["max-size"] ?? "", /^\d+m$/);
+  assertMatch(gateway.logging.options["max-file"] ?? "", /^\d$/);
   assertEquals(gateway.read_only, true);
   assertEquals(gateway.cap_drop, ["ALL"]);
   assertEquals(gateway.security_opt, ["no-new-privileges:true"]);

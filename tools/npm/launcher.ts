@@ -14,8 +14,9 @@ import {
   rmSync,
 } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, isAbsolute, join } from "node:path";
 import process from "node:process";
+import { setImmediate } from "node:timers/promises";
 import { main, startsOnDeno } from "../../src/command/node_main.ts";
 
 /** The version of Deno that this project is tested with. */
@@ -35,6 +36,14 @@ const DENO_ARGS = [
 
 const IS_WINDOWS = process.platform === "win32";
 const PROGRAM = IS_WINDOWS ? "deno.exe" : "deno";
+
+/** How long a Deno may take to say its version. */
+const ANSWER_MS = 10_000;
+/** How long npm's may take for that the first time, when it copies its binary. */
+const FIRST_ANSWER_MS = 60_000;
+
+/** The signals that end an installation. */
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** A problem that users can solve. */
 class LaunchError extends Error {}
@@ -58,7 +67,7 @@ export async function launch(
         `Cannot become Deno on Node.js ${process.version}: expected 22.15 or newer`,
       );
     }
-    const deno = findDeno() ?? installDeno();
+    const deno = findDeno() ?? await installDeno();
     become(deno, [...DENO_ARGS, gateway, ...args]);
   } catch (error) {
     if (!(error instanceof LaunchError)) throw error;
@@ -72,7 +81,7 @@ function findDeno(): string | undefined {
   for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
     const program = join(folder, PROGRAM);
     const binary = existsSync(program) ? binaryOf([program]) : undefined;
-    if (binary !== undefined) return binary;
+    if (binary !== undefined && isIntact(binary)) return binary;
   }
   return undefined;
 }
@@ -80,17 +89,18 @@ function findDeno(): string | undefined {
 /**
  * Asks a Deno for its binary: npm and version managers put scripts on the PATH, which start it as a child.
  *
- * @returns `undefined` if it does not run, or is older than the tested version.
+ * @returns `undefined` if it does not run, does not answer, or is older than the tested version.
  */
 function binaryOf(
   [program, ...args]: readonly [string, ...string[]],
+  timeout = ANSWER_MS,
 ): string | undefined {
   const code =
     "console.log(JSON.stringify([Deno.version.deno, Deno.execPath()]))";
   const { status, stdout } = spawnSync(
     program,
     [...args, "eval", "--no-config", code],
-    { encoding: "utf8" },
+    { encoding: "utf8", timeout, killSignal: "SIGKILL" },
   );
   const answer = /^\["(\S+?)","(.+)"\]$/m.exec(stdout ?? "");
   if (status !== 0 || answer === null) return undefined;
@@ -99,8 +109,11 @@ function binaryOf(
   return order < 0 ? undefined : binary;
 }
 
-/** Returns the binary of npm's Deno, and installs that first, once for each user. */
-function installDeno(): string {
+/**
+ * Returns the binary of npm's Deno, and installs that first, once for each user. A signal ends the process when nothing
+ * is left of an incomplete installation.
+ */
+async function installDeno(): Promise<string> {
   const cache = join(cacheFolder(), "rep-gateway");
   const installed = join(cache, `deno-${TESTED_DENO}`);
   const binary = join(installed, "node_modules", "deno", PROGRAM);
@@ -110,16 +123,24 @@ function installDeno(): string {
     `Installing Deno ${TESTED_DENO} from npm into ${installed}, once\n`,
   );
   const folder = makeFolder(cache);
+  const stop = new AbortController();
+  const onSignal = (signal: string) => stop.abort(signal);
+  for (const signal of SIGNALS) process.on(signal, onSignal);
   try {
-    installPackage(folder);
-    giveName(folder, installed, binary);
+    await installPackage(folder, stop.signal);
+    // Node.js calls the listener for what arrived in the meantime in the next round of its event loop.
+    await setImmediate();
+    await setImmediate();
+    if (!stop.signal.aborted) giveName(folder, installed, binary);
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+    if (stop.signal.aborted) process.kill(process.pid, stop.signal.reason);
   }
   return binary;
 }
 
-/** Returns whether an installed Deno runs. To become a file that is damaged would end this process without a word. */
+/** Returns whether a binary runs. To become one that is damaged or gone would end this process without a word. */
 function isIntact(binary: string): boolean {
   return existsSync(binary) && binaryOf([binary]) !== undefined;
 }
@@ -150,12 +171,16 @@ function giveName(folder: string, installed: string, binary: string): void {
 
 function cacheFolder(): string {
   const home = homedir();
-  if (IS_WINDOWS) return process.env["LOCALAPPDATA"] ?? join(home, "AppData");
+  if (IS_WINDOWS) return process.env["LOCALAPPDATA"] || join(home, "AppData");
   if (process.platform === "darwin") return join(home, "Library", "Caches");
-  return process.env["XDG_CACHE_HOME"] ?? join(home, ".cache");
+  const named = process.env["XDG_CACHE_HOME"] ?? "";
+  return isAbsolute(named) ? named : join(home, ".cache"); // a relative path is invalid (XDG Base Directory)
 }
 
-function installPackage(folder: string): void {
+async function installPackage(
+  folder: string,
+  stop: AbortSignal,
+): Promise<void> {
   const args = [
     "install",
     "--prefix",
@@ -169,18 +194,44 @@ function installPackage(folder: string): void {
     "--fetch-retry-maxtimeout=5000",
     `deno@${TESTED_DENO}`,
   ];
-  const { status } = spawnSync("npm", args, {
-    stdio: ["ignore", process.stderr.fd, process.stderr.fd],
-    shell: IS_WINDOWS, // there, npm is a script
-  });
+  const status = await runNpm(args, stop);
   // Scripts of packages may be off: its first run, too, puts the binary in its place.
   const script = join(folder, "node_modules", "deno", "bin.cjs");
-  if (status !== 0 || binaryOf([process.execPath, script]) === undefined) {
+  const first = [process.execPath, script] as const;
+  if (status !== 0 || binaryOf(first, FIRST_ANSWER_MS) === undefined) {
     throw new LaunchError(
       `Cannot install Deno ${TESTED_DENO} from npm: expected a registry that can be reached and has it, and a system ` +
         `that npm's package "deno" supports (Alpine is none); a Deno of this version or newer on the PATH is used, too`,
     );
   }
+}
+
+/**
+ * Runs npm, and ends it with all that it has started when `stop` is aborted: it would go on writing into the folder.
+ *
+ * @returns Its exit code; `undefined` if there is no npm.
+ */
+function runNpm(
+  args: readonly string[],
+  stop: AbortSignal,
+): Promise<number | null | undefined> {
+  const child = spawn("npm", args, {
+    stdio: ["ignore", process.stderr.fd, process.stderr.fd],
+    shell: IS_WINDOWS, // there, npm is a script
+    detached: !IS_WINDOWS, // it leads a process group of its own
+  });
+  function end(): void {
+    if (IS_WINDOWS) child.kill();
+    else if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  }
+  stop.addEventListener("abort", end);
+  return new Promise((resolve) => {
+    child.on("error", () => resolve(undefined));
+    child.on("exit", (code) => {
+      stop.removeEventListener("abort", end);
+      resolve(code);
+    });
+  });
 }
 
 /** Replaces this process: its ID stays, and each signal arrives once. Windows has nothing like that. */

@@ -30,6 +30,7 @@ interface MetricsOptions {
   /** Also exported, unlike the registry alone. */
   readonly metrics: Metrics;
   readonly version: string;
+  readonly droppedLines: () => number | undefined;
 }
 
 /**
@@ -37,12 +38,13 @@ interface MetricsOptions {
  * Prometheus. It also measures the process.
  */
 export function metricsAddon(
-  { registry, metrics, version }: MetricsOptions,
+  { registry, metrics, version, droppedLines }: MetricsOptions,
 ): Addon {
   return () => {
     const runtime = globalThis.navigator?.userAgent ?? "unknown";
     const buildInfo = new Map([[`${version} ${runtime}`, 1]]);
     metrics.observe("rep.build.info", () => buildInfo);
+    metrics.observe("rep.log.dropped", droppedLines);
     observeProcess(metrics);
     const endpoint: Endpoint = {
       methods: READ_METHODS,

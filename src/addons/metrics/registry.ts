@@ -9,6 +9,7 @@ import {
   type MetricsSink,
   type ObservedValue,
 } from "../../core/observe/metrics.ts";
+import { escapeLines } from "../../core/values/visible_text.ts";
 
 /** The media type of the text format of Prometheus. */
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
@@ -163,8 +164,9 @@ function formatSample(
   return `${name}${suffix}${braced} ${value}`;
 }
 
+/** Label values may contain any character, but people read them in a terminal. */
 function escape(label: string): string {
-  return label
+  return escapeLines(label)
     .replaceAll("\\", "\\\\")
     .replaceAll('"', '\\"')
     .replaceAll("\n", "\\n");

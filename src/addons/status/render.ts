@@ -4,10 +4,12 @@ import {
 } from "../../core/http/allowed_hosts.ts";
 import type { RouteContext } from "../../core/http/routes.ts";
 import type { AddonParts } from "../../core/addon.ts";
+import { visibleJson } from "../../core/values/visible_text.ts";
 import { createStatus, type Status, type StatusOptions } from "./status.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./status_page.ts";
 
 const JSON_HEADERS = {
+  "content-type": "application/json",
   "cache-control": "no-store",
   "vary": "accept",
   "x-content-type-options": "nosniff",
@@ -34,7 +36,7 @@ export async function respondWithStatus(
   const status = await createStatus(parts, options);
   const accept = headers.get("accept") ?? "";
   if (accept.includes("json") && !accept.includes("html")) {
-    return Response.json(status, { headers: JSON_HEADERS });
+    return new Response(visibleJson(status), { headers: JSON_HEADERS });
   }
   return new Response(renderPage(status), { headers: PAGE_HEADERS });
 }

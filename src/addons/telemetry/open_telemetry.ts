@@ -13,6 +13,11 @@ const IMPLEMENTATION = Symbol.for("opentelemetry.js.api.1");
 
 const API: string = "npm:@opentelemetry/api@1.10.0";
 
+/** Returns whether Deno exports telemetry. */
+export function isTelemetryEnabled(): boolean {
+  return Object.hasOwn(globalThis, IMPLEMENTATION);
+}
+
 /**
  * Returns telemetry that exports through OpenTelemetry, configured by the `OTEL_…` variables; `undefined` unless
  * `OTEL_DENO` is `true`.
@@ -20,7 +25,7 @@ const API: string = "npm:@opentelemetry/api@1.10.0";
  * @throws {TypeError} If npm:@opentelemetry/api can neither be found in the cache nor be downloaded.
  */
 export async function openTelemetry(): Promise<Telemetry | undefined> {
-  if (!Object.hasOwn(globalThis, IMPLEMENTATION)) return undefined;
+  if (!isTelemetryEnabled()) return undefined;
   const { context, metrics, propagation, SpanKind, SpanStatusCode, trace } =
     await importPackage<typeof api>(API);
   const tracer = trace.getTracer("rep", VERSION);

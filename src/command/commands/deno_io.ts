@@ -6,7 +6,7 @@ import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
 import { isGranted, readVariable } from "../../core/values/runtime.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
-import { writeLine } from "../start/write_line.ts";
+import { writeLine } from "./write_line.ts";
 import type { CommandIo } from "./command_io.ts";
 
 /** Returns what commands use on Deno. */

@@ -14,7 +14,7 @@ import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { escapeInvisible } from "./terminal_text.ts";
+import { escapeInvisible } from "../../core/values/visible_text.ts";
 import {
   findLinkedPackages,
   findUpwards,

@@ -18,7 +18,7 @@ import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { describeFindings, readSources } from "./manifest_commands.ts";
-import { escapeInvisible } from "./terminal_text.ts";
+import { escapeInvisible } from "../../core/values/visible_text.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */

@@ -9,7 +9,8 @@ import {
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
-import { escapeInvisible, terminalJson } from "./terminal_text.ts";
+import { escapeInvisible } from "../../core/values/visible_text.ts";
+import { terminalJson } from "./terminal_text.ts";
 
 /** The place of a value that looks like a secret. Both numbers begin with 1. */
 interface Finding extends Detection {

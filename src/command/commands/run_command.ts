@@ -24,7 +24,7 @@ import { init } from "./init.ts";
 import { inject } from "./inject.ts";
 import { lint } from "./lint.ts";
 import { typegen } from "./manifest_commands.ts";
-import { escapeLines } from "./terminal_text.ts";
+import { escapeLines } from "../../core/values/visible_text.ts";
 import { validate } from "./validate.ts";
 import { apps, history, list, set, undo, unset } from "./variable_commands.ts";
 

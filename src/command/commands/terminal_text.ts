@@ -1,4 +1,7 @@
-import { escapeCodeUnit } from "../../core/observe/log.ts";
+import {
+  escapeInvisible,
+  escapeLines,
+} from "../../core/values/visible_text.ts";
 import type { CommandIo } from "./command_io.ts";
 
 const GAP = "  ";
@@ -17,24 +20,6 @@ export function printTable(
   }
   const pad = (cell: string, index: number) => cell.padEnd(widths[index] ?? 0);
   print(cells.map((row) => row.map(pad).join(GAP).trimEnd()).join("\n"));
-}
-
-/** Control and format characters, surrogates and line separators. They could change what a terminal displays. */
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
-
-function escapeChar(char: string): string {
-  if (char < " ") return JSON.stringify(char).slice(1, -1);
-  return char.split("").map(escapeCodeUnit).join("");
-}
-
-/** Replaces characters that a terminal interprets or does not display by escape sequences. */
-export function escapeInvisible(text: string): string {
-  return text.replace(INVISIBLE, escapeChar);
-}
-
-/** Replaces such characters in each line of a text. */
-export function escapeLines(text: string): string {
-  return text.split("\n").map(escapeInvisible).join("\n");
 }
 
 /** Formats a value as indented JSON, with such characters escaped. Parsing it returns the same value. */

@@ -8,7 +8,8 @@ import {
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { printReport, type Report, validateOne } from "./manifest_commands.ts";
-import { escapeInvisible, terminalJson } from "./terminal_text.ts";
+import { escapeInvisible } from "../../core/values/visible_text.ts";
+import { terminalJson } from "./terminal_text.ts";
 
 /** The report of a site. */
 interface SiteReport extends Report {

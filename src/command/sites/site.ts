@@ -101,6 +101,7 @@ export async function openSite(
       source.placeOf(name)?.path ?? context.process.sourceOf(name),
     shownOptions: () => shownOptions(options),
     certificate: UNKNOWN_PROCESS.certificate, // that of the process is watched once
+    droppedLines: UNKNOWN_PROCESS.droppedLines, // and its lines are counted once
   };
   const { metrics, gauges } = context.metrics.of(folder.name);
   const shared = { ...context.shared, metrics };

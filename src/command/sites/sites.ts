@@ -13,6 +13,7 @@ import {
 import { Problem, problemResponse } from "../../core/http/problem.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { readUrl } from "../../core/http/routes.ts";
+import { visibleJson } from "../../core/values/visible_text.ts";
 import {
   type Log,
   type LogFields,
@@ -223,7 +224,7 @@ export class Sites implements Served {
     }
     const { status, headers } = response;
     const report: HealthReport = await response.json();
-    const body = JSON.stringify({ ...report, sites: this.#reports() });
+    const body = visibleJson({ ...report, sites: this.#reports() });
     return new Response(body, { status, headers });
   };
 
@@ -390,6 +391,7 @@ export class Sites implements Served {
         `${missing.length} of ${this.#believed.size} sites are gone at once, and stay: expected SIGHUP if they were removed`;
       this.#logDoubt("rep.sites.missing", { detail, sites: missing });
     } else {
+      if (this.#doubt !== undefined) this.#log.info("rep.sites.recovered");
       this.#doubt = undefined;
       this.#believed = names;
       const gone = [...this.#entries.keys()].filter((name) => !names.has(name));

@@ -36,6 +36,8 @@ interface ServiceOptions {
   readonly log: Log;
   readonly telemetry: Telemetry | undefined;
   readonly clock: Clock;
+  /** Returns how many lines of the log were dropped. */
+  readonly droppedLines: () => number;
 }
 
 /** How long the system may take to send the last bytes of responses after the drain. */
@@ -50,6 +52,7 @@ export class Service {
   readonly #log: Log;
   readonly #telemetry: Telemetry | undefined;
   readonly #clock: Clock;
+  readonly #droppedLines: () => number;
   /** Responds until there is a gateway. */
   readonly #starting: Pick<Gateway, "fetch" | "fetchHealth">;
   /** Settled as soon as there is a gateway, which may still wait for its store, or when the start has failed. */
@@ -70,6 +73,7 @@ export class Service {
     this.#log = options.log;
     this.#telemetry = options.telemetry;
     this.#clock = options.clock;
+    this.#droppedLines = options.droppedLines;
     this.#starting = createStartingResponder({
       options: start.options,
       version: start.version,
@@ -229,6 +233,7 @@ export class Service {
         notAfter: () => listener?.certificateNotAfter,
         rejection: () => this.#tlsRejection,
       },
+      droppedLines: this.#droppedLines,
     };
     const instanceId = listener === undefined
       ? undefined

@@ -8,12 +8,12 @@ interface SignalActions {
   stop: () => Promise<void>;
   log: Log;
   /**
-   * Ends the process after a clean shutdown. Under `deno serve` it must not do so, since other threads may still be busy;
-   * the process ends by itself when all of them have stopped.
+   * Ends the process, with `Deno.exitCode` after a clean shutdown. Under `deno serve` it must not do so then, since other
+   * threads may still be busy; the process ends by itself when all of them have stopped.
    *
    * @default {Deno.exit}
    */
-  exit?: () => void;
+  exit?: (code?: number) => unknown;
 }
 
 /** Windows has neither SIGTERM nor SIGHUP. */
@@ -28,7 +28,7 @@ const MAX_UNKNOWN_MS = 10_000;
 
 /**
  * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
- * exits at once, with code 1. It logs a warning for a signal that the platform does not support.
+ * exits, with code 1. It logs a warning for a signal that the platform does not support.
  *
  * An uncaught error leaves the process in an unknown state. So it is logged, and stops the process with exit code 1.
  */
@@ -38,14 +38,14 @@ export function onSignals(
   let isStopping = false;
 
   async function stopOnce(signal: Deno.Signal): Promise<void> {
-    if (isStopping) Deno.exit(1);
+    if (isStopping) return void exit(1);
     isStopping = true;
     log.info("rep.stopping", { signal });
     try {
       await stop();
     } catch (error) {
       log.error("rep.stop.failed", { detail: describeError(error) });
-      return Deno.exit(1);
+      return void exit(1);
     }
     log.info("rep.stopped");
     exit(); // listeners of signals, and clients that do not read, would keep the process alive
@@ -69,7 +69,7 @@ export function onSignals(
     if (isStopping) return;
     isStopping = true;
     await waitAtMost(MAX_UNKNOWN_MS, stop().catch(() => {}), systemClock);
-    Deno.exit();
+    exit(1);
   }
 
   globalThis.addEventListener("error", (event) => {

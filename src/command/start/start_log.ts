@@ -1,33 +1,44 @@
 import {
   AUDIT_EVENT,
   createLog,
+  describeError,
   type Log,
   type LogLevel,
   logThrough,
   messageOf,
-  printLine,
 } from "../../core/observe/log.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import { UsageError } from "../options/read_options.ts";
 import { OptionError } from "../../core/values/option_error.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
-import { openTelemetry } from "../../addons/telemetry/open_telemetry.ts";
+import {
+  isTelemetryEnabled,
+  openTelemetry,
+} from "../../addons/telemetry/open_telemetry.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
-import { writeLine } from "./write_line.ts";
+import { escapeLines } from "../../core/values/visible_text.ts";
+import type { Output } from "./output.ts";
 
 /** Creates the log of a command, with audit events where `--audit-log` says, and writes the command's warnings to it. */
 export function openLog(
   { options, warnings }: Pick<Start, "options" | "warnings">,
+  output: Output,
 ): Log {
   const how = {
     format: options["log-format"],
     level: options["log-level"],
   };
-  const stdout = createLog({ ...how, write: lineWriter() });
+  const main = createLog({
+    ...how,
+    write: lineWriter((line) => output.stdout.add(line)),
+  });
+  // Not through the console, which OpenTelemetry would export as an error.
+  const write = (line: string) => output.stderr.add(line);
   const log = options["audit-log"] === "stdout"
-    ? stdout
-    : withAudit(stdout, createLog({ ...how, write: writeErrorLine }));
+    ? main
+    : withAudit(main, createLog({ ...how, write }));
+  output.stdout.onRoom = (lines) => log.warn("rep.log.dropped", { lines });
   logRuntimeWarnings(log);
   for (const detail of warnings) log.warn("rep.start.warning", { detail });
   return log;
@@ -41,27 +52,31 @@ function withAudit(log: Log, audit: Log): Log {
   });
 }
 
-/** Not through the console, which OpenTelemetry would export as an error. */
-function writeErrorLine(line: string): void {
-  writeLine(line, Deno.stderr);
+/**
+ * Returns a function that writes log lines of all levels. If Deno exports the console and prints it (`capture`), it uses
+ * `console.log`, which waits for the reader of standard output: Deno prints warnings and errors on standard error. If
+ * Deno exports the console instead of printing it (`replace`), it calls the console's method for the level, so that Deno
+ * exports the level, and also writes the line itself.
+ */
+function lineWriter(
+  write: (line: string) => void,
+): (line: string, level: LogLevel) => void {
+  const { debug, log, info, warn, error } = console; // before logRuntimeWarnings() replaces them
+  const exporters = { debug, info, warn, error };
+  const mode = exportOfConsole();
+  if (mode === "capture") return (line) => log(line);
+  if (mode !== "replace") return write;
+  return (line, level) => {
+    write(line);
+    exporters[level](line);
+  };
 }
 
-/**
- * Returns a function that writes log lines of all levels to standard output. It uses `console.log`, since Deno prints
- * warnings and errors on standard error. If Deno exports the console instead of printing it, the function calls the
- * console's method for the level, so that Deno exports the level, and writes to standard output itself.
- */
-function lineWriter(): (line: string, level: LogLevel) => void {
+/** Returns what Deno does with the console: `capture` is its default if it exports telemetry. */
+function exportOfConsole(): string {
   const variable = "OTEL_DENO_CONSOLE";
-  const isExportedOnly = isGranted({ name: "env", variable }) &&
-    Deno.env.get(variable) === "replace";
-  if (!isExportedOnly) return printLine;
-  const { debug, info, warn, error } = console; // before logRuntimeWarnings() replaces one
-  const exporters = { debug, info, warn, error };
-  return (line, level) => {
-    exporters[level](line);
-    writeLine(line);
-  };
+  const mode = isGranted({ name: "env", variable }) && Deno.env.get(variable);
+  return mode || (isTelemetryEnabled() ? "capture" : "ignore");
 }
 
 /** Opens OpenTelemetry if it is enabled. If its package is missing, the gateway runs without it. */
@@ -79,21 +94,27 @@ export async function openTelemetryIfEnabled(
 /** The flag that a warning of `Deno.serve` recommends. */
 const UNWANTED_FLAG = "--unstable-no-legacy-abort";
 
+/** The methods of the console with which Deno and libraries print. */
+const PRINTERS = ["debug", "log", "info", "warn", "error", "trace"] as const;
+
 /**
- * Logs what Deno prints with `console.warn`, so that the output consists of log lines only.
+ * Logs what Deno and libraries print with the console, so that the output consists of log lines only, and none of them
+ * waits for its reader.
  *
  * It leaves out the warning that `Deno.serve` also aborts `request.signal` after a successful response, since operators
  * cannot do anything about it. The proxy needs that signal, because nothing else reports a client that disconnects before
  * the response, and stops using it when the response begins.
  */
 export function logRuntimeWarnings(log: Log): void {
-  // deno-lint-ignore no-console -- it is replaced, not called
-  console.warn = (...data: unknown[]) => {
-    const detail = data.join(" ");
-    if (!detail.includes(UNWANTED_FLAG)) {
-      log.warn("rep.runtime.warning", { detail });
-    }
-  };
+  for (const name of PRINTERS) {
+    // deno-lint-ignore no-console -- it is replaced, not called
+    console[name] = (...data: unknown[]) => {
+      const detail = data.map(describeError).join(" ");
+      if (!detail.includes(UNWANTED_FLAG)) {
+        log.warn("rep.runtime.warning", { detail });
+      }
+    };
+  }
 }
 
 /**
@@ -102,15 +123,15 @@ export function logRuntimeWarnings(log: Log): void {
  *
  * @param log By default, a log in JSON, since the options are unknown.
  */
-export function exitWithStartError(
+export async function exitWithStartError(
   error: unknown,
-  log: Log = createLog({ write: lineWriter() }),
-): never {
+  output: Output,
+  log: Log = createLog({ write: (line) => output.stdout.add(line) }),
+): Promise<never> {
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
   if (!isShownTwice) logStartError(error, log);
-  // deno-lint-ignore no-console -- people read standard error, programs the log
-  console.error(startErrorMessage(error));
-  Deno.exit(error instanceof UsageError ? 2 : 1);
+  output.stderr.add(escapeLines(startErrorMessage(error))); // people read standard error, programs the log
+  return await output.exit(error instanceof UsageError ? 2 : 1);
 }
 
 /** Returns the message for an error. If the gateway rejects an option, the message contains the flag of the option. */

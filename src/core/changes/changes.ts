@@ -178,14 +178,14 @@ export class Changes {
   }
 
   /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
-  leave(): void {
+  leave(): Promise<void> {
     this.#leaving ??= this.rollout.leave();
+    return this.#leaving;
   }
 
   /** Resolves when this process has left the rollout, and publishes nothing any more. */
   async close(): Promise<void> {
-    this.leave();
-    await Promise.all([this.publisher.close(), this.#leaving]);
+    await Promise.all([this.publisher.close(), this.leave()]);
   }
 
   async #readHeads() {

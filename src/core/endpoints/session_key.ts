@@ -81,6 +81,10 @@ const REJECTIONS = {
     503,
     "Cannot issue a session key: the store is unavailable, try again in a few seconds",
   ],
+  not_logged: [
+    503,
+    "Cannot issue a session key: its audit line cannot be written, try again in a few seconds",
+  ],
 } as const;
 
 type Reason = keyof typeof REJECTIONS;
@@ -90,7 +94,7 @@ export const SESSION_KEY_REJECTIONS = Object.keys(REJECTIONS);
 
 /** The rejections that depend on the client and its page, and are logged and counted for each client. */
 export const CLIENT_REJECTIONS = SESSION_KEY_REJECTIONS.filter((reason) =>
-  reason !== "not_configured" && reason !== "store_unavailable"
+  !["not_configured", "store_unavailable", "not_logged"].includes(reason)
 );
 
 /** As in the spec, GET /rep/session-key. */
@@ -126,7 +130,8 @@ export class SessionKeys {
    *
    * @throws {Problem} In this order: 404 without SENSITIVE variables; 403 for a forbidden origin; 400 or 410 for a
    * malformed or expired `?kid=`; after the rate limit, 503 if the master key cannot be loaded from the store, 410 if the
-   * `?kid=` is of a master key that is not known, and 503 if it is of another replica's, or of an epoch in the future.
+   * `?kid=` is of a master key that is not known, 503 if it is of another replica's, or of an epoch in the future, and 503
+   * if the audit line cannot be written.
    */
   async #respond(
     request: Request,
@@ -195,13 +200,17 @@ export class SessionKeys {
     const keys = await this.#loadKeys(kid, requester);
     const expiresAt = new Date(clock.now() + sessionKeyTtlMs).toISOString();
     // The audit event of the spec, one line for every key. It contains neither the key nor a value.
-    log.info(AUDIT_EVENT, {
-      client_ip: requester.client.address,
-      origin: truncate(requester.origin.origin),
-      key_id: keys.kid,
-      issuance_id: crypto.randomUUID(), // issued keys are tracked (REP-RFC-0001 §4.4), and many have the same `kid`
-      expires_at: expiresAt,
-    });
+    try {
+      log.info(AUDIT_EVENT, {
+        client_ip: requester.client.address,
+        origin: truncate(requester.origin.origin),
+        key_id: keys.kid,
+        issuance_id: crypto.randomUUID(), // issued keys are tracked (REP-RFC-0001 §4.4), and many have the same `kid`
+        expires_at: expiresAt,
+      });
+    } catch {
+      throw this.#reject("not_logged", requester); // the metrics count it: a line about it could not be written either
+    }
     metrics.count("rep.session_keys.issued", 1);
     // After `expires_at`, clients have to discard the key. It is the key of the epoch, and works longer.
     const key = encodeBase64(keys.sessionKey);

@@ -1,6 +1,7 @@
 import { BaseHandler, type LogRecord } from "@std/log/base-handler";
 import { Logger } from "@std/log/logger";
 import { redactCredentials } from "../values/urls.ts";
+import { visibleJson } from "../values/visible_text.ts";
 
 /** The fields of a log line. They never contain a key or the value of a SENSITIVE or SERVER variable. */
 export type LogFields = Record<
@@ -34,7 +35,7 @@ export interface LogOptions {
   level?: LogLevel;
   /**
    * Writes a line, which has no line terminator. With `OTEL_DENO_CONSOLE=replace`, `console[level](line)` only exports
-   * it, with its level.
+   * it, with its level. The default waits for the reader of standard output, and all requests wait with it.
    *
    * @default {console.log}
    */
@@ -64,31 +65,15 @@ export function logTaskError(log: Log, task: string): (error: unknown) => void {
 }
 
 /** Prints a line on standard output. */
-export function printLine(line: string): void {
+function printLine(line: string): void {
   // deno-lint-ignore no-console -- log lines are written here only; OpenTelemetry captures the console
   console.log(line);
-}
-
-/** Returns the escape sequence of JSON for a unit of UTF-16. */
-export function escapeCodeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-/**
- * Serializes a value as JSON and escapes the control characters that JSON permits: U+009B starts a terminal control
- * sequence, U+2028 breaks lines in some viewers, and U+202E reverses the text after it.
- */
-function toSafeJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
-    escapeCodeUnit,
-  );
 }
 
 /** Quotes text that could be read as another field or another line. */
 function formatField(value: LogFields[string]): string {
   const text = Array.isArray(value) ? value.join("; ") : String(value);
-  return /^[\w.:/@+,-]+$/.test(text) ? text : toSafeJson(text);
+  return /^[\w.:/@+,-]+$/.test(text) ? text : visibleJson(text);
 }
 
 function getFields({ args }: LogRecord): LogFields {
@@ -97,7 +82,7 @@ function getFields({ args }: LogRecord): LogFields {
 
 function formatJson(record: LogRecord): string {
   const { datetime: time, levelName: level, msg } = record;
-  return toSafeJson({ time, level, msg, ...getFields(record) });
+  return visibleJson({ time, level, msg, ...getFields(record) });
 }
 
 function formatText(record: LogRecord): string {
@@ -125,8 +110,9 @@ class LineHandler extends BaseHandler {
     const line = this.formatter(record);
     try {
       this.#write(redactCredentials(line), level);
-    } catch {
-      // A full disk or a closed pipe must not take the gateway down.
+    } catch (error) {
+      // A full disk or a closed pipe must not take the gateway down. But no key is issued without its line.
+      if (record.msg === AUDIT_EVENT) throw error;
     }
   }
 
@@ -135,7 +121,7 @@ class LineHandler extends BaseHandler {
 
 /**
  * Creates a log, based on `@std/log`, that writes one line per event. Credentials of URLs are replaced, since error
- * messages of Deno contain them. Errors of `write` are ignored.
+ * messages of Deno contain them. Errors of `write` are ignored, except for an issued session key: it is then rejected.
  */
 export function createLog(options: LogOptions = {}): Log {
   const { format = "json", level = "info", write = printLine } = options;

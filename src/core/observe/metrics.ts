@@ -146,6 +146,11 @@ export const INSTRUMENTS = {
     type: "counter",
     help: "Pages that were served with the configuration, 304 included",
   },
+  "rep.log.dropped": {
+    type: "observable_counter",
+    help: "Lines of the log that were dropped because nobody read them",
+    prometheusName: "rep_log_dropped_total",
+  },
   "process.cpu.time": {
     type: "observable_counter",
     unit: "s",
@@ -217,14 +222,17 @@ export function combineMetrics(...sinks: readonly MetricsSink[]): Metrics {
   };
 }
 
-/** Returns the labels of a series, each with its value. */
+/** Returns the labels of a series, each with its value. That of the last one may contain spaces: the name of a directory. */
 export function labelPairs(
   { labels }: Instrument,
   values: string | undefined,
 ): [name: string, value: string][] {
   if (labels === undefined || values === undefined) return [];
   const names = labels.split(" ");
-  return values.split(" ").map((value, index) => [names[index] ?? "", value]);
+  const parts = values.split(" ");
+  const last = parts.splice(names.length - 1);
+  if (last.length > 0) parts.push(last.join(" "));
+  return parts.map((value, index) => [names[index] ?? "", value]);
 }
 
 /** Returns the seconds since a time of the monotonic clock. */

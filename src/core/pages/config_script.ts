@@ -1,7 +1,8 @@
 import { isEqualMap, type Snapshot } from "../config/variables/snapshot.ts";
 import type { EpochKeys, Epochs } from "../keys/epochs.ts";
 import { encryptSensitive, integrityToken } from "../keys/page_crypto.ts";
-import { escapeCodeUnit, type Log, messageOf } from "../observe/log.ts";
+import { type Log, messageOf } from "../observe/log.ts";
+import { escapeCodeUnit } from "../values/visible_text.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   canonicalJson,

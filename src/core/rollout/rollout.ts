@@ -21,11 +21,14 @@ import {
   sampleNames,
 } from "./conflicts.ts";
 import type { Ranked } from "./election.ts";
-import { HIGHEST_RANK, markLeft, tryHeartbeat } from "./heartbeat.ts";
+import { HIGHEST_RANK, markLeft, MEMBERS, tryHeartbeat } from "./heartbeat.ts";
 import {
   isLive,
+  isOnTime,
+  type Member,
   NEVER_OBSERVED,
   type Observation,
+  observe,
   type Observed,
   placeOf,
   type Self,
@@ -262,14 +265,31 @@ export class Rollout {
     await this.#heartbeatUnlessLeft({ isScheduled: false });
   }
 
-  /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
+  /** Whether no other process was living, and on time, when this one last observed the members. */
+  get isAlone(): boolean {
+    const { processId } = this.#options;
+    return !this.#observations.some((it) =>
+      it.id !== processId && isOnTime(it)
+    );
+  }
+
+  /**
+   * Marks this process as having left, so that no other waits for it, stops the heartbeats, and observes the members for
+   * the last time.
+   */
   async leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancelHeartbeat?.();
     if (this.#next === undefined) return; // never joined
-    const { store, processId } = this.#options;
+    const { store, processId, clock } = this.#options;
     try {
-      await this.#queue.run(() => markLeft(store, processId));
+      await this.#queue.run(async () => {
+        await markLeft(store, processId);
+        const entries = await store.list<Member>(MEMBERS);
+        const previous = this.#observed;
+        const options = { previous, now: clock.now(), isScheduled: false };
+        this.#observed = observe(entries, options);
+      });
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
       if (!(error instanceof StoreUnavailableError)) throw error;

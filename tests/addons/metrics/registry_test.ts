@@ -46,6 +46,39 @@ Deno.test("observe() registers a function that is called whenever the metrics ar
   ]);
 });
 
+for (
+  const [what, site, expected] of [
+    [
+      "a terminal interprets",
+      "\x1b[2J\x9b31m\r",
+      "\\\\u001b[2J\\\\u009b31m\\\\r",
+    ],
+    ["reverses the text after it", "a\u202eb", "a\\\\u202eb"],
+    ["separates the values of labels", "a b  c", "a b  c"],
+    ["ends a label", 'a"} 1\nup 0', 'a\\"} 1\\nup 0'],
+  ] as const
+) {
+  Deno.test(`the name of a site in a label may contain what ${what}`, () => {
+    const registry = new Registry(LABEL_VALUES);
+    const counted = new Map([[`site_rejected ${site}`, 1]]);
+    registry.observe(
+      "rep.config.last_reload_success",
+      () => new Map([[site, 0]]),
+    );
+    registry.observe("rep.health.problem", () => counted);
+    registry.count("rep.events.published", 1, site);
+    assertEquals(linesOf(registry, "rep_config_last"), [
+      `rep_config_last_reload_success{site="${expected}"} 0`,
+    ]);
+    assertEquals(linesOf(registry, "rep_health"), [
+      `rep_health_problem{type="site_rejected",site="${expected}"} 1`,
+    ]);
+    assertEquals(linesOf(registry, "rep_events_published_total{"), [
+      `rep_events_published_total{site="${expected}"} 1`,
+    ]);
+  });
+}
+
 Deno.test("record() counts a duration in every bucket that is not below it", () => {
   const registry = new Registry(LABEL_VALUES);
   for (const seconds of [0, 0.001, 0.3, 31]) {

@@ -633,6 +633,7 @@ Deno.test("GET /status of the command has the sources of the variables, and the 
       ...captureLog(),
       telemetry: undefined,
       clock: systemClock,
+      droppedLines: () => 0,
     };
     const start = await readStart(args, {}) as Start;
     const service = new Service(start, context);

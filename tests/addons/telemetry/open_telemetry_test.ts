@@ -258,8 +258,12 @@ const LOG_PROGRAM = `
   "../../../src/command/start/start_log.ts",
   import.meta.url,
 )}";
-  const options = { "log-format": "text", "log-level": "debug" };
-  const log = openLog({ options, warnings: [] });
+  import { Output } from "${new URL(
+  "../../../src/command/start/output.ts",
+  import.meta.url,
+)}";
+  const options = { "log-format": "text", "log-level": "debug", "audit-log": "stdout" };
+  const log = openLog({ options, warnings: [] }, new Output());
   for (const level of ["debug", "info", "warn", "error"]) log[level]("rep." + level);
   console.warn("of Deno");
 `;

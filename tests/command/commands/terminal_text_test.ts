@@ -1,6 +1,5 @@
 import { assertEquals } from "@std/assert";
 import {
-  escapeInvisible,
   printTable,
   terminalJson,
 } from "../../../src/command/commands/terminal_text.ts";
@@ -9,17 +8,6 @@ const HOSTILE =
   "a\nb\r\tc\x1b[31m\0\x7f\x9b1m\u2028\u202eevil\u200b\ufeff\u{e0001}";
 const ESCAPED =
   "a\\nb\\r\\tc\\u001b[31m\\u0000\\u007f\\u009b1m\\u2028\\u202eevil\\u200b\\ufeff\\udb40\\udc01";
-
-Deno.test("escapeInvisible() escapes what a terminal interprets or does not display", () => {
-  assertEquals(escapeInvisible(HOSTILE), ESCAPED);
-  assertEquals(escapeInvisible("half \ud83d here"), "half \\ud83d here");
-});
-
-Deno.test("escapeInvisible() does not change visible characters", () => {
-  const text =
-    "https://example.com/?a=b&c=[d] \\ 'quoted' äöü 日本 \u{1f600} e\u0301";
-  assertEquals(escapeInvisible(text), text);
-});
 
 Deno.test("printTable() prints any number of rows", () => {
   const rows = Array.from({ length: 200_000 }, () => ["A"]);

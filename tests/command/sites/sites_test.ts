@@ -180,6 +180,8 @@ for (
     assertEquals(await sites.read("0.example"), 421);
     const after = await (await sites.internal("/rep/health")).json();
     assertEquals(after.status, "healthy");
+    const recovered = sites.logged("rep.sites.recovered").length;
+    assertEquals(recovered, isBelieved ? 0 : 1);
   });
 }
 
@@ -200,9 +202,12 @@ Deno.test("sites that are gone at once stay although others appear, until they a
   assertEquals(await sites.read("a.example"), 404);
   assertEquals(await sites.read("new.example"), 404);
   assertEquals(sites.logged("rep.sites.missing").length, 1);
+  assertEquals(sites.logged("rep.sites.recovered").length, 0);
   await Deno.remove(sites.at("sites/new.example"), { recursive: true });
   await sites.write(files);
   await sites.look();
+  await sites.look();
+  assertEquals(sites.logged("rep.sites.recovered").length, 1);
   assertEquals(await sites.read("new.example"), 421);
   assertEquals(await sites.read("a.example"), 404);
   assertEquals(sites.logged("rep.site.closed"), ["new.example"]);
@@ -385,6 +390,31 @@ Deno.test("pages, keys and cursors of one site are of no use at another", async 
   });
   const text = await readUntil(response, '"value"');
   assertMatch(text, /"key":"A","tier":"public","value":"1"/);
+});
+
+Deno.test("no name of a directory reaches metrics, health, status or log with what a terminal interprets", async () => {
+  const hostile = "a\x1b[2J\x9b31m\u202e b.example";
+  await using sites = await serveSites({
+    files: {
+      "sites/a.example/app.env": "",
+      [`sites/${hostile}/app.env`]: "",
+    },
+  });
+  // deno-lint-ignore no-control-regex -- these must not be in the output
+  const interpreted = /[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]/;
+  for (const path of ["/metrics", "/rep/health", "/readyz", "/status"]) {
+    const text = await (await sites.internal(path)).text();
+    assertEquals(interpreted.exec(text), null, path);
+  }
+  const metrics = await (await sites.internal("/metrics")).text();
+  assertEquals(
+    metrics.includes(
+      'last_reload_success{site="a\\\\u001b[2J\\\\u009b31m\\\\u202e b.example"} 0\n',
+    ),
+    true,
+  );
+  const { sites: all } = await (await sites.internal("/rep/health")).json();
+  assertEquals(Object.keys(all).includes(hostile), true);
 });
 
 Deno.test("a site may take half of the streams, and all of them together what the process has", async () => {

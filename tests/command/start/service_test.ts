@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import {
   readStart,
   type Start,
@@ -24,6 +24,7 @@ function serviceOf(command: Start) {
     log: captureLog().log,
     telemetry: undefined,
     clock: systemClock,
+    droppedLines: () => 0,
   });
 }
 
@@ -34,6 +35,7 @@ Deno.test("Service reports while it starts for how long it has been starting", a
     log,
     telemetry: undefined,
     clock,
+    droppedLines: () => 0,
   });
   clock.pass(5_000);
   const response = await service.fetch(
@@ -60,6 +62,20 @@ Deno.test("Service names the version of the program in health, also while it sta
   assertEquals([starting, ready], ["1.2.3+12345678", "1.2.3+12345678"]);
   const [, label] = /^rep_build_info{version="([^"]*)"/m.exec(metrics) ?? [];
   assertEquals(label, "1.2.3+12345678");
+});
+
+Deno.test("Service exports how many lines of the log were dropped", async () => {
+  const service = new Service(await readServedStart("--kv=:memory:"), {
+    log: captureLog().log,
+    telemetry: undefined,
+    clock: systemClock,
+    droppedLines: () => 3,
+  });
+  await service.start();
+  const request = new Request("http://gateway.test/metrics");
+  const metrics = await (await service.fetchHealth(request)).text();
+  await service.stop();
+  assertMatch(metrics, /^rep_log_dropped_total 3$/m);
 });
 
 Deno.test("Service has no instance ID if the system chooses its port: another process may get it next", async () => {

@@ -1,72 +1,114 @@
-// deno-lint-ignore-file no-console -- a function under test replaces console.warn
-import { assertEquals } from "@std/assert";
+// deno-lint-ignore-file no-console -- a function under test replaces the console
+import { assertEquals, assertThrows } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
 import {
   logRuntimeWarnings,
   openLog,
   startErrorMessage,
 } from "../../../src/command/start/start_log.ts";
+import {
+  LineQueue,
+  type LineSink,
+} from "../../../src/command/start/line_queue.ts";
+import type { Output } from "../../../src/command/start/output.ts";
 import { NUMBER_OPTIONS } from "../../../src/options.ts";
 import { OptionError } from "../../../src/core/values/option_error.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
 import { optionsOf } from "../_options.ts";
 
-Deno.test("logRuntimeWarnings() logs what is printed with console.warn, except for what no user can follow", () => {
-  const { warn } = console;
-  const { log, lines } = captureLog();
+const PRINTERS = ["debug", "log", "info", "warn", "error", "trace"] as const;
+
+/** Calls a function that replaces methods of the console. */
+function keepingConsole(call: () => void): void {
+  const { debug, log, info, warn, error, trace } = console;
   try {
+    call();
+  } finally {
+    Object.assign(console, { debug, log, info, warn, error, trace });
+  }
+}
+
+Deno.test("logRuntimeWarnings() logs what is printed with the console, except for what no user can follow", () => {
+  const { log, lines } = captureLog();
+  keepingConsole(() => {
     logRuntimeWarnings(log);
-    console.warn("Deno.serve:", "deprecated");
+    for (const name of PRINTERS) console[name](`Deno.${name}:`, "deprecated");
     console.warn(
       "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
     );
-  } finally {
-    console.warn = warn;
-  }
+  });
   assertEquals(
     lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
-    [
-      {
-        level: "WARN",
-        msg: "rep.runtime.warning",
-        detail: "Deno.serve: deprecated",
-      },
-    ],
+    PRINTERS.map((name) => ({
+      level: "WARN",
+      msg: "rep.runtime.warning",
+      detail: `Deno.${name}: deprecated`,
+    })),
   );
 });
 
+/** A descriptor that keeps what is written, or fails as one whose reader has left. */
+function collect({ isBroken = false } = {}) {
+  const text: string[] = [];
+  return {
+    events: () =>
+      text.join("").split("\n").filter(Boolean).map((line) =>
+        JSON.parse(line).msg
+      ),
+    write(bytes: Uint8Array) {
+      if (isBroken) return Promise.reject(new Error("Broken pipe"));
+      text.push(new TextDecoder().decode(bytes));
+      return Promise.resolve(bytes.length);
+    },
+  };
+}
+
+function outputTo(stdout: LineSink, stderr: LineSink): Output {
+  const clock = new FakeClock();
+  const exit = () => Promise.reject(new Error("unexpected"));
+  return {
+    stdout: new LineQueue(stdout, clock),
+    stderr: new LineQueue(stderr, clock),
+    exit,
+  };
+}
+
 for (const stream of ["stdout", "stderr"] as const) {
-  Deno.test(`openLog() writes issued session keys to ${stream} with --audit-log ${stream}, at any level, and everything else to stdout`, () => {
-    const { log: print, warn } = console;
-    const { writeSync } = Deno.stderr;
-    const written: Record<string, string[]> = { stdout: [], stderr: [] };
-    try {
-      console.log = (line) => void written.stdout?.push(line);
-      Deno.stderr.writeSync = (bytes) => {
-        written.stderr?.push(new TextDecoder().decode(bytes).trimEnd());
-        return bytes.length;
-      };
-      const start = {
-        options: optionsOf(["--audit-log", stream, "--log-level", "error"]),
-        warnings: [],
-      };
-      const log = openLog(start);
+  const args = ["--audit-log", stream];
+
+  Deno.test(`openLog() writes issued session keys to ${stream} with --audit-log ${stream}, at any level, and everything else to stdout`, async () => {
+    const [stdout, stderr] = [collect(), collect()];
+    const output = outputTo(stdout, stderr);
+    const options = optionsOf([...args, "--log-level", "error"]);
+    keepingConsole(() => {
+      const log = openLog({ options, warnings: [] }, output);
       log.info("rep.session_key.issued", { key_id: "k" });
       log.info("rep.listening");
       log.error("rep.store.down");
-    } finally {
-      console.log = print;
-      console.warn = warn;
-      Deno.stderr.writeSync = writeSync;
-    }
-    const events = (lines: string[] = []) =>
-      lines.map((line) => JSON.parse(line).msg);
+    });
+    await output.stdout.flush();
+    await output.stderr.flush();
     assertEquals(
-      { stdout: events(written.stdout), stderr: events(written.stderr) },
+      { stdout: stdout.events(), stderr: stderr.events() },
       stream === "stderr"
         ? { stdout: ["rep.store.down"], stderr: ["rep.session_key.issued"] }
         : { stdout: ["rep.session_key.issued", "rep.store.down"], stderr: [] },
     );
+  });
+
+  Deno.test(`openLog() throws for an issued session key that ${stream} has no place for, and for nothing else`, () => {
+    const stdout = collect({ isBroken: stream === "stdout" });
+    const output = outputTo(stdout, collect({ isBroken: true }));
+    const options = optionsOf(args);
+    const fields = { detail: "x".repeat(1 << 20) };
+    keepingConsole(() => {
+      const log = openLog({ options, warnings: [] }, output);
+      log.info("rep.session_key.issued", fields);
+      assertThrows(() => log.info("rep.session_key.issued"), Error, "Cannot");
+      log.info("rep.request");
+    });
+    assertEquals(output[stream].dropped, stream === "stdout" ? 2 : 1);
   });
 }
 

@@ -560,9 +560,11 @@ Deno.test("rejected streams are logged at once, and then counted in one line per
   await close();
 });
 
-Deno.test("close() ends streams over the drain time, and rejects new ones with a retry", async () => {
+Deno.test("close() ends streams over the drain time if another replica lives, and rejects new ones with a retry", async () => {
   const clock = new FakeClock(T);
-  const gate = await setUp({}, { clock, random: () => 0 });
+  const store = memoryStore();
+  const gate = await setUp({}, { clock, store, random: () => 0 });
+  await using _other = await setUp({}, { clock, store }); // since the last heartbeat of the first one
   const readers: SseReader[] = [];
   for (let i = 0; i < 4; i++) readers.push(await gate.listen());
   let ended = 0;
@@ -582,6 +584,32 @@ Deno.test("close() ends streams over the drain time, and rejects new ones with a
   assertEquals((await gate.ask("/rep/health")).status, 503);
   await Promise.all([...ends, closed]);
 });
+
+for (const fate of ["there was never one", "it has left", "it has died"]) {
+  Deno.test(`close() ends all streams at once without another replica: ${fate}`, async () => {
+    const clock = new FakeClock(T);
+    const store = memoryStore();
+    let isDown = false;
+    const othersStore = fallibleStore(store, () => isDown);
+    const gate = await setUp({}, { clock, store });
+    if (fate !== "there was never one") {
+      const other = await setUp({}, { clock, store: othersStore });
+      isDown = fate === "it has died";
+      await other.gateway.close();
+      for (let period = 0; isDown && period < 4; period++) {
+        await clock.tick(5_000);
+      }
+    }
+    const readers = [await gate.listen(), await gate.listen()];
+    const now = clock.now();
+    await gate.gateway.close({ drainMs: 8_000 });
+    assertEquals(await Promise.all(readers.map((it) => it.next())), [
+      undefined,
+      undefined,
+    ]);
+    assertEquals([clock.now(), clock.waiting], [now, 0]);
+  });
+}
 
 Deno.test("close() waits no longer when all clients have left", async () => {
   const clock = new FakeClock(T);

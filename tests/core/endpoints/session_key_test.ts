@@ -227,6 +227,37 @@ Deno.test("GET /rep/session-key rejects in the order 405, 404, 403, 400 or 410, 
   ]);
 });
 
+Deno.test("GET /rep/session-key issues no key whose audit line cannot be written", async () => {
+  let isFull = true;
+  const events: unknown[] = [];
+  const log = createLog({
+    write(line) {
+      const { msg } = JSON.parse(line);
+      if (isFull && msg === "rep.session_key.issued") throw new Error("full");
+      events.push(msg);
+    },
+  });
+  await using gate = await setUp({ log });
+  assertEquals(
+    await gate.ask(),
+    problem(
+      503,
+      "Service Unavailable",
+      "Cannot issue a session key: its audit line cannot be written, try again in a few seconds",
+    ),
+  );
+  const request = new Request(`${OWN}/metrics`);
+  const metrics = await (await gate.gateway.fetchHealth(request)).text();
+  assertMatch(
+    metrics,
+    /^rep_session_keys_rejected_total{reason="not_logged"} 1$/m,
+  );
+  assertMatch(metrics, /^rep_session_keys_issued_total 0$/m);
+  assertEquals(events.filter((it) => String(it).includes("session_key")), []);
+  isFull = false;
+  assertEquals((await gate.ask()).status, 200);
+});
+
 Deno.test("GET /rep/session-key counts no requests that are rejected for another reason", async () => {
   await using gate = await setUp({ sessionKeyMaxRate: 1 });
   for (let round = 0; round < 5; round++) {

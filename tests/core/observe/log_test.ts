@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import {
   createLog,
   describeError,
@@ -155,6 +155,19 @@ for (const [index, level] of LEVELS.entries()) {
     );
   });
 }
+
+Deno.test("createLog() throws the error of write() for an issued session key", () => {
+  const log = createLog({
+    level: "error",
+    write() {
+      throw new Deno.errors.BrokenPipe("no reader");
+    },
+  });
+  assertThrows(
+    () => log.info("rep.session_key.issued"),
+    Deno.errors.BrokenPipe,
+  );
+});
 
 Deno.test("createLog() ignores an error of write()", () => {
   const lines: string[] = [];

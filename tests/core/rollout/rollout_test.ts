@@ -249,7 +249,7 @@ Deno.test("claimCommit() rethrows an error other than a store failure", async ()
   };
   const rollout = new Cluster(store).make();
   await assertRejects(() => announce(rollout, "a"), TypeError, "a bug");
-  await rollout.leave();
+  await assertRejects(() => rollout.leave(), TypeError, "a bug");
 });
 
 Deno.test("leave() hands over within a period, a kill within five", async () => {

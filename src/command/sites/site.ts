@@ -5,6 +5,7 @@ import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { type Log, silentLog } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
+import { NO_APP } from "../../content/builds/owner.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
 import {
@@ -119,6 +120,7 @@ export async function openSite(
   const gateway = await createGatewayIn(process, gatewayOptions, {
     shared,
     addons: [observer],
+    buildsFolder: folder.dist === undefined ? NO_APP : folder.name, // all sites share the build of the command
   });
   const structure = structureOf(folder, own);
   return {
@@ -190,6 +192,7 @@ function optionsOfSite(
     app: name,
     manifest: manifest ?? options.manifest,
     "static-dir": dist ?? options["static-dir"],
+    "keep-builds": (dist ?? options["static-dir"]) && options["keep-builds"],
     upstream: dist === undefined ? options.upstream : undefined,
     "allowed-hosts": hostsOf(name, options),
     "allowed-origins": own["allowed-origins"] ?? [],

@@ -54,7 +54,7 @@ export async function openContent(
       basePath: settings.basePath,
       cacheBytes: settings.staticCacheBytes,
       cacheGroup: services.cacheGroup ??
-        new CacheGroup(settings.staticCacheBytes), // kept builds use the same memory
+        (builds && new CacheGroup(settings.staticCacheBytes)), // they use the same memory
       fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: async () => {

@@ -43,6 +43,7 @@ async function realPathOf(path: string, files: FileSystem): Promise<string> {
     const name = lastName(path);
     if (name === path) return path;
     const parent = await realPathOf(path.slice(0, -name.length - 1), files);
-    return name === "" ? parent : parent + SEPARATOR + name;
+    if (name === "..") return parent.slice(0, -lastName(parent).length - 1);
+    return name === "" || name === "." ? parent : parent + SEPARATOR + name;
   }
 }

@@ -47,6 +47,19 @@ Deno.test("HEAD, ranges and preconditions of a kept file are answered as those o
   assertEquals([part.status, await part.text()], [206, "am"]);
 });
 
+Deno.test("compressed variants are kept with their files, and sent to who accepts them", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", { ...A, "assets/a-1.js.br": "compressed" });
+  await using gateway = await serve(directories, "app");
+  await directories.replace("app", B);
+  await gateway.lookAgain();
+  const headers = { "accept-encoding": "br" };
+  const response = await gateway.ask("/assets/a-1.js", { headers });
+  assertEquals(await response.text(), "compressed");
+  assertEquals(response.headers.get("content-encoding"), "br");
+  assertEquals(response.headers.get("cache-control"), IMMUTABLE);
+});
+
 Deno.test("replicas with different builds serve each other's files from one directory, in both directions", async () => {
   await using directories = await Directories.make();
   await directories.write("old", A);

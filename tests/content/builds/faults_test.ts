@@ -60,6 +60,7 @@ Deno.test("a directory that is removed while the gateway runs is filled again", 
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
+  await swept();
   await Deno.remove(directories.at("keep"), { recursive: true });
   await gateway.lookAgain();
   assertMatch(await gateway.read("/"), /<title>A/);

@@ -15,7 +15,8 @@ export interface Browser {
   /** Missing in workers and on servers, where the client uses none of the other parts. */
   readonly document?: {
     readonly hidden: boolean;
-    readonly readyState: string;
+    /** Missing in doubles of a document, which are never `loading`. */
+    readonly readyState?: string;
     getElementById(id: string): PageElement | null;
   };
   /** The client resolves URLs against it, since a `<base>` element of the page could lead them to another origin. */

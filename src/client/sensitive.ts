@@ -11,9 +11,11 @@ import {
 /**
  * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, and concurrent
  * calls share its request. After a failure, the next call tries again.
+ *
+ * @param payload A promise while the browser may not have parsed it yet.
  */
 export function createSensitiveReader(
-  payload: Promise<Payload | undefined>,
+  payload: Payload | undefined | Promise<Payload | undefined>,
   browser: Browser,
 ): (key: string) => Promise<string> {
   let pending: Promise<Values> | undefined;
@@ -34,7 +36,7 @@ export function createSensitiveReader(
 }
 
 async function decryptAll(
-  payload: Promise<Payload | undefined>,
+  payload: Payload | undefined | Promise<Payload | undefined>,
   browser: Browser,
 ): Promise<Values> {
   const nonceBytes = 12; // the nonce precedes the ciphertext (REP-RFC-0001 §8.2)

@@ -106,7 +106,10 @@ export function createClient(browser: Browser): Client {
   let payload: Payload | undefined;
   const loaded = load();
 
-  /** Returns the page's configuration, and looks for it first unless it is known. A malformed one counts as missing (REP-RFC-0001 §5.3). */
+  /**
+   * Returns the page's configuration, and looks for it first unless it is known. A malformed one counts as missing
+   * (REP-RFC-0001 §5.3).
+   */
   function look(): Payload | undefined {
     if (!isLoading) return payload;
     isLoading = browser.document?.readyState === "loading";

@@ -45,19 +45,19 @@ export async function inject(
       `Cannot inject into ${builds}: expected .html files, got none`,
     );
   }
-  const path = line["config-js"];
-  const changed = path === undefined ? pages : [...pages, path];
+  const configJs = line["config-js"];
+  const written = configJs === undefined ? pages : [...pages, configJs];
   for (const path of pages) {
     const page = new Uint8Array(await fs.readFile(path));
     await writeFile("DIR", path, insertScript(page, bytes));
     io.print(escapeInvisible(`${path}: injected`));
     await warnOfCompressed(path, io);
   }
-  if (path !== undefined) {
-    await writeFile("--config-js", path, await renderConfigJs(payload));
-    io.print(escapeInvisible(`${path}: written`));
+  if (configJs !== undefined) {
+    await writeFile("--config-js", configJs, await renderConfigJs(payload));
+    io.print(escapeInvisible(`${configJs}: written`));
   }
-  const folders = new Set(changed.map((path) => dirname(path)));
+  const folders = new Set(written.map((path) => dirname(path)));
   for (const folder of folders) await warnOfHashes(folder, io);
 }
 

@@ -5,7 +5,7 @@ import {
 import type { Addon, AddonParts } from "../core/addon.ts";
 import { isMapping } from "../core/config/variables/quote.ts";
 import type { Client } from "../core/http/client_address.ts";
-import { corsHeaders, readOrigin } from "../core/http/origin.ts";
+import { corsHeaders, preflight, readOrigin } from "../core/http/origin.ts";
 import { Problem } from "../core/http/problem.ts";
 import {
   type Endpoint,
@@ -90,15 +90,18 @@ function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
-  const headersFor = (request: Request, { client }: RouteContext) =>
-    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+  const originOf = (request: Request, { client }: RouteContext) =>
+    readOrigin(request, client.origin, allowedOrigins);
+  const headersFor = (request: Request, context: RouteContext) =>
+    corsHeaders(originOf(request, context));
   return {
     methods: METHODS,
     headersOf405: headersFor,
     async handler(request, context) {
-      const response = request.method === "OPTIONS"
-        ? preflight()
-        : await respondWith(handler, request, context);
+      if (request.method === "OPTIONS") {
+        return preflight(request, originOf(request, context), "POST");
+      }
+      const response = await respondWith(handler, request, context);
       const headers = new Headers(headersFor(request, context));
       headers.forEach((value, name) => response.headers.append(name, value));
       response.headers.set("access-control-expose-headers", EXPOSED_HEADERS);
@@ -123,18 +126,6 @@ async function respondWith(
     const failure = { errorCode: "GENERAL", errorDetails: message };
     return Response.json(failure, { status, headers });
   }
-}
-
-/** Browsers use it only if the origin may read the response. */
-function preflight(): Response {
-  const headers = {
-    "access-control-allow-methods": "POST",
-    "access-control-allow-headers":
-      "content-type, authorization, x-api-key, if-none-match",
-    "access-control-max-age": "600",
-    "allow": METHODS.join(", "),
-  };
-  return new Response(null, { status: 204, headers });
 }
 
 function keyOf(path: string, basePath: string): string {

@@ -2,7 +2,7 @@ import type { Changes } from "../changes/changes.ts";
 import type { Position, StreamBody } from "../changes/hub.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { Tail } from "../changes/tail.ts";
-import { corsHeaders, readOrigin } from "../http/origin.ts";
+import { corsHeaders, preflight, readOrigin } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
 import {
   CORS_METHODS,
@@ -29,8 +29,10 @@ export function createChangesEndpoint(
   changes: Changes | undefined,
   allowedOrigins: readonly string[],
 ): Endpoint {
-  const headersFor = (request: Request, { client }: RouteContext) =>
-    corsHeaders(readOrigin(request, client.origin, allowedOrigins));
+  const originOf = (request: Request, { client }: RouteContext) =>
+    readOrigin(request, client.origin, allowedOrigins);
+  const headersFor = (request: Request, context: RouteContext) =>
+    corsHeaders(originOf(request, context));
 
   if (changes === undefined) {
     return {
@@ -48,8 +50,10 @@ export function createChangesEndpoint(
     isServedAtStart: true,
     headersOf405: headersFor,
     async handler(request, context) {
+      if (request.method === "OPTIONS") {
+        return preflight(request, originOf(request, context), "GET");
+      }
       const headers = headersFor(request, context);
-      if (request.method === "OPTIONS") return preflight(headers);
       const body = await openStream(request.headers, context, changes);
       return new Response(body, { headers: { ...headers, ...STREAM_HEADERS } });
     },
@@ -88,17 +92,6 @@ function readForm(query: URLSearchParams): StreamFormName {
   if (query.get("format") === "ofrep") return "ofrep";
   const hasHeartbeatEvents = query.get("heartbeat") === "event";
   return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
-}
-
-/** For clients other than `EventSource`: a `Last-Event-ID` that a script sets requires a preflight. */
-function preflight(headers: Record<string, string>): Response {
-  if ("access-control-allow-origin" in headers) {
-    headers["access-control-allow-methods"] = "GET";
-    headers["access-control-allow-headers"] = "last-event-id, cache-control";
-    headers["access-control-max-age"] = "600";
-  }
-  headers["allow"] = CORS_METHODS.join(", ");
-  return new Response(null, { status: 204, headers });
 }
 
 /** The newest event of each variable. */

@@ -2,7 +2,7 @@ import type { AddonParts, SeenChanges } from "../../core/addon.ts";
 import type { Certificate } from "../certificate_watch.ts";
 import type { Registry } from "../metrics/registry.ts";
 import type { Snapshot } from "../../core/config/variables/snapshot.ts";
-import { describeRollback } from "../../core/rollout/activations.ts";
+import { describeRollback } from "../../core/rollout/history.ts";
 import { shortHash } from "../../core/values/hash.ts";
 import { formatTime } from "../../core/values/units.ts";
 import { redactCredentials } from "../../core/values/urls.ts";

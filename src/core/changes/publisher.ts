@@ -333,11 +333,12 @@ export class Publisher {
   ): Promise<void> {
     const { log, metrics, store, rollout } = this.#options;
     metrics.count("rep.events.published", events.length);
-    const { activation } = rollout.rollback ?? {};
+    const { rollback } = rollout;
     const sourceOf = await changeSources(store, {
       target,
       before: this.#lastSettled,
-      isRollback: activation !== undefined && !activation.isReload, // the source of a reload is known
+      isRollback: rollback !== undefined &&
+        (rollback.isLeftOver || !rollback.active.isReload), // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";

@@ -60,16 +60,18 @@ export function findStrangers(
   });
 }
 
-/**
- * Returns the conflicts of this process with living ones.
- *
- * @param strangersForMs For how long there have been strangers, in milliseconds.
- */
+/** The members that {@linkcode findStrangers} has found. */
+interface Strangers {
+  readonly strangers: readonly Observation[];
+  /** For how long there have been some, in milliseconds. */
+  readonly strangersForMs: number;
+}
+
+/** Returns the conflicts of this process with living ones. */
 export function findConflicts(
   self: Self,
   observations: readonly Observation[],
-  strangers: readonly Observation[],
-  strangersForMs: number,
+  { strangers, strangersForMs }: Strangers,
 ): Conflict[] {
   const living = observations.filter((other) =>
     other.id !== self.id && isLive(other)

@@ -1,11 +1,12 @@
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { type Activations, followElection } from "./activations.ts";
-import { findStrangers } from "./conflicts.ts";
+import { type Conflict, findConflicts, findStrangers } from "./conflicts.ts";
 import { elect, type ElectionResult } from "./election.ts";
+import { addRollout, type History } from "./history.ts";
 import {
   isLive,
   type Member,
+  NEVER_OBSERVED,
   type Observation,
   observe,
   type Observed,
@@ -16,39 +17,38 @@ import {
 export const MEMBERS: Key = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
 export const HIGHEST_RANK: Key = ["rollout"];
-/** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
-const ACTIVATIONS = ["activations"];
+/** Holds the history of rollouts. It has the name that versions until ebbde15d read. */
+const HISTORY: Key = ["activations"];
 
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
-  /** The rank of its configuration, once the process has announced it. */
-  readonly rank: number | undefined;
-  /** Whether the process had another configuration before. */
-  readonly isReload: boolean;
   /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
   readonly rankAtRead: number | undefined;
-  /** What the process has observed so far. */
-  readonly previous: Observed;
+  /** The last heartbeat; `undefined` before the first one. */
+  readonly previous: Heartbeat | undefined;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
 }
 
-/** The result of a heartbeat. */
-interface Heartbeat {
+/** What a process has announced with a heartbeat, and what it has found. */
+export interface Heartbeat {
+  readonly self: Self;
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** Members without a common PUBLIC variable, also dead ones. */
-  readonly strangers: readonly Observation[];
+  /** The hash of the configuration that is active for this process: its own while it stands apart. */
+  readonly active: string;
+  /** A living member without a common PUBLIC variable, for which this process stands apart. */
+  readonly stranger: Observation | undefined;
+  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
+  readonly strangersSince: number | undefined;
+  readonly conflicts: readonly Conflict[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
   /** Fails once another rollout has begun. */
   readonly rankCheck: Check;
-  /** The configurations that were active. The last one still is, unless this process stands apart. */
-  readonly activations: Activations;
-  /** Whether this process has recorded that another one is active now. */
-  readonly hasRecorded: boolean;
+  readonly history: History;
 }
 
 /** What is found instead if the sources may have been read before those of a newer rollout. */
@@ -68,24 +68,28 @@ interface Outdated {
  */
 export async function tryHeartbeat(
   store: Store,
-  input: HeartbeatInput,
+  { self, rankAtRead, previous, isScheduled, maxRepresentatives }:
+    HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | Outdated | undefined> {
-  const { self, rank, rankAtRead, previous, isScheduled } = input;
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = await readRollout(store);
-  const highestRank = highest?.value ?? 0;
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
-  const observed = observe(entries, { previous, now, isScheduled });
+  const observed = observe(entries, {
+    previous: previous?.observed ?? NEVER_OBSERVED,
+    now,
+    isScheduled,
+  });
   const observations = [...observed.members.values()];
-  const strangers = findStrangers(self, observations);
+  const isAnnounced = previous?.self.hash === self.hash;
+  const highestRank = highest?.value ?? 0;
   const decision = elect({
     self,
-    rank,
+    rank: isAnnounced ? previous?.decision.rank : undefined,
     observations,
     highestRank,
-    maxRepresentatives: input.maxRepresentatives,
+    maxRepresentatives,
   });
   if (decision.isNew && highestRank > (rankAtRead ?? Infinity)) {
     return { outdatedBy: highestRank };
@@ -93,43 +97,47 @@ export async function tryHeartbeat(
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
   let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  let history = recorded?.value ?? [];
   if (decision.isNew) {
+    const { rank } = decision;
+    const isReload = previous !== undefined;
+    history = addRollout(history, self, { rank, since: now, isReload });
     checks.push(rankCheck);
-    writes.push({ key: HIGHEST_RANK, value: decision.rank });
-  }
-  const before = recorded?.value ?? [];
-  const isApart = strangers.some(isLive); // no configuration is active for all
-  const { activations, isRecorder } = isApart
-    ? { activations: before, isRecorder: false }
-    : followElection(before, input, decision, observed);
-  const hasRecorded = activations !== before && isRecorder;
-  if (hasRecorded) {
-    checks.push({ key: ACTIVATIONS, version: recorded?.version ?? null });
-    writes.push({ key: ACTIVATIONS, value: activations });
+    checks.push({ key: HISTORY, version: recorded?.version ?? null });
+    writes.push({ key: HIGHEST_RANK, value: rank });
+    writes.push({ key: HISTORY, value: history });
   }
   if (writes.length > 0) {
     const version = await store.commit(checks, writes);
     if (version === undefined) return undefined;
     if (decision.isNew) rankCheck = { key: HIGHEST_RANK, version };
   }
+  const strangers = findStrangers(self, observations);
+  const strangersSince = strangers.length > 0
+    ? previous?.strangersSince ?? clock.monotonic()
+    : undefined;
+  const stranger = strangers.find(isLive);
   return {
+    self,
     observed,
     decision,
-    strangers,
+    active: stranger === undefined ? decision.active : self.hash,
+    stranger,
+    strangersSince,
+    conflicts: findConflicts(self, observations, {
+      strangers,
+      strangersForMs: clock.monotonic() - (strangersSince ?? Infinity),
+    }),
     highestRank: decision.isNew ? decision.rank : highestRank,
     rankCheck,
-    activations,
-    hasRecorded,
+    history,
   };
 }
 
-/** Reads the highest rank, and the configurations that were active. */
+/** Reads the highest rank and the history. */
 async function readRollout(store: Store) {
-  const entries: unknown[] = await store.getMany([HIGHEST_RANK, ACTIVATIONS]);
-  return entries as [
-    Entry<number> | undefined,
-    Entry<Activations> | undefined,
-  ];
+  const entries: unknown[] = await store.getMany([HIGHEST_RANK, HISTORY]);
+  return entries as [Entry<number> | undefined, Entry<History> | undefined];
 }
 
 /** @param own The process's own entry. */

@@ -8,25 +8,17 @@ import {
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
+import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
-  type Activations,
-  describeRollback,
-  findRollback,
-  type Rollback,
-} from "./activations.ts";
-import {
-  type Conflict,
-  type ConflictType,
-  findConflicts,
-  sampleNames,
-} from "./conflicts.ts";
-import type { Ranked } from "./election.ts";
-import { HIGHEST_RANK, markLeft, tryHeartbeat } from "./heartbeat.ts";
+  type Heartbeat,
+  HIGHEST_RANK,
+  markLeft,
+  tryHeartbeat,
+} from "./heartbeat.ts";
+import { describeRollback, findRollback, type Rollback } from "./history.ts";
 import {
   isLive,
-  NEVER_OBSERVED,
   type Observation,
-  type Observed,
   placeOf,
   type Self,
   stateOf,
@@ -110,21 +102,10 @@ export class Rollout {
    */
   #next: Announced | undefined;
   #announced: Announced | undefined;
-  /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
-  #ranked: Ranked | undefined;
-  #observed: Observed = NEVER_OBSERVED;
-  /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode claimCommit}. */
-  #elected: string | undefined;
-  #standsApart = false;
-  /** Since when there have been entries of strangers, by the monotonic clock. */
-  #strangersSince: number | undefined;
-  #conflicts: readonly Conflict[] = [];
-  /** The configurations that were active. The last one still is, unless this process stands apart. */
-  #activations: Activations = [];
+  /** What the last heartbeat has announced and found. */
+  #last: Heartbeat | undefined;
   /** The highest rank when it was last read; `undefined` before. */
   #highestRank: number | undefined;
-  /** What was logged last: this process's configuration and the active one. */
-  #logged: { readonly hash: string; readonly active: string } | undefined;
   readonly #queue = new SerialQueue();
   #cancelHeartbeat: (() => void) | undefined;
   #hasLeft = false;
@@ -143,7 +124,7 @@ export class Rollout {
    * this process stands apart: it then ignores the election and uses its own.
    */
   get active(): string | undefined {
-    return this.#standsApart ? this.#hash : this.#elected;
+    return this.#last?.active;
   }
 
   /** Whether this process's configuration is active. */
@@ -151,10 +132,12 @@ export class Rollout {
     return this.active !== undefined && this.active === this.#hash;
   }
 
-  /** The revision of the active configuration. */
+  /** The revision of the active configuration, if it is known. */
   get activeRevision(): string | undefined {
+    const { active } = this;
     if (this.isActive) return this.#options.revision;
-    return this.#activations.at(-1)?.revision;
+    const living = this.#observations.filter(isLive);
+    return living.find(({ member }) => member.hash === active)?.member.revision;
   }
 
   /** The highest rank that this process knows: that of the newest rollout; `undefined` before it was first read. */
@@ -164,7 +147,9 @@ export class Rollout {
 
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
-    return this.#standsApart ? undefined : findRollback(this.#activations);
+    const { active, standsApart } = this;
+    if (active === undefined || standsApart) return undefined;
+    return findRollback(this.#last?.history ?? [], active);
   }
 
   /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
@@ -185,12 +170,12 @@ export class Rollout {
    * one, and does not publish it: nobody can tell which values the pages of the other should have.
    */
   get standsApart(): boolean {
-    return this.#standsApart;
+    return this.#last?.stranger !== undefined;
   }
 
   /** What is wrong between this process and others. */
-  get conflicts(): readonly Conflict[] {
-    return this.#conflicts;
+  get conflicts(): Heartbeat["conflicts"] {
+    return this.#last?.conflicts ?? [];
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
@@ -245,7 +230,7 @@ export class Rollout {
       const checks = await this.#announce(this.#next, { isScheduled: false });
       if (this.#hasLeft) return "superseded";
       if (checks === undefined || checks === "outdated") return checks;
-      if (this.#standsApart) return "apart";
+      if (this.standsApart) return "apart";
       return this.isActive ? checks : "superseded";
     });
   }
@@ -319,19 +304,14 @@ export class Rollout {
     { isScheduled }: { isScheduled: boolean },
   ): Promise<readonly Check[] | "outdated" | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
-    const self = this.#describe(next.own);
-    const { hash } = self;
-    const isKnown = this.#ranked?.hash === hash;
-    const input = {
-      self,
-      rank: isKnown ? this.#ranked?.rank : undefined,
-      isReload: this.#ranked !== undefined && !isKnown,
+    const before = this.#last;
+    const result = await tryHeartbeat(store, {
+      self: this.#describe(next.own),
       rankAtRead: next.rankAtRead,
-      previous: this.#observed,
+      previous: before,
       isScheduled,
       maxRepresentatives,
-    };
-    const result = await tryHeartbeat(store, input, clock);
+    }, clock);
     if (result === undefined) return undefined;
     if ("outdatedBy" in result) {
       this.#highestRank = result.outdatedBy;
@@ -339,17 +319,11 @@ export class Rollout {
       return "outdated";
     }
     this.#announced = next;
-    this.#observed = result.observed;
+    this.#last = result;
     this.#highestRank = result.highestRank;
-    this.#ranked = { hash, rank: result.decision.rank };
-    const wasApart = this.#standsApart;
-    const stranger = result.strangers.find(isLive);
-    this.#elected = result.decision.active;
-    this.#standsApart = stranger !== undefined;
-    this.#activations = result.activations;
-    if (stranger !== undefined && !wasApart) this.#logApart(stranger);
-    this.#noteConflicts(self, result.strangers);
-    this.#logActive(hash, result.hasRecorded);
+    this.#logStranger(result, before);
+    this.#logConflicts(result, before);
+    this.#logActive(result, before);
     return [result.rankCheck];
   }
 
@@ -368,52 +342,37 @@ export class Rollout {
   }
 
   get #observations(): readonly Observation[] {
-    return [...this.#observed.members.values()];
+    return [...this.#last?.observed.members.values() ?? []];
   }
 
-  #logApart(stranger: Observation): void {
+  #logStranger({ stranger }: Heartbeat, before: Heartbeat | undefined): void {
+    if (stranger === undefined || before?.stranger !== undefined) return;
     const place = placeOf(stranger);
     this.#options.log.info("rep.rollout.apart", { detail: APART, place });
   }
 
-  /**
-   * Logs each type of conflict when it begins and when it ends. The entries of processes that have ended count as
-   * strangers as well: an app that restarts does not reset the time.
-   */
-  #noteConflicts(self: Self, strangers: readonly Observation[]): void {
-    const { clock, log } = this.#options;
-    const now = clock.monotonic();
-    this.#strangersSince = strangers.length > 0
-      ? this.#strangersSince ?? now
-      : undefined;
-    const strangersForMs = now - (this.#strangersSince ?? now);
-    const conflicts = findConflicts(
-      self,
-      this.#observations,
-      strangers,
-      strangersForMs,
-    );
-    const known = new Set(this.#conflicts.map(({ type }) => type));
-    this.#conflicts = conflicts;
+  /** Logs each type of conflict when it begins and when it ends. */
+  #logConflicts(
+    { conflicts }: Heartbeat,
+    before: Heartbeat | undefined,
+  ): void {
+    const { log } = this.#options;
+    const known = new Set(before?.conflicts.map(({ type }) => type));
     for (const { type, detail } of conflicts) {
       if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
     }
     for (const type of known) log.info("rep.rollout.conflict_ended", { type });
   }
 
-  /**
-   * Logs which configuration is active, once for each change of it or of the process's own.
-   *
-   * @param hasRecorded Whether this process is the first to know. Otherwise, one that has just started logs no rollback
-   * of the past.
-   */
-  #logActive(hash: string, hasRecorded: boolean): void {
+  /** Logs which configuration is active, once for each change of it or of the process's own. */
+  #logActive(
+    { self: { hash }, active, decision }: Heartbeat,
+    before: Heartbeat | undefined,
+  ): void {
     const { log, revision } = this.#options;
-    const { active, rollback } = this;
-    const logged = this.#logged;
-    const isSame = logged?.hash === hash && logged.active === active;
-    if (active === undefined || isSame) return;
-    this.#logged = { hash, active };
+    const { rollback } = this;
+    const isSame = before?.self.hash === hash && before.active === active;
+    if (isSame) return;
     if (hash === active) {
       const configuration = shortHash(hash);
       log.info("rep.rollout.active", { configuration, revision });
@@ -422,9 +381,10 @@ export class Rollout {
         "another configuration is active; pages and streams use it";
       log.info("rep.rollout.superseded", { ...this.configurations, detail });
     }
-    const isNews = logged === undefined
-      ? hasRecorded
-      : logged.active !== active;
+    // A process that has just started logs no rollback of the past.
+    const isNews = before === undefined
+      ? decision.isNew
+      : before.active !== active;
     if (rollback !== undefined && isNews) this.#logRollback(rollback);
   }
 
@@ -434,14 +394,13 @@ export class Rollout {
    */
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;
-    const { activation, replaced } = rollback;
+    const { active, replaced, isLeftOver } = rollback;
     const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
-    const isStopped = activation.place === undefined && !hasDied;
-    const level = activation.isReload || isStopped ? "info" : "warn";
-    log[level]("rep.rollout.rollback", {
-      active: shortHash(activation.hash),
+    const isIntended = isLeftOver ? !hasDied : active.isReload;
+    log[isIntended ? "info" : "warn"]("rep.rollout.rollback", {
+      active: shortHash(active.hash),
       active_revision: this.activeRevision,
       replaces: shortHash(replaced.hash),
       replaces_revision: replaced.revision,

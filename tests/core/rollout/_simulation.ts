@@ -1,4 +1,4 @@
-import type { Activations } from "../../../src/core/rollout/activations.ts";
+import type { History } from "../../../src/core/rollout/history.ts";
 import type { Member } from "../../../src/core/rollout/observation.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Entry, Store, Write } from "../../../src/core/store/store.ts";
@@ -120,10 +120,22 @@ export class Simulation extends SeededChoices {
       this.conditions.conflicts > 0 && this.chance(this.conditions.conflicts)
     ) return undefined;
     const version = await this.#shared.commit(checks, writes);
+    if (version !== undefined) this.#checkHistory(process, writes);
     for (const write of version === undefined ? [] : writes) {
       await this.#checkRank(process, write, version ?? "");
     }
     return version;
+  }
+
+  /** A commit that begins a rollout records it. */
+  #checkHistory(process: Process, writes: readonly Write[]): void {
+    const valueAt = (prefix: string) =>
+      writes.find(({ key }) => key[0] === prefix)?.value;
+    const rank = valueAt("rollout") as number | undefined;
+    const history = valueAt("activations") as History | undefined;
+    if (history?.at(-1)?.rank !== rank) {
+      process.fail(`did not record the rollout ${rank}`);
+    }
   }
 
   /** A configuration keeps its rank for as long as it has an entry, and a new one gets a rank above all others. */
@@ -170,12 +182,6 @@ export class Simulation extends SeededChoices {
       this.conditions.store = "up";
       for (const process of this.processes) process.flush();
     });
-  }
-
-  /** Returns the configuration that the store has as the last one that became active. */
-  async recordedHash(): Promise<string | undefined> {
-    const entry = await this.#shared.get<Activations>(["activations"]);
-    return entry?.value.at(-1)?.hash;
   }
 
   /** Returns the configuration with the highest stored rank among those of living processes. */

@@ -169,6 +169,7 @@ async function createParts(
   const configuration = new Configuration({
     readSources: sources.readSources,
     storedVariables,
+    rollout: changes?.rollout,
     publisher: changes?.publisher,
     epochs,
     revision: settings.revision,

@@ -76,19 +76,20 @@ function describeRole(
   { changes, store }: AddonParts,
   { revision }: StatusOptions,
 ) {
-  const { active = hash, members = [], rollback } = changes?.rollout ?? {};
+  const rollout = changes?.rollout;
+  const { active = hash, rollback } = rollout ?? {};
   const shown = {
     hash: shortHash(hash),
     revision,
     active: shortHash(active),
     rollback: rollback && describeRollback(rollback),
   };
-  if (active === hash) {
+  if (rollout?.active === undefined || rollout.isActive) {
     return { ...shown, state: "active", active_revision: revision } as const;
   }
-  const isKnown = members.some((member) => member.hash === hash);
-  const state = isKnown || store.isAvailable ? "superseded" : "unannounced"; // the store failed before any process announced it
-  const active_revision = changes?.rollout.activeRevision;
+  const isKnown = rollout.isAnnounced || store.isAvailable;
+  const state = isKnown ? "superseded" : "unannounced"; // the store failed before it could be announced
+  const active_revision = rollout.activeRevision;
   return { ...shown, state, active_revision } as const;
 }
 

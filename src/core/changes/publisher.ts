@@ -26,7 +26,6 @@ interface PublisherOptions {
     | "isActive"
     | "configurations"
     | "claimCommit"
-    | "highestRank"
     | "rollback"
   >;
   eventLog: EventLog;
@@ -50,7 +49,7 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * | ------------ | ---------------------------------------------------------------------- | --------------------- |
  * | `published`  | the log matches the target                                             | nothing               |
  * | `superseded` | another configuration is active                                        | nothing               |
- * | `outdated`   | the sources or the variables in the store may have changed since they were read | a reload, then a retry |
+ * | `outdated`   | the variables in the store have changed since they were read            | a reload, then a retry |
  * | `apart`      | the process stands apart: the values in the log may be of another app  | a retry               |
  * | `failed`     | the store fails                                                        | a retry               |
  */
@@ -61,7 +60,7 @@ const NO_NAMES: ReadonlySet<string> = new Set();
 /** Why a target is not published although the store works. */
 const OBSTACLES = {
   outdated:
-    "variables may have changed since they were read; reading them again",
+    "variables in the store have changed since they were read; reading them again",
   apart: "a gateway on the same store may be of another app",
 };
 
@@ -85,8 +84,6 @@ export class Publisher {
   readonly #options: PublisherOptions;
   /** The snapshot to be published. */
   #target = EMPTY_SNAPSHOT;
-  /** The highest rank when the sources of the target were read; `undefined` if it was not known. */
-  #rankAtRead: number | undefined;
   /** The last target that was published or superseded. */
   #lastSettled = EMPTY_SNAPSHOT;
   #outcome: Outcome = "published";
@@ -115,11 +112,6 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options;
-  }
-
-  /** The rank of the newest rollout that this process knows, if any. Whoever reads the sources asks for it first. */
-  get highestRank(): number | undefined {
-    return this.#options.rollout.highestRank;
   }
 
   /** Whether other PUBLIC values could not be published. */
@@ -168,20 +160,15 @@ export class Publisher {
   /**
    * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
    *
-   * @param rankAtRead The {@linkcode highestRank} when its sources were read.
    * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
    * then no error, since nobody misses a change.
    */
-  async publish(
-    target: Snapshot,
-    rankAtRead: number | undefined,
-  ): Promise<boolean> {
+  async publish(target: Snapshot): Promise<boolean> {
     const isNew = target.configurationHash !== this.#target.configurationHash ||
       target.publicHash !== this.#target.publicHash;
     const isLogEmpty = this.#options.tail.head === 0;
     if (isLogEmpty) this.#noteMissing(this.#target, target);
     this.#target = target;
-    this.#rankAtRead = rankAtRead;
     this.#noteMissing(this.#lastSettled, target);
     await this.#enqueue(isNew ? "error" : "debug");
     return this.#needsNoRetry || !this.#hasChange;
@@ -222,11 +209,10 @@ export class Publisher {
   async #publishTarget(level: "error" | "debug"): Promise<void> {
     if (this.#isClosed) return;
     const target = this.#target;
-    const rankAtRead = this.#rankAtRead;
     const mayDiffer = this.#mayDifferInPages;
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, rankAtRead, mayDiffer),
+        () => this.#tryToCommit(target, mayDiffer),
         this.#options,
       );
       this.#outcome = outcome;
@@ -248,7 +234,6 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-    rankAtRead: number | undefined,
     mayDiffer: ReadonlySet<string>,
   ): Promise<Outcome | undefined> {
     const { storedVersion } = target;
@@ -258,7 +243,7 @@ export class Publisher {
       );
     }
     const { rollout } = this.#options;
-    const fencing = await rollout.claimCommit(target, rankAtRead);
+    const fencing = await rollout.claimCommit(target);
     if (fencing === undefined || typeof fencing === "string") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];

@@ -1,6 +1,7 @@
 import type { Epochs } from "../keys/epochs.ts";
 import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
@@ -23,6 +24,8 @@ interface ConfigurationOptions {
   /** Reads all sources except the store. */
   readSources: () => Promise<SnapshotInput>;
   storedVariables: StoredVariablesSource;
+  /** Knows the rank of the newest rollout; `undefined` without hot reload. */
+  rollout: Pick<Rollout, "readHighestRank"> | undefined;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
   /** Makes digests of the values that nobody may see. */
@@ -35,21 +38,15 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
-  /** The rank of the newest rollout that this process knows, if any: each new configuration gets a higher one. */
-  readonly highestRank: number | undefined;
   /** Whether the last snapshot may be outdated, so that everything is read again at once. */
   readonly isOutdated: boolean;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @param rankAtRead The {@linkcode highestRank} before its sources were read.
    * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
    * tries again by itself.
    */
-  publish(
-    snapshot: Snapshot,
-    rankAtRead: number | undefined,
-  ): Promise<boolean>;
+  publish(snapshot: Snapshot): Promise<boolean>;
 }
 
 /** The possible results of a reload, as the metric names them. */
@@ -102,8 +99,6 @@ export class Configuration {
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotInput | undefined;
-  /** The newest rollout that was known before they were read. */
-  #rankAtRead: number | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
@@ -148,11 +143,6 @@ export class Configuration {
   /** The last valid variables; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
-  }
-
-  /** The rank of the newest rollout that was known before the sources of the snapshot were read; `undefined` if none was. */
-  get rankAtRead(): number | undefined {
-    return this.#rankAtRead;
   }
 
   /** The digests of SENSITIVE and SERVER values, as of the last {@linkcode updateDigests}. */
@@ -240,8 +230,7 @@ export class Configuration {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const rankAtRead = this.#rankAtRead;
-    const isSettled = await publisher?.publish(snapshot, rankAtRead) ?? true;
+    const isSettled = await publisher?.publish(snapshot) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#changedAt = clock.now();
@@ -278,7 +267,7 @@ export class Configuration {
       const sources = this.#sources;
       if (sources === undefined) return { errors: [error], isRebuilt: false };
       try {
-        await this.#build(sources, this.#rankAtRead);
+        await this.#build(sources);
         return { errors: [error], isRebuilt: true };
       } catch (second) {
         return { errors: [error, second], isRebuilt: false };
@@ -286,17 +275,16 @@ export class Configuration {
     }
   }
 
+  /** The rank is read first: a rollout that begins from then on may have newer sources. */
   async #readAndBuild(): Promise<void> {
-    const rankAtRead = this.#options.publisher?.highestRank;
-    const sources = await this.#options.readSources();
-    await this.#build(sources, rankAtRead);
+    const { rollout, readSources } = this.#options;
+    const rankAtRead = await rollout?.readHighestRank();
+    const sources = await readSources();
+    await this.#build({ ...sources, rankAtRead });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(
-    sources: SnapshotInput,
-    rankAtRead: number | undefined,
-  ): Promise<void> {
+  async #build(sources: SnapshotInput): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
@@ -308,7 +296,6 @@ export class Configuration {
       ]);
     }
     this.#sources = sources;
-    this.#rankAtRead = rankAtRead;
     this.#snapshot = snapshot;
   }
 

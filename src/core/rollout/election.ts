@@ -16,6 +16,8 @@ export interface ElectionInput {
   readonly self: Self;
   /** The rank of its configuration, once the process has announced it. */
   readonly rank: number | undefined;
+  /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
+  readonly rankAtRead: number | undefined;
   /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
   /** The highest rank that was ever assigned. */
@@ -26,6 +28,8 @@ export interface ElectionInput {
 
 /** The decision of a process. */
 export interface ElectionResult {
+  /** The hash under which the process announces its configuration. */
+  readonly hash: string;
   /** The rank of the process's configuration. */
   readonly rank: number;
   /** Whether the rank is new, so that a rollout begins. */
@@ -49,7 +53,7 @@ export interface ElectionResult {
  * processes with the same configuration live on.
  */
 export const MAX_REPRESENTATIVES = 8;
-/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the activations need three. */
+/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the history need three. */
 const MAX_CLEAN_UPS = 7;
 
 /**
@@ -57,13 +61,14 @@ const MAX_CLEAN_UPS = 7;
  * process decides for itself, and all decide the same, since only the members' entries and the highest rank count.
  */
 export function elect(input: ElectionInput): ElectionResult {
-  const { self: { id, hash }, observations, maxRepresentatives } = input;
+  const { self: { id }, observations, maxRepresentatives } = input;
   const others = observations.filter((other) => other.id !== id);
   const living = others.filter(isLive);
-  const peers = living.filter(({ member }) => member.hash === hash);
-  const earlierPeers = peers.filter((peer) => peer.id < id && isOnTime(peer));
-  const ranking = findRank(peers, input);
-  const { rank, isNew } = ranking;
+  const ranking = rankOwn(living, input);
+  const { hash, rank, isNew } = ranking;
+  const earlierPeers = living.filter((other) =>
+    other.member.hash === hash && other.id < id && isOnTime(other)
+  );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
   const dead = isFirst ? others.filter(isUnmarked) : [];
   const removed = isFirst ? others.filter(isRemovable) : [];
@@ -81,35 +86,47 @@ export function elect(input: ElectionInput): ElectionResult {
  * Returns the rank of the process's configuration, which is identified by the hash of its PUBLIC values: a start or a
  * reload with other values has another hash, so it is a rollout, even for a single process.
  *
- * | the process             | who else has the configuration       | its rank                                |
- * | ----------------------- | ------------------------------------ | --------------------------------------- |
- * | has announced it        | a living process, with a lower rank  | that one                                |
- * | has announced it        | no such process                      | its own                                 |
- * | starts or reloads to it | a living process, otherwise a dead   | that one; its entry is the `rankSource` |
- * | starts or reloads to it | nobody                               | above all others: a rollout begins      |
+ * | the process             | who else has the configuration                               | its rank                                |
+ * | ----------------------- | ------------------------------------------------------------ | --------------------------------------- |
+ * | has announced it        | a living process, with a lower rank                          | that one                                |
+ * | has announced it        | no such process                                              | its own                                 |
+ * | starts or reloads to it | a living process, otherwise a dead                           | that one; its entry is the `rankSource` |
+ * | starts or reloads to it | nobody, and no rollout has begun since its sources were read | above all others: a rollout begins      |
+ * | starts or reloads to it | nobody, but a rollout has begun since                        | half a rank above the one that it knew  |
  *
  * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
  * while the new ones start.
  *
- * @param peers The living others with the configuration.
+ * Of two edits of a file that all replicas read, the replica that read the first one must not publish it over the second
+ * one. So a reading that is older than a rollout belongs below it: it is superseded until all processes of newer ones
+ * have ended. It is a configuration of its own, with a hash that nobody else takes over: whoever reads the same values
+ * later, this process included, begins a rollout with them.
+ *
+ * @param living The living others.
  */
-function findRank(
-  peers: readonly Observation[],
-  { rank, observations, highestRank, self: { hash } }: ElectionInput,
-): Pick<ElectionResult, "rank" | "isNew" | "rankSource"> {
-  const peer = lowestRanked(peers);
+function rankOwn(
+  living: readonly Observation[],
+  { rank, rankAtRead = Infinity, observations, highestRank, self: { hash } }:
+    ElectionInput,
+): Pick<ElectionResult, "hash" | "rank" | "isNew" | "rankSource"> {
+  const hasIt = ({ member }: Observation) => member.hash === hash;
+  const peer = lowestRanked(living.filter(hasIt));
   if (rank !== undefined) {
     const lowest = Math.min(rank, peer?.member.rank ?? rank);
-    return { rank: lowest, isNew: false, rankSource: undefined };
+    return { hash, rank: lowest, isNew: false, rankSource: undefined };
   }
-  const rankSource = peer ??
-    lowestRanked(observations.filter(({ member }) => member.hash === hash));
+  const rankSource = peer ?? lowestRanked(observations.filter(hasIt));
   if (rankSource !== undefined) {
-    return { rank: rankSource.member.rank, isNew: false, rankSource };
+    return { hash, rank: rankSource.member.rank, isNew: false, rankSource };
+  }
+  if (highestRank > rankAtRead) {
+    const between = rankAtRead + 0.5;
+    const own = `${hash}@${between}`;
+    return { hash: own, rank: between, isNew: false, rankSource };
   }
   const ranks = observations.map(({ member }) => member.rank);
-  const newRank = Math.max(highestRank, ...ranks) + 1;
-  return { rank: newRank, isNew: true, rankSource };
+  const newRank = Math.floor(Math.max(highestRank, ...ranks)) + 1;
+  return { hash, rank: newRank, isNew: true, rankSource };
 }
 
 /**

@@ -51,18 +51,9 @@ export interface Heartbeat {
   readonly history: History;
 }
 
-/** What is found instead if the sources may have been read before those of a newer rollout. */
-interface Outdated {
-  /** The rank of that rollout. */
-  readonly outdatedBy: number;
-}
-
 /**
  * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
  * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
- *
- * A process begins no rollout if another has begun since its sources were read: of two edits of a file that all replicas
- * read, the replica that read the first one would publish it over the second one.
  *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
  */
@@ -71,7 +62,7 @@ export async function tryHeartbeat(
   { self, rankAtRead, previous, isScheduled, maxRepresentatives }:
     HeartbeatInput,
   clock: Clock,
-): Promise<Heartbeat | Outdated | undefined> {
+): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
   const [highest, recorded] = await readRollout(store);
   const now = clock.now();
@@ -82,18 +73,16 @@ export async function tryHeartbeat(
     isScheduled,
   });
   const observations = [...observed.members.values()];
-  const isAnnounced = previous?.self.hash === self.hash;
+  const isAnnounced = previous?.decision.hash === self.hash;
   const highestRank = highest?.value ?? 0;
   const decision = elect({
     self,
     rank: isAnnounced ? previous?.decision.rank : undefined,
+    rankAtRead,
     observations,
     highestRank,
     maxRepresentatives,
   });
-  if (decision.isNew && highestRank > (rankAtRead ?? Infinity)) {
-    return { outdatedBy: highestRank };
-  }
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
   let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
@@ -121,7 +110,7 @@ export async function tryHeartbeat(
     self,
     observed,
     decision,
-    active: stranger === undefined ? decision.active : self.hash,
+    active: stranger === undefined ? decision.active : decision.hash,
     stranger,
     strangersSince,
     conflicts: findConflicts(self, observations, {
@@ -148,7 +137,8 @@ function commitOf(
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
   const { id, ...announced } = self;
-  const { rank, isRepresentative, rankSource, dead, removed } = decision;
+  const { hash, rank, isRepresentative, rankSource } = decision;
+  const { dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
   const checks = unchanged.map(checkOf);
@@ -157,7 +147,7 @@ function commitOf(
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
   if (isRepresentative || own !== undefined) {
-    const member: Member = { ...announced, rank, heartbeatAt };
+    const member: Member = { ...announced, hash, rank, heartbeatAt };
     const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });

@@ -55,12 +55,7 @@ export interface Announcement {
   readonly sensitive: { readonly size: number };
   /** The id of the newest write to a variable in the store that it contains. */
   readonly newestWrite: number;
-}
-
-/** What heartbeats announce. */
-interface Announced {
-  readonly own: Announcement;
-  /** The highest rank when its sources were read; `undefined` if the process knew none. */
+  /** The highest rank when its sources were read, by {@linkcode Rollout.readHighestRank}. */
   readonly rankAtRead: number | undefined;
 }
 
@@ -90,22 +85,10 @@ export class Rollout {
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /**
-   * What the next heartbeat announces, and what the last one has announced:
-   *
-   * | the last {@linkcode claimCommit}     | `#next`         | `#announced`   |
-   * | ------------------------------------ | --------------- | -------------- |
-   * | there was none                       | nothing         | nothing        |
-   * | has announced its configuration      | the same        | the same       |
-   * | failed: the store is unavailable     | what it claimed | the one before |
-   * | was `outdated`                       | the one before  | the one before |
-   */
-  #next: Announced | undefined;
-  #announced: Announced | undefined;
+  /** What the next heartbeat announces. */
+  #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  /** The highest rank when it was last read; `undefined` before. */
-  #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   #cancelHeartbeat: (() => void) | undefined;
   #hasLeft = false;
@@ -114,22 +97,20 @@ export class Rollout {
     this.#options = options;
   }
 
-  /** The hash of this process's configuration. */
-  get #hash(): string | undefined {
-    return this.#next?.own.configurationHash;
-  }
-
-  /**
-   * The hash of the active configuration; `undefined` before {@linkcode claimCommit}. It is the elected one, except while
-   * this process stands apart: it then ignores the election and uses its own.
-   */
+  /** The hash of the active configuration; `undefined` before the first heartbeat. */
   get active(): string | undefined {
     return this.#last?.active;
   }
 
+  /** Whether the last heartbeat has announced this process's configuration. */
+  get isAnnounced(): boolean {
+    const hash = this.#own?.configurationHash;
+    return hash !== undefined && this.#last?.self.hash === hash;
+  }
+
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
-    return this.active !== undefined && this.active === this.#hash;
+    return this.isAnnounced && this.active === this.#last?.decision.hash;
   }
 
   /** The revision of the active configuration, if it is known. */
@@ -138,11 +119,6 @@ export class Rollout {
     if (this.isActive) return this.#options.revision;
     const living = this.#observations.filter(isLive);
     return living.find(({ member }) => member.hash === active)?.member.revision;
-  }
-
-  /** The highest rank that this process knows: that of the newest rollout; `undefined` before it was first read. */
-  get highestRank(): number | undefined {
-    return this.#highestRank;
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
@@ -155,9 +131,9 @@ export class Rollout {
   /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
   get configurations(): LogFields {
     const { active } = this;
-    if (this.#hash === undefined || active === undefined) return {};
+    if (this.#own === undefined || active === undefined) return {};
     return {
-      configuration: shortHash(this.#hash),
+      configuration: shortHash(this.#own.configurationHash),
       revision: this.#options.revision,
       active: shortHash(active),
       active_revision: this.activeRevision,
@@ -196,13 +172,18 @@ export class Rollout {
   }
 
   /**
-   * Reads the {@linkcode highestRank} before the sources are read for the first time.
+   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
    *
-   * @throws {StoreUnavailableError} If the store is unavailable: the sources then count as up to date at the start.
+   * @returns If the store is unavailable, what the last heartbeat has found; `undefined` before it.
    */
-  async readHighestRank(): Promise<void> {
-    const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-    this.#highestRank = entry?.value ?? 0;
+  async readHighestRank(): Promise<number | undefined> {
+    try {
+      const entry = await this.#options.store.get<number>(HIGHEST_RANK);
+      return entry?.value ?? 0;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      return this.#last?.highestRank;
+    }
   }
 
   /**
@@ -210,28 +191,23 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @param rankAtRead The {@linkcode highestRank} when the process began to read its sources.
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
    * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
-   * `outdated` if the sources have to be read again, since a newer rollout has begun: nothing was announced then;
    * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    */
   async claimCommit(
     own: Announcement,
-    rankAtRead?: number,
-  ): Promise<
-    readonly Check[] | "apart" | "superseded" | "outdated" | undefined
-  > {
+  ): Promise<readonly Check[] | "apart" | "superseded" | undefined> {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
-      this.#next = { own, rankAtRead };
+      this.#own = own;
       this.#cancelHeartbeat ??= this.#schedule();
-      const checks = await this.#announce(this.#next, { isScheduled: false });
+      const result = await this.#announce(own, { isScheduled: false });
       if (this.#hasLeft) return "superseded";
-      if (checks === undefined || checks === "outdated") return checks;
+      if (result === undefined) return undefined;
       if (this.standsApart) return "apart";
-      return this.isActive ? checks : "superseded";
+      return this.isActive ? [result.rankCheck] : "superseded";
     });
   }
 
@@ -243,7 +219,7 @@ export class Rollout {
    * @throws {StoreUnavailableError} If the members cannot be read; the next call repeats it.
    */
   async follow(highestRank: number): Promise<void> {
-    if (highestRank === this.#highestRank) return;
+    if (highestRank === this.#last?.highestRank) return;
     await this.#heartbeatUnlessLeft({ isScheduled: false });
   }
 
@@ -251,7 +227,7 @@ export class Rollout {
   async leave(): Promise<void> {
     this.#hasLeft = true;
     this.#cancelHeartbeat?.();
-    if (this.#next === undefined) return; // never joined
+    if (this.#own === undefined) return; // never joined
     const { store, processId } = this.#options;
     try {
       await this.#queue.run(() => markLeft(store, processId));
@@ -283,48 +259,36 @@ export class Rollout {
 
   async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
-      const next = this.#next;
-      if (this.#hasLeft || next === undefined) return false;
+      const own = this.#own;
+      if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
-      const attempt = () => this.#announce(next, options);
+      const attempt = () => this.#announce(own, options);
       await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
     if (hasChanged) this.onActiveChange();
   }
 
-  /**
-   * Sends a heartbeat.
-   *
-   * @returns The checks of a commit that only a process with the active configuration may make; `outdated` and `undefined`
-   * as {@linkcode claimCommit}. Once it is outdated, heartbeats go on with what the last one has announced.
-   */
+  /** Sends a heartbeat. Returns `undefined` if it has to be repeated. */
   async #announce(
-    next: Announced,
+    own: Announcement,
     { isScheduled }: { isScheduled: boolean },
-  ): Promise<readonly Check[] | "outdated" | undefined> {
+  ): Promise<Heartbeat | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
     const before = this.#last;
     const result = await tryHeartbeat(store, {
-      self: this.#describe(next.own),
-      rankAtRead: next.rankAtRead,
+      self: this.#describe(own),
+      rankAtRead: own.rankAtRead,
       previous: before,
       isScheduled,
       maxRepresentatives,
     }, clock);
     if (result === undefined) return undefined;
-    if ("outdatedBy" in result) {
-      this.#highestRank = result.outdatedBy;
-      this.#next = this.#announced;
-      return "outdated";
-    }
-    this.#announced = next;
     this.#last = result;
-    this.#highestRank = result.highestRank;
     this.#logStranger(result, before);
     this.#logConflicts(result, before);
     this.#logActive(result, before);
-    return [result.rankCheck];
+    return result;
   }
 
   #describe(own: Announcement): Self {
@@ -366,15 +330,15 @@ export class Rollout {
 
   /** Logs which configuration is active, once for each change of it or of the process's own. */
   #logActive(
-    { self: { hash }, active, decision }: Heartbeat,
+    { self, active, decision }: Heartbeat,
     before: Heartbeat | undefined,
   ): void {
     const { log, revision } = this.#options;
     const { rollback } = this;
-    const isSame = before?.self.hash === hash && before.active === active;
+    const isSame = before?.self.hash === self.hash && before.active === active;
     if (isSame) return;
-    if (hash === active) {
-      const configuration = shortHash(hash);
+    if (this.isActive) {
+      const configuration = shortHash(self.hash);
       log.info("rep.rollout.active", { configuration, revision });
     } else {
       const detail =

@@ -16,13 +16,17 @@ import {
 import type { Clock } from "../../../src/core/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 
-/** Returns what a process announces of a configuration that has a hash. */
-export function announcementOf(hash: string): Announcement {
+/** Returns what a process announces of a configuration that has a hash; its sources count as up to date by default. */
+export function announcementOf(
+  hash: string,
+  rankAtRead?: number,
+): Announcement {
   return {
     configurationHash: hash,
     configurationNames: [],
     sensitive: new Map(),
     newestWrite: 0,
+    rankAtRead,
   };
 }
 

@@ -27,9 +27,10 @@ import { toUtf8 } from "../../values/utf8.ts";
 /**
  * A complete, valid configuration. It is immutable: a reload replaces it as a whole.
  *
- * Four of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
- * with. They publish what `publicHash` identifies, which also includes variables in the store. Each commit of events
- * checks that the store still has the variables of `storedVersion`. `newestWrite` is for `set` and for the log.
+ * Five of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
+ * with. They publish what `publicHash` identifies, which also includes variables in the store. Two say when it was read:
+ * each commit of events checks that the store still has the variables of `storedVersion`, and `rankAtRead` tells whether
+ * a rollout has begun since. `newestWrite` is for `set` and for the log.
  */
 export interface Snapshot {
   /**
@@ -44,6 +45,8 @@ export interface Snapshot {
   readonly publicHash: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
+  /** The rank of the newest rollout before the process's own sources were read; `undefined` if it was not known. */
+  readonly rankAtRead: number | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
   readonly newestWrite: number;
   readonly public: ReadonlyMap<string, string>;
@@ -74,6 +77,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   configurationNames: new Set(),
   publicHash: "",
   storedVersion: undefined,
+  rankAtRead: undefined,
   newestWrite: 0,
   public: new Map(),
   sensitive: new Map(),
@@ -104,6 +108,8 @@ export interface SnapshotInput extends Omit<ApplyOptions, "ignoredNames"> {
   readonly environment: Environment;
   /** Overrides the environment. @default {no variables, as if the store could not be read} */
   readonly stored?: StoredEnvironment | undefined;
+  /** The rank of the newest rollout when they were read. @default {unknown} */
+  readonly rankAtRead?: number | undefined;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
   /** Returns the source of a variable in the environment. */
@@ -204,6 +210,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     configurationNames: new Set(deployed.keys()),
     publicHash: await publicHash(publicValues),
     storedVersion: stored?.version,
+    rankAtRead: input.rankAtRead,
     newestWrite: stored?.newestWrite ?? 0,
     public: publicValues,
     sensitive: valuesOf("sensitive", variables),

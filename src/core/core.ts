@@ -177,6 +177,12 @@ async function createParts(
     metrics,
     clock,
   });
+  if (changes !== undefined) {
+    const { rollout } = changes;
+    rollout.onActiveChange = () => {
+      if (rollout.isActive) void configuration.publishAgain();
+    };
+  }
   const tasks = new BackgroundTasks({
     store,
     epochs,

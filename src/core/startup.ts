@@ -84,7 +84,7 @@ export class Startup {
     await this.#loadMasterKey();
     await configuration.updateDigests();
     signal.throwIfAborted();
-    await changes?.publisher.publish(configuration.snapshot);
+    await configuration.publish();
     signal.throwIfAborted();
     await this.#options.indexApp();
     tasks.start();

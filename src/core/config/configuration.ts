@@ -38,13 +38,11 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
-  /** Whether the last snapshot may be outdated, so that everything is read again at once. */
-  readonly isOutdated: boolean;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
-   * tries again by itself.
+   * @returns Whether it is done: everything is published, or another configuration is active. If not, the snapshot waits
+   * until it is read and published again.
    */
   publish(snapshot: Snapshot): Promise<boolean>;
 }
@@ -66,6 +64,12 @@ export interface ReloadOptions {
   logsUnchanged?: boolean;
 }
 
+/** How a reload is logged and counted. */
+interface ReloadRequest {
+  readonly isRequested: boolean;
+  readonly isCounted: boolean;
+}
+
 /** Receives a variable's new value, `undefined` if it was deleted, and its old value, `undefined` if it is new. */
 export type ValueListener = (
   newValue: string | undefined,
@@ -80,9 +84,7 @@ interface Rejection {
 }
 
 const NOT_PUBLISHED =
-  "read, but not published yet: see rep.config.not_published, or rep.rollout.apart";
-const READ_AGAIN =
-  "variables may have changed since they were read: reading them again";
+  "read, but not published yet: see rep.config.not_published";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
 const NO_CHANGE = "no variable has changed";
 
@@ -102,7 +104,9 @@ export class Configuration {
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
-  /** Of two reloads at once, the one that read the older files could finish last. */
+  /** Whether the queued reload counts even if nothing has changed: not if it only publishes again. */
+  #isCounted = false;
+  /** Of two reloads at once, the one that read the older files could finish last, and publish them over the newer ones. */
   readonly #queue = new SerialQueue();
   #isClosed = false;
   #lastReloadAt = 0;
@@ -125,7 +129,7 @@ export class Configuration {
   }
 
   /**
-   * Reads the configuration for the first time. It does not publish anything; the caller does that.
+   * Reads the configuration for the first time, and publishes nothing.
    *
    * @throws {ConfigurationError} If the configuration is invalid.
    */
@@ -197,8 +201,32 @@ export class Configuration {
     { logsUnchanged: isRequested = false }: ReloadOptions = {},
   ): Promise<void> {
     this.#isRequested ||= isRequested;
-    this.#queuedReload ??= this.#queue.run(() => this.#reload());
-    await this.#queuedReload;
+    this.#isCounted = true;
+    await this.#enqueue();
+  }
+
+  /** Publishes the first snapshot. It returns even if the store fails: the snapshot then waits. */
+  async publish(): Promise<void> {
+    const { publisher } = this.#options;
+    await this.#queue.run(async () => {
+      await publisher?.publish(this.#snapshot);
+    });
+  }
+
+  /**
+   * Reads everything again and publishes it, because the last snapshot waits, or the store or this process's role has
+   * changed. It counts as a reload only if the sources have changed as well, and never rejects.
+   */
+  async publishAgain(): Promise<void> {
+    try {
+      await this.#enqueue();
+    } catch {
+      // The issues of the sources have been logged. Their last valid version was published.
+    }
+  }
+
+  #enqueue(): Promise<void> {
+    return this.#queuedReload ??= this.#queue.run(() => this.#reload());
   }
 
   async #reload(): Promise<void> {
@@ -206,15 +234,18 @@ export class Configuration {
     if (this.#isClosed) return;
     const before = this.#snapshot;
     const wasRejected = this.isReloadRejected;
-    const isRequested = this.#isRequested;
-    this.#isRequested = false;
-    if (isRequested) this.#options.storedVariables.acknowledgeLoss();
+    const request = {
+      isRequested: this.#isRequested,
+      isCounted: this.#isCounted,
+    };
+    this.#isRequested = this.#isCounted = false;
+    if (request.isRequested) this.#options.storedVariables.acknowledgeLoss();
     const { errors, isRebuilt } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    if (errors.length > 0) this.#reject(errors, isRebuilt, isRequested);
+    if (errors.length > 0) this.#reject(errors, isRebuilt, request);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (isRebuilt) await this.#apply(before, isRecovery, isRequested);
+    if (isRebuilt) await this.#apply(before, isRecovery, request);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -225,7 +256,7 @@ export class Configuration {
   async #apply(
     before: Snapshot,
     isRecovery: boolean,
-    isRequested: boolean,
+    { isRequested, isCounted }: ReloadRequest,
   ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
@@ -236,12 +267,12 @@ export class Configuration {
     if (!isUnchanged) this.#changedAt = clock.now();
     this.#notify(before, snapshot);
     const isRejected = this.isReloadRejected;
-    if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
+    if (!isRejected && !isUnchanged) this.#count("applied");
+    if (!isRejected && isUnchanged && isCounted) this.#count("unchanged");
     if (isRejected && isUnchanged) return;
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isSettled && publisher?.isOutdated) detail = READ_AGAIN;
-    else if (!isSettled) detail = NOT_PUBLISHED;
+    if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
@@ -302,7 +333,7 @@ export class Configuration {
   #reject(
     errors: readonly unknown[],
     isRebuilt: boolean,
-    isRequested: boolean,
+    { isRequested, isCounted }: ReloadRequest,
   ): void {
     const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
@@ -311,7 +342,7 @@ export class Configuration {
       issues,
       since: this.#rejection?.since ?? this.#options.clock.now(),
     };
-    this.#count("rejected");
+    if (isCounted || !isSame) this.#count("rejected");
     if (isSame && !isRequested) return;
     const detail = isRebuilt
       ? "the previous sources stay active, with the variables in the store"

@@ -129,7 +129,7 @@ export class Health implements HealthState {
     const problems: string[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
-    if (changes?.isWaiting) problems.push("change_waiting");
+    if (changes?.publisher.hasWaitingChange) problems.push("change_waiting");
     if (storedVariables.wasEmptied) problems.push("store_emptied");
     problems.push(...this.problemsAround());
     for (const { type } of changes?.rollout.conflicts ?? []) {

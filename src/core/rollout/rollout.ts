@@ -191,14 +191,14 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
-   * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
+   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if its
+   * configuration is not active for all, also while it stands apart, and once it has left: it no longer sees newer rollouts;
    * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    */
   async claimCommit(
     own: Announcement,
-  ): Promise<readonly Check[] | "apart" | "superseded" | undefined> {
+  ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
       this.#own = own;
@@ -206,8 +206,8 @@ export class Rollout {
       const result = await this.#announce(own, { isScheduled: false });
       if (this.#hasLeft) return "superseded";
       if (result === undefined) return undefined;
-      if (this.standsApart) return "apart";
-      return this.isActive ? [result.rankCheck] : "superseded";
+      const mayCommit = this.isActive && !this.standsApart;
+      return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
 

@@ -431,7 +431,7 @@ for (const [what, read] of Object.entries(LATER_READINGS)) {
     assertEquals(later.rollback, undefined);
     await cluster.clock.tick(PERIOD_MS);
     assertEquals([winner.active, winner.isActive], ["b", false]);
-    await cluster.clock.tick(10 * PERIOD_MS);
+    await cluster.clock.tick(25 * PERIOD_MS);
     assertEquals(await ranksIn(cluster), [{ b: 3, c: 2 }, 3]);
     for (const loser of what.endsWith("alone") ? [] : [losers[0], losers[2]]) {
       assertEquals([loser?.active, loser?.isActive], ["b", true]);

@@ -80,6 +80,7 @@ Deno.test("while the store is unavailable, pages keep what is published, and an 
   assertEquals([gate.gateway.get("A"), gate.gateway.get("C")], ["2", "new"]);
   assertEquals(await healthOf(gate), ["store_unavailable", "change_waiting"]);
   await clock.tick(10_000); // two retries
+  await settle();
   const failed = gate.logged("rep.config.not_published");
   assertEquals(failed.map(({ level }) => level), ["ERROR", "DEBUG", "DEBUG"]);
   const cursor = await cursorOfPage(gate);

@@ -213,12 +213,10 @@ export class Publisher {
   ): Promise<void> {
     const { log, metrics, store, rollout } = this.#options;
     metrics.count("rep.events.published", events.length);
-    const { rollback } = rollout;
     const sourceOf = await changeSources(store, {
       target,
       before: this.#settled,
-      isRollback: rollback !== undefined &&
-        (rollback.isLeftOver || !rollback.active.isReload), // the source of a reload is known
+      isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";

@@ -1,15 +1,15 @@
 import {
   isDead,
+  isForgotten,
   isLive,
   isOnTime,
-  isRemovable,
   type Member,
   type Observation,
   type Self,
 } from "./observation.ts";
 
 /** A configuration and its rank. */
-export type Ranked = Pick<Member, "hash" | "rank">;
+type Ranked = Pick<Member, "hash" | "rank">;
 
 /** What a process bases its decision on. */
 export interface ElectionInput {
@@ -30,7 +30,7 @@ export interface ElectionInput {
 export interface ElectionResult {
   /** The hash under which the process announces its configuration. */
   readonly hash: string;
-  /** The rank of the process's configuration. */
+  /** The rank of the process's configuration; 0 while it stands apart. */
   readonly rank: number;
   /** Whether the rank is new, so that a rollout begins. */
   readonly isNew: boolean;
@@ -38,9 +38,7 @@ export interface ElectionResult {
   readonly rankSource: Observation | undefined;
   /** Whether the process needs an entry of its own. If many processes use one configuration, some represent all. */
   readonly isRepresentative: boolean;
-  /** Whether it is the living process with the lowest ID, which does what one process does for all. */
-  readonly isFirst: boolean;
-  /** The hash of the active configuration. */
+  /** The hash of the configuration that is active for the process. */
   readonly active: string;
   /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
   readonly dead: readonly Observation[];
@@ -70,15 +68,29 @@ export function elect(input: ElectionInput): ElectionResult {
     other.member.hash === hash && other.id < id && isOnTime(other)
   );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
-  const dead = isFirst ? others.filter(isUnmarked) : [];
-  const removed = isFirst ? others.filter(isRemovable) : [];
+  const ended = isFirst ? others : [];
+  const dead = ended.filter(isUnmarked).slice(0, MAX_CLEAN_UPS);
+  const removed = ended.filter(isRemovable);
   return {
     ...ranking,
     isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
-    isFirst,
     active: activeHash([{ hash, rank }, ...living.map(({ member }) => member)]),
-    dead: dead.slice(0, MAX_CLEAN_UPS),
-    removed: removed.slice(0, Math.max(0, MAX_CLEAN_UPS - dead.length)),
+    dead,
+    removed: removed.slice(0, MAX_CLEAN_UPS - dead.length),
+  };
+}
+
+/** The decision of a process that stands apart: it is no member, and its configuration is active for itself alone. */
+export function standApart({ hash }: Self): ElectionResult {
+  return {
+    hash,
+    rank: 0,
+    isNew: false,
+    rankSource: undefined,
+    isRepresentative: false,
+    active: hash,
+    dead: [],
+    removed: [],
   };
 }
 
@@ -132,29 +144,26 @@ function rankOwn(
 /**
  * The lowest rank counts: a process that assigned a new rank because it saw no other process returns to the old rank.
  */
-export function lowestRanked(
+function lowestRanked(
   members: readonly Observation[],
 ): Observation | undefined {
-  return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
+  return members.toSorted((a, b) => a.member.rank - b.member.rank)[0];
 }
 
-/** Returns the configuration with the highest rank among those with a living process. */
-function activeHash(live: readonly Ranked[]): string {
-  const ranks = new Map<string, number>();
-  for (const { hash, rank } of live) {
-    ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
-  }
-  return [...ranks].reduce((best, ranked) =>
-    isAbove(ranked, best) ? ranked : best
-  )[0];
+/**
+ * Returns the configuration with the highest rank among those with a living process, each of which has its lowest rank.
+ * Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree.
+ */
+function activeHash(living: readonly Ranked[]): string {
+  const inOrder = living.toSorted((a, b) =>
+    a.rank - b.rank || (a.hash < b.hash ? -1 : 1)
+  );
+  const hashes = new Set(inOrder.map(({ hash }) => hash)); // each where it comes first
+  return [...hashes].at(-1)!;
 }
 
-/** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
-function isAbove(
-  [hash, rank]: readonly [string, number],
-  [other, otherRank]: readonly [string, number],
-): boolean {
-  return rank === otherRank ? hash > other : rank > otherRank;
+function isRemovable(other: Observation): boolean {
+  return other.member.hasLeft === true && isForgotten(other);
 }
 
 /** Returns whether a member died without leaving, and nobody has marked its entry yet. */

@@ -1,10 +1,14 @@
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { type Conflict, findConflicts, findStrangers } from "./conflicts.ts";
-import { elect, type ElectionResult } from "./election.ts";
+import {
+  type Conflict,
+  findConflicts,
+  findOlderStranger,
+  findStrangers,
+} from "./conflicts.ts";
+import { elect, type ElectionResult, standApart } from "./election.ts";
 import { addRollout, type History } from "./history.ts";
 import {
-  isLive,
   type Member,
   NEVER_OBSERVED,
   type Observation,
@@ -19,6 +23,8 @@ export const MEMBERS: Key = ["member"];
 export const HIGHEST_RANK: Key = ["rollout"];
 /** Holds the history of rollouts. It has the name that versions until ebbde15d read. */
 const HISTORY: Key = ["activations"];
+/** Holds the entry of a process that stands apart: it is no member, but the app that came first has to learn of it. */
+const APART: Key = ["apart"];
 
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
@@ -35,11 +41,10 @@ interface HeartbeatInput {
 /** What a process has announced with a heartbeat, and what it has found. */
 export interface Heartbeat {
   readonly self: Self;
+  /** The members, and a process that stands apart. */
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** The hash of the configuration that is active for this process: its own while it stands apart. */
-  readonly active: string;
-  /** A living member without a common PUBLIC variable, for which this process stands apart. */
+  /** A member of an app that came first, so that this process stands apart. */
   readonly stranger: Observation | undefined;
   /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
   readonly strangersSince: number | undefined;
@@ -64,28 +69,32 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded] = await readRollout(store);
+  const [highest, recorded, apart] = await readRollout(store);
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
+  if (apart !== undefined) entries.push(apart);
   const observed = observe(entries, {
     previous: previous?.observed ?? NEVER_OBSERVED,
     now,
     isScheduled,
   });
   const observations = [...observed.members.values()];
-  const isAnnounced = previous?.decision.hash === self.hash;
+  const members = observations.filter(({ id }) => id !== APART[0]);
+  const stranger = findOlderStranger(self, members);
+  const isAnnounced = previous?.decision.hash === self.hash &&
+    previous.stranger === undefined;
   const highestRank = highest?.value ?? 0;
-  const decision = elect({
+  const decision = stranger !== undefined ? standApart(self) : elect({
     self,
-    rank: isAnnounced ? previous?.decision.rank : undefined,
+    rank: isAnnounced ? previous.decision.rank : undefined,
     rankAtRead,
-    observations,
+    observations: members,
     highestRank,
     maxRepresentatives,
   });
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
-  let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
   let history = recorded?.value ?? [];
   if (decision.isNew) {
     const { rank } = decision;
@@ -96,37 +105,40 @@ export async function tryHeartbeat(
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
-  if (writes.length > 0) {
-    const version = await store.commit(checks, writes);
-    if (version === undefined) return undefined;
-    if (decision.isNew) rankCheck = { key: HIGHEST_RANK, version };
-  }
+  const isReader = writes.length === 0; // others represent it
+  const version = isReader ? null : await store.commit(checks, writes);
+  if (version === undefined) return undefined;
   const strangers = findStrangers(self, observations);
   const strangersSince = strangers.length > 0
     ? previous?.strangersSince ?? clock.monotonic()
     : undefined;
-  const stranger = strangers.find(isLive);
   return {
     self,
     observed,
     decision,
-    active: stranger === undefined ? decision.active : decision.hash,
     stranger,
     strangersSince,
-    conflicts: findConflicts(self, observations, {
+    conflicts: findConflicts(
+      self,
+      observations,
       strangers,
-      strangersForMs: clock.monotonic() - (strangersSince ?? Infinity),
-    }),
+      clock.monotonic() - (strangersSince ?? Infinity),
+    ),
     highestRank: decision.isNew ? decision.rank : highestRank,
-    rankCheck,
+    rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
     history,
   };
 }
 
-/** Reads the highest rank and the history. */
+/** Reads the highest rank, the history, and who stands apart. */
 async function readRollout(store: Store) {
-  const entries: unknown[] = await store.getMany([HIGHEST_RANK, HISTORY]);
-  return entries as [Entry<number> | undefined, Entry<History> | undefined];
+  const keys = [HIGHEST_RANK, HISTORY, APART];
+  const entries: unknown[] = await store.getMany(keys);
+  return entries as [
+    Entry<number> | undefined,
+    Entry<History> | undefined,
+    Entry<Member> | undefined,
+  ];
 }
 
 /** @param own The process's own entry. */
@@ -146,12 +158,13 @@ function commitOf(
     ...dead.map(markDead),
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
+  const member: Member = { ...announced, hash, rank, heartbeatAt };
   if (isRepresentative || own !== undefined) {
-    const member: Member = { ...announced, hash, rank, heartbeatAt };
     const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });
   }
+  if (rank === 0) writes.push({ key: APART, value: member });
   return { checks, writes };
 }
 
@@ -159,8 +172,12 @@ function commitOf(
  * Marks the entry of a process as having left, if it has one. The entry stays for a while, so that the process finds its
  * rank when it restarts.
  */
-export async function markLeft(store: Store, id: string): Promise<void> {
-  const key = keyOf(id);
+export async function markLeft(
+  store: Store,
+  id: string,
+  isApart: boolean,
+): Promise<void> {
+  const key = isApart ? APART : keyOf(id);
   const entry = await store.get<Member>(key);
   if (entry === undefined) return; // others represent it
   await store.commit([], [{ key, value: { ...entry.value, hasLeft: true } }]);

@@ -47,6 +47,8 @@ export interface Rollback {
   readonly replaced: RolloutRecord;
   /** Whether it is active because the processes of the newer configurations have ended, without a rollout. */
   readonly isLeftOver: boolean;
+  /** Whether somebody has reloaded the configuration. */
+  readonly isReload: boolean;
   /** Until when it was active before, in milliseconds since the Unix epoch, if that is known. */
   readonly lastActive: number | undefined;
 }
@@ -72,7 +74,8 @@ export function findRollback(
       at < index && hash === activeHash
     );
   const lastActive = before < 0 ? undefined : records[before + 1]?.since;
-  return { active, replaced, isLeftOver, lastActive };
+  const isReload = !isLeftOver && active.isReload === true;
+  return { active, replaced, isLeftOver, isReload, lastActive };
 }
 
 function inOrder(history: History): History {
@@ -90,7 +93,7 @@ export function describeRollback(rollback: Rollback): string {
   return `rollback from ${from} to ${to}, ${last}; if not intended, ${remedy}`;
 }
 
-function remedyOf({ active: { place, isReload }, isLeftOver }: Rollback) {
+function remedyOf({ active: { place }, isLeftOver, isReload }: Rollback) {
   if (isLeftOver) return "start the processes of the former again";
   return isReload
     ? `correct the variables of the gateway at ${place}`

@@ -7,6 +7,7 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
+import { sleep } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
@@ -18,6 +19,7 @@ import {
 import { describeRollback, findRollback, type Rollback } from "./history.ts";
 import {
   isLive,
+  type Member,
   type Observation,
   placeOf,
   type Self,
@@ -60,7 +62,7 @@ export interface Announcement {
 }
 
 const APART =
-  "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv";
+  "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -90,8 +92,8 @@ export class Rollout {
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
   readonly #queue = new SerialQueue();
-  #cancelHeartbeat: (() => void) | undefined;
-  #hasLeft = false;
+  /** Aborted when this process leaves. */
+  readonly #leaving = new AbortController();
 
   constructor(options: RolloutOptions) {
     this.#options = options;
@@ -99,7 +101,7 @@ export class Rollout {
 
   /** The hash of the active configuration; `undefined` before the first heartbeat. */
   get active(): string | undefined {
-    return this.#last?.active;
+    return this.#last?.decision.active;
   }
 
   /** Whether the last heartbeat has announced this process's configuration. */
@@ -115,10 +117,8 @@ export class Rollout {
 
   /** The revision of the active configuration, if it is known. */
   get activeRevision(): string | undefined {
-    const { active } = this;
     if (this.isActive) return this.#options.revision;
-    const living = this.#observations.filter(isLive);
-    return living.find(({ member }) => member.hash === active)?.member.revision;
+    return this.#living.find(({ hash }) => hash === this.active)?.revision;
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
@@ -141,9 +141,9 @@ export class Rollout {
   }
 
   /**
-   * Whether a living process has no PUBLIC variable in common with this one: it is of another app, or the last one
-   * before a rollout that renames them all. Until either leaves, this process uses its own configuration as the active
-   * one, and does not publish it: nobody can tell which values the pages of the other should have.
+   * Whether an app that came before has an entry in the store: one without a PUBLIC variable in common, or this one before
+   * a rollout that renames them all. This process is then no member: its configuration is active for itself alone, and is
+   * not published. It tries again with each heartbeat.
    */
   get standsApart(): boolean {
     return this.#last?.stranger !== undefined;
@@ -156,8 +156,7 @@ export class Rollout {
 
   /** Whether a living replica uses this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
-    const living = this.#observations.filter(isLive);
-    return living.some(({ member }) => member.keyFingerprint === fingerprint);
+    return this.#living.some((it) => it.keyFingerprint === fingerprint);
   }
 
   /** The members that this process knows, without a read of the store. */
@@ -201,12 +200,11 @@ export class Rollout {
   ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
+      if (this.#own === undefined) void this.#sendHeartbeats();
       this.#own = own;
-      this.#cancelHeartbeat ??= this.#schedule();
-      const result = await this.#announce(own, { isScheduled: false });
-      if (this.#hasLeft) return "superseded";
+      const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = this.isActive && !this.standsApart;
+      const mayCommit = this.isActive && !this.standsApart && !this.#hasLeft;
       return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
@@ -220,59 +218,57 @@ export class Rollout {
    */
   async follow(highestRank: number): Promise<void> {
     if (highestRank === this.#last?.highestRank) return;
-    await this.#heartbeatUnlessLeft({ isScheduled: false });
+    await this.#heartbeat(false);
   }
 
   /** Marks this process as having left, so that no other waits for it, and stops the heartbeats. */
   async leave(): Promise<void> {
-    this.#hasLeft = true;
-    this.#cancelHeartbeat?.();
+    this.#leaving.abort();
     if (this.#own === undefined) return; // never joined
     const { store, processId } = this.#options;
     try {
-      await this.#queue.run(() => markLeft(store, processId));
+      await this.#queue.run(() => markLeft(store, processId, this.standsApart));
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
       if (!(error instanceof StoreUnavailableError)) throw error;
     }
   }
 
-  #schedule(): () => void {
-    const { clock, random } = this.#options;
-    return clock.after(
-      MEMBER_HEARTBEAT_MS * (1 - JITTER * random()),
-      () => void this.#scheduledHeartbeat(),
-      true,
-    );
+  get #hasLeft(): boolean {
+    return this.#leaving.signal.aborted;
   }
 
-  async #scheduledHeartbeat(): Promise<void> {
-    try {
-      await this.#heartbeatUnlessLeft({ isScheduled: true });
-    } catch (error) {
-      if (error instanceof StoreUnavailableError) return; // the circuit breaker reports it
-      logTaskError(this.#options.log, "rollout")(error);
-    } finally {
-      if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
+  async #sendHeartbeats(): Promise<void> {
+    const { clock, random, log } = this.#options;
+    const { signal } = this.#leaving;
+    while (!signal.aborted) {
+      const ms = MEMBER_HEARTBEAT_MS * (1 - JITTER * random());
+      await sleep(ms, clock, { signal, isBackground: true });
+      try {
+        await this.#heartbeat(true);
+      } catch (error) {
+        if (error instanceof StoreUnavailableError) continue; // the circuit breaker reports it
+        logTaskError(log, "rollout")(error);
+      }
     }
   }
 
-  async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
+  async #heartbeat(isScheduled: boolean): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
       if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
-      const attempt = () => this.#announce(own, options);
+      const attempt = () => this.#announce(own, isScheduled);
       await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
     if (hasChanged) this.onActiveChange();
   }
 
-  /** Sends a heartbeat. Returns `undefined` if it has to be repeated. */
+  /** @returns `undefined` if another process wrote in the meantime, so that this has to be repeated. */
   async #announce(
     own: Announcement,
-    { isScheduled }: { isScheduled: boolean },
+    isScheduled: boolean,
   ): Promise<Heartbeat | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
     const before = this.#last;
@@ -285,8 +281,7 @@ export class Rollout {
     }, clock);
     if (result === undefined) return undefined;
     this.#last = result;
-    this.#logStranger(result, before);
-    this.#logConflicts(result, before);
+    this.#logStrangers(result, before);
     this.#logActive(result, before);
     return result;
   }
@@ -309,18 +304,20 @@ export class Rollout {
     return [...this.#last?.observed.members.values() ?? []];
   }
 
-  #logStranger({ stranger }: Heartbeat, before: Heartbeat | undefined): void {
-    if (stranger === undefined || before?.stranger !== undefined) return;
-    const place = placeOf(stranger);
-    this.#options.log.info("rep.rollout.apart", { detail: APART, place });
+  get #living(): readonly Member[] {
+    return this.#observations.filter(isLive).map(({ member }) => member);
   }
 
-  /** Logs each type of conflict when it begins and when it ends. */
-  #logConflicts(
-    { conflicts }: Heartbeat,
+  /** Logs when this process begins to stand apart, and when a conflict of each type begins and ends. */
+  #logStrangers(
+    { stranger, conflicts }: Heartbeat,
     before: Heartbeat | undefined,
   ): void {
     const { log } = this.#options;
+    if (stranger !== undefined && before?.stranger === undefined) {
+      const place = placeOf(stranger);
+      log.info("rep.rollout.apart", { detail: APART, place });
+    }
     const known = new Set(before?.conflicts.map(({ type }) => type));
     for (const { type, detail } of conflicts) {
       if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
@@ -330,13 +327,14 @@ export class Rollout {
 
   /** Logs which configuration is active, once for each change of it or of the process's own. */
   #logActive(
-    { self, active, decision }: Heartbeat,
+    { self, decision }: Heartbeat,
     before: Heartbeat | undefined,
   ): void {
     const { log, revision } = this.#options;
+    const { active } = decision;
     const { rollback } = this;
-    const isSame = before?.self.hash === self.hash && before.active === active;
-    if (isSame) return;
+    const known = before?.decision.active;
+    if (before?.self.hash === self.hash && known === active) return;
     if (this.isActive) {
       const configuration = shortHash(self.hash);
       log.info("rep.rollout.active", { configuration, revision });
@@ -346,9 +344,7 @@ export class Rollout {
       log.info("rep.rollout.superseded", { ...this.configurations, detail });
     }
     // A process that has just started logs no rollback of the past.
-    const isNews = before === undefined
-      ? decision.isNew
-      : before.active !== active;
+    const isNews = before === undefined ? decision.isNew : known !== active;
     if (rollback !== undefined && isNews) this.#logRollback(rollback);
   }
 
@@ -358,11 +354,11 @@ export class Rollout {
    */
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;
-    const { active, replaced, isLeftOver } = rollback;
+    const { active, replaced, isLeftOver, isReload } = rollback;
     const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
-    const isIntended = isLeftOver ? !hasDied : active.isReload;
+    const isIntended = isReload || isLeftOver && !hasDied;
     log[isIntended ? "info" : "warn"]("rep.rollout.rollback", {
       active: shortHash(active.hash),
       active_revision: this.activeRevision,

@@ -72,8 +72,9 @@ export function findStrangers(
 }
 
 /**
- * Returns a stranger among the members whose app came before that of this process, by the lowest rank of either. It keeps
- * its place until its entry is forgotten, so that a restart does not hand the store to the other app.
+ * Returns a stranger among the members whose app came before that of this process. If neither has left, that is the app
+ * with the lower rank. If this app has no entry, any other one came before, dead or alive, until its entry is forgotten:
+ * a restart does not hand the store to the other app.
  */
 export function findOlderStranger(
   self: Self,
@@ -83,8 +84,9 @@ export function findOlderStranger(
     !isOld && member.names?.some((name) => self.names?.includes(name))
   );
   const rank = Math.min(...own.map(({ member }) => member.rank));
-  const strangers = findStrangers(self, members);
-  return strangers.find(({ member }) => member.rank < rank);
+  return findStrangers(self, members).find((other) =>
+    other.member.rank < rank && (own.length === 0 || isLive(other))
+  );
 }
 
 /**

@@ -70,7 +70,7 @@ export function elect(input: ElectionInput): ElectionResult {
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
   const ended = isFirst ? others : [];
   const dead = ended.filter(isUnmarked).slice(0, MAX_CLEAN_UPS);
-  const removed = ended.filter(isRemovable);
+  const removed = ended.filter(isForgotten);
   return {
     ...ranking,
     isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
@@ -162,11 +162,7 @@ function activeHash(living: readonly Ranked[]): string {
   return [...hashes].at(-1)!;
 }
 
-function isRemovable(other: Observation): boolean {
-  return other.member.hasLeft === true && isForgotten(other);
-}
-
 /** Returns whether a member died without leaving, and nobody has marked its entry yet. */
 function isUnmarked(other: Observation): boolean {
-  return isDead(other) && !other.member.hasLeft;
+  return isDead(other) && !other.member.hasLeft && !isForgotten(other);
 }

@@ -20,6 +20,8 @@ interface Conditions {
 export class Simulation extends SeededChoices {
   readonly conditions: Conditions = { latencyMs: 0, conflicts: 0, store: "up" };
   readonly processes: Process[] = [];
+  /** Returns whether a process may become a member with this configuration. */
+  isAdmitted: (hash: string) => boolean = () => true;
   readonly #shared = memoryStore();
   readonly #time = new VirtualTime(async () => {
     await settle();
@@ -148,6 +150,7 @@ export class Simulation extends SeededChoices {
     if (
       key[0] !== "member" || hash === undefined || rank === undefined || hasLeft
     ) return;
+    if (!this.isAdmitted(hash)) process.fail(`became a member with ${hash}`);
     this.#writtenAt.set(version, this.now);
     const members = await this.#shared.list<Member>(["member"]);
     const other = members.find((it) =>
@@ -182,6 +185,16 @@ export class Simulation extends SeededChoices {
       this.conditions.store = "up";
       for (const process of this.processes) process.flush();
     });
+  }
+
+  /** Writes the entry of a gateway of ebbde15d, which is a member also while it stands apart. */
+  async beatOfOlder(member: Member): Promise<void> {
+    const highest = await this.#shared.get<number>(["rollout"]);
+    const rank = Math.max(member.rank, highest?.value ?? 0);
+    await this.#shared.commit([], [
+      { key: ["member", "999-older"], value: member },
+      { key: ["rollout"], value: rank },
+    ]);
   }
 
   /** Returns the configuration with the highest stored rank among those of living processes. */

@@ -17,6 +17,8 @@ export interface ContentSettings
 export interface ContentServices extends ProxyServices {
   /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
   readonly cacheGroup: CacheGroup | undefined;
+  /** See `checkRoot` of `ServedFilesOptions`. */
+  readonly checkRoot: StaticContentOptions["checkRoot"];
 }
 
 /**
@@ -51,6 +53,7 @@ export async function openContent(
       fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: settings.neverServed,
+      checkRoot: services.checkRoot,
       transfers: services.transfers,
       compressor: new Compressor(),
       clock: services.clock,

@@ -25,7 +25,7 @@ export interface SiteFolder {
 }
 
 /** Where sites are, and how they are read. */
-interface SiteFoldersOptions {
+export interface SiteFoldersOptions {
   /** The directory of `--sites`. */
   readonly directory: string;
   /** The directory to which a link `dist` may lead; `undefined` if there is none. */
@@ -63,7 +63,7 @@ export async function readSiteFolders(
     const names = await files.names(root);
     const sites = names.filter((name) => !name.startsWith(".")).sort();
     const folders = await Promise.all(
-      sites.map((name) => readSiteFolder(name, root, options)),
+      sites.map((name) => readIn(root, name, options)),
     );
     return folders.filter((folder) => folder !== undefined);
   } catch (cause) {
@@ -72,12 +72,50 @@ export async function readSiteFolders(
   }
 }
 
-/** Returns `undefined` for what is no directory, or has just been removed. */
-async function readSiteFolder(
+/** Looks at one site. Returns `undefined` for what is no directory, or has just been removed. */
+export async function readSiteFolder(
   name: string,
-  root: string,
-  { releases, files, now }: SiteFoldersOptions,
+  options: SiteFoldersOptions,
 ): Promise<SiteFolder | undefined> {
+  const root = await options.files.realPath(options.directory);
+  return await readIn(root, name, options);
+}
+
+/**
+ * Returns whether a site may serve the directory with a real path: one of its own, or a release. Where the releases contain
+ * the sites, as with `--releases /srv --sites /srv/sites`, what belongs to sites is no release, and neither is what contains
+ * them.
+ */
+export async function mayServe(
+  real: string,
+  site: string,
+  { directory, releases, files }: SiteFoldersOptions,
+): Promise<boolean> {
+  const root = await files.realPath(directory);
+  if (isOwn(real, site, root)) return true;
+  if (releases === undefined) return false;
+  const releaseRoot = await files.realPath(releases).catch(() => undefined);
+  if (releaseRoot === undefined || !isInside(real, releaseRoot)) return false;
+  const touchesSites = isInside(real, root) || isInside(root, real);
+  return !(touchesSites && isInside(root, releaseRoot));
+}
+
+/**
+ * Returns whether something in the directory of all sites is a site's own. Kubernetes mounts files as links to directories
+ * such as `..2026_11_28`, which then contain the directory of the site.
+ */
+function isOwn(real: string, site: string, root: string): boolean {
+  if (!isInside(real, root)) return false;
+  const [first = "", second] = real.slice(root.length + 1).split(SEPARATOR);
+  return first === site || (first.startsWith("..") && second === site);
+}
+
+async function readIn(
+  root: string,
+  name: string,
+  options: SiteFoldersOptions,
+): Promise<SiteFolder | undefined> {
+  const { files, now } = options;
   const path = root + SEPARATOR + name;
   const issues: string[] = [];
   let leadsElsewhere = false;
@@ -93,24 +131,16 @@ async function readSiteFolder(
     entries = [];
   }
 
-  /**
-   * Returns whether something is the site's own. Kubernetes mounts files as links to directories such as `..2026_11_28`,
-   * which then contain the directory of the site.
-   */
-  function isOwn(real: string): boolean {
-    if (!isInside(real, root)) return false;
-    const [first = "", second] = real.slice(root.length + 1).split(SEPARATOR);
-    return first === name || (first.startsWith("..") && second === name);
-  }
+  const isInSite = (real: string) => isOwn(real, name, root);
 
   /** Looks at a file or directory, and returns whether it may be used. */
   async function check(
     file: string,
-    isAllowed: (real: string) => boolean,
+    isAllowed: (real: string) => boolean | Promise<boolean>,
   ): Promise<boolean> {
     try {
       const real = await files.realPath(file);
-      if (isAllowed(real)) return true;
+      if (await isAllowed(real)) return true;
       leadsElsewhere = true;
       issues.push(
         `Cannot use "${file}": expected it in the directory of the site, got a link to "${real}"`,
@@ -126,7 +156,7 @@ async function readSiteFolder(
   /** Returns the path of what the site has under a name; `undefined` if it has nothing that may be used. */
   async function find(
     entry: string,
-    isAllowed: (real: string) => boolean,
+    isAllowed: (real: string) => boolean | Promise<boolean>,
   ): Promise<string | undefined> {
     if (!entries.includes(entry)) return undefined;
     const found = path + SEPARATOR + entry;
@@ -140,7 +170,7 @@ async function readSiteFolder(
       const names = (await files.names(directory)).filter(isRepName);
       for (const name of names) {
         const variable = directory + SEPARATOR + name;
-        if (!await check(variable, isOwn)) continue;
+        if (!await check(variable, isInSite)) continue;
         size += (await files.stat(variable)).size;
       }
     } catch (error) {
@@ -167,13 +197,9 @@ async function readSiteFolder(
       : describeFile(info, now());
   }
 
-  const releaseRoot = releases &&
-    await files.realPath(releases).catch(() => "");
-  const isRelease = (real: string) =>
-    isOwn(real) || Boolean(releaseRoot && isInside(real, releaseRoot));
-  const envFile = await find("app.env", isOwn);
-  const manifest = await find(".rep.yaml", isOwn);
-  const dist = await find("dist", isRelease);
+  const envFile = await find("app.env", isInSite);
+  const manifest = await find(".rep.yaml", isInSite);
+  const dist = await find("dist", (real) => mayServe(real, name, options));
   const versions = [await describe(envFile), await describe(manifest)];
   const version = versions.join("\n");
   return { name, envFile, manifest, dist, version, issues, leadsElsewhere };

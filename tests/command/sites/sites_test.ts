@@ -2,6 +2,7 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import { serveUploads } from "../../_slow_upload.ts";
 import { interceptedStore } from "../../_store.ts";
 import { html, serveSites } from "./_sites.ts";
 
@@ -467,22 +468,21 @@ Deno.test("a shutdown ends although a changed site waits for the store", async (
 
 Deno.test("a shutdown closes the ports once no site receives an upload any more", async () => {
   const upload = Promise.withResolvers<void>();
+  await using upstream = serveUploads();
   await using sites = await serveSites({
-    args: ["--ofrep"],
+    args: [`--upstream=${upstream.url}`],
     files: { "sites/a.example/app.env": "", "sites/b.example/app.env": "" },
   });
   const body = new ReadableStream({
-    async pull(controller) {
+    async start(controller) {
+      controller.enqueue(new TextEncoder().encode("half"));
       await upload.promise;
-      controller.enqueue(new TextEncoder().encode("{}"));
       controller.close();
     },
-  }, { highWaterMark: 0 });
-  const url = "http://a.example/ofrep/v1/evaluate/flags";
-  const headers = { "content-type": "application/json" };
-  const request = new Request(url, { method: "POST", headers, body });
+  });
+  const request = new Request("http://a.example/", { method: "POST", body });
   const response = Promise.resolve(sites.sites.fetch(request));
-  await sites.clock.tick(0);
+  await upstream.begun;
   const stopped: boolean[] = [];
   let hasUploaded = false;
   const stopListening = () => {
@@ -494,7 +494,8 @@ Deno.test("a shutdown closes the ports once no site receives an upload any more"
   assertEquals(stopped, []);
   hasUploaded = true;
   upload.resolve();
-  await (await response).body?.cancel();
+  const uploaded = await sites.clock.tickUntil(response, 50);
+  assertEquals(await uploaded.text(), "half");
   await sites.clock.tickUntil(closing, 50);
   assertEquals(stopped, [true]);
 });

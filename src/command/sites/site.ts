@@ -265,11 +265,15 @@ function variablesOf(
   log: Log,
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);
+  async function requireValid(): Promise<void> {
+    const { issues = [] } = await lookAgain(site) ?? {};
+    if (issues.length > 0) throw new ConfigurationError(issues);
+  }
   return async () => {
+    await requireValid();
     const paths = { flag: "the env file", paths: envFiles };
     const own = await readPaths(paths, () => source.read(), clock);
-    const folder = await lookAgain(site);
-    if (folder?.leadsElsewhere) throw new ConfigurationError(folder.issues);
+    await requireValid(); // a link may have been switched meanwhile
     logIneffective(own, {}, viteNames(source.files));
     const count = Object.keys(own).length;
     if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };

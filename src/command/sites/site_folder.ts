@@ -41,6 +41,9 @@ export const MAX_SITE_BYTES = 256 * 1024;
 /** The most variables of a site's own, for the same reason. */
 export const MAX_SITE_VARIABLES = 1_000;
 
+/** The most files beside variables that a directory of variables may contain: Kubernetes adds two. */
+const MAX_OTHER_FILES = 10;
+
 /** Returns what is said about a site with more than {@linkcode MAX_SITE_VARIABLES}. */
 export function tooManyVariables(
   envFile: string | undefined,
@@ -119,16 +122,15 @@ async function readIn(
   const path = root + SEPARATOR + name;
   const issues: string[] = [];
   let leadsElsewhere = false;
-  let entries: string[] = [];
   try {
-    entries = await files.names(path);
+    await files.names(path, 1);
   } catch (error) {
     if (isNoDirectory(error)) return undefined;
     issues.push(`Cannot read "${path}": ${messageOf(error)}`); // that says nothing about whether it is gone
   }
-  if (!isSiteName(name)) {
+  const isNamed = isSiteName(name);
+  if (!isNamed) {
     issues.push(`Cannot serve the site "${name}": expected ${EXPECTED_SITE}`);
-    entries = [];
   }
 
   const isInSite = (real: string) => isOwn(real, name, root);
@@ -158,17 +160,23 @@ async function readIn(
     entry: string,
     isAllowed: (real: string) => boolean | Promise<boolean>,
   ): Promise<string | undefined> {
-    if (!entries.includes(entry)) return undefined;
     const found = path + SEPARATOR + entry;
-    return await check(found, isAllowed) ? found : undefined;
+    return isNamed && await check(found, isAllowed) ? found : undefined;
   }
 
   /** Returns how many bytes the variables in a directory take: what is wrong with it concerns no other site. */
   async function sizeOfAll(directory: string): Promise<number> {
     let size = 0;
     try {
-      const names = (await files.names(directory)).filter(isRepName);
-      for (const name of names) {
+      const max = MAX_SITE_VARIABLES + MAX_OTHER_FILES;
+      const names = await files.names(directory, max + 1);
+      if (names.length > max) {
+        issues.push(
+          `Cannot read "${directory}": expected at most ${MAX_SITE_VARIABLES} variables, got more than ${max} files`,
+        );
+        return 0;
+      }
+      for (const name of names.filter(isRepName)) {
         const variable = directory + SEPARATOR + name;
         if (!await check(variable, isInSite)) continue;
         size += (await files.stat(variable)).size;
@@ -186,12 +194,14 @@ async function readIn(
     if (file === undefined) return "";
     const info = await files.stat(file).catch(() => undefined); // reading it reports the error
     if (info === undefined) return "";
+    const before = issues.length;
     const size = info.isDirectory ? await sizeOfAll(file) : info.size;
     if (size > MAX_SITE_BYTES) {
       issues.push(
         `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${size}`,
       );
     }
+    if (issues.length > before) return ""; // the site is not read
     return info.isDirectory
       ? await describePath(file, files, now())
       : describeFile(info, now());

@@ -49,6 +49,14 @@ export async function checkVariableCommands(
   assertEquals(toValues(await writes("undo")), [["A", "2"]]);
   assertEquals(toValues(await writes("undo")), [["A", "3"]]);
   assertEquals((await run("undo", String(first?.id))).code, 1);
+
+  await run("set", "A=4", "--app=forgotten");
+  assertEquals(
+    (await run("forget", "forgotten")).stderr,
+    "Forgotten: forgotten\n",
+  );
+  assertEquals(await writes("history", "--app=forgotten"), []);
+  assertEquals(toValues(await writes("list")).length, 1);
 }
 
 interface Write {

@@ -4,6 +4,7 @@ import { createGateway } from "../../../src/gateway.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { serveUploads } from "../../_slow_upload.ts";
 import { interceptedStore } from "../../_store.ts";
+import { runWith } from "../commands/_run.ts";
 import { html, serveSites } from "./_sites.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
@@ -704,4 +705,30 @@ Deno.test("the app of the command does not serve the files of the sites, even if
   });
   assertEquals(await sites.read("a.example"), { title: "shared" });
   assertEquals(await sites.read("a.example", "/sites/a.example/app.env"), 404);
+});
+
+Deno.test("a site that is removed and made again keeps its variables in the store, unless it is forgotten in between", async () => {
+  const store = memoryStore();
+  const files = { "sites/a.example/dist/index.html": html("a") };
+  await using sites = await serveSites({ store, args: [WATCH], files });
+  const { clock } = sites;
+  const openStore = () => Promise.resolve({ ...store, close() {} });
+  const run = (...args: string[]) =>
+    clock.tickUntil(runWith(args, { openStore, clock }), 100);
+  async function removeAndMake(inBetween: () => Promise<void>): Promise<void> {
+    await Deno.remove(sites.at("sites/a.example"), { recursive: true });
+    await sites.look();
+    await inBetween();
+    await sites.write(files);
+    await sites.look();
+  }
+  await run("set", "A=1", "--site=a.example");
+  await removeAndMake(async () => {});
+  assertEquals(await sites.read("a.example"), { title: "a", A: "1" });
+  assertEquals((await run("forget", "a.example")).code, 1); // it is served
+  await removeAndMake(async () => {
+    const { err } = await run("forget", "a.example");
+    assertEquals(err, ["Forgotten: a.example"]);
+  });
+  assertEquals(await sites.read("a.example"), { title: "a" });
 });

@@ -1,26 +1,22 @@
 import { unindexApp } from "../core/store/app_index.ts";
 import { storeOfApp } from "../core/store/app_store.ts";
-import type { Key, Store } from "../core/store/store.ts";
+import type { Store } from "../core/store/store.ts";
 
-/** What an app has in a store under several keys: `docs/development/architecture.md` lists all keys. */
-const LISTS: readonly Key[] = [
-  ["variable"],
-  ["write"],
-  ["cause"],
-  ["event"],
-  ["state"],
-  ["member"],
-  ["rate"],
-];
-
-/** What it has under one key. */
-const SINGLE: readonly Key[] = [
-  ["variables"],
-  ["head"],
-  ["rollout"],
-  ["activations"],
-  ["swept"],
-  ["master-key"],
+/** The first parts of all keys of an app, which `docs/development/architecture.md` describes. */
+const NAMES = [
+  "variable",
+  "write",
+  "cause",
+  "variables",
+  "event",
+  "state",
+  "head",
+  "member",
+  "rollout",
+  "activations",
+  "rate",
+  "swept",
+  "master-key",
 ];
 
 /** How many keys a commit deletes: the longest ones fit into the 80 KiB of Deno KV. */
@@ -35,17 +31,15 @@ const DELETED_AT_ONCE = 100;
 export async function forgetApp(root: Store, app: string): Promise<boolean> {
   const store = storeOfApp(root, app);
   let hasFound = false;
-  for (const prefix of LISTS) {
-    for (;;) {
-      const entries = await store.list(prefix, { limit: DELETED_AT_ONCE });
-      if (entries.length === 0) break;
-      hasFound = true;
+  for (const name of NAMES) {
+    const single = await store.get([name]);
+    let entries = single === undefined ? [] : [single];
+    do {
+      hasFound ||= entries.length > 0;
       await store.commit([], entries.map(({ key }) => ({ key })));
-    }
+      entries = await store.list([name], { limit: DELETED_AT_ONCE });
+    } while (entries.length > 0);
   }
-  const rest = await store.getMany(SINGLE);
-  hasFound ||= rest.some((entry) => entry !== undefined);
-  await store.commit([], SINGLE.map((key) => ({ key })));
   const wasIndexed = await unindexApp(root, app); // last, so that `apps` shows it until all is deleted
   return hasFound || wasIndexed;
 }

@@ -34,6 +34,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
       maxTransfers: 10,
     }),
     cacheGroup: undefined,
+    checkRoot: undefined,
   };
   return openContent({ ...settings, ...changed }, services);
 }

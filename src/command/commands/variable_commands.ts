@@ -13,8 +13,13 @@ import { ConflictError, writeVariables } from "../../stored/write_variables.ts";
 import { describeUndo, planUndo, undoWrite } from "../../stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { indexApp } from "../../core/store/app_index.ts";
-import { storeOfApp } from "../../core/store/app_store.ts";
+import {
+  EXPECTED_APP,
+  isAppName,
+  storeOfApp,
+} from "../../core/store/app_store.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
+import { forgetApp } from "../../stored/forget_app.ts";
 import {
   MAX_WAIT_MS,
   type Receipt,
@@ -193,6 +198,32 @@ export async function apps(
     rows.push([name, last_seen, String(variables)]);
   }
   printTable(rows, io);
+}
+
+/** Deletes all that a store has of an app or a site. It is named as an argument, never by the environment. */
+export async function forget(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const [app = "", ...others] = line.args;
+  if (others.length > 0 || !isAppName(app)) {
+    const got = formatValue(line.args.join(" "));
+    throw new UsageError(`Cannot forget ${got}: expected ${EXPECTED_APP}`);
+  }
+  const wasThere = await withStore(line, io, async (_, root) => {
+    const part = storeOfApp(root, app);
+    const living = await waitUntilTaken(part, Infinity, io.clock); // none can have taken that
+    if (living.notTakenBy.length > 0) {
+      const places = living.notTakenBy.join(", ");
+      throw new ConflictError(
+        `Cannot forget ${app}: expected no gateway of it, but one runs at ${places}; stop it, or remove the directory of the site, and try again`,
+      );
+    }
+    return await forgetApp(root, app);
+  });
+  io.printError(
+    wasThere ? `Forgotten: ${app}` : `The store has nothing of ${app}`,
+  );
 }
 
 export async function history(

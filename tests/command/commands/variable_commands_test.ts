@@ -704,6 +704,60 @@ Deno.test("apps prints the apps of the store, when each was last seen, and how m
   });
 });
 
+Deno.test("forget deletes what the store has of an app or a site, and says so if there is nothing", async () => {
+  const { run, store } = setUp();
+  await run("set", "A=1", "--site=shop.example.com");
+  await run("set", "A=2", "--app=blog", "--new-app");
+  const forgotten = done([], ["Forgotten: shop.example.com"]);
+  assertEquals(await run("forget", "shop.example.com"), forgotten);
+  const rows = ["NAME  LAST SEEN  VARIABLES", `blog  ${AT}  1`];
+  const { out } = await run("apps");
+  assertEquals(out.map((row) => row.replaceAll(/ {2,}/g, "  ")), rows);
+  assertEquals((await run("history", "--app=shop.example.com")).out.length, 1);
+  assertEquals(await store.list(["shop.example.com/variable"]), []);
+  const nothing = done([], ["The store has nothing of shop.example.com"]);
+  assertEquals(await run("forget", "shop.example.com"), nothing);
+});
+
+Deno.test("forget does nothing while a gateway of the app is running, which would write its variables back", async () => {
+  const { run, store, clock } = setUp();
+  await run("set", "A=1", "--app=shop");
+  async function beat(hasLeft = false): Promise<void> {
+    const value = {
+      heartbeatAt: clock.now(),
+      instanceId: "host:8080",
+      hasLeft,
+    };
+    await store.commit([], [{ key: ["shop/member", "id"], value }]);
+  }
+  await beat();
+  const forgetting = run("forget", "shop");
+  await clock.tick(1_000);
+  await beat();
+  assertEquals(
+    await clock.tickUntil(forgetting, 250),
+    failed(
+      "Cannot forget shop: expected no gateway of it, but one runs at host:8080; stop it, or remove the directory of " +
+        "the site, and try again",
+    ),
+  );
+  assertEquals((await store.list(["shop/variable"])).length, 1);
+  const killed = await clock.tickUntil(run("forget", "shop"), 250); // its entry stays as it is
+  assertEquals(killed, done([], ["Forgotten: shop"]));
+  await run("set", "A=1", "--app=shop");
+  await beat(true);
+  assertEquals((await run("forget", "shop")).code, 0);
+});
+
+Deno.test("forget takes the name of one app, and only from its arguments", async () => {
+  const { run } = setUp({ environment: { REP_GATEWAY_APP: "shop" } });
+  await run("set", "A=1");
+  for (const args of [[], ["a", "b"], ["a/b"], [""], ["--app=shop"]]) {
+    assertEquals((await run("forget", ...args)).code, 2);
+  }
+  assertEquals((await run("list")).out.length, 2);
+});
+
 Deno.test("list without an app names those that have variables", async () => {
   const { run } = setUp();
   await run("set", "A=1", "B=1", "--app=shop");

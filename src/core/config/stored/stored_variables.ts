@@ -156,15 +156,15 @@ export async function storedEnvironment(
 }
 
 /**
- * Returns whether a store has lost what was known: `unset` keeps the head. An older one is believed, since it may be that
- * of a restored backup.
+ * Returns whether a store has lost what was known: `unset` keeps the head. An older head is believed, since it may be that
+ * of a restored backup. Ids say nothing, since the clock of whoever wrote first may be behind.
  */
 export function hasLost(
   known: StoredVariables,
-  { version, newestWrite, lineage }: StoredVariables,
+  { version, lineage }: StoredVariables,
 ): boolean {
   const isOther = lineage !== undefined && lineage !== known.lineage;
-  return version === null || (isOther && newestWrite >= known.newestWrite);
+  return version === null || isOther;
 }
 
 /**

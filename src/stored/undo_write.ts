@@ -110,9 +110,9 @@ async function planUndo(
     const { name } = entry;
     const value = await valueBefore(store, last, entry);
     values.set(name, value);
-    const taken = showValue(decodeValue(entry.value));
+    const taken = formatValue(decodeValue(entry.value));
     changes.push(
-      `${publicVariable(name)} from ${taken} to ${showValue(value)}`,
+      `${publicVariable(name)} from ${taken} to ${formatValue(value)}`,
     );
   }
   checkUnchanged(last, values, since);
@@ -120,10 +120,6 @@ async function planUndo(
   const writer = by === undefined ? "an unknown writer" : formatValue(by);
   const undone = `the ${command} ${last} of ${writer}: ${changes.join(", ")}`;
   return { undoes: last, undone, values };
-}
-
-function showValue(value: string | undefined): string {
-  return value === undefined ? "no value" : formatValue(value);
 }
 
 /** Throws if a variable was written later: such writes are in the history, since the oldest are removed first. */

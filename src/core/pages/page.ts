@@ -1,7 +1,6 @@
 import { addToVary, copyHeaders, isEncoded } from "../http/headers.ts";
 import {
   type BodyContent,
-  type Representation,
   send,
   type SendRequest,
   type StreamedBody,

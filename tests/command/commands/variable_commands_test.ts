@@ -245,12 +245,12 @@ const NEEDS_ID: Record<
   "an unset by somebody else": [
     "al@pc",
     [["bo@pc", ["unset", "A"]]],
-    /the unset \d+ of "bo@pc": REP_PUBLIC_A from no value to "good"/,
+    /the unset \d+ of "bo@pc": REP_PUBLIC_A from nothing to "good"/,
   ],
   "a set of several variables by somebody else": [
     "al@pc",
     [["bo@pc", ["set", "A=bad", "B=new"]]],
-    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good", REP_PUBLIC_B from "new" to no value/,
+    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good", REP_PUBLIC_B from "new" to nothing/,
   ],
   "an undo by somebody else": [
     "al@pc",

@@ -57,7 +57,7 @@ export class Shutdown {
   begin(): void {
     const { health, changes } = this.#options;
     health.isStopping = true;
-    changes?.leave();
+    void changes?.leave();
   }
 
   /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
@@ -87,7 +87,7 @@ export class Shutdown {
     for (const addition of this.#options.additions) addition.close?.();
     const leaving = Promise.all([
       this.#options.configuration.close(),
-      changes?.close(),
+      changes?.leave(),
     ]);
     await waitAtMost(LEAVE_TIMEOUT_MS, leaving, clock);
     this.#options.sessionKeys.close();

@@ -83,6 +83,7 @@ export class Shutdown {
     this.#logCutOff(transfers.requests);
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
     transfers.close();
+    changes?.polls.close();
     this.#options.background.abort();
     for (const addition of this.#options.additions) addition.close?.();
     const leaving = Promise.all([

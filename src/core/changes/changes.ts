@@ -13,6 +13,7 @@ import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY, type EventsHead } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
 import { PublishedPageValues } from "./page_values.ts";
+import { Polls } from "./polls.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
 
@@ -57,6 +58,8 @@ export class Changes {
   readonly pageValues: PublishedPageValues;
   /** The open streams. */
   readonly hub: Hub;
+  /** The streams that end at once. */
+  readonly polls: Polls;
   readonly #store: Store;
   readonly #log: Log;
   readonly #metrics: Metrics;
@@ -98,6 +101,7 @@ export class Changes {
       tail: this.tail,
     });
     this.hub = new Hub(this.tail, options);
+    this.polls = new Polls(this.tail, this.hub, options);
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
   }

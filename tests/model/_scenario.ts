@@ -108,6 +108,7 @@ export async function runScenario(simulation: Simulation) {
           ),
       ],
       [2, () => failStore()],
+      [2, () => hideDuringOutage()],
     ];
     const all = actions.flatMap(([weight, action]) =>
       Array<typeof action>(weight).fill(action)
@@ -184,6 +185,26 @@ export async function runScenario(simulation: Simulation) {
     }
     if (simulation.chance(0.2)) file.set(OVERRIDDEN, newValue());
     file.set(VERSION, newValue());
+  }
+
+  /** Hides a variable while nothing can be published, loads pages without it, and restores it with its value. */
+  async function hideDuringOutage() {
+    const [name, value] =
+      simulation.pick([...file].filter(([, value]) => value !== undefined)) ??
+        [];
+    if (name === undefined) return;
+    simulation.setStore("full");
+    simulation.time.after(
+      simulation.between(5_000, 20_000),
+      () => simulation.setStore("up"),
+    );
+    for (const next of [undefined, value]) {
+      file.set(name, next);
+      file.set(VERSION, newValue());
+      for (const process of simulation.living) void process.reload();
+      await simulation.advance(simulation.pick([0, 1_000]));
+      if (next === undefined) await connect();
+    }
   }
 
   function newValue(): string {

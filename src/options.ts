@@ -439,7 +439,7 @@ export function resolveServices(
     combineMetrics(registry, telemetry.metrics);
   const { store = memoryStore(), random = Math.random } = options;
   return {
-    store: shared?.store ??
+    breaker: shared?.store ??
       new CircuitBreaker(store, { clock, metrics, telemetry, log }),
     streams: shared?.streams,
     transfers: shared?.transfers,

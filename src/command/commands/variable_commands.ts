@@ -9,7 +9,7 @@ import {
   type StoredWrite,
   type WriteCause,
 } from "../../core/config/stored/stored_variables.ts";
-import { writeVariables } from "../../stored/write_variables.ts";
+import { ConflictError, writeVariables } from "../../stored/write_variables.ts";
 import { undoWrite } from "../../stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { indexApp } from "../../core/store/app_index.ts";

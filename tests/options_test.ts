@@ -159,6 +159,7 @@ const VALUES: Required<Omit<GatewayOptions, NotHere>> = {
   staticDir: "dist",
   fallback: "app.html",
   immutable: ["assets/*"],
+  keepBuilds: "builds",
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
   log: { ...silentLog },

@@ -29,6 +29,9 @@ export const COMMAND_OPTIONS = {
   ),
   "sites": OPTIONS.sites,
   "releases": OPTIONS.releases,
+  "static-dir": OPTIONS["static-dir"],
+  "immutable": OPTIONS.immutable,
+  "keep-builds": OPTIONS["keep-builds"],
   "port": integer(
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
@@ -125,6 +128,9 @@ export const COMMANDS = {
       "app",
       "sites",
       "releases",
+      "static-dir",
+      "immutable",
+      "keep-builds",
       "json",
     ],
     notes: [

@@ -85,7 +85,17 @@ export async function runCommand(
 }
 
 /** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
-const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file", "by"];
+const FROM_ENVIRONMENT = [
+  "kv",
+  "app",
+  "port",
+  "manifest",
+  "env-file",
+  "static-dir",
+  "immutable",
+  "keep-builds",
+  "by",
+];
 
 /**
  * Parses the arguments after the name of a command.

@@ -98,6 +98,13 @@ export const GROUPS = {
         "Static files that never change, such as assets/* for Vite",
       ),
     ),
+    "keep-builds": sets(
+      "keepBuilds",
+      text(
+        "DIR",
+        "Directory in which the --immutable files of all builds are kept for open pages; gateways may share it",
+      ),
+    ),
     "upstream": sets(
       "upstream",
       textual(

@@ -43,6 +43,7 @@ export function openContent(
       log: silentLog,
       maxTransfers: 100,
     }),
+    builds: undefined,
     compressor: new Compressor(),
     sharesBytes: false,
     clock: systemClock,

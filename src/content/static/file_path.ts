@@ -90,9 +90,11 @@ export function isOnlyForDocuments({ names, mayBeFile }: FilePath): boolean {
  * they use one (W3C, Detecting the reliability of HTTP status codes).
  */
 export function isRoute(path: FilePath, headers: Headers): boolean {
-  if (path.names.includes(WELL_KNOWN)) return false;
-  if (isOnlyForDocuments(path)) return isDocumentRequest(headers);
   const [first = "", second] = path.names;
+  if (first === WELL_KNOWN) return false;
+  if (isOnlyForDocuments(path)) {
+    return !path.names.includes(WELL_KNOWN) && isDocumentRequest(headers);
+  }
   const accepted = headers.get("accept") ?? "";
   if (second === undefined && PROBES.has(first)) {
     return accepted.includes("text/html");
@@ -108,8 +110,13 @@ export function isRoute(path: FilePath, headers: Headers): boolean {
 function isDocumentRequest(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
   if (destination === null) {
-    return preferredType(headers, "application/json", "text/html") ===
-      "text/html";
+    const type = preferredType(
+      headers,
+      "text/plain",
+      "application/json",
+      "text/html",
+    );
+    return type === "text/html";
   }
   return destination === "document" || (destination === "empty" &&
     headers.get("sec-fetch-mode") === "navigate");

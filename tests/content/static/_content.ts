@@ -43,7 +43,7 @@ export function openContent(
       maxTransfers: 100,
     }),
     compressor: new Compressor(),
-    sharesBytes: false,
+    sharesBytes: true,
     clock: systemClock,
     log: silentLog,
     ...options,
@@ -127,6 +127,7 @@ interface SiteOptions {
   cacheBytes?: number;
   maxTransfers?: number;
   compressor?: Compressor;
+  sharesBytes?: boolean;
   /** Paths relative to the directory. */
   neverServed?: readonly string[];
 }

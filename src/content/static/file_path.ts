@@ -100,7 +100,7 @@ export function isRoute(path: FilePath, headers: Headers): boolean {
     return accepted.includes("text/html");
   }
   return !/json/i.test(accepted) ||
-    preferredType(headers, "text/html", "application/json") === "text/html";
+    prefersHtml(headers, "text/html", "application/json");
 }
 
 /**
@@ -110,13 +110,7 @@ export function isRoute(path: FilePath, headers: Headers): boolean {
 function isDocumentRequest(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
   if (destination === null) {
-    const type = preferredType(
-      headers,
-      "text/plain",
-      "application/json",
-      "text/html",
-    );
-    return type === "text/html";
+    return prefersHtml(headers, "text/plain", "application/json", "text/html");
   }
   return destination === "document" || (destination === "empty" &&
     headers.get("sec-fetch-mode") === "navigate");
@@ -125,13 +119,12 @@ function isDocumentRequest(headers: Headers): boolean {
 /** The longest `Accept` that is read: those of browsers have 200 characters, and 100,000 would take 0.1 s. */
 const MAX_ACCEPT_LENGTH = 1_000;
 
-/** Returns the media type that a client prefers, and the first one of those that it likes as much. */
-function preferredType(
-  headers: Headers,
-  ...types: string[]
-): string | undefined {
+/** Returns whether a client prefers HTML among media types; of those that it likes as much, it gets the first one. */
+function prefersHtml(headers: Headers, ...types: string[]): boolean {
   const { length } = headers.get("accept") ?? "";
-  return length > MAX_ACCEPT_LENGTH ? types[0] : accepts({ headers }, ...types);
+  const isLong = length > MAX_ACCEPT_LENGTH;
+  const preferred = isLong ? types[0] : accepts({ headers }, ...types);
+  return preferred === "text/html";
 }
 
 /** The extensions of `text/html` in `@std/media-types`. */

@@ -105,15 +105,16 @@ export function isRoute(path: FilePath, headers: Headers): boolean {
 
 /**
  * Returns whether a browser requests a document for a tab. It says so only to secure origins: elsewhere, it is who prefers
- * HTML. A service worker that forwards the request makes its destination empty, but not its mode.
+ * HTML. A service worker that forwards the request makes its destination empty, but not its mode. A download
+ * (`<a download>`) has both, too, and no `Accept`.
  */
 function isDocumentRequest(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
-  if (destination === null) {
-    return prefersHtml(headers, "text/plain", "application/json", "text/html");
-  }
-  return destination === "document" || (destination === "empty" &&
-    headers.get("sec-fetch-mode") === "navigate");
+  if (destination === "document") return true;
+  const isForwarded = destination === "empty" &&
+    headers.get("sec-fetch-mode") === "navigate";
+  return (destination === null || isForwarded) &&
+    prefersHtml(headers, "text/plain", "application/json", "text/html");
 }
 
 /** The longest `Accept` that is read: those of browsers have 200 characters, and 100,000 would take 0.1 s. */

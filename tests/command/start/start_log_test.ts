@@ -76,11 +76,12 @@ function collect({ isBroken = false } = {}) {
 
 function outputTo(stdout: LineSink, stderr: LineSink): Output {
   const clock = new FakeClock();
-  const exit = () => Promise.reject(new Error("unexpected"));
+  const unexpected = () => Promise.reject(new Error("unexpected"));
   return {
     stdout: new LineQueue(stdout, clock),
     stderr: new LineQueue(stderr, clock),
-    exit,
+    flush: unexpected,
+    exit: unexpected,
   };
 }
 

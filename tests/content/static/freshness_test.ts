@@ -311,7 +311,8 @@ Deno.test("StaticContent keeps nothing with a cache of 0 bytes", async () => {
 });
 
 Deno.test("StaticContent is not affected by a response whose bytes are changed or transferred, unless they are shared", async () => {
-  await using site = await serve({ "app.txt": "text" }, { sharesBytes: false });
+  const options = { sharesBytes: false };
+  await using site = await serveSite({ "app.txt": "text" }, options);
   (await (await site.get("/app.txt")).bytes()).fill(0);
   for await (const chunk of (await site.get("/app.txt")).body ?? []) {
     chunk.buffer.transfer();

@@ -45,7 +45,7 @@ export function openContent(
     }),
     builds: undefined,
     compressor: new Compressor(),
-    sharesBytes: false,
+    sharesBytes: true,
     clock: systemClock,
     log: silentLog,
     ...options,
@@ -129,6 +129,7 @@ interface SiteOptions {
   cacheBytes?: number;
   maxTransfers?: number;
   compressor?: Compressor;
+  sharesBytes?: boolean;
   /** Paths relative to the directory. */
   neverServed?: readonly string[];
 }

@@ -64,6 +64,8 @@ interface Beside {
   readonly shared?: SharedServices;
   /** What is added in addition. */
   readonly addons?: readonly Addon[];
+  /** See `checkRoot` of `ServedFilesOptions`. */
+  readonly checkRoot?: ((realPath: string) => Promise<void>) | undefined;
   /** The folder in the directory of kept builds. @default {that of the app} */
   readonly buildsFolder?: string;
 }
@@ -72,7 +74,8 @@ interface Beside {
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  { rendering, shared, addons: added = [], buildsFolder }: Beside = {},
+  { rendering, shared, addons: added = [], checkRoot, buildsFolder }: Beside =
+    {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
@@ -107,7 +110,16 @@ export async function createGatewayIn(
       gate: shared?.buildsGate ?? new DirectoryGate(clock),
       metrics,
     },
-  }, { clock, log, metrics, telemetry, transfers, cacheGroup, sharesBytes });
+  }, {
+    clock,
+    log,
+    metrics,
+    telemetry,
+    transfers,
+    cacheGroup,
+    sharesBytes,
+    checkRoot,
+  });
   const addons: Addon[] = [
     () => ({ problems: () => content?.problems?.() ?? [] }),
     clientScript(sharesBytes),

@@ -84,6 +84,7 @@ http {
       proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
       proxy_set_header X-Forwarded-Proto $scheme;
       proxy_set_header X-Forwarded-Host $http_host;
+      proxy_set_header X-Forwarded-Port 443;
       proxy_set_header Upgrade $http_upgrade;
       proxy_set_header Connection $connection_header;
     }

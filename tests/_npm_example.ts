@@ -12,8 +12,9 @@ import { pathOf } from "./_runtimes.ts";
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-/** What other tests of packages need: the plugin works with three versions of Vite. */
+/** What other tests of packages need: Angular's service worker, and the three versions of Vite with which the plugin works. */
 const OTHER_PROJECTS = {
+  "angular": { devDependencies: { "@angular/service-worker": "22.2.0" } },
   "vite-6": { devDependencies: { vite: "6.4.6" } },
   "vite-7": { devDependencies: { vite: "7.3.8" } },
   "vite-8": {
@@ -147,6 +148,11 @@ export class NpmExample extends Example {
       env: {},
       cwd: this.path,
     }, localUrl);
+  }
+
+  /** Returns the path of a file in a package. */
+  fileOf(specifier: string): string {
+    return createRequire(this.at("package.json")).resolve(specifier);
   }
 
   /** Runs Vite or Vitest to its end, and returns what it has printed and whether it has succeeded. */

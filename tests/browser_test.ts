@@ -198,6 +198,46 @@ testBrowser(
 );
 
 testBrowser(
+  "a page of an allowed origin may send credentials, and headers that its libraries add, to each endpoint",
+  async (browser) => {
+    await using app = await serve({});
+    const variables = { REP_PUBLIC_A: "1", REP_SENSITIVE_S: "secret" };
+    await using listed = await serve(variables, {
+      allowedOrigins: [app.url.slice(0, -1)],
+      ofrep: true,
+    });
+    await using other = await serve(variables, {
+      allowedOrigins: ["https://app.example.com"],
+      ofrep: true,
+    });
+    const page = await ready(await browser.open(app.url));
+    const statuses = (url: string) =>
+      page.evaluate(async (url) => {
+        const ask = async (path: string, method: string) => {
+          const headers = {
+            "traceparent": `00-${"1".repeat(32)}-${"1".repeat(16)}-01`,
+            "baggage": "a=b",
+          };
+          const init: RequestInit = { method, headers, credentials: "include" };
+          const response = await fetch(url + path, init).catch(() => undefined);
+          await response?.body?.cancel();
+          return response?.status;
+        };
+        return [
+          await ask("rep/session-key", "GET"),
+          await ask("rep/session-key?kid=malformed", "GET"),
+          await ask("rep/changes", "GET"),
+          await ask("ofrep/v1/evaluate/flags", "POST"),
+          await ask("ofrep/v1/evaluate/flags/A", "POST"),
+          await ask("ofrep/v1/evaluate/flags/NONE", "POST"),
+        ];
+      }, url);
+    assertEquals(await statuses(listed.url), [200, 400, 200, 200, 200, 404]);
+    assertEquals(await statuses(other.url), Array(6).fill(undefined));
+  },
+);
+
+testBrowser(
   "a page receives updates, additions and deletions, and a change made between its load and its stream",
   async (browser) => {
     await using gate = await serve({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" });

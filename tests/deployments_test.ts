@@ -111,8 +111,17 @@ async function testRateLimit(
     await proxy.client({ from: "127.0.0.3" }),
     await proxy.client({ from: "127.0.0.4" }),
   ];
-  const requestKey = (app: AppClient, forwardedFor: string) => {
-    const headers = { "origin": ORIGIN, "x-forwarded-for": forwardedFor };
+  const requestKey = (
+    app: AppClient,
+    forwardedFor: string,
+    origin = ORIGIN,
+  ) => {
+    const headers = {
+      origin,
+      "x-forwarded-for": forwardedFor,
+      "x-forwarded-port": "9443",
+      "forwarded": "for=203.0.113.77;host=evil.example;proto=http",
+    };
     return statusOf(app.fetch("/rep/session-key", { headers }));
   };
   const statuses: number[] = [];
@@ -121,6 +130,8 @@ async function testRateLimit(
   }
   assertEquals(statuses, [...Array(10).fill(200), 429]);
   assertEquals(await requestKey(modest, "127.0.0.3"), 200);
+  // The client cannot change the gateway's own origin.
+  assertEquals(await requestKey(modest, "", `${ORIGIN}:9443`), 403);
   const log = processes.flatMap(({ output }) => output).filter((line) =>
     line.includes("rep.session_key.issued")
   );

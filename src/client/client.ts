@@ -8,10 +8,11 @@ import {
   type Browser,
   GATEWAYS,
   isIntact,
-  readPage,
+  pause,
   REPError,
   type Values,
 } from "./page.ts";
+import type { Payload } from "../core/pages/payload.ts";
 import { createSensitiveReader } from "./sensitive.ts";
 
 /** Metadata of the page's configuration. */
@@ -84,45 +85,79 @@ export interface Client {
   onStatus(callback: (status: StreamStatus) => void): () => void;
 }
 
-const NO_CONFIGURATION =
-  "Cannot find the page's configuration: expected it from the gateway, not behind it or cached";
-
 /**
  * Creates the client of a page and reads its configuration, without a network request.
+ *
+ * While the browser parses the document, a script may run before the element with the configuration is there, or is
+ * complete: an `async` one, or any while the parser waits for a style sheet. Until then, the client looks again at each call
+ * and, for those who wait or have subscribed, every 50 ms. The event `DOMContentLoaded` would be too late, since it waits
+ * for other scripts.
  *
  * Closures contain the state, here and in the rest of this folder, so that the functions of a client also work detached
  * from it. Classes would exceed the size limit of the bundle (REP-RFC-0001 §5.1).
  */
 export function createClient(browser: Browser): Client {
-  const page = readPage(browser);
-  const live = createLiveValues(page, browser, warn);
+  const { start, ...live } = createLiveValues(browser, look, warn);
   const warned: Record<string, string> = {};
+  let problem =
+    "Cannot find the page's configuration: expected __rep__ from the gateway";
+  let isLoading = true;
   let isTampered = false;
-  if (page) isIntact(page.element, browser).then(setIntegrity);
+  let payload: Payload | undefined;
+  const loaded = load();
+
+  /**
+   * Returns the page's configuration, and looks for it first unless it is known. A malformed one counts as missing
+   * (REP-RFC-0001 §5.3).
+   */
+  function look(): Payload | undefined {
+    if (!isLoading) return payload;
+    isLoading = browser.document?.readyState === "loading";
+    const element = browser.document?.getElementById("__rep__");
+    try {
+      if (element) {
+        const read = JSON.parse(element.textContent!);
+        start(read);
+        payload = read;
+        isLoading = false;
+        isIntact(element, browser).then(setIntegrity);
+      }
+    } catch (cause) {
+      problem = "Cannot read the page's configuration";
+      if (!isLoading) browser.reportError(new REPError(problem, { cause }));
+    }
+    return payload;
+  }
+
+  /** Waits until the configuration is read, or is known to be missing. */
+  async function load() {
+    const lookMs = 50;
+    while (look(), isLoading) await pause(browser, lookMs);
+    return payload;
+  }
 
   function setIntegrity(intact: boolean) {
     if (intact) return;
     isTampered = true;
-    browser.reportError(
-      new REPError(
-        "Cannot verify the page's configuration",
-      ),
-    );
+    browser.reportError(new REPError("Cannot verify the page's configuration"));
   }
 
   /**
-   * Prints on the console, once, what is missing. In a page without a configuration, that is always the configuration. On
-   * servers and in workers it prints nothing.
+   * Prints on the console, once, what is missing, if anything. In a page without a configuration, that is always the
+   * configuration; while the document is parsed, nobody knows yet. On servers and in workers it prints nothing.
    */
-  function warn(missing: string) {
-    const text = page ? missing : NO_CONFIGURATION;
-    if (!browser.document || warned[text]) return;
+  async function warn(findMissing: () => string | false) {
+    if (isLoading) await loaded;
+    const text = payload ? findMissing() : problem;
+    if (!browser.document || !text || warned[text]) return;
     browser.console.warn(`[REP] ${warned[text] = text}`);
   }
 
   function getAll() {
-    if (page) return live.getAll();
-    warn("");
+    if (look()) return live.getAll();
+    warn(() =>
+      "Cannot get values before the page's configuration: expected defer"
+    );
     return browser[GATEWAYS]?.values() ?? live.getAll();
   }
 
@@ -132,13 +167,14 @@ export function createClient(browser: Browser): Client {
 
   /** Warns in development that a variable is not set. */
   function reportMissing(key: string) {
-    if (!page || !browser.location.origin.includes("localhost")) return;
-    warn(`Cannot find "${key}" among the PUBLIC variables`);
+    if (!payload || !browser.location.origin.includes("localhost")) return;
+    warn(() => `Cannot find "${key}" among the PUBLIC variables`);
   }
 
   function meta(): REPMeta | null {
-    if (!page) return null;
-    const { sensitive, _meta } = page.payload;
+    const found = look();
+    if (!found) return null;
+    const { sensitive, _meta } = found;
     return {
       version: _meta.version,
       injectedAt: new Date(_meta.injected_at),
@@ -151,8 +187,8 @@ export function createClient(browser: Browser): Client {
 
   return {
     get: get as Client["get"],
-    getSecure: createSensitiveReader(page?.payload, browser),
-    verify: () => !!page && !isTampered,
+    getSecure: createSensitiveReader(loaded, browser),
+    verify: () => !!look() && !isTampered,
     meta,
     ...live, // all other functions; naming each would exceed the size limit
     getAll,

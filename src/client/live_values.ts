@@ -2,9 +2,9 @@ import {
   type Browser,
   type EventStream,
   freezeValues,
-  type Page,
   type StreamMessage,
 } from "./page.ts";
+import type { Payload } from "../core/pages/payload.ts";
 import {
   advance,
   HIDDEN_PAUSE_MS,
@@ -58,7 +58,7 @@ const STATE = "state";
 const HEARTBEAT = "rep:heartbeat";
 
 /**
- * Creates the PUBLIC variables of a page. It returns functions of {@linkcode Client}.
+ * Creates the PUBLIC variables of a page. Besides `start()`, it returns functions of {@linkcode Client}.
  *
  * While the page is visible and has subscribers, a stream or polls keep the values up to date. `transport.ts` decides
  * which, and when. Each attempt resumes at the cursor, so that the page gets the newest value of each variable that has
@@ -70,17 +70,17 @@ const HEARTBEAT = "rep:heartbeat";
  * events treats a poll as a stream. The client repeats it every 30 s, and so misses nothing.
  */
 export function createLiveValues(
-  page: Page | undefined,
   browser: Browser,
-  warn: (missing: string) => void,
+  look: () => void,
+  warn: (findMissing: () => string | false) => void,
 ) {
-  const url = page?.changes;
   const changes = createListeners<Parameters<AnyChangeCallback>>(browser);
   const statuses = createListeners<[StreamStatus]>(browser);
-  let values = freezeValues(page?.values);
-  const hasHeartbeats = !!url?.searchParams.has(CURSOR);
-  const resume = hasHeartbeats ? RESUME : START;
-  let transport: Partial<Transport> = { mute: hasHeartbeats ? 0 : NaN };
+  /** The URL of the changes since the page was generated. */
+  let url: URL | undefined;
+  let values = freezeValues({});
+  let hasHeartbeats: boolean;
+  let transport: Partial<Transport> = {};
   let timer: unknown;
   let source: EventStream | undefined;
   let isVisible = () => !browser.document?.hidden;
@@ -110,7 +110,7 @@ export function createLiveValues(
     opened.onerror = () => {
       // A prefix of the path that a proxy removes, or an extension that blocks /rep/, looks like an outage.
       if (transport.attempts! > 1) {
-        warn("Cannot get changes: expected --base-path, no blocker");
+        warn(() => "Cannot get changes: expected --base-path, no blocker");
       }
       step(opened.readyState);
     };
@@ -172,10 +172,8 @@ export function createLiveValues(
   }
 
   function onAnyChange(callback: AnyChangeCallback) {
-    if (!url) {
-      warn("Cannot get changes: no hot reload"); // REP-RFC-0001 §5.2
-      return () => {};
-    }
+    look();
+    warn(() => !url && "Cannot get changes: no hot reload"); // REP-RFC-0001 §5.2
     const remove = changes.add(callback);
     refresh(START);
     return () => {
@@ -195,19 +193,34 @@ export function createLiveValues(
     refresh(START);
   }
 
-  if (url) {
-    // A page with an open connection may be excluded from the back/forward cache.
-    browser.addEventListener("pagehide", disconnect);
-    browser.addEventListener("pageshow", () => refresh(resume));
-    // After a loss of the network, an old connection may be dead without an error.
-    browser.addEventListener("online", () => isWanted() && step(resume));
-    browser.addEventListener("visibilitychange", () => {
-      const pauseMs = isVisible() ? 0 : HIDDEN_PAUSE_MS;
-      browser.setTimeout(() => refresh(resume), pauseMs);
-    });
+  /** Sets the page's configuration, and calls back for each value if there are subscribers already. */
+  function start({ public: { ...first }, _meta: { hot_reload } }: Payload) {
+    if (hot_reload) url = new URL(hot_reload, browser.location.origin);
+    values = freezeValues(first);
+    hasHeartbeats = !!url?.searchParams.has(CURSOR);
+    transport = { mute: hasHeartbeats ? 0 : NaN };
+    if (url) {
+      const resume = hasHeartbeats ? RESUME : START;
+      // A page with an open connection may be excluded from the back/forward cache.
+      browser.addEventListener("pagehide", disconnect);
+      browser.addEventListener("pageshow", () => refresh(resume));
+      // After a loss of the network, an old connection may be dead without an error.
+      browser.addEventListener("online", () => isWanted() && step(resume));
+      browser.addEventListener("visibilitychange", () => {
+        const pauseMs = isVisible() ? 0 : HIDDEN_PAUSE_MS;
+        browser.setTimeout(() => refresh(resume), pauseMs);
+      });
+    }
+    if (!changes.size()) return;
+    // Not at once: the caller may be a component that is being rendered.
+    browser.setTimeout(() => {
+      refresh(START);
+      for (const key in values) changes.call(key, values[key], undefined);
+    }, 0);
   }
 
   return {
+    start,
     getAll: () => values,
     onChange,
     onAnyChange,

@@ -1,5 +1,3 @@
-import type { Payload } from "../core/pages/payload.ts";
-
 /**
  * The property of `globalThis` that contains the gateways of a server's process. This module cannot import the gateways,
  * since browsers load it, too.
@@ -17,6 +15,8 @@ export interface Browser {
   /** Missing in workers and on servers, where the client uses none of the other parts. */
   readonly document?: {
     readonly hidden: boolean;
+    /** Missing in doubles of a document, which are never `loading`. */
+    readonly readyState?: string;
     getElementById(id: string): PageElement | null;
   };
   /** The client resolves URLs against it, since a `<base>` element of the page could lead them to another origin. */
@@ -79,33 +79,6 @@ export class REPError extends Error {
 /** Values of variables by name. */
 export type Values = Readonly<Record<string, string>>;
 
-/** A payload and the element that contains it. */
-export interface Page {
-  readonly payload: Payload;
-  readonly element: PageElement;
-  readonly values: Values;
-  /** The URL of the stream of changes since the payload was generated; `undefined` without hot reload. */
-  readonly changes: URL | undefined;
-}
-
-/** Reads the payload of the page. A malformed one is reported and treated like a missing one (REP-RFC-0001 §5.3). */
-export function readPage(browser: Browser): Page | undefined {
-  const element = browser.document?.getElementById("__rep__");
-  if (!element) return undefined;
-  try {
-    const payload: Payload = JSON.parse(element.textContent!);
-    const { ...values } = payload.public; // throws if it is missing
-    const path = payload._meta.hot_reload;
-    const changes = path ? new URL(path, browser.location.origin) : undefined;
-    return { payload, element, values, changes };
-  } catch (cause) {
-    browser.reportError(
-      new REPError("Cannot read the page's configuration", { cause }),
-    );
-    return undefined;
-  }
-}
-
 /**
  * Returns whether the hash of an element's text equals its integrity attribute. The text counts as intact without
  * `crypto.subtle`, which is missing over plain HTTP. That does not protect the page anyway.
@@ -124,6 +97,11 @@ export async function isIntact(
 /** Returns a frozen copy without a prototype, so that a name such as `toString` exists only if it is configured. */
 export function freezeValues(values: Values | undefined): Values {
   return Object.freeze({ __proto__: null, ...values } as unknown as Values);
+}
+
+/** Waits, for this many milliseconds. */
+export function pause(browser: Browser, ms: number): Promise<void> {
+  return new Promise((resolve) => browser.setTimeout(resolve, ms));
 }
 
 /** Encodes text as UTF-8. */

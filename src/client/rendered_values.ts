@@ -12,17 +12,20 @@ let values: Values | undefined;
  * in its process.
  */
 export function renderedValues(): Values {
-  return "document" in globalThis ? values ??= readValues() : getAll();
+  return "document" in globalThis
+    ? (values ??= readValues()) ?? NONE
+    : getAll();
 }
 
-function readValues(): Values {
+/** Returns `undefined` if there are none, or none yet: a script may run before the browser has parsed them. */
+function readValues(): Values | undefined {
   const { document } = globalThis as unknown as { document: PageDocument };
   const element = document.querySelector("#__rep__[data-rep-rendered]");
-  if (!element) return NONE;
+  if (!element) return undefined;
   try {
-    return JSON.parse(element.textContent!).public ?? NONE;
+    return JSON.parse(element.textContent!).public;
   } catch {
-    return NONE; // the client has reported the error
+    return undefined; // the client reports the error
   }
 }
 

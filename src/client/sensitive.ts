@@ -3,6 +3,7 @@ import {
   type Browser,
   encode,
   freezeValues,
+  pause,
   REPError,
   type Values,
 } from "./page.ts";
@@ -10,9 +11,11 @@ import {
 /**
  * Creates the function that returns the values of SENSITIVE variables. The first call decrypts all of them, and concurrent
  * calls share its request. After a failure, the next call tries again.
+ *
+ * @param payload A promise while the browser may not have parsed it yet.
  */
 export function createSensitiveReader(
-  payload: Payload | undefined,
+  payload: Payload | undefined | Promise<Payload | undefined>,
   browser: Browser,
 ): (key: string) => Promise<string> {
   let pending: Promise<Values> | undefined;
@@ -33,11 +36,11 @@ export function createSensitiveReader(
 }
 
 async function decryptAll(
-  payload: Payload | undefined,
+  payload: Payload | undefined | Promise<Payload | undefined>,
   browser: Browser,
 ): Promise<Values> {
   const nonceBytes = 12; // the nonce precedes the ciphertext (REP-RFC-0001 §8.2)
-  const { sensitive, _meta } = payload ?? {};
+  const { sensitive, _meta } = await payload ?? {};
   if (!sensitive || !_meta?.key_endpoint) return freezeValues({});
   const { subtle } = browser.crypto;
   if (!subtle) throw new REPError("Cannot decrypt without HTTPS or localhost");
@@ -65,7 +68,7 @@ async function requestKey(
   const url = new URL(path, browser.location.origin).href;
   let response = await browser.fetch(url);
   if (response.status === 429) {
-    await pause(response.headers.get("retry-after"), browser);
+    await waitForKey(response.headers.get("retry-after"), browser);
     response = await browser.fetch(url);
   }
   const {
@@ -76,7 +79,7 @@ async function requestKey(
   return fromBase64(key);
 }
 
-async function pause(
+async function waitForKey(
   retryAfter: string | null,
   browser: Browser,
 ): Promise<void> {
@@ -87,9 +90,7 @@ async function pause(
   browser.console.warn(
     `[REP] Waiting ${Math.ceil(seconds)} s for a session key`,
   );
-  await new Promise<void>((resolve) => {
-    browser.setTimeout(resolve, seconds * 1_000);
-  });
+  await pause(browser, seconds * 1_000);
 }
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {

@@ -22,6 +22,8 @@ export interface ContentServices extends ProxyServices {
   readonly cacheGroup: CacheGroup | undefined;
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
   readonly sharesBytes: boolean;
+  /** See `checkRoot` of `ServedFilesOptions`. */
+  readonly checkRoot: StaticContentOptions["checkRoot"];
 }
 
 /**
@@ -61,6 +63,7 @@ export async function openContent(
         const paths = await settings.neverServed();
         return builds === undefined ? paths : [...paths, builds.directory];
       },
+      checkRoot: services.checkRoot,
       transfers: services.transfers,
       compressor: new Compressor(),
       sharesBytes: services.sharesBytes,

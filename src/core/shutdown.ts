@@ -88,11 +88,12 @@ export class Shutdown {
     this.#logCutOff(transfers.requests);
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
     transfers.close();
+    changes?.polls.close();
     this.#options.background.abort();
     for (const addition of this.#options.additions) addition.close?.();
     const leaving = Promise.all([
       this.#options.configuration.close(),
-      changes?.close(),
+      changes?.leave(),
     ]);
     await waitAtMost(LEAVE_TIMEOUT_MS, leaving, clock);
     this.#options.sessionKeys.close();
@@ -105,10 +106,8 @@ export class Shutdown {
   async #endStreams(drainMs: number): Promise<void> {
     const { changes, clock } = this.#options;
     if (changes === undefined) return;
-    if (drainMs > 0) {
-      const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
-      await waitAtMost(waitMs, changes.leave(), clock);
-    }
+    const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
+    await waitAtMost(waitMs, changes.leave(), clock);
     await changes.hub.close(changes.rollout.isAlone ? 0 : drainMs);
   }
 

@@ -205,14 +205,15 @@ function moduleOf(names: EnvNames): string {
   );
   return `import { getAll, meta, onAnyChange } from "@rep/gateway/client";
 
-let isFirst = true;
+let isCurrent = false;
 function read(name) {
-  if (isFirst) keepCurrent();
-  isFirst = false;
+  if (!isCurrent) keepCurrent();
   return getAll()[name];
 }
 function keepCurrent() {
-  if (meta()?.hotReloadAvailable) onAnyChange(() => {});
+  const page = meta(); // null while the browser has not parsed the configuration
+  isCurrent = !!page || !globalThis.document;
+  if (page?.hotReloadAvailable) onAnyChange(() => {});
   if (globalThis.importScripts) {
     console.warn("[REP] A worker has no configuration: its page has to send it the values that it reads from import.meta.env");
   }

@@ -264,6 +264,37 @@ Deno.test("the plugin's module listens to changes from the first read on, whatev
   assertEquals(listeners.length, 1);
 });
 
+/** The client of a page whose configuration the browser has not parsed at first. */
+const EARLY_CLIENT = `export const page = { meta: null, values: {} };
+export const listeners = [];
+export const onAnyChange = (listener) => listeners.push(listener);
+export const getAll = () => page.values;
+export const meta = () => page.meta;
+`;
+
+Deno.test("the plugin's module listens to changes once the page has its configuration, also if a read was too early", async () => {
+  await using project = await makeProject({ "client.js": EARLY_CLIENT });
+  const plugin = envPlugin();
+  await plugin.config({ root: project.path }, BUILD);
+  const { code = "" } = plugin.load("\0virtual:rep/env") ?? {};
+  const module = code.replace("@rep/gateway/client", "./client.js")
+    .replaceAll("globalThis", "({ document: {} })");
+  const url = toFileUrl(await project.write("env.js", module));
+  const { env } = await import(url.href);
+  const { listeners, page } = await import(new URL("client.js", url).href);
+  assertEquals([env.VITE_API_URL, listeners.length], [undefined, 0]);
+  page.meta = { hotReloadAvailable: true };
+  page.values = { API_URL: "https://api.example" };
+  assertEquals([env.VITE_API_URL, listeners.length], [
+    "https://api.example",
+    1,
+  ]);
+  assertEquals([env.VITE_API_URL, listeners.length], [
+    "https://api.example",
+    1,
+  ]);
+});
+
 Deno.test("a value in HTML, which a build would have to know, is a mistake", async () => {
   await using project = await makeProject();
   const plugin = envPlugin();

@@ -1,3 +1,5 @@
+import { dirname } from "@std/path/dirname";
+import { join } from "@std/path/join";
 import fs from "node:fs/promises";
 import {
   buildSnapshot,
@@ -43,6 +45,8 @@ export async function inject(
       `Cannot inject into ${builds}: expected .html files, got none`,
     );
   }
+  const configJs = line["config-js"];
+  const written = configJs === undefined ? pages : [...pages, configJs];
   for (const path of pages) {
     const page = new Uint8Array(await fs.readFile(path));
     let isUtf16 = false;
@@ -56,10 +60,12 @@ export async function inject(
     io.print(escapeInvisible(`${path}: injected`));
     await warnOfCompressed(path, io);
   }
-  const path = line["config-js"];
-  if (path === undefined) return;
-  await writeFile("--config-js", path, await renderConfigJs(payload));
-  io.print(escapeInvisible(`${path}: written`));
+  if (configJs !== undefined) {
+    await writeFile("--config-js", configJs, await renderConfigJs(payload));
+    io.print(escapeInvisible(`${configJs}: written`));
+  }
+  const folders = new Set(written.map((path) => dirname(path)));
+  for (const folder of folders) await warnOfHashes(folder, io);
 }
 
 /** Lists the pages of a build. It skips links: their pages are in the build as well, or in other builds. */
@@ -108,13 +114,30 @@ async function warnOfCompressed(
   { printError }: CommandIo,
 ): Promise<void> {
   for (const compressed of [`${path}.br`, `${path}.gz`, `${path}.zst`]) {
-    const isThere = await fs.stat(compressed).then(() => true, () => false);
-    if (isThere) {
+    if (await exists(compressed)) {
       printError(
         `Warning: ${compressed} contains the previous page: compress it again, or delete it`,
       );
     }
   }
+}
+
+/** Warns about Angular's service worker, which rejects a build if a file differs from its hash in `ngsw.json`. */
+async function warnOfHashes(
+  folder: string,
+  { printError }: CommandIo,
+): Promise<void> {
+  const path = join(folder, "ngsw.json");
+  if (!await exists(path)) return;
+  printError(
+    escapeInvisible(
+      `Warning: ${path} contains the hashes of the previous files: update it with "npx ngsw-config ${folder} ngsw-config.json", followed by the build's base href`,
+    ),
+  );
+}
+
+function exists(path: string): Promise<boolean> {
+  return fs.stat(path).then(() => true, () => false);
 }
 
 /** Renders a script that adds the element to the page that loads it, for builds whose pages are not changed. */

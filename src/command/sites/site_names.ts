@@ -1,4 +1,5 @@
 import { isAppName } from "../../core/store/app_store.ts";
+import { hostOf } from "../../core/values/urls.ts";
 
 /** The site that answers hosts without a site of their own. */
 export const DEFAULT_SITE = "default";
@@ -18,6 +19,5 @@ export function isSiteName(name: string): boolean {
 
 /** Returns the host in an origin, which a client may have sent with a port and with the dot of the root. */
 export function hostIn(origin: string): string {
-  const { hostname } = new URL(origin);
-  return hostname.replace(/\.$/, "");
+  return hostOf(new URL(origin));
 }

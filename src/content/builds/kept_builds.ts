@@ -108,6 +108,7 @@ export class KeptBuilds {
       immutable: served.immutable,
       compressor: served.compressor,
       sharesBytes: served.sharesBytes,
+      checkRoot: undefined, // whoever made the directory of a site cannot change this one
       clock: withoutDeadlines(served.clock),
       log: served.log,
     }, new BarredFiles(() => Promise.resolve([]), served.clock));

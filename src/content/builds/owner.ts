@@ -18,15 +18,18 @@ const MARK = "builds of @rep/gateway ";
 export async function ownerOf(
   folder: string,
   { masterKey }: Pick<CoreSettings, "masterKey">,
-  { store, clock, random }: Pick<CoreServices, "store" | "clock" | "random">,
+  { breaker, clock, random }: Pick<
+    CoreServices,
+    "breaker" | "clock" | "random"
+  >,
 ): Promise<string> {
-  if (masterKey === undefined && store.availability.engine === MEMORY) {
+  if (masterKey === undefined && breaker.availability.engine === MEMORY) {
     return "";
   }
   const app = folder === NO_APP ? undefined : folder;
   try {
     const key = masterKey ??
-      await sharedMasterKey(storeOfApp(store, app), { clock, random });
+      await sharedMasterKey(storeOfApp(breaker, app), { clock, random });
     return await masterKeyFingerprint(key);
   } catch {
     return ""; // the circuit breaker logs the outage

@@ -6,7 +6,6 @@ import {
   READ_METHODS,
   type RouteContext,
 } from "../../core/http/routes.ts";
-import type { Representation } from "../../core/http/send.ts";
 import type { Transfers } from "../../core/http/transfers.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import { isFragmentRequest } from "../../core/pages/page.ts";
@@ -207,11 +206,13 @@ export class StaticContent implements Content {
         const representations = content instanceof HtmlFile
           ? await represent(content, headers, getConfigScript)
           : content;
-        const selected = representations.select(headers);
-        const sent = routeStatus === undefined
-          ? selected
-          : asRoute(selected, routeStatus, path);
-        return await transfers.sendCounted({ method, headers }, sent, client);
+        const response = await transfers.sendCounted(
+          { method, headers },
+          { ...representations.select(headers), status: routeStatus ?? 200 },
+          client,
+        );
+        if (routeStatus !== undefined) describeRoute(response.headers, path);
+        return response;
       } catch (error) {
         if (isUnreadable(error)) throw this.#reportUnreadable(error);
         if (!isAbsence(error)) throw error;
@@ -383,16 +384,10 @@ async function represent(
   return file.represent(isFragment ? undefined : await getConfigScript());
 }
 
-/** Returns the page for a route. Where only documents get it, nobody may store it: what others expect there is a file. */
-function asRoute(
-  page: Representation,
-  status: number,
-  path: FilePath,
-): Representation {
-  const headers = new Headers(page.headers);
+/** Says what a page for routes depends on. Where only documents get it, nobody may store it: what others expect there is a file. */
+function describeRoute(headers: Headers, path: FilePath): void {
   headers.set("vary", addToVary(headers.get("vary"), ROUTE_HEADERS));
   if (isOnlyForDocuments(path)) headers.set("cache-control", "no-store");
-  return { ...page, status, headers };
 }
 
 /** Redirects to a relative location, which cannot lead to another host, and works behind a proxy that strips a prefix. */

@@ -4,6 +4,7 @@ import {
   corsHeaders,
   type OriginContext,
   originRejection,
+  preflight,
   readOrigin,
 } from "../http/origin.ts";
 import { Problem, PROBLEM_TYPE, problemBody } from "../http/problem.ts";
@@ -146,7 +147,11 @@ export class SessionKeys {
       // It may name the gateway's own origin, which is the Host header of the request.
       throw this.#reject("origin_mismatch", requester, mismatch.slice(0, 400));
     }
-    if (request.method === "OPTIONS") return preflight(requester.origin);
+    if (request.method === "OPTIONS") {
+      const response = preflight(request, requester.origin, "GET");
+      response.headers.set("cache-control", CACHE_CONTROL);
+      return response;
+    }
     const kid = new URLSearchParams(url.search).get("kid");
     if (kid !== null) this.#requireValidKid(kid, requester);
     const decision = await this.#options.rateLimit.take(client.clientKey);
@@ -281,15 +286,6 @@ function sessionKeyHeaders(origin: OriginContext): Record<string, string> {
   const headers = corsHeaders(origin);
   headers["cache-control"] = CACHE_CONTROL;
   return headers;
-}
-
-/** Responds to a CORS preflight (Fetch standard). The origin has been checked. */
-function preflight(origin: OriginContext): Response {
-  const headers = sessionKeyHeaders(origin);
-  headers["access-control-allow-methods"] = "GET";
-  headers["access-control-max-age"] = "600";
-  headers["allow"] = CORS_METHODS.join(", ");
-  return new Response(null, { status: 204, headers });
 }
 
 /** Truncates a header for the log. It can be 64 KiB long. */

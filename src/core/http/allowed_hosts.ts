@@ -1,4 +1,4 @@
-import { portOf } from "../values/urls.ts";
+import { hostOf, portOf } from "../values/urls.ts";
 import { Problem } from "./problem.ts";
 
 /** Returns whether requests are served at this origin of the gateway, which is {@linkcode Client.origin}. */
@@ -78,7 +78,7 @@ function parsePattern(text: string): HostPattern | undefined {
   if (host === undefined || !URL.canParse(url) || Number(port ?? 0) > 65_535) {
     return undefined;
   }
-  const { hostname } = new URL(url); // in lower case and in Punycode, as browsers send it
+  const hostname = hostOf(new URL(url)); // in lower case and in Punycode, as browsers send it
   if (wildcard && isAddress(hostname)) return undefined;
   const name = wildcard ? `.${hostname}` : hostname;
   return {
@@ -90,7 +90,8 @@ function parsePattern(text: string): HostPattern | undefined {
 
 function matches({ name, isWildcard, port }: HostPattern, url: URL): boolean {
   if (port !== undefined && port !== portOf(url)) return false;
+  const host = hostOf(url);
   return isWildcard
-    ? url.hostname.endsWith(name) && url.hostname.length > name.length
-    : url.hostname === name;
+    ? host.endsWith(name) && host.length > name.length
+    : host === name;
 }

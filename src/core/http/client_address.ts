@@ -77,7 +77,7 @@ interface Connection {
  *
  * It uses the `X-Forwarded-…` headers only if the peer is a trusted proxy, since any client can send them. It reads
  * `X-Forwarded-For` from the right, since each proxy appends its peer, up to the first address that is not a trusted
- * proxy.
+ * proxy. `Forwarded` (RFC 7239) is not read: a proxy that does not know it passes on what the client has sent.
  *
  * @param origin The origin of the request's URL.
  * @param peer The address of the socket's peer, such as {@linkcode peerAddress} returns.
@@ -143,12 +143,24 @@ function createClientKey(text: string): string {
   return `${groups.join(":")}::/64`;
 }
 
+/** The default port of the other scheme: that of a proxy behind the one that decrypts, or before it. */
+const PORTS_OF_OTHERS = ["https:80", "http:443"];
+
 /** Returns the origin that the proxy received, as far as the headers contain it and are valid. */
 function forwardedOrigin(headers: Headers, requestOrigin: string): string {
   const [protocol = "", host = ""] = requestOrigin.split("://");
   const scheme = lastItem(headers.get("x-forwarded-proto")) ?? protocol;
   const authority = lastItem(headers.get("x-forwarded-host")) ?? host;
-  const origin = URL.parse(`${scheme}://${authority}`)?.origin ?? "null";
+  const url = URL.parse(`${scheme}://${authority}`);
+  // Browsers send any other port than the default one in `Host`, but some proxies remove it there.
+  const port = lastItem(headers.get("x-forwarded-port")) ?? "";
+  const hosts = [host, headers.get("host") ?? "", authority];
+  const counts = /^[1-9]\d*$/.test(port) &&
+    !hosts.some((host) => /:\d*$/.test(host));
+  if (url && counts && !PORTS_OF_OTHERS.includes(url.protocol + port)) {
+    url.port = port;
+  }
+  const origin = url?.origin ?? "null";
   return origin === "null" ? requestOrigin : origin; // "null" stands for an unknown scheme
 }
 

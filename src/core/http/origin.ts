@@ -81,12 +81,45 @@ function listRejection(
 /**
  * Returns the CORS headers of a response (Fetch standard, CORS protocol): `Access-Control-Allow-Origin` with the origin
  * of the request if it is allowed, but never `*`, and always `Vary: Origin`, so that caches do not mix up the responses.
+ * Scripts of a listed origin may send credentials, such as a cookie that a proxy in front of the gateway requires.
  */
 export function corsHeaders(context: OriginContext): Record<string, string> {
   const headers: Record<string, string> = { "vary": "Origin" };
   const { origin } = context;
   if (origin !== null && originRejection(context) === undefined) {
     headers["access-control-allow-origin"] = origin;
+    if (context.allowed.includes(origin)) {
+      headers["access-control-allow-credentials"] = "true";
+    }
   }
   return headers;
+}
+
+/** A list of header names (RFC 9110 §5.6.2). */
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
+const MAX_HEADER_NAMES = 2_000;
+
+/**
+ * Responds to a CORS preflight (Fetch standard). Scripts of an allowed origin may send any header: what they add, such as
+ * `traceparent`, depends on their libraries. For other origins, the response permits nothing.
+ *
+ * @param method The method that they may use.
+ */
+export function preflight(
+  request: Request,
+  context: OriginContext,
+  method: string,
+): Response {
+  const headers = corsHeaders(context);
+  headers["vary"] += ", Access-Control-Request-Headers";
+  headers["allow"] = `${method}, OPTIONS`;
+  if (originRejection(context) === undefined) {
+    headers["access-control-allow-methods"] = method;
+    headers["access-control-max-age"] = "600";
+    const asked = request.headers.get("access-control-request-headers") ?? "";
+    if (asked.length <= MAX_HEADER_NAMES && HEADER_NAMES.test(asked)) {
+      headers["access-control-allow-headers"] = asked;
+    }
+  }
+  return new Response(null, { status: 204, headers });
 }

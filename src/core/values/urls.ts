@@ -17,6 +17,11 @@ export function parseBasePath(text: string): string | undefined {
   return isNormalized ? path : undefined;
 }
 
+/** Returns the host name of a URL without the dot of the root, with which it is the same host (RFC 1034 §3.1). */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/\.$/, "");
+}
+
 /** Returns the port of an `http:` or `https:` URL. */
 export function portOf({ port, protocol }: URL): number {
   if (port !== "") return Number(port);

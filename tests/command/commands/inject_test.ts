@@ -162,6 +162,29 @@ Deno.test("inject warns of secrets, fails with --strict, and warns of compressed
   ]);
 });
 
+Deno.test("inject says once for each build of Angular's service worker that its hashes are outdated", async () => {
+  await using build = await TempDirectory.make();
+  await Deno.mkdir(build.at("de"));
+  await Deno.mkdir(build.at("other"));
+  for (const name of ["index.html", "index.csr.html", "ngsw.json"]) {
+    await build.write(name, PAGE);
+    await build.write(`de/${name}`, PAGE);
+  }
+  await build.write("other/index.html", PAGE);
+  const warning = (folder: string) =>
+    `Warning: ${folder}/ngsw.json contains the hashes of the previous files: update it with "npx ngsw-config ${folder} ngsw-config.json", followed by the build's base href`;
+  const cases: [args: string[], folders: string[]][] = [
+    [[build.path], [build.at("de"), build.path]],
+    [[build.at("index.html")], [build.path]],
+    [[build.at("other")], []],
+    [["--config-js", build.at("de/config.js")], [build.at("de")]],
+  ];
+  for (const [args, folders] of cases) {
+    const { code, err } = await run(["inject", ...args], { REP_PUBLIC_A: "1" });
+    assertEquals([code, err], [0, folders.map(warning)]);
+  }
+});
+
 Deno.test("inject accepts values that are meant to be public", async () => {
   await using build = await TempDirectory.make({ "index.html": PAGE });
   const environment = { REP_PUBLIC_A: "AKIAIOSFODNN7EXAMPLE" };

@@ -222,6 +222,7 @@ function open(
       immutable: ["assets/*"],
       compressor: new Compressor(),
       sharesBytes: false,
+      checkRoot: undefined,
       clock,
       log,
     },

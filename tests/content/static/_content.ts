@@ -36,6 +36,7 @@ export function openContent(
     cacheGroup: undefined,
     fallback: undefined,
     immutable: [],
+    checkRoot: undefined,
     neverServed: () => Promise.resolve([]),
     transfers: new Transfers({
       clock: systemClock,
@@ -44,7 +45,7 @@ export function openContent(
     }),
     builds: undefined,
     compressor: new Compressor(),
-    sharesBytes: false,
+    sharesBytes: true,
     clock: systemClock,
     log: silentLog,
     ...options,
@@ -128,6 +129,7 @@ interface SiteOptions {
   cacheBytes?: number;
   maxTransfers?: number;
   compressor?: Compressor;
+  sharesBytes?: boolean;
   /** Paths relative to the directory. */
   neverServed?: readonly string[];
 }

@@ -42,28 +42,40 @@ Deno.test("/rep/changes permits the allowed origins only, with Last-Event-ID in 
   const allowedOrigins = ["https://app.example"];
   await using gate = await setUp({}, { allowedOrigins });
   const ask = async (method: string, origin: string) => {
-    const headers = { origin };
+    const headers = {
+      origin,
+      "access-control-request-headers": "last-event-id,traceparent",
+    };
     const response = await gate.ask("/rep/changes", { method, headers });
     await response.body?.cancel();
     return [
       response.status,
       response.headers.get("vary"),
       response.headers.get("access-control-allow-origin"),
+      response.headers.get("access-control-allow-credentials"),
       response.headers.get("access-control-allow-headers"),
     ];
   };
   const [allowed = ""] = allowedOrigins;
-  const permitted = "last-event-id, cache-control";
+  const asked = "last-event-id,traceparent";
+  const vary = "Origin, Access-Control-Request-Headers";
   const evil = "https://evil.example";
-  assertEquals(await ask("GET", allowed), [200, "Origin", allowed, null]);
-  assertEquals(await ask("GET", evil), [200, "Origin", null, null]);
-  assertEquals(await ask("OPTIONS", allowed), [
-    204,
+  assertEquals(await ask("GET", allowed), [
+    200,
     "Origin",
     allowed,
-    permitted,
+    "true",
+    null,
   ]);
-  assertEquals(await ask("OPTIONS", evil), [204, "Origin", null, null]);
+  assertEquals(await ask("GET", evil), [200, "Origin", null, null, null]);
+  assertEquals(await ask("OPTIONS", allowed), [
+    204,
+    vary,
+    allowed,
+    "true",
+    asked,
+  ]);
+  assertEquals(await ask("OPTIONS", evil), [204, vary, null, null, null]);
 });
 
 Deno.test("a stream begins at once with retry, a comment and the current id", async () => {

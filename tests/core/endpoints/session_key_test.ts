@@ -95,6 +95,7 @@ const PREFLIGHT = {
   "access-control-allow-methods": "GET",
   "access-control-max-age": "600",
   "allow": "GET, OPTIONS",
+  "vary": "Origin, Access-Control-Request-Headers",
 };
 const PROBLEM = { ...COMMON, "content-type": "application/problem+json" };
 
@@ -296,9 +297,12 @@ for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
       const headers = headersOf(given);
       const get = await gate.ask({ headers });
       const preflight = await gate.ask({ method: "OPTIONS", headers });
+      const credentials = given.allowed.length > 0
+        ? { "access-control-allow-credentials": "true" }
+        : {};
       const cors = given.origin === undefined
         ? {}
-        : { "access-control-allow-origin": given.origin };
+        : { "access-control-allow-origin": given.origin, ...credentials };
       const statuses = [get.status, preflight.status];
       if (given.may) {
         assertEquals({ given, statuses }, { given, statuses: [200, 204] });
@@ -315,7 +319,10 @@ for (const allowed of new Set(ORIGIN_CASES.map((it) => it.allowed))) {
 
 Deno.test("GET /rep/session-key returns the CORS header with every error, so that the page can read the reason", async () => {
   const headers = { origin: LISTED };
-  const cors = { "access-control-allow-origin": LISTED };
+  const cors = {
+    "access-control-allow-credentials": "true",
+    "access-control-allow-origin": LISTED,
+  };
   const allowedOrigins = [LISTED];
   await using gate = await setUp({ allowedOrigins, sessionKeyMaxRate: 1 });
   await using none = await setUp({ allowedOrigins, variables: {} });

@@ -15,19 +15,26 @@ const CASES: [pattern: string, allowed: string[], rejected: string[]][] = [
     "https://app.example.com",
     "http://app.example.com:8080",
     "http://APP.Example.com",
+    "http://app.example.com.", // the same host (RFC 1034 §3.1)
+    "https://App.example.com.:8443",
   ], [
     "http://evil.example",
     "http://example.com",
     "http://x.app.example.com",
     "http://app.example.com.evil.example",
     "http://xapp.example.com",
-    "http://app.example.com.",
+    "http://app.example.com..",
     "http://127.0.0.1",
   ]],
   ["App.EXAMPLE.com", ["http://app.example.com"], ["http://example.com"]],
+  ["app.example.com.", [
+    "http://app.example.com",
+    "http://app.example.com.:8080",
+  ], ["http://example.com."]],
   ["app.example.com:8080", [
     "http://app.example.com:8080",
     "https://app.example.com:8080",
+    "http://app.example.com.:8080",
   ], [
     "http://app.example.com",
     "http://app.example.com:80",
@@ -48,23 +55,29 @@ const CASES: [pattern: string, allowed: string[], rejected: string[]][] = [
     "http://a.example.com",
     "http://a.b.example.com:99",
     "http://A.Example.COM",
+    "http://a.example.com.",
   ], [
     "http://example.com",
     "http://aexample.com",
     "http://a.example.com.evil.example",
     "http://.example.com",
+    "http://example.com.",
   ]],
   ["*.example.com:8080", ["http://a.example.com:8080"], [
     "http://a.example.com",
     "http://example.com:8080",
   ]],
-  ["localhost", ["http://localhost:8080"], [
+  ["localhost", ["http://localhost:8080", "http://localhost."], [
     "http://a.localhost",
     "http://127.0.0.1",
   ]],
-  ["127.0.0.1", ["http://127.0.0.1:8080", "http://0x7f.1"], [
-    "http://127.0.0.2",
-  ]],
+  [
+    "127.0.0.1",
+    ["http://127.0.0.1:8080", "http://0x7f.1", "http://127.0.0.1."],
+    [
+      "http://127.0.0.2",
+    ],
+  ],
   ["[::1]", ["http://[::1]:8080", "http://[0:0::1]"], ["http://[::2]"]],
   ["[::1]:8080", ["http://[::1]:8080"], ["http://[::1]"]],
   [

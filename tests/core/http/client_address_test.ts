@@ -249,6 +249,54 @@ for (const [proto, host, origin] of ORIGINS) {
   });
 }
 
+/** The headers of a trusted proxy besides `X-Forwarded-Proto: https`, and the origin. */
+const PORTS: readonly [headers: Record<string, string>, origin: string][] = [
+  [{ port: "8443" }, `${APP}:8443`],
+  [{ port: "443" }, APP],
+  [{ port: " 08443" }, APP],
+  [{ port: "80" }, APP],
+  [{ port: "443, 8443 " }, `${APP}:8443`],
+  [{ port: "8443, 443" }, APP],
+  [{ port: "8443", host: "other.example" }, "https://other.example:8443"],
+  [{ port: "8443", host: "[2001:db8::1]" }, "https://[2001:db8::1]:8443"],
+  [{ port: "8443", host: "[::1]:9443" }, "https://[::1]:9443"],
+  [{ port: "8443", host: "other.example:443" }, "https://other.example"],
+  [{ port: "8443", sent: "app.example.com:443" }, APP],
+  [{ port: "8443", sent: "app.example.com:9443" }, APP],
+  [{ port: "443", proto: "http" }, "http://app.example.com"],
+  [{ port: "80", proto: "http" }, "http://app.example.com"],
+  [{ port: "8080", proto: "HTTP" }, "http://app.example.com:8080"],
+  [{ port: "80", proto: "HTTPS" }, APP],
+  ...["", "0", "-1", "65536", "x", "8443x", "0x50", "8443.5", "8443;"]
+    .map((port): [Record<string, string>, string] => [{ port }, APP]),
+];
+
+for (const [{ proto = "https", host, port = "", sent }, origin] of PORTS) {
+  const name = JSON.stringify({ proto, host, port, sent });
+  Deno.test(`resolveClient() returns the origin ${origin} for ${name}`, () => {
+    const headers = new Headers({ "x-forwarded-proto": proto });
+    headers.set("x-forwarded-port", port);
+    if (host !== undefined) headers.set("x-forwarded-host", host);
+    if (sent !== undefined) headers.set("host", sent);
+    const url = "http://app.example.com/rep/health";
+    assertEquals(client({ url, headers }).origin, origin);
+  });
+}
+
+Deno.test("resolveClient() ignores the port of a peer that is not trusted, and Forwarded of all", () => {
+  const url = "http://app.example.com/";
+  const forwarded = "proto=https;host=evil.example;for=203.0.113.77";
+  const headers = new Headers({ forwarded, "x-forwarded-port": "8080" });
+  assertEquals(
+    client({ url, headers, peer: "203.0.113.9" }).origin,
+    "http://app.example.com",
+  );
+  assertEquals(
+    client({ url, headers: new Headers({ forwarded }) }).origin,
+    "http://app.example.com",
+  );
+});
+
 Deno.test("resolveClient() does not return the opaque origin for a Unix socket", () => {
   const result = client({
     peer: "unix",

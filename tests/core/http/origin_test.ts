@@ -1,14 +1,83 @@
 import { assertEquals } from "@std/assert";
 import {
+  corsHeaders,
   normalizeOrigin,
   type OriginContext,
   originRejection,
+  preflight,
 } from "../../../src/core/http/origin.ts";
 import { LISTED, OWN } from "../../_origin_table.ts";
 
 function context(fields: Partial<OriginContext>) {
   return { origin: null, secFetchSite: null, own: OWN, allowed: [], ...fields };
 }
+
+Deno.test("corsHeaders() permits credentials only for an origin that is listed", () => {
+  const vary = "Origin";
+  const permitted = { vary, "access-control-allow-origin": LISTED };
+  const credentials = { "access-control-allow-credentials": "true" };
+  const cases: [Partial<OriginContext>, Record<string, string>][] = [
+    [{ origin: LISTED, allowed: [LISTED] }, { ...permitted, ...credentials }],
+    [{ origin: LISTED, own: LISTED }, permitted],
+    [{ origin: LISTED, own: LISTED, allowed: [OWN] }, { vary }],
+    [{ origin: LISTED, allowed: [`${LISTED}.`] }, { vary }],
+    [{ origin: `${LISTED}.`, allowed: [LISTED] }, { vary }],
+    [{ origin: "null", allowed: [LISTED] }, { vary }],
+    [{ origin: LISTED }, { vary }],
+    [{ secFetchSite: "same-origin", allowed: [OWN] }, { vary }],
+  ];
+  for (const [fields, headers] of cases) {
+    assertEquals(corsHeaders(context(fields)), headers);
+  }
+});
+
+Deno.test("preflight() returns the headers that an allowed origin asks for, and no others", () => {
+  const token = "a!#$%&'*+.^_`|~-9";
+  const long = Array(150).fill("x-header-names").join(",");
+  const cases: [asked: string | undefined, isAllowed: boolean][] = [
+    ["traceparent,tracestate,baggage", true],
+    ["traceparent, X-Custom ,b3", true],
+    [token, true],
+    [undefined, false],
+    ["", false],
+    [",", false],
+    ["a,,b", false],
+    ["a b", false],
+    ["a:b", false],
+    ['"a"', false],
+    ["a;b", false],
+    ["é", false],
+    [long, false],
+  ];
+  for (const origin of [LISTED, "https://evil.example"]) {
+    for (const [asked, isValid] of cases) {
+      const headers = new Headers();
+      if (asked !== undefined) {
+        headers.set("access-control-request-headers", asked);
+      }
+      const request = new Request(OWN, { headers });
+      const fields = { origin, allowed: [LISTED] };
+      const response = preflight(request, context(fields), "POST");
+      const isAllowed = origin === LISTED;
+      assertEquals(
+        [
+          response.status,
+          response.headers.get("vary"),
+          response.headers.get("access-control-allow-headers"),
+          response.headers.get("access-control-allow-methods"),
+          response.headers.get("access-control-allow-origin"),
+        ],
+        [
+          204,
+          "Origin, Access-Control-Request-Headers",
+          isAllowed && isValid ? asked : null,
+          isAllowed ? "POST" : null,
+          isAllowed ? LISTED : null,
+        ],
+      );
+    }
+  }
+});
 
 Deno.test("originRejection() returns the reason", () => {
   const reasons = [

@@ -21,6 +21,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\bglpat-[\w-]{16,}/, "a GitLab token"],
   [/\b(sk|rk)_(live|test)_[A-Za-z0-9]{10,}/, "a Stripe secret key"],
   [/\bpk_live_[A-Za-z0-9]{10,}/, "a Stripe live key"],
+  [/\b[st]k\.eyJ[\w-]+\.[\w-]{16,}/, "a Mapbox secret token"],
+  [/\bsb_secret_\w{16,}/, "a Supabase secret key"],
   [/\bwhsec_[A-Za-z0-9+/]{16,}/, "a webhook's signing secret"],
   [
     /\bsk-(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Z]|[a-z0-9]{32})[\w-]{20,}/,

@@ -1,5 +1,4 @@
 import { dirname } from "@std/path/dirname";
-import { join } from "@std/path/join";
 import { relative } from "@std/path/relative";
 import { Buffer } from "node:buffer";
 import fs from "node:fs/promises";

@@ -13,6 +13,7 @@ import {
   hasSameVariables,
   type Snapshot,
   type SnapshotSources,
+  type StoredEnvironment,
 } from "./variables/snapshot.ts";
 import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
 import { describeWarning } from "./variables/guardrails.ts";
@@ -132,11 +133,13 @@ export class Configuration {
   /**
    * Reads the configuration for the first time. It does not publish anything; the caller does that.
    *
+   * @param published Values that replace those in the store, which are invalid; the reload that follows logs why.
    * @throws {ConfigurationError} If the configuration is invalid.
    */
-  async load(): Promise<void> {
-    await this.#readAndBuild();
+  async load(published?: ReadonlyMap<string, string>): Promise<void> {
+    await this.#readAndBuild(published);
     this.#lastReloadAt = this.#changedAt = this.#options.clock.now();
+    if (published !== undefined) return;
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
       ...describe(this.#snapshot, this.#options.revision),
@@ -286,18 +289,20 @@ export class Configuration {
     }
   }
 
-  async #readAndBuild(): Promise<void> {
+  async #readAndBuild(published?: ReadonlyMap<string, string>): Promise<void> {
     const rankAtRead = this.#options.publisher?.highestRank;
     const sources = await this.#options.readSources();
-    await this.#build(sources, rankAtRead);
+    await this.#build(sources, rankAtRead, published);
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
   async #build(
     sources: SnapshotSources,
     rankAtRead: number | undefined,
+    published?: ReadonlyMap<string, string>,
   ): Promise<void> {
-    const stored = await this.#options.storedVariables.read();
+    const read = await this.#options.storedVariables.read();
+    const stored = published ? asPublished(read, published) : read;
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
     // its variables are removed one by one and on purpose.
@@ -365,6 +370,20 @@ export class Configuration {
     this.#isClosed = true;
     await this.#queue.settled();
   }
+}
+
+/** Returns the variables in the store with the values that were published, without those that never were. */
+function asPublished(
+  stored: StoredEnvironment | undefined,
+  published: ReadonlyMap<string, string>,
+): StoredEnvironment | undefined {
+  if (stored === undefined) return undefined;
+  const environment: Record<string, string> = {};
+  for (const key of Object.keys(stored.environment)) {
+    const value = published.get(key.replace("REP_PUBLIC_", ""));
+    if (value !== undefined) environment[key] = value;
+  }
+  return { ...stored, environment };
 }
 
 /** Returns why a configuration was rejected. */

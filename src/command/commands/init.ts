@@ -60,7 +60,7 @@ export async function init(
   const isEmpty = found.every(({ isOut }) => isOut);
   const variables = isEmpty ? [EXAMPLE, ...found] : found;
   const envFiles = modes.map((mode, index) => ({
-    flag: "--env-file",
+    flag: "-env-file", // with two dashes, npx takes it for an option of Node.js, which needs an existing file
     path: modes.length > 1 ? ofMode(envFile, mode) : envFile,
     text: renderEnvFile(variables, mode, index),
   }));

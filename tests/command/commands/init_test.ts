@@ -285,7 +285,7 @@ Deno.test("init overwrites a file only with --force", async () => {
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");
   const rejection =
-    'Cannot write "app.env": it exists; write another file with --env-file, or replace its content with --force';
+    'Cannot write "app.env": it exists; write another file with -env-file, or replace its content with --force';
   assertEquals(await init(app), failed(rejection));
   const before = Array.from(Deno.readDirSync(app.path), ({ name }) => name);
   assertEquals(before.sort(), ["a.js", "app.env"]);

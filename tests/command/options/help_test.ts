@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { COMMAND_NAMES } from "../../../src/command/commands/command_table.ts";
 import { commandHelp } from "../../../src/command/commands/run_command.ts";
-import { formatOptions, helpText } from "../../../src/command/options/help.ts";
+import {
+  formatOptions,
+  helpText,
+  PROGRAM,
+} from "../../../src/command/options/help.ts";
 import {
   OPTION_NAMES,
   type OptionName,
@@ -29,7 +33,8 @@ Deno.test("helpText() lists every option once, with its description, and --versi
 });
 
 Deno.test("helpText() and commandHelp() fit into 80 columns", () => {
-  const lines = [helpText(), ...COMMAND_NAMES.map(commandHelp)].flatMap((
+  const helps = COMMAND_NAMES.map((name) => commandHelp(name, PROGRAM));
+  const lines = [helpText(), ...helps].flatMap((
     text,
   ) => text.split("\n"));
   assertEquals(

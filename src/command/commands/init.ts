@@ -59,9 +59,11 @@ export async function init(
   const { modes, found } = await findVariables(line.args, io);
   const isEmpty = found.every(({ isOut }) => isOut);
   const variables = isEmpty ? [EXAMPLE, ...found] : found;
+  const pathOf = (mode: string) =>
+    modes.length > 1 ? ofMode(envFile, mode) : envFile;
   const envFiles = modes.map((mode, index) => ({
     flag: "-env-file", // with two dashes, npx takes it for an option of Node.js, which needs an existing file
-    path: modes.length > 1 ? ofMode(envFile, mode) : envFile,
+    path: pathOf(mode),
     text: renderEnvFile(variables, mode, index),
   }));
   const files: readonly NewFile[] = [
@@ -78,8 +80,7 @@ export async function init(
     io.print(escapeInvisible(`${path}: written`));
   }
   printNotes(found, envFiles, io);
-  const app = line.args[0] ?? ".";
-  io.printError(nextSteps(app, manifest, envFile, modes));
+  io.printError(nextSteps(line.args[0] ?? ".", manifest, pathOf));
 }
 
 /** Returns the name of a mode's file: `app.production.env`. */
@@ -145,19 +146,10 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
     if (root !== undefined) roots.add(relative(".", root) || ".");
   }
   const files: BuildEnvFile[] = [];
-  for (const root of roots.difference(apps)) {
-    files.push(...await readBuildEnvFiles(root));
-  }
-  for (const app of apps) {
-    const own = await readBuildEnvFiles(app);
+  for (const directory of roots.union(apps)) {
+    const own = await readBuildEnvFiles(directory);
     files.push(...own);
-    for (const { path, lines } of own) {
-      for (const [found, line] of lines) {
-        const name = IN_ENV_FILE.exec(found)?.[1];
-        if (name === undefined) continue;
-        addOrigin(name, "other", `${found}, ${path}:${line}`, origins);
-      }
-    }
+    if (apps.has(directory)) addNames(own, origins);
   }
   const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
   const others = named.length > 0 ? ["production", ...named] : [];
@@ -173,6 +165,20 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
     return { name, values, isRequired, ...choose(name, places, values) };
   });
   return { modes, found };
+}
+
+/** Adds what only env files have. */
+function addNames(
+  files: readonly BuildEnvFile[],
+  origins: Map<string, Origins>,
+): void {
+  for (const { path, lines } of files) {
+    for (const [found, line] of lines) {
+      const name = IN_ENV_FILE.exec(found)?.[1];
+      if (name === undefined) continue;
+      addOrigin(name, "other", `${found}, ${path}:${line}`, origins);
+    }
+  }
 }
 
 /** Returns the values in a mode, by the names without the build tool's prefix. */
@@ -386,26 +392,24 @@ function printNotes(
   io.printError(`Found ${isIn.length} variables of pages`);
 }
 
-/** Returns what is left to do in an app with these files. */
+/** Returns what is left to do in an app. @param pathOf Returns the env file of a mode. */
 function nextSteps(
   app: string,
   manifest: string,
-  envFile: string,
-  modes: readonly string[],
+  pathOf: (mode: string) => string,
 ): string {
   const manifestPath = JSON.stringify(relative(app, manifest));
-  const path = relative(app, envFile);
-  const hasModes = modes.length > 1;
-  const envPath = hasModes
-    ? `\`${ofMode(path, "${mode}")}\``
-    : JSON.stringify(path);
+  const path = relative(app, pathOf("${mode}"));
+  const hasModes = path.includes("${mode}");
+  const envPath = hasModes ? `\`${path}\`` : JSON.stringify(path);
   const plugins =
     `plugins: [rep({ manifest: ${manifestPath}, envFile: ${envPath}, env: true })]`;
   const config = hasModes
     ? `export default defineConfig(({ mode }) => ({ ${plugins} }));`
     : plugins;
-  const ignored = hasModes ? ofMode(envFile, "*") : envFile;
-  return `Next: add ${ignored} to .gitignore, and run npm install @rep/gateway
+  return `Next: add ${
+    pathOf("*")
+  } to .gitignore, and run npm install @rep/gateway
 With Vite, add this to its configuration; otherwise, read values with get() from @rep/gateway/client:
   import { rep } from "@rep/gateway/vite";
   ${config}`;

@@ -25,6 +25,7 @@ Object.assign(globalThis, { shown: () => ({
   docTitle: document.title,
   description: document.querySelector("meta[name=description]").content,
   maps: VITE_MAPS_KEY,
+  map: document.querySelector("meta[name=map]").content,
   mapbox: import.meta.env["VITE_MAPBOX_TOKEN"],
   auth: import.meta.env.VITE_AUTH_TOKEN_URL,
   stripe: import.meta.env?.VITE_STRIPE_KEY,
@@ -56,7 +57,7 @@ document.querySelector("h1").textContent = "ready";
 
 const FILES: Record<string, string> = {
   "index.html":
-    `<!doctype html><html><head><link rel="icon" href="data:,"><meta name="description" content="%VITE_BRAND%"></head>
+    `<!doctype html><html><head><link rel="icon" href="data:,"><meta name="description" content="%VITE_BRAND%"><meta name="map" content="?key=%VITE_HTML_KEY%"></head>
 <body><h1></h1><script type="module" src="/src/main.ts"></script></body></html>`,
   "src/main.ts": MAIN,
   "src/config.ts": `export const apiUrl = import.meta.env.VITE_API_URL;
@@ -78,6 +79,7 @@ VITE_THEME=light
 VITE_LIMIT=10
 VITE_HEADER="Header of $VITE_TITLE"
 VITE_MAPS_KEY=${GOOGLE}
+VITE_HTML_KEY=${GOOGLE}
 VITE_MAPBOX_TOKEN=pk.eyJ1IjoiZXhhbXBsZSIsImEiOiJjbDEyMzQ1Njc4In0.abcdefghijklmnopqrstuv
 VITE_AUTH_TOKEN_URL=https://auth.example.com/token
 VITE_STRIPE_KEY=pk_live_abcdefghijklmnop1234

@@ -1,9 +1,11 @@
 import { dirname } from "@std/path/dirname";
 import { relative } from "@std/path/relative";
-import { Buffer } from "node:buffer";
 import fs from "node:fs/promises";
 import { isMissing } from "../../files/read_environment.ts";
-import { detectSecret } from "../../core/config/variables/guardrails.ts";
+import {
+  detectSecret,
+  withoutPublicKeys,
+} from "../../core/config/variables/guardrails.ts";
 import type { VariableType } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import {
@@ -226,19 +228,6 @@ function addOrigin(
   const known = origins.get(name) ?? {};
   known[kind] ??= origin;
   origins.set(name, known);
-}
-
-/** Formats of secrets that are made to be in pages, and whose owners restrict what they permit. */
-const PUBLIC_FORMAT =
-  /\bAIza[\w-]{35}|\bpk_(?:live|test)_\w+|\bpk\.eyJ[\w.-]+/g;
-const JWT = /\beyJ[\w-]+\.(eyJ[\w-]+)\.[\w-]*/g;
-
-/** Removes public keys from a value. Supabase's key for pages is a JSON Web Token with a role of its own. */
-function withoutPublicKeys(value: string): string {
-  return value.replace(PUBLIC_FORMAT, "").replace(JWT, (token, payload) => {
-    const claims = Buffer.from(payload, "base64url").toString();
-    return /"role"\s*:\s*"anon"/.test(claims) ? "" : token;
-  });
 }
 
 /**

@@ -61,6 +61,18 @@ const HARMLESS = new RegExp(
   "gis",
 );
 
+/**
+ * Formats of secrets that are made to be in pages, and whose owners restrict what they permit: keys of Google, Stripe and
+ * Mapbox, and Supabase's JSON Web Token with the role `anon`, which base64 encodes in three ways.
+ */
+const PUBLIC_KEY =
+  /\bAIza[\w-]{35}|\bpk_(?:live|test)_\w+|\bpk\.eyJ[\w.-]+|\beyJ[\w-]+\.[\w-]*(?:InJvbGUiOiJhbm9uI|Jyb2xlIjoiYW5vbi|icm9sZSI6ImFub24i)[\w-]*\.[\w-]*/g;
+
+/** Removes keys that are made to be public from a text. */
+export function withoutPublicKeys(text: string): string {
+  return text.replace(PUBLIC_KEY, "");
+}
+
 /** REP-RFC-0001 §3.3. Only text of 23 or more characters can exceed it. */
 const MAX_ENTROPY_BITS = 4.5;
 /** REP-RFC-0001 §3.3. */

@@ -196,7 +196,7 @@ Deno.test("createGateway() says which runtime is needed on one that is too old, 
     await assertRejects(
       () => createGateway(),
       Error,
-      "expected Map.groupBy(), as in Node.js 22 or later",
+      "it needs Node.js 22.15 or newer",
     );
   } finally {
     Map.groupBy = groupBy;

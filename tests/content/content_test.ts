@@ -18,6 +18,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     neverServed: () => Promise.resolve([]),
     builds: undefined,
     upstream: undefined,
+    builds: undefined,
     immutable: [],
     basePath: "",
     preserveHost: false,

@@ -38,7 +38,7 @@ export const COMMAND_OPTIONS = {
   ),
   "manifest": text(
     "FILE",
-    "Manifest; by default .rep.yaml, except for set and undo",
+    "Manifest; by default .rep.yaml",
   ),
   "env-file": OPTIONS["env-file"],
   "strict": OPTIONS.strict,

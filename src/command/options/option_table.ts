@@ -148,7 +148,7 @@ export const GROUPS = {
     ),
     "env-file": paths(
       "PATH,…",
-      "File of NAME=value lines, or directory with one file per variable",
+      "File of NAME=value lines, or directory with one file per variable; with npx, write -env-file",
     ),
     "strict": sets(
       "strict",
@@ -211,7 +211,7 @@ export const GROUPS = {
         "signal",
         choice(
           ["signal", "file_watch", "poll"],
-          "What triggers a reload; SIGHUP always triggers one",
+          "What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file",
         ),
       ),
     ),
@@ -353,7 +353,7 @@ export const GROUPS = {
     ),
     "log-format": withDefault(
       "json",
-      ignoringCase(choice(["json", "text"], "Log format")),
+      ignoringCase(choice(["json", "text"], "Log format; on a terminal, text")),
     ),
     "log-level": withDefault(
       "info",

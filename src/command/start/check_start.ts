@@ -104,7 +104,7 @@ function reloadWarnings(
     return [];
   }
   return [
-    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch or poll",
   ];
 }
 

@@ -16,7 +16,6 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     fallback: undefined,
     staticCacheBytes: 1_000_000,
     neverServed: () => Promise.resolve([]),
-    builds: undefined,
     upstream: undefined,
     builds: undefined,
     immutable: [],

@@ -47,7 +47,6 @@ export class TestPublisher {
     this.#publisher = new Publisher({
       rollout: {
         isActive: true,
-        highestRank: 0,
         configurations: {},
         rollback: undefined,
         claimCommit: () => Promise.resolve([]),
@@ -68,7 +67,7 @@ export class TestPublisher {
     const { head } = this.#tail;
     const publicHash = JSON.stringify([...target.public]);
     const snapshot = { ...EMPTY_SNAPSHOT, ...target, publicHash };
-    await this.#publisher.publish({ ...snapshot, storedVersion: null }, 0);
+    await this.#publisher.publish({ ...snapshot, storedVersion: null });
     return await this.log.after(head, Infinity);
   }
 }

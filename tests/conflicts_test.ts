@@ -1,6 +1,10 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals } from "@std/assert";
+import { STATES, type StoredState } from "../src/core/changes/event_log.ts";
+import { sampleNames } from "../src/core/rollout/conflicts.ts";
+import type { Store } from "../src/core/store/store.ts";
 import type { Clock } from "../src/core/values/clock.ts";
+import { fromUtf8 } from "../src/core/values/utf8.ts";
 import { pageOf, pageValues, shareStore } from "./_replicas.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { readStatus } from "./_status.ts";
@@ -8,6 +12,16 @@ import { readStatus } from "./_status.ts";
 const MINUTE = 60_000;
 const SHOP = { REP_PUBLIC_CART: "1", REP_PUBLIC_CURRENCY: "EUR" };
 const BLOG = { REP_PUBLIC_POSTS: "10" };
+
+/** Returns the published values. */
+async function publishedIn(store: Store): Promise<Record<string, string>> {
+  const entries = await store.list<StoredState>(STATES);
+  const present = entries.filter(({ value }) => value.value !== undefined);
+  const values = present.map(({ value: { name, value } }) =>
+    [name, fromUtf8(value!)] as const
+  );
+  return Object.fromEntries(values);
+}
 
 async function problemsOf(gate: TestGateway): Promise<unknown> {
   const health = await (await gate.ask("/rep/health")).json();
@@ -18,55 +32,127 @@ function errorsOf({ lines }: TestGateway): unknown[] {
   return lines.filter(({ level }) => level === "ERROR").map(({ msg }) => msg);
 }
 
-Deno.test("two apps without names on one store: each serves its own values, neither publishes, and after ten minutes both say so", async () => {
+Deno.test("of two apps without names on one store, the first goes on, the second stands apart, and after ten minutes both say so", async () => {
   await using shared = await shareStore();
   await using shop = await shared.start(SHOP, { instanceId: "a:1" });
   await using blog = await shared.start(BLOG, { instanceId: "b:1" });
-  const head = await shared.store.get(["head"]);
   await shared.clock.tick(10 * MINUTE);
-  for (const [gate, place] of [[shop, "b:1"], [blog, "a:1"]] as const) {
+  for (const gate of [shop, blog]) {
     assertEquals([await problemsOf(gate), errorsOf(gate)], ["healthy", []]);
-    assertEquals(gate.logged("rep.rollout.apart")[0]?.place, place);
   }
+  assertEquals(
+    [shop, blog].map((gate) => gate.logged("rep.rollout.apart").length),
+    [0, 1],
+  );
+  assertEquals(blog.logged("rep.rollout.apart")[0]?.place, "a:1");
   await shared.clock.tick(10_000);
   for (const [gate, place] of [[shop, "b:1"], [blog, "a:1"]] as const) {
     assertEquals(await problemsOf(gate), ["other_app"]);
     assertEquals(errorsOf(gate), ["rep.rollout.other_app"]);
     const detail =
-      `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: nothing is published ` +
-      "until either leaves; give each app a name (--app; in the module, app), or a store of its own";
+      `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: only the app that ` +
+      "came first publishes; give each app a name (--app; in the module, app), or a store of its own";
     assertEquals((await readStatus(gate)).conflicts, [detail]);
     const line = gate.logged("rep.rollout.other_app")[0];
     assertEquals(line?.detail, detail);
   }
+  const open = await shop.listen();
+  await open.pull();
   await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
+  await blog.set({ ...BLOG, REP_PUBLIC_POSTS: "20" });
   await shared.clock.tick(30_000);
   assertEquals([await pageValues(shop), await pageValues(blog)], [
     { CART: "2", CURRENCY: "EUR" },
-    { POSTS: "10" },
+    { POSTS: "20" },
   ]);
-  assertEquals((await shared.store.get(["head"]))?.value, head?.value);
+  assertEquals(await open.takeChanges(1), [["CART", "2"]]);
+  assertEquals(open.arrived(), []);
+  await open.close();
+  const text = await (await blog.ask("/rep/changes")).text();
+  const reason = "the store may have the values of another app";
+  assertEquals(text.includes(reason), true);
 });
 
-Deno.test("streams are told to reconnect later while another app has the same store, and a change reaches them once it has left", async () => {
+Deno.test("a restart of the first app does not hand the store to the second, which gets it a minute after the first has stopped", async () => {
   await using shared = await shareStore();
-  await using shop = await shared.start(SHOP);
-  const open = await shop.listen();
-  await open.pull();
-  const blog = await shared.start(BLOG);
+  const shop = await shared.start(SHOP);
+  await using blog = await shared.start(BLOG);
   await shared.clock.tick(20_000);
-  await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
-  for (const gate of [shop, blog]) {
-    const text = await (await gate.ask("/rep/changes")).text();
-    assertEquals(
-      text.includes("the store may have the values of another app"),
-      true,
-    );
+  await shop.gateway.close();
+  await shared.clock.tick(8_000);
+  const restarted = await shared.start(SHOP);
+  await shared.clock.tick(MINUTE);
+  await restarted.set({ ...SHOP, REP_PUBLIC_CART: "2" });
+  assertEquals(await publishedIn(shared.store), { CART: "2", CURRENCY: "EUR" });
+  assertEquals(blog.logged("rep.config.changed"), []);
+  await restarted.gateway.close();
+  await shared.clock.tick(50_000);
+  assertEquals(blog.logged("rep.config.changed"), []);
+  const stream = await blog.listen();
+  await stream.pull();
+  for (let passed = 0; passed < 40_000; passed += 5_000) {
+    await shared.clock.tick(5_000);
   }
-  await blog.gateway.close();
+  assertEquals(await publishedIn(shared.store), { POSTS: "10" });
+  await using late = await shared.start(SHOP);
   await shared.clock.tick(10_000);
-  assertEquals(await open.takeChanges(1), [["CART", "2"]]);
-  await open.close();
+  assertEquals(late.logged("rep.rollout.apart").length, 1);
+  assertEquals(await publishedIn(shared.store), { POSTS: "10" });
+  await stream.close();
+});
+
+/** Writes the entry of a gateway of ebbde15d, which is a member although it stands apart, and its next heartbeats. */
+async function beatOf(
+  { store, clock }: Awaited<ReturnType<typeof shareStore>>,
+  names: string[],
+  rank: number,
+) {
+  const member = {
+    hash: `sha256-${names}`,
+    rank,
+    heartbeatAt: clock.now(),
+    names: sampleNames(names),
+    newestWrite: 0,
+  };
+  const highest = await store.get<number>(["rollout"]);
+  await store.commit([], [
+    { key: ["member", "~older"], value: member },
+    { key: ["rollout"], value: Math.max(rank, highest?.value ?? 0) },
+  ]);
+}
+
+Deno.test("if both apps are members, the one with the higher rank leaves, whichever looks first", async () => {
+  for (const rank of [1, 9]) {
+    await using shared = await shareStore();
+    const pause = async () => {
+      for (let beats = 0; beats < 3; beats++) {
+        await beatOf(shared, ["POSTS"], rank);
+        await shared.clock.tick(5_000);
+      }
+    };
+    if (rank === 1) {
+      await shared.store.commit([], [{ key: ["rollout"], value: 1 }]);
+    }
+    await using shop = await shared.start(SHOP); // gets the rank 1, or 2
+    await pause();
+    const isApart = shop.logged("rep.rollout.apart").length === 1;
+    assertEquals(isApart, rank === 1);
+    await shop.set({ ...SHOP, REP_PUBLIC_CART: "2" });
+    const { CART } = await publishedIn(shared.store);
+    assertEquals(CART, isApart ? "1" : "2");
+    assertEquals(await pageValues(shop), { CART: "2", CURRENCY: "EUR" });
+    const members = await shared.store.list(["member"]);
+    assertEquals(members.length, isApart ? 1 : 2);
+  }
+});
+
+Deno.test("a single process that renames all its variables and restarts at its place is no other app", async () => {
+  await using shared = await shareStore();
+  const before = await shared.start(SHOP, { instanceId: "a:1" });
+  await before.gateway.close();
+  await using after = await shared.start(BLOG, { instanceId: "a:1" });
+  assertEquals(after.logged("rep.rollout.apart"), []);
+  assertEquals(await publishedIn(shared.store), { POSTS: "10" });
 });
 
 Deno.test("replicas of both apps agree, and when one app has left, the other goes on normally", async () => {

@@ -5,7 +5,12 @@ import type { Store } from "../src/core/store/store.ts";
 import { FakeClock, settle } from "../tools/fake_clock.ts";
 import { answerOf } from "./_answer.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { fallibleStore, interceptedStore, remoteStore } from "./_store.ts";
+import {
+  delegate,
+  fallibleStore,
+  interceptedStore,
+  remoteStore,
+} from "./_store.ts";
 
 /** The start of the clock. */
 const T = 1_700_000_000_000;
@@ -75,6 +80,7 @@ Deno.test("while the store is unavailable, pages keep what is published, and an 
   assertEquals([gate.gateway.get("A"), gate.gateway.get("C")], ["2", "new"]);
   assertEquals(await healthOf(gate), ["store_unavailable", "change_waiting"]);
   await clock.tick(10_000); // two retries
+  await settle();
   const failed = gate.logged("rep.config.not_published");
   assertEquals(failed.map(({ level }) => level), ["ERROR", "DEBUG", "DEBUG"]);
   const cursor = await cursorOfPage(gate);
@@ -99,9 +105,77 @@ Deno.test("an edit that is undone before it could be published does not wait any
   assertEquals(gate.logged("rep.config.changed").length, 1);
 });
 
+Deno.test("a removal waits for the store as any other edit does", async () => {
+  const { clock, store, state } = setUpStore(false);
+  const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(variables, { store, clock });
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_B: "1" });
+  assertEquals(await valuesOfPage(gate), { A: "1", B: "1" });
+  assertEquals(await healthOf(gate), ["store_unavailable", "change_waiting"]);
+  state.isDown = false;
+  await clock.tick(6_000);
+  assertEquals(await valuesOfPage(gate), { B: "1" });
+});
+
+Deno.test("a variable that was removed and restored while the store fails is on all pages, although another change waits", async () => {
+  const { clock, store, state } = setUpStore(false);
+  const variables = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(variables, { store, clock });
+  state.isDown = true;
+  await gate.set({ REP_PUBLIC_B: "1" });
+  await gate.set(variables);
+  await gate.set({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "2" });
+  assertEquals(await valuesOfPage(gate), { A: "1", B: "1" });
+  state.isDown = false;
+  await clock.tick(6_000);
+  assertEquals(await valuesOfPage(gate), { A: "1", B: "2" });
+  const changes = gate.logged("rep.config.changed").map(({ key }) => key);
+  assertEquals(changes, ["A", "B", "B"]);
+});
+
+Deno.test("while a change waits, it is read again every 5 s, and health says so also during a commit; no reload is counted", async () => {
+  const clock = new FakeClock(T);
+  const inner = memoryStore();
+  const commits = { isDown: false, held: [] as (() => void)[] };
+  const store: Store = {
+    ...delegate(inner),
+    async commit(checks, writes) {
+      const hasEvents = writes.some(({ key }) => key[0] === "event");
+      if (hasEvents && commits.isDown) throw new Error("down");
+      if (hasEvents && value === "3") {
+        await new Promise<void>((resolve) => commits.held.push(resolve));
+      }
+      return await inner.commit(checks, writes);
+    },
+  };
+  let value = "1";
+  const variables = () => ({ REP_PUBLIC_A: value });
+  await using gate = await setUp({}, { store, clock, variables });
+  commits.isDown = true;
+  value = "2";
+  await gate.gateway.reload();
+  const reloads = async () => {
+    const health = new Request("http://health.test/metrics");
+    const text = await (await gate.gateway.fetchHealth(health)).text();
+    return text.match(/^rep_config_reloads_total.*$/gm)?.join();
+  };
+  const before = await reloads();
+  for (let retries = 0; retries < 3; retries++) await clock.tick(5_000);
+  assertEquals(await reloads(), before);
+  commits.isDown = false;
+  value = "3"; // which the next attempt finds
+  while (commits.held.length === 0) await clock.tick(1_000);
+  assertEquals(await healthOf(gate), ["change_waiting"]);
+  for (const release of commits.held) release();
+  while (await healthOf(gate) !== undefined) await settle();
+  assertEquals(await valuesOfPage(gate), { A: "3" });
+  const changed = await reloads();
+  assertEquals(changed === before, false); // it has changed, so it counts
+});
+
 for (
   const [change, variables] of [
-    ["deleted", {}],
     ["SENSITIVE", { REP_SENSITIVE_A: "secret" }],
     ["SERVER", { REP_SERVER_A: "secret" }],
   ] as const

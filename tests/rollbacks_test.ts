@@ -212,11 +212,11 @@ Deno.test("what was active is read and written by the operations of a publicatio
   });
   store.reset();
   await gate.set({ REP_PUBLIC_A: "2" });
-  // A get makes sure that no variable in the store was written; five are the publication.
-  assertEquals(store.counts, { get: 1, getMany: 1, list: 2, commit: 2 });
+  // Two gets say what the sources and the variables in the store are read after; five are the publication.
+  assertEquals(store.counts, { get: 2, getMany: 1, list: 2, commit: 2 });
 });
 
-Deno.test("a process of a version that records nothing is no obstacle: the others record what it makes active", async () => {
+Deno.test("a rollout by a version that records nothing is no obstacle, and no rollback for anybody", async () => {
   await using replicas = await startReplicas();
   const { clock, store } = replicas;
   await using next = await replicas.rollOut();
@@ -230,10 +230,13 @@ Deno.test("a process of a version that records nothing is no obstacle: the other
   assertEquals((await readStatus(next)).configuration.active, "old");
   await using stray = await replicas.start("old");
   const [line] = rollbacks(stray);
-  assertEquals([line?.active_revision, line?.replaces], ["v-old", "old"]);
+  assertEquals(
+    [line?.active_revision, line?.replaces_revision],
+    ["v-old", "v-new"], // the newest rollout that was recorded
+  );
 });
 
-Deno.test("a rollback names the revision of the last process that joined the configuration that it replaces", async () => {
+Deno.test("a rollback names the revision with which the rollout of the configuration that it replaces began", async () => {
   await using replicas = await startReplicas();
   await using old = await replicas.start("old");
   await pass(replicas.clock, 10_000);
@@ -250,6 +253,6 @@ Deno.test("a rollback names the revision of the last process that joined the con
   const [line] = rollbacks(old);
   assertEquals([line?.active_revision, line?.replaces_revision], [
     "v-old",
-    "v-rebuilt",
+    "v-new",
   ]);
 });

@@ -20,7 +20,13 @@ export interface SeenChanges {
   /** Which configuration of all replicas is active. */
   readonly rollout: Pick<
     Changes["rollout"],
-    "active" | "activeRevision" | "conflicts" | "members" | "rollback"
+    | "active"
+    | "activeRevision"
+    | "conflicts"
+    | "isActive"
+    | "isAnnounced"
+    | "members"
+    | "rollback"
   >;
 }
 

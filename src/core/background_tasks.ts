@@ -13,7 +13,7 @@ import { type Clock, every } from "./values/clock.ts";
 
 /** How often to look for new events, and for new writes to the variables in the store. */
 const NEWS_MS = 1_000;
-/** How often to repeat a failed publication while the store is available. */
+/** How often to read and publish again while a snapshot waits. */
 const PUBLISH_MS = 5_000;
 /** How often to make sure that the store still has the master key. */
 const MASTER_KEY_MS = 60_000;
@@ -59,12 +59,11 @@ export class BackgroundTasks {
     );
     this.#runOnHint(VARIABLES_HEAD_KEY, "reload", () => this.#findNewWrite());
     if (changes === undefined) return;
-    const { eventsHeadKey, publisher, tail } = changes;
-    publisher.onOutdated = () => void this.#readAgain();
+    const { eventsHeadKey, tail } = changes;
     // After a commit of this process, the list is empty. A look at the head first would cost every other hint a read.
     this.#runOnHint(eventsHeadKey, "poll", () => tail.readNew());
     this.#catchUp.push(
-      this.#repeat(PUBLISH_MS, "publish", () => this.#retryPublication()),
+      this.#repeat(PUBLISH_MS, "publish", () => this.#publishWaiting()),
     );
   }
 
@@ -78,7 +77,7 @@ export class BackgroundTasks {
 
   /** Looks for new events, for new writes to the variables in the store, and for a new rollout. */
   async #findNews(): Promise<void> {
-    const { changes, epochs } = this.#options;
+    const { changes, configuration, epochs } = this.#options;
     if (changes === undefined) return await this.#findNewWrite();
     const found = await changes.findNews();
     // None is awaited: reading the sources may take long, and the next look must not wait for that.
@@ -86,7 +85,7 @@ export class BackgroundTasks {
     void this.#run("reload", () => this.#follow(found.newestWrite));
     if (!found.hasLostEvents) return;
     // It publishes the events again. The store may have lost variables and the master key as well.
-    void this.#run("reload", () => this.#reload());
+    void configuration.publishAgain();
     void this.#run("master key", () => epochs.keepMasterKey());
   }
 
@@ -100,16 +99,9 @@ export class BackgroundTasks {
     await storedVariables.follow(newestWrite, () => this.#reload());
   }
 
-  /** Repeats a failed publication. If its target is outdated, everything is read again first. */
-  async #retryPublication(): Promise<void> {
-    const publisher = this.#options.changes?.publisher;
-    if (publisher?.isOutdated) await this.#reload();
-    await publisher?.retry();
-  }
-
-  /** After a rejected reload, the last valid sources stay outdated until there are valid ones: #retryPublication() looks. */
-  async #readAgain(): Promise<void> {
-    if (!this.#options.configuration.isReloadRejected) await this.#reload();
+  async #publishWaiting(): Promise<void> {
+    const { changes, configuration } = this.#options;
+    if (changes?.publisher.isWaiting) await configuration.publishAgain();
   }
 
   async #reload(): Promise<void> {

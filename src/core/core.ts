@@ -170,6 +170,7 @@ async function createParts(
   const configuration = new Configuration({
     readSources: sources.readSources,
     storedVariables,
+    rollout: changes?.rollout,
     publisher: changes?.publisher,
     epochs,
     revision: settings.revision,
@@ -177,6 +178,12 @@ async function createParts(
     metrics,
     clock,
   });
+  if (changes !== undefined) {
+    const { rollout } = changes;
+    rollout.onActiveChange = () => {
+      if (rollout.isActive) void configuration.publishAgain();
+    };
+  }
   const tasks = new BackgroundTasks({
     store,
     epochs,

@@ -72,25 +72,20 @@ export class Startup {
   }
 
   /**
-   * Reads the store and the variables, loads the master key, joins the rollout and publishes what changed: with variables
-   * that are read again if another process has begun a newer rollout meanwhile. If they are invalid, nothing outside the
-   * process has changed.
+   * Reads the store and the variables, loads the master key, joins the rollout and publishes what changed. If the variables
+   * are invalid, nothing outside the process has changed.
    */
   async #start(): Promise<void> {
     const { configuration, changes, tasks, health, signal } = this.#options;
     health.isStarting = true;
     await this.#untilRead(() => this.#readStoredVariables());
     await this.#untilRead(async () => await changes?.tail.readNew());
-    await this.#untilRead(async () => await changes?.rollout.readHighestRank());
-    do {
-      await configuration.load(); // after the store, so that the newest files count
-      await this.#loadMasterKey();
-      await configuration.updateDigests();
-      signal.throwIfAborted();
-      const { snapshot, rankAtRead } = configuration;
-      await changes?.publisher.publish(snapshot, rankAtRead);
-      signal.throwIfAborted();
-    } while (changes?.publisher.isOutdated);
+    await configuration.load(); // after the store, so that the newest files count
+    await this.#loadMasterKey();
+    await configuration.updateDigests();
+    signal.throwIfAborted();
+    await configuration.publish();
+    signal.throwIfAborted();
     await this.#options.indexApp();
     tasks.start();
     health.isStarting = false;

@@ -76,7 +76,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   certificate_ended:
     "The TLS certificate has expired, and clients reject it. Renew it, replace its files, and reload.",
   other_app:
-    "Another app uses the same store. Nothing is published, and pages keep their values. Give each app its own name or its own database.",
+    "Another app uses the same store. Only the app that came first publishes. Give each app its own name or its own database.",
   other_master_key:
     "Another replica has a different master key: neither can issue keys for the other's pages. Set the same key for all replicas, or for none.",
   clock_skew:

@@ -2,7 +2,7 @@ import type { AddonParts, SeenChanges } from "../../core/addon.ts";
 import type { Certificate } from "../certificate_watch.ts";
 import type { Registry } from "../metrics/registry.ts";
 import type { Snapshot } from "../../core/config/variables/snapshot.ts";
-import { describeRollback } from "../../core/rollout/activations.ts";
+import { describeRollback } from "../../core/rollout/history.ts";
 import { shortHash } from "../../core/values/hash.ts";
 import { formatTime } from "../../core/values/units.ts";
 import { redactCredentials } from "../../core/values/urls.ts";
@@ -76,19 +76,20 @@ function describeRole(
   { changes, store }: AddonParts,
   { revision }: StatusOptions,
 ) {
-  const { active = hash, members = [], rollback } = changes?.rollout ?? {};
+  const rollout = changes?.rollout;
+  const { active = hash, rollback } = rollout ?? {};
   const shown = {
     hash: shortHash(hash),
     revision,
     active: shortHash(active),
     rollback: rollback && describeRollback(rollback),
   };
-  if (active === hash) {
+  if (rollout?.active === undefined || rollout.isActive) {
     return { ...shown, state: "active", active_revision: revision } as const;
   }
-  const isKnown = members.some((member) => member.hash === hash);
-  const state = isKnown || store.isAvailable ? "superseded" : "unannounced"; // the store failed before any process announced it
-  const active_revision = changes?.rollout.activeRevision;
+  const isKnown = rollout.isAnnounced || store.isAvailable;
+  const state = isKnown ? "superseded" : "unannounced"; // the store failed before it could be announced
+  const active_revision = rollout.activeRevision;
   return { ...shown, state, active_revision } as const;
 }
 

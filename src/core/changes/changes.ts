@@ -34,7 +34,6 @@ export interface ChangesOptions extends HubOptions {
 /** What the values of pages depend on, besides the newest event. */
 interface PublishedFor {
   readonly own: Snapshot;
-  readonly withdrawn: ReadonlySet<string>;
   readonly isSuperseded: boolean;
 }
 
@@ -101,7 +100,6 @@ export class Changes {
       metrics,
     });
     this.hub = new Hub(this.tail, options);
-    this.rollout.onActiveChange = () => this.publisher.followRollout();
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
   }
@@ -111,13 +109,13 @@ export class Changes {
    *
    * | this process                                     | PUBLIC values | without the names that are                             |
    * | ------------------------------------------------ | ------------- | ------------------------------------------------------ |
-   * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here, or in an edit that waits      |
+   * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here                                |
    * | is superseded: another configuration is active   | the published |                                                        |
    * | stands apart from another app                    | its own       |                                                        |
    * | knows no event: there is none, or it started without the store | its own |                                                |
    *
    * The published values may be newer than this process's own, while it still reads what another replica has published:
-   * pages do not go back in time. They may be older while an edit waits for the store: nobody serves values that the
+   * pages do not go back in time. They may be older while an edit waits, also a removal: nobody serves values that the
    * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
    *
    * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
@@ -131,30 +129,24 @@ export class Changes {
    */
   pageValues(own: Snapshot): PageValues {
     const { rollout, tail } = this;
-    const { withdrawn, isSuperseded } = this.publisher;
+    const isSuperseded = this.publisher.isSuperseded(own);
     if (rollout.standsApart || tail.head === 0) {
       return { values: own, cursor: 0 };
     }
     // The object stays the same until any of them changes, so that serving a page needs no comparison of all values.
     const published = this.#published;
     const isCurrent = published?.cursor === tail.head &&
-      published.own === own && published.withdrawn === withdrawn &&
-      published.isSuperseded === isSuperseded;
+      published.own === own && published.isSuperseded === isSuperseded;
     if (isCurrent) return published;
     const isHidden = (name: string) =>
-      own.sensitive.has(name) || own.server.has(name) || withdrawn.has(name);
+      own.sensitive.has(name) || own.server.has(name);
     const visible = [...tail.publicValues].filter(([name]) =>
       isSuperseded || !isHidden(name)
     );
     const values = { public: new Map(visible), sensitive: own.sensitive };
     const cursor = tail.head;
-    this.#published = { own, withdrawn, isSuperseded, values, cursor };
+    this.#published = { own, isSuperseded, values, cursor };
     return this.#published;
-  }
-
-  /** Whether a change of PUBLIC values waits for the store; not because this process stands apart. */
-  get isWaiting(): boolean {
-    return this.publisher.isWaiting && !this.rollout.standsApart;
   }
 
   /**
@@ -183,9 +175,9 @@ export class Changes {
     return this.#leaving;
   }
 
-  /** Resolves when this process has left the rollout, and publishes nothing any more. */
+  /** Resolves when this process has left the rollout. From then on, it publishes nothing. */
   async close(): Promise<void> {
-    await Promise.all([this.publisher.close(), this.leave()]);
+    await this.leave();
   }
 
   async #readHeads() {

@@ -8,13 +8,8 @@ import { type Log, messageOf } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import { batches, retryConflicts } from "../store/commits.ts";
-import {
-  type Check,
-  type Store,
-  StoreUnavailableError,
-} from "../store/store.ts";
+import type { Check, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { SerialQueue } from "../values/serial_queue.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 import { changeSources } from "./change_sources.ts";
 import type { Tail } from "./tail.ts";
@@ -26,7 +21,6 @@ interface PublisherOptions {
     | "isActive"
     | "configurations"
     | "claimCommit"
-    | "highestRank"
     | "rollback"
   >;
   eventLog: EventLog;
@@ -43,27 +37,7 @@ interface PublisherOptions {
 /** The variables to publish, and the names in the other tiers. */
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
-/**
- * How a publication ends:
- *
- * | outcome      | because                                                                | what follows          |
- * | ------------ | ---------------------------------------------------------------------- | --------------------- |
- * | `published`  | the log matches the target                                             | nothing               |
- * | `superseded` | another configuration is active                                        | nothing               |
- * | `outdated`   | the sources or the variables in the store may have changed since they were read | a reload, then a retry |
- * | `apart`      | the process stands apart: the values in the log may be of another app  | a retry               |
- * | `failed`     | the store fails                                                        | a retry               |
- */
-type Outcome = "published" | "superseded" | "outdated" | "apart" | "failed";
-
 const NO_NAMES: ReadonlySet<string> = new Set();
-
-/** Why a target is not published although the store works. */
-const OBSTACLES = {
-  outdated:
-    "variables may have changed since they were read; reading them again",
-  apart: "a gateway on the same store may be of another app",
-};
 
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
@@ -74,211 +48,117 @@ const OBSTACLES = {
  * the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
  * over a newer one.
  *
- * If the store fails during a publication, every operation fails at once until the store is back (`CircuitBreaker`).
- * What was committed is valid as it is, since the next attempt compares with the store again. The gateway repeats the
- * publication every few seconds, and when the store is available again. Until then, pages and streams keep what is
- * published, except for the {@linkcode withdrawn} names.
+ * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, or has
+ * variables that are newer than the snapshot. What was committed until then is valid as it is. While a snapshot waits,
+ * everything is read and published again every few seconds, and pages and streams keep what is published.
  */
 export class Publisher {
-  /** Called when the target is outdated: everything has to be read again. */
-  onOutdated: () => void = () => {};
   readonly #options: PublisherOptions;
-  /** The snapshot to be published. */
-  #target = EMPTY_SNAPSHOT;
-  /** The highest rank when the sources of the target were read; `undefined` if it was not known. */
-  #rankAtRead: number | undefined;
-  /** The last target that was published or superseded. */
-  #lastSettled = EMPTY_SNAPSHOT;
-  #outcome: Outcome = "published";
-  /**
-   * Names that open pages may lack although they are published, since they were not PUBLIC in a target that was not
-   * published; or that they may have although they never were, since pages have the process's own values while the log is
-   * empty. Each gets an event even if the store has its value or knows nothing of it. With one variable, A:
-   *
-   * | what happens                           | this field | {@linkcode withdrawn}       |
-   * | -------------------------------------- | ---------- | --------------------------- |
-   * | A is PUBLIC and published              | none       | none                        |
-   * | A becomes SERVER while the store fails | A          | A: new pages do not have it |
-   * | A is PUBLIC again, with the same value | A          | none: new pages have it     |
-   * | the store works: A gets an event       | none       | none                        |
-   *
-   * | what happens                                         | this field |
-   * | ---------------------------------------------------- | ---------- |
-   * | A is PUBLIC, and the log is empty: pages have it     | none       |
-   * | A is removed before anything could be published      | A          |
-   * | the store works: an event says that A was deleted    | none       |
-   */
-  #mayDifferInPages = NO_NAMES;
-  /** Of two publications at once, the older could be written last. */
-  readonly #queue = new SerialQueue();
-  #isClosed = false;
+  /** The last snapshot that was published or superseded. */
+  #settled = EMPTY_SNAPSHOT;
+  /** The last snapshot, if it waits. */
+  #waiting: Snapshot | undefined;
+  /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
+  #unsure = NO_NAMES;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
   }
 
-  /** The rank of the newest rollout that this process knows, if any. Whoever reads the sources asks for it first. */
-  get highestRank(): number | undefined {
-    return this.#options.rollout.highestRank;
-  }
-
-  /** Whether other PUBLIC values could not be published. */
-  get #hasUnpublishedChange(): boolean {
-    return this.#outcome === "failed" && this.#hasChange;
-  }
-
-  /** Whether the target has other PUBLIC values than the last one that was published or superseded. */
-  get #hasChange(): boolean {
-    return this.#target.publicHash !== this.#lastSettled.publicHash;
-  }
-
-  get #needsNoRetry(): boolean {
-    return this.#outcome === "published" || this.#outcome === "superseded";
-  }
-
-  /** Whether the target was built from variables that may have changed since: they have to be read again. */
-  get isOutdated(): boolean {
-    return this.#outcome === "outdated";
-  }
-
-  /** Whether a change of PUBLIC values waits for the store. After a restart, the values may be those in the log. */
+  /** Whether the last snapshot waits, so that it has to be read and published again. */
   get isWaiting(): boolean {
-    const { tail } = this.#options;
-    return this.#hasUnpublishedChange &&
-      !isEqualMap(this.#target.public, tail.publicValues);
+    return this.#waiting !== undefined;
+  }
+
+  /** Whether a change of PUBLIC values waits. After a restart, the values may be those in the log. */
+  get hasWaitingChange(): boolean {
+    const waiting = this.#waiting ?? this.#settled;
+    return waiting.publicHash !== this.#settled.publicHash &&
+      !isEqualMap(waiting.public, this.#options.tail.publicValues);
+  }
+
+  /** Whether another configuration is active instead of that of a snapshot, which nobody will publish. */
+  isSuperseded({ publicHash }: Snapshot): boolean {
+    return publicHash === this.#settled.publicHash &&
+      !this.#options.rollout.isActive;
   }
 
   /**
-   * Whether another configuration is active, and no change of this process will replace it. A reload without a change
-   * makes no difference, also if the store fails.
-   */
-  get isSuperseded(): boolean {
-    const isSettled = this.#lastSettled !== EMPTY_SNAPSHOT && !this.#hasChange;
-    return isSettled && !this.#options.rollout.isActive;
-  }
-
-  /**
-   * Names that are published but not in the target, while that waits for the store. Pages do not have them. They have
-   * them during any other publication, since other replicas may be ahead: nothing should come and go.
-   */
-  get withdrawn(): ReadonlySet<string> {
-    return this.#hasUnpublishedChange ? this.#mayDifferInPages : NO_NAMES;
-  }
-
-  /**
-   * Publishes a snapshot. It returns even if the store fails: it is then published by a later {@linkcode retry}.
+   * Publishes a snapshot. It never rejects, and is not called again before it returns: of two publications at once, the
+   * older could be written last.
    *
-   * @param rankAtRead The {@linkcode highestRank} when its sources were read.
-   * @returns Whether no value waits for the next retry. None does while another configuration is active: a failure is
-   * then no error, since nobody misses a change.
+   * @returns Whether no change of PUBLIC values waits. None does while another configuration is active: a failure is then
+   * no error, since nobody misses a change.
    */
-  async publish(
-    target: Snapshot,
-    rankAtRead: number | undefined,
-  ): Promise<boolean> {
-    const isNew = target.configurationHash !== this.#target.configurationHash ||
-      target.publicHash !== this.#target.publicHash;
-    const isLogEmpty = this.#options.tail.head === 0;
-    if (isLogEmpty) this.#noteMissing(this.#target, target);
-    this.#target = target;
-    this.#rankAtRead = rankAtRead;
-    this.#noteMissing(this.#lastSettled, target);
-    await this.#enqueue(isNew ? "error" : "debug");
-    return this.#needsNoRetry || !this.#hasChange;
-  }
-
-  /** Repeats the last publication if it has failed. What it has committed until then is published already. */
-  async retry(): Promise<void> {
-    if (!this.#needsNoRetry) await this.#enqueue("debug");
-  }
-
-  /** Called when another configuration becomes active. If it is this process's own, it is published again. */
-  followRollout(): void {
-    if (this.#options.rollout.isActive) void this.#enqueue("error");
-  }
-
-  /** Waits for a publication that is under way. No other begins. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#queue.settled();
-  }
-
-  /** Adds the names that a later target leaves out to those of earlier targets. */
-  #noteMissing(before: PublicTarget, later: PublicTarget): void {
-    const names = [...before.public.keys()];
-    const gone = names.filter((name) => !later.public.has(name));
-    this.#mayDifferInPages = new Set([...this.#mayDifferInPages, ...gone]);
-  }
-
-  #enqueue(level: "error" | "debug"): Promise<void> {
-    return this.#queue.run(() => this.#publishTarget(level));
-  }
-
-  /**
-   * Commits what differs from the target, if its configuration is active. It never rejects.
-   *
-   * @param level At which a failure is logged.
-   */
-  async #publishTarget(level: "error" | "debug"): Promise<void> {
-    if (this.#isClosed) return;
-    const target = this.#target;
-    const rankAtRead = this.#rankAtRead;
-    const mayDiffer = this.#mayDifferInPages;
+  async publish(snapshot: Snapshot): Promise<boolean> {
+    const before = this.#waiting ?? this.#settled;
+    this.#noteUnsure(snapshot, before);
     try {
       const outcome = await retryConflicts(
-        () => this.#tryToCommit(target, rankAtRead, mayDiffer),
+        () => this.#tryToCommit(snapshot),
         this.#options,
       );
-      this.#outcome = outcome;
-      if (outcome === "outdated") this.onOutdated();
-      if (outcome === "outdated" || outcome === "apart") {
-        return this.#logFailure(OBSTACLES[outcome], "debug");
+      if (outcome === "published") this.#unsure = NO_NAMES;
+      if (outcome !== "waits") {
+        this.#settled = snapshot;
+        this.#waiting = undefined;
+        return true;
       }
-      this.#lastSettled = target;
-      if (outcome === "published") {
-        this.#mayDifferInPages = this.#mayDifferInPages.difference(mayDiffer);
-      }
-      this.#noteMissing(target, this.#target); // which may have replaced this one
+      const detail = "variables in the store are newer; reading them again";
+      this.#logWaiting("debug", detail);
     } catch (error) {
-      this.#outcome = "failed";
-      this.#logFailure(messageOf(error), level);
+      const isNew = snapshot.publicHash !== before.publicHash;
+      this.#logWaiting(isNew ? "error" : "debug", messageOf(error));
     }
+    this.#waiting = snapshot;
+    return snapshot.publicHash === this.#settled.publicHash;
+  }
+
+  /**
+   * Notes what no comparison with the store will find. While a snapshot waits, pages of this process already lack names
+   * that are SENSITIVE or SERVER in it: if such a name is PUBLIC again before anything could be published, with the same
+   * value, those pages would never get it. And while the log is empty, pages have the process's own values: if a name is
+   * gone before anything could be published, they would never lose it.
+   */
+  #noteUnsure(snapshot: Snapshot, before: Snapshot): void {
+    const { head, publicValues } = this.#options.tail;
+    const hidden = [...snapshot.sensitive.keys(), ...snapshot.server];
+    const gone = [...before.public.keys()];
+    const names = head === 0
+      ? gone.filter((name) => !snapshot.public.has(name))
+      : hidden.filter((name) => publicValues.has(name));
+    this.#unsure = new Set([...this.#unsure, ...names]);
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-    rankAtRead: number | undefined,
-    mayDiffer: ReadonlySet<string>,
-  ): Promise<Outcome | undefined> {
+  ): Promise<"published" | "superseded" | "waits" | undefined> {
     const { storedVersion } = target;
+    const { rollout, store } = this.#options;
     if (storedVersion === undefined) {
-      throw new StoreUnavailableError(
+      throw new Error(
         "Cannot publish: the variables in the store have not been read yet",
       );
     }
-    const { rollout } = this.#options;
-    const fencing = await rollout.claimCommit(target, rankAtRead);
-    if (fencing === undefined || typeof fencing === "string") return fencing;
+    const fencing = await rollout.claimCommit(target);
+    if (fencing === undefined || fencing === "superseded") return fencing;
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks, mayDiffer)) {
-      return "published";
-    }
+    if (await this.#commitChanges(target, checks)) return "published";
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
-    const stored = await this.#options.store.get(VARIABLES_HEAD_KEY);
-    const isOutdated = (stored?.version ?? null) !== storedVersion;
-    return isOutdated ? "outdated" : undefined;
+    const stored = await store.get(VARIABLES_HEAD_KEY);
+    return (stored?.version ?? null) === storedVersion ? undefined : "waits";
   }
 
   /** @returns Whether the log matches the target; otherwise, another process has written in the meantime. */
   async #commitChanges(
     target: Snapshot,
     checks: readonly Check[],
-    mayDiffer: ReadonlySet<string>,
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const input = { target, delivered: tail.newestOfAll, mayDiffer };
+    const unsure = this.#unsure;
+    const input = { target, delivered: tail.newestOfAll, unsure };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
@@ -286,7 +166,7 @@ export class Publisher {
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
     // the target is compared again, and nothing is left to delete.
     if (await eventLog.deleteValues(names, state)) {
-      return await this.#commitChanges(target, checks, mayDiffer);
+      return await this.#commitChanges(target, checks);
     }
     const events: LogEvent[] = [];
     try {
@@ -318,11 +198,11 @@ export class Publisher {
     return hasChanges ? known : await eventLog.state();
   }
 
-  #logFailure(reason: string, level: "error" | "debug"): void {
+  #logWaiting(level: "error" | "debug", detail: string): void {
     const { log, rollout } = this.#options;
     log[level]("rep.config.not_published", {
       ...rollout.configurations,
-      detail: `${reason}; retrying`,
+      detail: `${detail}; retrying`,
     });
   }
 
@@ -333,11 +213,10 @@ export class Publisher {
   ): Promise<void> {
     const { log, metrics, store, rollout } = this.#options;
     metrics.count("rep.events.published", events.length);
-    const { activation } = rollout.rollback ?? {};
     const sourceOf = await changeSources(store, {
       target,
-      before: this.#lastSettled,
-      isRollback: activation !== undefined && !activation.isReload, // the source of a reload is known
+      before: this.#settled,
+      isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
@@ -357,7 +236,7 @@ interface PlanInput {
    */
   readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
   /** Names whose values in open pages may differ from the published state; see {@linkcode Publisher}. */
-  readonly mayDiffer: ReadonlySet<string>;
+  readonly unsure: ReadonlySet<string>;
 }
 
 /**
@@ -367,7 +246,7 @@ interface PlanInput {
  */
 function planChanges(
   state: PublicState,
-  { target, delivered, mayDiffer }: PlanInput,
+  { target, delivered, unsure }: PlanInput,
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
@@ -375,7 +254,7 @@ function planChanges(
     ...updatedNames(state, target),
     ...deletedNames(state, target),
     ...lost.map(({ name }) => name),
-    ...[...mayDiffer].filter((name) =>
+    ...[...unsure].filter((name) =>
       target.public.has(name) || !state.newest.has(name)
     ),
   ]);

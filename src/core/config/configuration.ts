@@ -1,6 +1,7 @@
 import type { Epochs } from "../keys/epochs.ts";
 import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Rollout } from "../rollout/rollout.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
@@ -23,6 +24,8 @@ interface ConfigurationOptions {
   /** Reads all sources except the store. */
   readSources: () => Promise<SnapshotSources>;
   storedVariables: StoredVariablesSource;
+  /** Knows the rank of the newest rollout; `undefined` without hot reload. */
+  rollout: Pick<Rollout, "readHighestRank"> | undefined;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
   /** Makes digests of the values that nobody may see. */
@@ -35,21 +38,13 @@ interface ConfigurationOptions {
 }
 
 interface SnapshotPublisher {
-  /** The rank of the newest rollout that this process knows, if any: each new configuration gets a higher one. */
-  readonly highestRank: number | undefined;
-  /** Whether the last snapshot may be outdated, so that everything is read again at once. */
-  readonly isOutdated: boolean;
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @param rankAtRead The {@linkcode highestRank} before its sources were read.
-   * @returns Whether it is done: everything is published, or another configuration is active. If not, the publisher
-   * tries again by itself.
+   * @returns Whether it is done: everything is published, or another configuration is active. If not, the snapshot waits
+   * until it is read and published again.
    */
-  publish(
-    snapshot: Snapshot,
-    rankAtRead: number | undefined,
-  ): Promise<boolean>;
+  publish(snapshot: Snapshot): Promise<boolean>;
 }
 
 /** The possible results of a reload, as the metric names them. */
@@ -69,6 +64,12 @@ export interface ReloadOptions {
   logsUnchanged?: boolean;
 }
 
+/** How a reload is logged and counted. */
+interface ReloadRequest {
+  readonly isRequested: boolean;
+  readonly isCounted: boolean;
+}
+
 /** Receives a variable's new value, `undefined` if it was deleted, and its old value, `undefined` if it is new. */
 export type ValueListener = (
   newValue: string | undefined,
@@ -83,9 +84,7 @@ interface Rejection {
 }
 
 const NOT_PUBLISHED =
-  "read, but not published yet: see rep.config.not_published, or rep.rollout.apart";
-const READ_AGAIN =
-  "variables may have changed since they were read: reading them again";
+  "read, but not published yet: see rep.config.not_published";
 const STORE_ONLY = "variables in the store only: see rep.config.rejected";
 const NO_CHANGE = "no variable has changed";
 
@@ -102,12 +101,12 @@ export class Configuration {
   #blocked = 0;
   /** The last valid sources, without the variables in the store. */
   #sources: SnapshotSources | undefined;
-  /** The newest rollout that was known before they were read. */
-  #rankAtRead: number | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
   #isRequested = false;
-  /** Of two reloads at once, the one that read the older files could finish last. */
+  /** Whether the queued reload counts even if nothing has changed: not if it only publishes again. */
+  #isCounted = false;
+  /** Of two reloads at once, the one that read the older files could finish last, and publish them over the newer ones. */
   readonly #queue = new SerialQueue();
   #isClosed = false;
   #lastReloadAt = 0;
@@ -130,7 +129,7 @@ export class Configuration {
   }
 
   /**
-   * Reads the configuration for the first time. It does not publish anything; the caller does that.
+   * Reads the configuration for the first time, and publishes nothing.
    *
    * @throws {ConfigurationError} If the configuration is invalid.
    */
@@ -148,11 +147,6 @@ export class Configuration {
   /** The last valid variables; none before {@linkcode load}. */
   get snapshot(): Snapshot {
     return this.#snapshot;
-  }
-
-  /** The rank of the newest rollout that was known before the sources of the snapshot were read; `undefined` if none was. */
-  get rankAtRead(): number | undefined {
-    return this.#rankAtRead;
   }
 
   /** The digests of SENSITIVE and SERVER values, as of the last {@linkcode updateDigests}. */
@@ -207,8 +201,32 @@ export class Configuration {
     { logsUnchanged: isRequested = false }: ReloadOptions = {},
   ): Promise<void> {
     this.#isRequested ||= isRequested;
-    this.#queuedReload ??= this.#queue.run(() => this.#reload());
-    await this.#queuedReload;
+    this.#isCounted = true;
+    await this.#enqueue();
+  }
+
+  /** Publishes the first snapshot. It returns even if the store fails: the snapshot then waits. */
+  async publish(): Promise<void> {
+    const { publisher } = this.#options;
+    await this.#queue.run(async () => {
+      await publisher?.publish(this.#snapshot);
+    });
+  }
+
+  /**
+   * Reads everything again and publishes it, because the last snapshot waits, or the store or this process's role has
+   * changed. It counts as a reload only if the sources have changed as well, and never rejects.
+   */
+  async publishAgain(): Promise<void> {
+    try {
+      await this.#enqueue();
+    } catch {
+      // The issues of the sources have been logged. Their last valid version was published.
+    }
+  }
+
+  #enqueue(): Promise<void> {
+    return this.#queuedReload ??= this.#queue.run(() => this.#reload());
   }
 
   async #reload(): Promise<void> {
@@ -216,15 +234,18 @@ export class Configuration {
     if (this.#isClosed) return;
     const before = this.#snapshot;
     const wasRejected = this.isReloadRejected;
-    const isRequested = this.#isRequested;
-    this.#isRequested = false;
-    if (isRequested) this.#options.storedVariables.acknowledgeLoss();
+    const request = {
+      isRequested: this.#isRequested,
+      isCounted: this.#isCounted,
+    };
+    this.#isRequested = this.#isCounted = false;
+    if (request.isRequested) this.#options.storedVariables.acknowledgeLoss();
     const { errors, isRebuilt } = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
-    if (errors.length > 0) this.#reject(errors, isRebuilt, isRequested);
+    if (errors.length > 0) this.#reject(errors, isRebuilt, request);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
-    if (isRebuilt) await this.#apply(before, isRecovery, isRequested);
+    if (isRebuilt) await this.#apply(before, isRecovery, request);
     if (errors.length > 0) throw errors[0];
   }
 
@@ -235,24 +256,23 @@ export class Configuration {
   async #apply(
     before: Snapshot,
     isRecovery: boolean,
-    isRequested: boolean,
+    { isRequested, isCounted }: ReloadRequest,
   ): Promise<void> {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const rankAtRead = this.#rankAtRead;
-    const isSettled = await publisher?.publish(snapshot, rankAtRead) ?? true;
+    const isSettled = await publisher?.publish(snapshot) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#changedAt = clock.now();
     this.#notify(before, snapshot);
     const isRejected = this.isReloadRejected;
-    if (!isRejected) this.#count(isUnchanged ? "unchanged" : "applied");
+    if (!isRejected && !isUnchanged) this.#count("applied");
+    if (!isRejected && isUnchanged && isCounted) this.#count("unchanged");
     if (isRejected && isUnchanged) return;
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isSettled && publisher?.isOutdated) detail = READ_AGAIN;
-    else if (!isSettled) detail = NOT_PUBLISHED;
+    if (!isSettled) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {
@@ -278,7 +298,7 @@ export class Configuration {
       const sources = this.#sources;
       if (sources === undefined) return { errors: [error], isRebuilt: false };
       try {
-        await this.#build(sources, this.#rankAtRead);
+        await this.#build(sources);
         return { errors: [error], isRebuilt: true };
       } catch (second) {
         return { errors: [error, second], isRebuilt: false };
@@ -286,17 +306,16 @@ export class Configuration {
     }
   }
 
+  /** The rank is read first: a rollout that begins from then on may have newer sources. */
   async #readAndBuild(): Promise<void> {
-    const rankAtRead = this.#options.publisher?.highestRank;
-    const sources = await this.#options.readSources();
-    await this.#build(sources, rankAtRead);
+    const { rollout, readSources } = this.#options;
+    const rankAtRead = await rollout?.readHighestRank();
+    const sources = await readSources();
+    await this.#build({ ...sources, rankAtRead });
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(
-    sources: SnapshotSources,
-    rankAtRead: number | undefined,
-  ): Promise<void> {
+  async #build(sources: SnapshotSources): Promise<void> {
     const stored = await this.#options.storedVariables.read();
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
@@ -308,14 +327,13 @@ export class Configuration {
       ]);
     }
     this.#sources = sources;
-    this.#rankAtRead = rankAtRead;
     this.#snapshot = snapshot;
   }
 
   #reject(
     errors: readonly unknown[],
     isRebuilt: boolean,
-    isRequested: boolean,
+    { isRequested, isCounted }: ReloadRequest,
   ): void {
     const issues = [...new Set(errors.flatMap(issuesOf))]; // both attempts find an invalid variable in the store
     const isSame = issues.join("\n") === this.#rejection?.issues.join("\n"); // every poll finds the same change
@@ -324,7 +342,7 @@ export class Configuration {
       issues,
       since: this.#rejection?.since ?? this.#options.clock.now(),
     };
-    this.#count("rejected");
+    if (isCounted || !isSame) this.#count("rejected");
     if (isSame && !isRequested) return;
     const detail = isRebuilt
       ? "the previous sources stay active, with the variables in the store"

@@ -26,7 +26,7 @@ export type HealthStatus = "starting" | "healthy" | "degraded" | "stopping";
  * - `store_emptied`: the store came back without the variables that were set, and nobody has asked for a reload since.
  * - `certificate_rejected`: the newest TLS certificate was rejected, and the previous one stays in use.
  * - `certificate_ended`: the TLS certificate has ended, so clients reject it.
- * - `other_app`: living gateways of another app use the same store, and neither app publishes.
+ * - `other_app`: living gateways of another app use the same store, and only the app that came first publishes.
  * - `other_master_key`: a living replica uses another master key.
  * - `clock_skew`: the clocks of this process and of a living replica differ by more than a minute.
  */
@@ -129,7 +129,7 @@ export class Health implements HealthState {
     const problems: string[] = [];
     if (configuration.isReloadRejected) problems.push("config_rejected");
     if (!store.isAvailable) problems.push("store_unavailable");
-    if (changes?.isWaiting) problems.push("change_waiting");
+    if (changes?.publisher.hasWaitingChange) problems.push("change_waiting");
     if (storedVariables.wasEmptied) problems.push("store_emptied");
     problems.push(...this.problemsAround());
     for (const { type } of changes?.rollout.conflicts ?? []) {

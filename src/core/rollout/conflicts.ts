@@ -1,10 +1,16 @@
 import { MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
-import { isLive, type Observation, placeOf, type Self } from "./observation.ts";
+import {
+  isForgotten,
+  isLive,
+  type Observation,
+  placeOf,
+  type Self,
+} from "./observation.ts";
 import { toUtf8 } from "../values/utf8.ts";
 
 /**
  * What is wrong between this process and others on its store:
- * - `other_app`: they are of another app. The two overwrite each other's pages if they publish.
+ * - `other_app`: they are of another app. Only the app that came first publishes.
  * - `other_master_key`: they cannot issue the keys of this process's pages, nor this process those of theirs.
  * - `clock_skew`: one of the clocks is wrong, so keys of pages are rejected as not yet valid.
  */
@@ -45,19 +51,42 @@ function hashName(name: string): number {
 
 /**
  * Returns the members that have PUBLIC variables, but none in common with this process, which also has some. They are
- * of another app, or of this one before or after a rollout that renames all variables.
+ * of another app, or of this one before or after a rollout that renames all variables. The process that ended at the
+ * place of this one is none: only one process runs there at a time.
  */
 export function findStrangers(
-  { id, names = [] }: Self,
+  { id, names = [], instanceId }: Self,
   observations: readonly Observation[],
 ): Observation[] {
   const own = new Set(names);
   return observations.filter((other) => {
     const others = other.member.names ?? [];
-    const isComparable = other.id !== id && !other.isOld &&
-      own.size > 0 && others.length > 0;
-    return isComparable && !others.some((name) => own.has(name));
+    const isPredecessor = instanceId !== undefined && !isLive(other) &&
+      other.member.instanceId === instanceId;
+    const isOther = other.id !== id && !isPredecessor;
+    const isPresent = !other.isOld && !isForgotten(other);
+    const isComparable = own.size > 0 && others.length > 0;
+    return isOther && isPresent && isComparable &&
+      !others.some((name) => own.has(name));
   });
+}
+
+/**
+ * Returns a stranger among the members whose app came before that of this process. If neither has left, that is the app
+ * with the lower rank. If this app has no entry, any other one came before, dead or alive, until its entry is forgotten:
+ * a restart does not hand the store to the other app.
+ */
+export function findOlderStranger(
+  self: Self,
+  members: readonly Observation[],
+): Observation | undefined {
+  const own = members.filter(({ isOld, member }) =>
+    !isOld && member.names?.some((name) => self.names?.includes(name))
+  );
+  const rank = Math.min(...own.map(({ member }) => member.rank));
+  return findStrangers(self, members).find((other) =>
+    other.member.rank < rank && (own.length === 0 || isLive(other))
+  );
 }
 
 /**
@@ -100,8 +129,8 @@ function isClockOff({ clockSkewMs }: Observation): boolean {
 function otherApp(other: Observation): Conflict {
   const place = placeOf(other);
   const detail =
-    `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: nothing is ` +
-    "published until either leaves; give each app a name (--app; in the module, app), or a store of its own";
+    `the gateway at ${place} has the same store and no PUBLIC variable in common with this one: only the app that ` +
+    "came first publishes; give each app a name (--app; in the module, app), or a store of its own";
   return { type: "other_app", detail };
 }
 

@@ -1,21 +1,23 @@
 import {
   isDead,
+  isForgotten,
   isLive,
   isOnTime,
-  isRemovable,
   type Member,
   type Observation,
   type Self,
 } from "./observation.ts";
 
 /** A configuration and its rank. */
-export type Ranked = Pick<Member, "hash" | "rank">;
+type Ranked = Pick<Member, "hash" | "rank">;
 
 /** What a process bases its decision on. */
 export interface ElectionInput {
   readonly self: Self;
   /** The rank of its configuration, once the process has announced it. */
   readonly rank: number | undefined;
+  /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
+  readonly rankAtRead: number | undefined;
   /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
   /** The highest rank that was ever assigned. */
@@ -26,7 +28,9 @@ export interface ElectionInput {
 
 /** The decision of a process. */
 export interface ElectionResult {
-  /** The rank of the process's configuration. */
+  /** The hash under which the process announces its configuration. */
+  readonly hash: string;
+  /** The rank of the process's configuration; 0 while it stands apart. */
   readonly rank: number;
   /** Whether the rank is new, so that a rollout begins. */
   readonly isNew: boolean;
@@ -34,9 +38,7 @@ export interface ElectionResult {
   readonly rankSource: Observation | undefined;
   /** Whether the process needs an entry of its own. If many processes use one configuration, some represent all. */
   readonly isRepresentative: boolean;
-  /** Whether it is the living process with the lowest ID, which does what one process does for all. */
-  readonly isFirst: boolean;
-  /** The hash of the active configuration. */
+  /** The hash of the configuration that is active for the process. */
   readonly active: string;
   /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
   readonly dead: readonly Observation[];
@@ -49,7 +51,7 @@ export interface ElectionResult {
  * processes with the same configuration live on.
  */
 export const MAX_REPRESENTATIVES = 8;
-/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the activations need three. */
+/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the history need three. */
 const MAX_CLEAN_UPS = 7;
 
 /**
@@ -57,23 +59,38 @@ const MAX_CLEAN_UPS = 7;
  * process decides for itself, and all decide the same, since only the members' entries and the highest rank count.
  */
 export function elect(input: ElectionInput): ElectionResult {
-  const { self: { id, hash }, observations, maxRepresentatives } = input;
+  const { self: { id }, observations, maxRepresentatives } = input;
   const others = observations.filter((other) => other.id !== id);
   const living = others.filter(isLive);
-  const peers = living.filter(({ member }) => member.hash === hash);
-  const earlierPeers = peers.filter((peer) => peer.id < id && isOnTime(peer));
-  const ranking = findRank(peers, input);
-  const { rank, isNew } = ranking;
+  const ranking = rankOwn(living, input);
+  const { hash, rank, isNew } = ranking;
+  const earlierPeers = living.filter((other) =>
+    other.member.hash === hash && other.id < id && isOnTime(other)
+  );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
-  const dead = isFirst ? others.filter(isUnmarked) : [];
-  const removed = isFirst ? others.filter(isRemovable) : [];
+  const ended = isFirst ? others : [];
+  const dead = ended.filter(isUnmarked).slice(0, MAX_CLEAN_UPS);
+  const removed = ended.filter(isForgotten);
   return {
     ...ranking,
     isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
-    isFirst,
     active: activeHash([{ hash, rank }, ...living.map(({ member }) => member)]),
-    dead: dead.slice(0, MAX_CLEAN_UPS),
-    removed: removed.slice(0, Math.max(0, MAX_CLEAN_UPS - dead.length)),
+    dead,
+    removed: removed.slice(0, MAX_CLEAN_UPS - dead.length),
+  };
+}
+
+/** The decision of a process that stands apart: it is no member, and its configuration is active for itself alone. */
+export function standApart({ hash }: Self): ElectionResult {
+  return {
+    hash,
+    rank: 0,
+    isNew: false,
+    rankSource: undefined,
+    isRepresentative: false,
+    active: hash,
+    dead: [],
+    removed: [],
   };
 }
 
@@ -81,66 +98,71 @@ export function elect(input: ElectionInput): ElectionResult {
  * Returns the rank of the process's configuration, which is identified by the hash of its PUBLIC values: a start or a
  * reload with other values has another hash, so it is a rollout, even for a single process.
  *
- * | the process             | who else has the configuration       | its rank                                |
- * | ----------------------- | ------------------------------------ | --------------------------------------- |
- * | has announced it        | a living process, with a lower rank  | that one                                |
- * | has announced it        | no such process                      | its own                                 |
- * | starts or reloads to it | a living process, otherwise a dead   | that one; its entry is the `rankSource` |
- * | starts or reloads to it | nobody                               | above all others: a rollout begins      |
+ * | the process             | who else has the configuration                               | its rank                                |
+ * | ----------------------- | ------------------------------------------------------------ | --------------------------------------- |
+ * | has announced it        | a living process, with a lower rank                          | that one                                |
+ * | has announced it        | no such process                                              | its own                                 |
+ * | starts or reloads to it | a living process, otherwise a dead                           | that one; its entry is the `rankSource` |
+ * | starts or reloads to it | nobody, and no rollout has begun since its sources were read | above all others: a rollout begins      |
+ * | starts or reloads to it | nobody, but a rollout has begun since                        | half a rank above the one that it knew  |
  *
  * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
  * while the new ones start.
  *
- * @param peers The living others with the configuration.
+ * Of two edits of a file that all replicas read, the replica that read the first one must not publish it over the second
+ * one. So a reading that is older than a rollout belongs below it: it is superseded until all processes of newer ones
+ * have ended. It is a configuration of its own, with a hash that nobody else takes over: whoever reads the same values
+ * later, this process included, begins a rollout with them.
+ *
+ * @param living The living others.
  */
-function findRank(
-  peers: readonly Observation[],
-  { rank, observations, highestRank, self: { hash } }: ElectionInput,
-): Pick<ElectionResult, "rank" | "isNew" | "rankSource"> {
-  const peer = lowestRanked(peers);
+function rankOwn(
+  living: readonly Observation[],
+  { rank, rankAtRead = Infinity, observations, highestRank, self: { hash } }:
+    ElectionInput,
+): Pick<ElectionResult, "hash" | "rank" | "isNew" | "rankSource"> {
+  const hasIt = ({ member }: Observation) => member.hash === hash;
+  const peer = lowestRanked(living.filter(hasIt));
   if (rank !== undefined) {
     const lowest = Math.min(rank, peer?.member.rank ?? rank);
-    return { rank: lowest, isNew: false, rankSource: undefined };
+    return { hash, rank: lowest, isNew: false, rankSource: undefined };
   }
-  const rankSource = peer ??
-    lowestRanked(observations.filter(({ member }) => member.hash === hash));
+  const rankSource = peer ?? lowestRanked(observations.filter(hasIt));
   if (rankSource !== undefined) {
-    return { rank: rankSource.member.rank, isNew: false, rankSource };
+    return { hash, rank: rankSource.member.rank, isNew: false, rankSource };
+  }
+  if (highestRank > rankAtRead) {
+    const between = rankAtRead + 0.5;
+    const own = `${hash}@${between}`;
+    return { hash: own, rank: between, isNew: false, rankSource };
   }
   const ranks = observations.map(({ member }) => member.rank);
-  const newRank = Math.max(highestRank, ...ranks) + 1;
-  return { rank: newRank, isNew: true, rankSource };
+  const newRank = Math.floor(Math.max(highestRank, ...ranks)) + 1;
+  return { hash, rank: newRank, isNew: true, rankSource };
 }
 
 /**
  * The lowest rank counts: a process that assigned a new rank because it saw no other process returns to the old rank.
  */
-export function lowestRanked(
+function lowestRanked(
   members: readonly Observation[],
 ): Observation | undefined {
-  return [...members].sort((a, b) => a.member.rank - b.member.rank)[0];
+  return members.toSorted((a, b) => a.member.rank - b.member.rank)[0];
 }
 
-/** Returns the configuration with the highest rank among those with a living process. */
-function activeHash(live: readonly Ranked[]): string {
-  const ranks = new Map<string, number>();
-  for (const { hash, rank } of live) {
-    ranks.set(hash, Math.min(rank, ranks.get(hash) ?? rank));
-  }
-  return [...ranks].reduce((best, ranked) =>
-    isAbove(ranked, best) ? ranked : best
-  )[0];
-}
-
-/** Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree. */
-function isAbove(
-  [hash, rank]: readonly [string, number],
-  [other, otherRank]: readonly [string, number],
-): boolean {
-  return rank === otherRank ? hash > other : rank > otherRank;
+/**
+ * Returns the configuration with the highest rank among those with a living process, each of which has its lowest rank.
+ * Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree.
+ */
+function activeHash(living: readonly Ranked[]): string {
+  const inOrder = living.toSorted((a, b) =>
+    a.rank - b.rank || (a.hash < b.hash ? -1 : 1)
+  );
+  const hashes = new Set(inOrder.map(({ hash }) => hash)); // each where it comes first
+  return [...hashes].at(-1)!;
 }
 
 /** Returns whether a member died without leaving, and nobody has marked its entry yet. */
 function isUnmarked(other: Observation): boolean {
-  return isDead(other) && !other.member.hasLeft;
+  return isDead(other) && !other.member.hasLeft && !isForgotten(other);
 }

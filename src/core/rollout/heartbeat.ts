@@ -1,11 +1,16 @@
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { type Activations, followElection } from "./activations.ts";
-import { findStrangers } from "./conflicts.ts";
-import { elect, type ElectionResult } from "./election.ts";
 import {
-  isLive,
+  type Conflict,
+  findConflicts,
+  findOlderStranger,
+  findStrangers,
+} from "./conflicts.ts";
+import { elect, type ElectionResult, standApart } from "./election.ts";
+import { addRollout, type History } from "./history.ts";
+import {
   type Member,
+  NEVER_OBSERVED,
   type Observation,
   observe,
   type Observed,
@@ -16,119 +21,123 @@ import {
 export const MEMBERS: Key = ["member"];
 /** Holds the highest rank ever assigned, so that a rank is not assigned again after its members are removed. */
 export const HIGHEST_RANK: Key = ["rollout"];
-/** Holds the configurations that were active, so that a rollback is not mistaken for a new one. */
-const ACTIVATIONS = ["activations"];
+/** Holds the history of rollouts. It has the name that versions until ebbde15d read. */
+const HISTORY: Key = ["activations"];
+/** Holds the entry of a process that stands apart: it is no member, but the app that came first has to learn of it. */
+const APART: Key = ["apart"];
 
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
-  /** The rank of its configuration, once the process has announced it. */
-  readonly rank: number | undefined;
-  /** Whether the process had another configuration before. */
-  readonly isReload: boolean;
   /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
   readonly rankAtRead: number | undefined;
-  /** What the process has observed so far. */
-  readonly previous: Observed;
+  /** The last heartbeat; `undefined` before the first one. */
+  readonly previous: Heartbeat | undefined;
   /** Whether this is the scheduled heartbeat of a period. */
   readonly isScheduled: boolean;
   readonly maxRepresentatives: number;
 }
 
-/** The result of a heartbeat. */
-interface Heartbeat {
+/** What a process has announced with a heartbeat, and what it has found. */
+export interface Heartbeat {
+  readonly self: Self;
+  /** The members, and a process that stands apart. */
   readonly observed: Observed;
   readonly decision: ElectionResult;
-  /** Members without a common PUBLIC variable, also dead ones. */
-  readonly strangers: readonly Observation[];
+  /** A member of an app that came first, so that this process stands apart. */
+  readonly stranger: Observation | undefined;
+  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
+  readonly strangersSince: number | undefined;
+  readonly conflicts: readonly Conflict[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
   /** Fails once another rollout has begun. */
   readonly rankCheck: Check;
-  /** The configurations that were active. The last one still is, unless this process stands apart. */
-  readonly activations: Activations;
-  /** Whether this process has recorded that another one is active now. */
-  readonly hasRecorded: boolean;
-}
-
-/** What is found instead if the sources may have been read before those of a newer rollout. */
-interface Outdated {
-  /** The rank of that rollout. */
-  readonly outdatedBy: number;
+  readonly history: History;
 }
 
 /**
  * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
  * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
  *
- * A process begins no rollout if another has begun since its sources were read: of two edits of a file that all replicas
- * read, the replica that read the first one would publish it over the second one.
- *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
  */
 export async function tryHeartbeat(
   store: Store,
-  input: HeartbeatInput,
+  { self, rankAtRead, previous, isScheduled, maxRepresentatives }:
+    HeartbeatInput,
   clock: Clock,
-): Promise<Heartbeat | Outdated | undefined> {
-  const { self, rank, rankAtRead, previous, isScheduled } = input;
+): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded] = await readRollout(store);
-  const highestRank = highest?.value ?? 0;
+  const [highest, recorded, apart] = await readRollout(store);
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
-  const observed = observe(entries, { previous, now, isScheduled });
-  const observations = [...observed.members.values()];
-  const strangers = findStrangers(self, observations);
-  const decision = elect({
-    self,
-    rank,
-    observations,
-    highestRank,
-    maxRepresentatives: input.maxRepresentatives,
+  if (apart !== undefined) entries.push(apart);
+  const observed = observe(entries, {
+    previous: previous?.observed ?? NEVER_OBSERVED,
+    now,
+    isScheduled,
   });
-  if (decision.isNew && highestRank > (rankAtRead ?? Infinity)) {
-    return { outdatedBy: highestRank };
-  }
+  const observations = [...observed.members.values()];
+  const members = observations.filter(({ id }) => id !== APART[0]);
+  const stranger = findOlderStranger(self, members);
+  const isAnnounced = previous?.decision.hash === self.hash &&
+    previous.stranger === undefined;
+  const highestRank = highest?.value ?? 0;
+  const decision = stranger !== undefined ? standApart(self) : elect({
+    self,
+    rank: isAnnounced ? previous.decision.rank : undefined,
+    rankAtRead,
+    observations: members,
+    highestRank,
+    maxRepresentatives,
+  });
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
-  let rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  let history = recorded?.value ?? [];
   if (decision.isNew) {
+    const { rank } = decision;
+    const isReload = previous !== undefined;
+    history = addRollout(history, self, { rank, since: now, isReload });
     checks.push(rankCheck);
-    writes.push({ key: HIGHEST_RANK, value: decision.rank });
+    checks.push({ key: HISTORY, version: recorded?.version ?? null });
+    writes.push({ key: HIGHEST_RANK, value: rank });
+    writes.push({ key: HISTORY, value: history });
   }
-  const before = recorded?.value ?? [];
-  const isApart = strangers.some(isLive); // no configuration is active for all
-  const { activations, isRecorder } = isApart
-    ? { activations: before, isRecorder: false }
-    : followElection(before, input, decision, observed);
-  const hasRecorded = activations !== before && isRecorder;
-  if (hasRecorded) {
-    checks.push({ key: ACTIVATIONS, version: recorded?.version ?? null });
-    writes.push({ key: ACTIVATIONS, value: activations });
-  }
-  if (writes.length > 0) {
-    const version = await store.commit(checks, writes);
-    if (version === undefined) return undefined;
-    if (decision.isNew) rankCheck = { key: HIGHEST_RANK, version };
-  }
+  const isReader = writes.length === 0; // others represent it
+  const version = isReader ? null : await store.commit(checks, writes);
+  if (version === undefined) return undefined;
+  const strangers = findStrangers(self, observations);
+  const strangersSince = strangers.length > 0
+    ? previous?.strangersSince ?? clock.monotonic()
+    : undefined;
   return {
+    self,
     observed,
     decision,
-    strangers,
+    stranger,
+    strangersSince,
+    conflicts: findConflicts(
+      self,
+      observations,
+      strangers,
+      clock.monotonic() - (strangersSince ?? Infinity),
+    ),
     highestRank: decision.isNew ? decision.rank : highestRank,
-    rankCheck,
-    activations,
-    hasRecorded,
+    rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
+    history,
   };
 }
 
-/** Reads the highest rank, and the configurations that were active. */
+/** Reads the highest rank, the history, and who stands apart. */
 async function readRollout(store: Store) {
-  const entries: unknown[] = await store.getMany([HIGHEST_RANK, ACTIVATIONS]);
+  const keys = [HIGHEST_RANK, HISTORY, APART];
+  const entries: unknown[] = await store.getMany(keys);
   return entries as [
     Entry<number> | undefined,
-    Entry<Activations> | undefined,
+    Entry<History> | undefined,
+    Entry<Member> | undefined,
   ];
 }
 
@@ -140,7 +149,8 @@ function commitOf(
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
   const { id, ...announced } = self;
-  const { rank, isRepresentative, rankSource, dead, removed } = decision;
+  const { hash, rank, isRepresentative, rankSource } = decision;
+  const { dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
   const checks = unchanged.map(checkOf);
@@ -148,12 +158,13 @@ function commitOf(
     ...dead.map(markDead),
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
+  const member: Member = { ...announced, hash, rank, heartbeatAt };
   if (isRepresentative || own !== undefined) {
-    const member: Member = { ...announced, rank, heartbeatAt };
     const value = isRepresentative ? member : undefined;
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });
   }
+  if (rank === 0) writes.push({ key: APART, value: member });
   return { checks, writes };
 }
 
@@ -161,8 +172,12 @@ function commitOf(
  * Marks the entry of a process as having left, if it has one. The entry stays for a while, so that the process finds its
  * rank when it restarts.
  */
-export async function markLeft(store: Store, id: string): Promise<void> {
-  const key = keyOf(id);
+export async function markLeft(
+  store: Store,
+  id: string,
+  isApart: boolean,
+): Promise<void> {
+  const key = isApart ? APART : keyOf(id);
   const entry = await store.get<Member>(key);
   if (entry === undefined) return; // others represent it
   await store.commit([], [{ key, value: { ...entry.value, hasLeft: true } }]);

@@ -74,7 +74,7 @@ const LATE_AFTER_PERIODS = 2;
 /** After so many, it is dead. */
 const DEAD_AFTER_PERIODS = 4;
 /** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
-const REMOVED_AFTER_PERIODS = 15;
+const FORGOTTEN_AFTER_PERIODS = 15;
 /** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
 export const OLD_MS = 600_000;
 
@@ -158,11 +158,9 @@ export function stateOf(observation: Observation): string {
   return isOnTime(observation) ? "living" : "late";
 }
 
-/** Returns whether the member left so long ago that it does not need its rank for a restart any more. */
-export function isRemovable(
-  { member, unchangedPeriods }: Observation,
-): boolean {
-  return member.hasLeft === true && unchangedPeriods >= REMOVED_AFTER_PERIODS;
+/** Returns whether the entry has not changed for so long that its process does not need it for a restart any more. */
+export function isForgotten({ unchangedPeriods }: Observation): boolean {
+  return unchangedPeriods >= FORGOTTEN_AFTER_PERIODS;
 }
 
 /** Names the place of a member, for operators. */

@@ -7,29 +7,23 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
+import { sleep } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
+import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
-  type Activations,
-  describeRollback,
-  findRollback,
-  type Rollback,
-} from "./activations.ts";
-import {
-  type Conflict,
-  type ConflictType,
-  findConflicts,
-  sampleNames,
-} from "./conflicts.ts";
-import type { Ranked } from "./election.ts";
-import { HIGHEST_RANK, markLeft, MEMBERS, tryHeartbeat } from "./heartbeat.ts";
+  type Heartbeat,
+  HIGHEST_RANK,
+  markLeft,
+  MEMBERS,
+  tryHeartbeat,
+} from "./heartbeat.ts";
+import { describeRollback, findRollback, type Rollback } from "./history.ts";
 import {
   isLive,
   isOnTime,
   type Member,
-  NEVER_OBSERVED,
   type Observation,
   observe,
-  type Observed,
   placeOf,
   type Self,
   stateOf,
@@ -66,17 +60,12 @@ export interface Announcement {
   readonly sensitive: { readonly size: number };
   /** The id of the newest write to a variable in the store that it contains. */
   readonly newestWrite: number;
-}
-
-/** What heartbeats announce. */
-interface Announced {
-  readonly own: Announcement;
-  /** The highest rank when its sources were read; `undefined` if the process knew none. */
+  /** The highest rank when its sources were read, by {@linkcode Rollout.readHighestRank}. */
   readonly rankAtRead: number | undefined;
 }
 
 const APART =
-  "a gateway on the same store has no PUBLIC variable in common with this one: until either leaves, each serves its own values, and neither publishes; if it is another app, give each its own --app or --kv";
+  "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
 
 /** What is logged when a conflict begins. */
 const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
@@ -101,81 +90,53 @@ export class Rollout {
    */
   onActiveChange: () => void = () => {};
   readonly #options: RolloutOptions;
-  /**
-   * What the next heartbeat announces, and what the last one has announced:
-   *
-   * | the last {@linkcode claimCommit}     | `#next`         | `#announced`   |
-   * | ------------------------------------ | --------------- | -------------- |
-   * | there was none                       | nothing         | nothing        |
-   * | has announced its configuration      | the same        | the same       |
-   * | failed: the store is unavailable     | what it claimed | the one before |
-   * | was `outdated`                       | the one before  | the one before |
-   */
-  #next: Announced | undefined;
-  #announced: Announced | undefined;
-  /** The rank that the last heartbeat gave to a configuration of this process, which may have another one by now. */
-  #ranked: Ranked | undefined;
-  #observed: Observed = NEVER_OBSERVED;
-  /** The hash of the configuration with the highest rank, by the last heartbeat; see also {@linkcode claimCommit}. */
-  #elected: string | undefined;
-  #standsApart = false;
-  /** Since when there have been entries of strangers, by the monotonic clock. */
-  #strangersSince: number | undefined;
-  #conflicts: readonly Conflict[] = [];
-  /** The configurations that were active. The last one still is, unless this process stands apart. */
-  #activations: Activations = [];
-  /** The highest rank when it was last read; `undefined` before. */
-  #highestRank: number | undefined;
-  /** What was logged last: this process's configuration and the active one. */
-  #logged: { readonly hash: string; readonly active: string } | undefined;
+  /** What the next heartbeat announces. */
+  #own: Announcement | undefined;
+  /** What the last heartbeat has announced and found. */
+  #last: Heartbeat | undefined;
   readonly #queue = new SerialQueue();
-  #cancelHeartbeat: (() => void) | undefined;
-  #hasLeft = false;
+  /** Aborted when this process leaves. */
+  readonly #leaving = new AbortController();
 
   constructor(options: RolloutOptions) {
     this.#options = options;
   }
 
-  /** The hash of this process's configuration. */
-  get #hash(): string | undefined {
-    return this.#next?.own.configurationHash;
+  /** The hash of the active configuration; `undefined` before the first heartbeat. */
+  get active(): string | undefined {
+    return this.#last?.decision.active;
   }
 
-  /**
-   * The hash of the active configuration; `undefined` before {@linkcode claimCommit}. It is the elected one, except while
-   * this process stands apart: it then ignores the election and uses its own.
-   */
-  get active(): string | undefined {
-    return this.#standsApart ? this.#hash : this.#elected;
+  /** Whether the last heartbeat has announced this process's configuration. */
+  get isAnnounced(): boolean {
+    const hash = this.#own?.configurationHash;
+    return hash !== undefined && this.#last?.self.hash === hash;
   }
 
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
-    return this.active !== undefined && this.active === this.#hash;
+    return this.isAnnounced && this.active === this.#last?.decision.hash;
   }
 
-  /** The revision of the active configuration. */
+  /** The revision of the active configuration, if it is known. */
   get activeRevision(): string | undefined {
     if (this.isActive) return this.#options.revision;
-    return this.#activations.at(-1)?.revision;
-  }
-
-  /** The highest rank that this process knows: that of the newest rollout; `undefined` before it was first read. */
-  get highestRank(): number | undefined {
-    return this.#highestRank;
+    return this.#living.find(({ hash }) => hash === this.active)?.revision;
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
-    return this.#standsApart ? undefined : findRollback(this.#activations);
+    const { active, standsApart } = this;
+    if (active === undefined || standsApart) return undefined;
+    return findRollback(this.#last?.history ?? [], active);
   }
 
   /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
   get configurations(): LogFields {
     const { active } = this;
-    if (this.#hash === undefined || active === undefined) return {};
+    if (this.#own === undefined || active === undefined) return {};
     return {
-      configuration: shortHash(this.#hash),
+      configuration: shortHash(this.#own.configurationHash),
       revision: this.#options.revision,
       active: shortHash(active),
       active_revision: this.activeRevision,
@@ -183,23 +144,22 @@ export class Rollout {
   }
 
   /**
-   * Whether a living process has no PUBLIC variable in common with this one: it is of another app, or the last one
-   * before a rollout that renames them all. Until either leaves, this process uses its own configuration as the active
-   * one, and does not publish it: nobody can tell which values the pages of the other should have.
+   * Whether an app that came before has an entry in the store: one without a PUBLIC variable in common, or this one before
+   * a rollout that renames them all. This process is then no member: its configuration is active for itself alone, and is
+   * not published. It tries again with each heartbeat.
    */
   get standsApart(): boolean {
-    return this.#standsApart;
+    return this.#last?.stranger !== undefined;
   }
 
   /** What is wrong between this process and others. */
-  get conflicts(): readonly Conflict[] {
-    return this.#conflicts;
+  get conflicts(): Heartbeat["conflicts"] {
+    return this.#last?.conflicts ?? [];
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
-    const living = this.#observations.filter(isLive);
-    return living.some(({ member }) => member.keyFingerprint === fingerprint);
+    return this.#living.some((it) => it.keyFingerprint === fingerprint);
   }
 
   /** The members that this process knows, without a read of the store. */
@@ -214,13 +174,18 @@ export class Rollout {
   }
 
   /**
-   * Reads the {@linkcode highestRank} before the sources are read for the first time.
+   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
    *
-   * @throws {StoreUnavailableError} If the store is unavailable: the sources then count as up to date at the start.
+   * @returns If the store is unavailable, what the last heartbeat has found; `undefined` before it.
    */
-  async readHighestRank(): Promise<void> {
-    const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-    this.#highestRank = entry?.value ?? 0;
+  async readHighestRank(): Promise<number | undefined> {
+    try {
+      const entry = await this.#options.store.get<number>(HIGHEST_RANK);
+      return entry?.value ?? 0;
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+      return this.#last?.highestRank;
+    }
   }
 
   /**
@@ -228,28 +193,22 @@ export class Rollout {
    * configuration of this process by a heartbeat, from which follows which one is active. The first call schedules further
    * heartbeats, which announce it if the store is unavailable now.
    *
-   * @param rankAtRead The {@linkcode highestRank} when the process began to read its sources.
-   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `apart` while this process
-   * stands apart; `superseded` if its configuration is not active, or once it has left: it no longer sees newer rollouts;
-   * `outdated` if the sources have to be read again, since a newer rollout has begun: nothing was announced then;
+   * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if its
+   * configuration is not active for all, also while it stands apart, and once it has left: it no longer sees newer rollouts;
    * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    */
   async claimCommit(
     own: Announcement,
-    rankAtRead?: number,
-  ): Promise<
-    readonly Check[] | "apart" | "superseded" | "outdated" | undefined
-  > {
+  ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#queue.run(async () => {
       if (this.#hasLeft) return "superseded";
-      this.#next = { own, rankAtRead };
-      this.#cancelHeartbeat ??= this.#schedule();
-      const checks = await this.#announce(this.#next, { isScheduled: false });
-      if (this.#hasLeft) return "superseded";
-      if (checks === undefined || checks === "outdated") return checks;
-      if (this.#standsApart) return "apart";
-      return this.isActive ? checks : "superseded";
+      if (this.#own === undefined) void this.#sendHeartbeats();
+      this.#own = own;
+      const result = await this.#announce(own, false);
+      if (result === undefined) return undefined;
+      const mayCommit = this.isActive && !this.standsApart && !this.#hasLeft;
+      return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
 
@@ -261,8 +220,8 @@ export class Rollout {
    * @throws {StoreUnavailableError} If the members cannot be read; the next call repeats it.
    */
   async follow(highestRank: number): Promise<void> {
-    if (highestRank === this.#highestRank) return;
-    await this.#heartbeatUnlessLeft({ isScheduled: false });
+    if (highestRank === this.#last?.highestRank) return;
+    await this.#heartbeat(false);
   }
 
   /** Whether no other process was living, and on time, when this one last observed the members. */
@@ -278,17 +237,17 @@ export class Rollout {
    * the last time.
    */
   async leave(): Promise<void> {
-    this.#hasLeft = true;
-    this.#cancelHeartbeat?.();
-    if (this.#next === undefined) return; // never joined
+    this.#leaving.abort();
+    if (this.#own === undefined) return; // never joined
     const { store, processId, clock } = this.#options;
     try {
       await this.#queue.run(async () => {
-        await markLeft(store, processId);
+        await markLeft(store, processId, this.standsApart);
+        if (this.#last === undefined) return;
         const entries = await store.list<Member>(MEMBERS);
-        const previous = this.#observed;
+        const previous = this.#last.observed;
         const options = { previous, now: clock.now(), isScheduled: false };
-        this.#observed = observe(entries, options);
+        this.#last = { ...this.#last, observed: observe(entries, options) };
       });
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
@@ -296,81 +255,56 @@ export class Rollout {
     }
   }
 
-  #schedule(): () => void {
-    const { clock, random } = this.#options;
-    return clock.after(
-      MEMBER_HEARTBEAT_MS * (1 - JITTER * random()),
-      () => void this.#scheduledHeartbeat(),
-      true,
-    );
+  get #hasLeft(): boolean {
+    return this.#leaving.signal.aborted;
   }
 
-  async #scheduledHeartbeat(): Promise<void> {
-    try {
-      await this.#heartbeatUnlessLeft({ isScheduled: true });
-    } catch (error) {
-      if (error instanceof StoreUnavailableError) return; // the circuit breaker reports it
-      logTaskError(this.#options.log, "rollout")(error);
-    } finally {
-      if (!this.#hasLeft) this.#cancelHeartbeat = this.#schedule();
+  async #sendHeartbeats(): Promise<void> {
+    const { clock, random, log } = this.#options;
+    const { signal } = this.#leaving;
+    while (!signal.aborted) {
+      const ms = MEMBER_HEARTBEAT_MS * (1 - JITTER * random());
+      await sleep(ms, clock, { signal, isBackground: true });
+      try {
+        await this.#heartbeat(true);
+      } catch (error) {
+        if (error instanceof StoreUnavailableError) continue; // the circuit breaker reports it
+        logTaskError(log, "rollout")(error);
+      }
     }
   }
 
-  async #heartbeatUnlessLeft(options: { isScheduled: boolean }): Promise<void> {
+  async #heartbeat(isScheduled: boolean): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
-      const next = this.#next;
-      if (this.#hasLeft || next === undefined) return false;
+      const own = this.#own;
+      if (this.#hasLeft || own === undefined) return false;
       const { active, standsApart } = this;
-      const attempt = () => this.#announce(next, options);
+      const attempt = () => this.#announce(own, isScheduled);
       await retryConflicts(attempt, this.#options);
       return this.active !== active || this.standsApart !== standsApart;
     });
     if (hasChanged) this.onActiveChange();
   }
 
-  /**
-   * Sends a heartbeat.
-   *
-   * @returns The checks of a commit that only a process with the active configuration may make; `outdated` and `undefined`
-   * as {@linkcode claimCommit}. Once it is outdated, heartbeats go on with what the last one has announced.
-   */
+  /** @returns `undefined` if another process wrote in the meantime, so that this has to be repeated. */
   async #announce(
-    next: Announced,
-    { isScheduled }: { isScheduled: boolean },
-  ): Promise<readonly Check[] | "outdated" | undefined> {
+    own: Announcement,
+    isScheduled: boolean,
+  ): Promise<Heartbeat | undefined> {
     const { store, clock, maxRepresentatives } = this.#options;
-    const self = this.#describe(next.own);
-    const { hash } = self;
-    const isKnown = this.#ranked?.hash === hash;
-    const input = {
-      self,
-      rank: isKnown ? this.#ranked?.rank : undefined,
-      isReload: this.#ranked !== undefined && !isKnown,
-      rankAtRead: next.rankAtRead,
-      previous: this.#observed,
+    const before = this.#last;
+    const result = await tryHeartbeat(store, {
+      self: this.#describe(own),
+      rankAtRead: own.rankAtRead,
+      previous: before,
       isScheduled,
       maxRepresentatives,
-    };
-    const result = await tryHeartbeat(store, input, clock);
+    }, clock);
     if (result === undefined) return undefined;
-    if ("outdatedBy" in result) {
-      this.#highestRank = result.outdatedBy;
-      this.#next = this.#announced;
-      return "outdated";
-    }
-    this.#announced = next;
-    this.#observed = result.observed;
-    this.#highestRank = result.highestRank;
-    this.#ranked = { hash, rank: result.decision.rank };
-    const wasApart = this.#standsApart;
-    const stranger = result.strangers.find(isLive);
-    this.#elected = result.decision.active;
-    this.#standsApart = stranger !== undefined;
-    this.#activations = result.activations;
-    if (stranger !== undefined && !wasApart) this.#logApart(stranger);
-    this.#noteConflicts(self, result.strangers);
-    this.#logActive(hash, result.hasRecorded);
-    return [result.rankCheck];
+    this.#last = result;
+    this.#logStrangers(result, before);
+    this.#logActive(result, before);
+    return result;
   }
 
   #describe(own: Announcement): Self {
@@ -388,63 +322,50 @@ export class Rollout {
   }
 
   get #observations(): readonly Observation[] {
-    return [...this.#observed.members.values()];
+    return [...this.#last?.observed.members.values() ?? []];
   }
 
-  #logApart(stranger: Observation): void {
-    const place = placeOf(stranger);
-    this.#options.log.info("rep.rollout.apart", { detail: APART, place });
+  get #living(): readonly Member[] {
+    return this.#observations.filter(isLive).map(({ member }) => member);
   }
 
-  /**
-   * Logs each type of conflict when it begins and when it ends. The entries of processes that have ended count as
-   * strangers as well: an app that restarts does not reset the time.
-   */
-  #noteConflicts(self: Self, strangers: readonly Observation[]): void {
-    const { clock, log } = this.#options;
-    const now = clock.monotonic();
-    this.#strangersSince = strangers.length > 0
-      ? this.#strangersSince ?? now
-      : undefined;
-    const strangersForMs = now - (this.#strangersSince ?? now);
-    const conflicts = findConflicts(
-      self,
-      this.#observations,
-      strangers,
-      strangersForMs,
-    );
-    const known = new Set(this.#conflicts.map(({ type }) => type));
-    this.#conflicts = conflicts;
+  /** Logs when this process begins to stand apart, and when a conflict of each type begins and ends. */
+  #logStrangers(
+    { stranger, conflicts }: Heartbeat,
+    before: Heartbeat | undefined,
+  ): void {
+    const { log } = this.#options;
+    if (stranger !== undefined && before?.stranger === undefined) {
+      const place = placeOf(stranger);
+      log.info("rep.rollout.apart", { detail: APART, place });
+    }
+    const known = new Set(before?.conflicts.map(({ type }) => type));
     for (const { type, detail } of conflicts) {
       if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
     }
     for (const type of known) log.info("rep.rollout.conflict_ended", { type });
   }
 
-  /**
-   * Logs which configuration is active, once for each change of it or of the process's own.
-   *
-   * @param hasRecorded Whether this process is the first to know. Otherwise, one that has just started logs no rollback
-   * of the past.
-   */
-  #logActive(hash: string, hasRecorded: boolean): void {
+  /** Logs which configuration is active, once for each change of it or of the process's own. */
+  #logActive(
+    { self, decision }: Heartbeat,
+    before: Heartbeat | undefined,
+  ): void {
     const { log, revision } = this.#options;
-    const { active, rollback } = this;
-    const logged = this.#logged;
-    const isSame = logged?.hash === hash && logged.active === active;
-    if (active === undefined || isSame) return;
-    this.#logged = { hash, active };
-    if (hash === active) {
-      const configuration = shortHash(hash);
+    const { active } = decision;
+    const { rollback } = this;
+    const known = before?.decision.active;
+    if (before?.self.hash === self.hash && known === active) return;
+    if (this.isActive) {
+      const configuration = shortHash(self.hash);
       log.info("rep.rollout.active", { configuration, revision });
     } else {
       const detail =
         "another configuration is active; pages and streams use it";
       log.info("rep.rollout.superseded", { ...this.configurations, detail });
     }
-    const isNews = logged === undefined
-      ? hasRecorded
-      : logged.active !== active;
+    // A process that has just started logs no rollback of the past.
+    const isNews = before === undefined ? decision.isNew : known !== active;
     if (rollback !== undefined && isNews) this.#logRollback(rollback);
   }
 
@@ -454,14 +375,13 @@ export class Rollout {
    */
   #logRollback(rollback: Rollback): void {
     const { log } = this.#options;
-    const { activation, replaced } = rollback;
+    const { active, replaced, isLeftOver, isReload } = rollback;
     const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
-    const isStopped = activation.place === undefined && !hasDied;
-    const level = activation.isReload || isStopped ? "info" : "warn";
-    log[level]("rep.rollout.rollback", {
-      active: shortHash(activation.hash),
+    const isIntended = isReload || isLeftOver && !hasDied;
+    log[isIntended ? "info" : "warn"]("rep.rollout.rollback", {
+      active: shortHash(active.hash),
       active_revision: this.activeRevision,
       replaces: shortHash(replaced.hash),
       replaces_revision: replaced.revision,

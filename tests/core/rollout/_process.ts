@@ -16,13 +16,18 @@ import {
 import type { Clock } from "../../../src/core/values/clock.ts";
 import type { Simulation } from "./_simulation.ts";
 
-/** Returns what a process announces of a configuration that has a hash. */
-export function announcementOf(hash: string): Announcement {
+/** Returns what a process announces of a configuration that has a hash; its sources count as up to date by default. */
+export function announcementOf(
+  hash: string,
+  rankAtRead?: number,
+  names: readonly string[] = [],
+): Announcement {
   return {
     configurationHash: hash,
-    configurationNames: [],
+    configurationNames: names,
     sensitive: new Map(),
     newestWrite: 0,
+    rankAtRead,
   };
 }
 
@@ -43,6 +48,8 @@ const LONG_OUTAGE_MS = 35_000;
 interface ProcessOptions {
   hash: string;
   maxRepresentatives: number;
+  /** The names of its PUBLIC variables. @default {none} */
+  names?: readonly string[];
 }
 
 /** A process with its own clock. */
@@ -65,15 +72,17 @@ export class Process {
   readonly #store: Store;
   readonly #simulation: Simulation;
   readonly #drift: number;
+  readonly #names: readonly string[];
   #offset: number;
   /** Callbacks that are due while the process is stalled; `undefined` while it runs. */
   #stalled: (() => void)[] | undefined;
 
   constructor(
     simulation: Simulation,
-    { hash, maxRepresentatives }: ProcessOptions,
+    { hash, maxRepresentatives, names = [] }: ProcessOptions,
   ) {
     this.#simulation = simulation;
+    this.#names = names;
     this.hash = hash;
     this.#hashes = new Set([hash]);
     this.#drift = 0.99 + 0.02 * simulation.random();
@@ -213,9 +222,10 @@ export class Process {
 
   /** Without the store, a later heartbeat announces it. */
   async #claimCommit(): Promise<void> {
+    const own = () => announcementOf(this.hash, undefined, this.#names);
     try {
       await retryConflicts(
-        () => this.rollout.claimCommit(announcementOf(this.hash)),
+        () => this.rollout.claimCommit(own()),
         { clock: this.clock, random: this.#simulation.random },
       );
     } catch (error) {

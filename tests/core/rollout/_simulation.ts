@@ -1,4 +1,4 @@
-import type { Activations } from "../../../src/core/rollout/activations.ts";
+import type { History } from "../../../src/core/rollout/history.ts";
 import type { Member } from "../../../src/core/rollout/observation.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import type { Entry, Store, Write } from "../../../src/core/store/store.ts";
@@ -20,6 +20,8 @@ interface Conditions {
 export class Simulation extends SeededChoices {
   readonly conditions: Conditions = { latencyMs: 0, conflicts: 0, store: "up" };
   readonly processes: Process[] = [];
+  /** Returns whether a process may become a member with this configuration. */
+  isAdmitted: (hash: string) => boolean = () => true;
   readonly #shared = memoryStore();
   readonly #time = new VirtualTime(async () => {
     await settle();
@@ -120,10 +122,22 @@ export class Simulation extends SeededChoices {
       this.conditions.conflicts > 0 && this.chance(this.conditions.conflicts)
     ) return undefined;
     const version = await this.#shared.commit(checks, writes);
+    if (version !== undefined) this.#checkHistory(process, writes);
     for (const write of version === undefined ? [] : writes) {
       await this.#checkRank(process, write, version ?? "");
     }
     return version;
+  }
+
+  /** A commit that begins a rollout records it. */
+  #checkHistory(process: Process, writes: readonly Write[]): void {
+    const valueAt = (prefix: string) =>
+      writes.find(({ key }) => key[0] === prefix)?.value;
+    const rank = valueAt("rollout") as number | undefined;
+    const history = valueAt("activations") as History | undefined;
+    if (history?.at(-1)?.rank !== rank) {
+      process.fail(`did not record the rollout ${rank}`);
+    }
   }
 
   /** A configuration keeps its rank for as long as it has an entry, and a new one gets a rank above all others. */
@@ -136,6 +150,7 @@ export class Simulation extends SeededChoices {
     if (
       key[0] !== "member" || hash === undefined || rank === undefined || hasLeft
     ) return;
+    if (!this.isAdmitted(hash)) process.fail(`became a member with ${hash}`);
     this.#writtenAt.set(version, this.now);
     const members = await this.#shared.list<Member>(["member"]);
     const other = members.find((it) =>
@@ -172,10 +187,14 @@ export class Simulation extends SeededChoices {
     });
   }
 
-  /** Returns the configuration that the store has as the last one that became active. */
-  async recordedHash(): Promise<string | undefined> {
-    const entry = await this.#shared.get<Activations>(["activations"]);
-    return entry?.value.at(-1)?.hash;
+  /** Writes the entry of a gateway of ebbde15d, which is a member also while it stands apart. */
+  async beatOfOlder(member: Member): Promise<void> {
+    const highest = await this.#shared.get<number>(["rollout"]);
+    const rank = Math.max(member.rank, highest?.value ?? 0);
+    await this.#shared.commit([], [
+      { key: ["member", "999-older"], value: member },
+      { key: ["rollout"], value: rank },
+    ]);
   }
 
   /** Returns the configuration with the highest stored rank among those of living processes. */

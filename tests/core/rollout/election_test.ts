@@ -40,7 +40,7 @@ function electWith(
   observations: readonly Observation[],
   own: Partial<ElectionInput & Self> = {},
 ) {
-  const { id = "5", hash = "a", rank, highestRank = 0 } = own;
+  const { id = "5", hash = "a", rank, rankAtRead, highestRank = 0 } = own;
   const unused = {
     instanceId: undefined,
     revision: undefined,
@@ -51,6 +51,7 @@ function electWith(
   const decision = elect({
     self: { id, hash, ...unused },
     rank,
+    rankAtRead,
     observations,
     highestRank,
     maxRepresentatives: own.maxRepresentatives ?? MAX_REPRESENTATIVES,

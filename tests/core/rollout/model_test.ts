@@ -1,5 +1,6 @@
 import { runSeeds, seedsOf } from "../../_seeds.ts";
 import { type FaultLevel, runScenario } from "./_scenario.ts";
+import { runTwoApps } from "./_two_apps.ts";
 
 const LEVELS: readonly FaultLevel[] = ["low", "medium", "high"];
 /** `deno task model` runs 10,000. */
@@ -17,3 +18,10 @@ for (const [index, level] of LEVELS.entries()) {
       runSeeds(chosen, "ROLLOUT_SEED", (seed) => runScenario(seed, level)),
   });
 }
+
+/** They take longer, since entries have to be forgotten. */
+const fewer = seeds.length === 1 ? seeds : seeds.filter((seed) => seed % 5 < 1);
+
+Deno.test(`of two apps on one store, the first goes on in ${fewer.length} scenarios`, async () => {
+  await runSeeds(fewer, "ROLLOUT_SEED", runTwoApps);
+});

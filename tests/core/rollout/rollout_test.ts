@@ -34,10 +34,11 @@ class Cluster {
     hash: string,
     options: Partial<RolloutOptions> = {},
     onChange: (hash: string) => void = () => {},
+    rankAtRead?: number,
   ) {
     const rollout = this.make(options);
     rollout.onActiveChange = () => onChange(rollout.active ?? "");
-    await announce(rollout, hash);
+    await announce(rollout, hash, rankAtRead);
     onChange(rollout.active ?? "");
     return rollout;
   }
@@ -89,10 +90,12 @@ class Cluster {
 async function announce(
   rollout: Rollout,
   hash: string,
+  rankAtRead?: number,
 ): Promise<readonly Check[] | undefined> {
   try {
     while (true) {
-      const result = await rollout.claimCommit(announcementOf(hash));
+      const own = announcementOf(hash, rankAtRead);
+      const result = await rollout.claimCommit(own);
       if (typeof result === "string") return undefined;
       if (result !== undefined) return result;
     }
@@ -249,7 +252,7 @@ Deno.test("claimCommit() rethrows an error other than a store failure", async ()
   };
   const rollout = new Cluster(store).make();
   await assertRejects(() => announce(rollout, "a"), TypeError, "a bug");
-  await assertRejects(() => rollout.leave(), TypeError, "a bug");
+  await rollout.leave();
 });
 
 Deno.test("leave() hands over within a period, a kill within five", async () => {
@@ -342,48 +345,145 @@ function interruptibleCluster() {
   return { cluster: new Cluster(store), commits };
 }
 
-/** What may come before an attempt finds that a newer rollout has begun. */
+/** What may come before the attempt that succeeds. */
 const EARLIER_ATTEMPTS: Readonly<Record<string, Store["commit"]>> = {
   conflict: () => Promise.resolve(undefined),
   outage: () => Promise.reject(new StoreUnavailableError("off")),
 };
 
-for (const [name, fail] of Object.entries(EARLIER_ATTEMPTS)) {
-  Deno.test(`claimCommit() begins no rollout of sources that were read before a newer one began, also after a failed attempt: ${name}`, async () => {
-    const { cluster, commits } = interruptibleCluster();
-    const slow = await cluster.start("a");
-    const rankAtRead = slow.highestRank;
-    const claim = () => slow.claimCommit(announcementOf("b"), rankAtRead);
-    commits.fail = fail;
-    await claim().catch(() => {});
-    commits.fail = undefined;
-    await cluster.start("c");
-    const before = await cluster.members();
-    assertEquals(await claim(), "outdated");
-    assertEquals(await cluster.members(), before);
-    for (let period = 0; period < 3; period++) {
-      await cluster.clock.tick(PERIOD_MS); // heartbeats announce what was announced before
-      assertEquals(await cluster.members(), before);
-    }
-    const again = announcementOf("b");
-    assertEquals((await slow.claimCommit(again, slow.highestRank))?.length, 1);
-  });
+/** Returns the ranks of all entries, by the values that were announced, and the highest rank. */
+async function ranksIn({ store }: Cluster) {
+  const ranks: Record<string, number> = {};
+  for (const { value } of await store.list<Member>(["member"])) {
+    ranks[value.hash.replace(/@.*/, "")] = value.rank;
+  }
+  const highest = await store.get<number>(["rollout"]);
+  return [ranks, highest?.value];
+}
 
-  Deno.test(`a scheduled heartbeat begins no rollout of sources that were read before a newer one began: ${name}`, async () => {
-    const { cluster, commits } = interruptibleCluster();
-    const slow = await cluster.start("a");
-    commits.fail = fail;
-    await slow.claimCommit(announcementOf("b"), slow.highestRank)
-      .catch(() => {});
-    commits.fail = undefined;
-    await cluster.start("c");
-    const before = await cluster.members();
-    for (let period = 0; period < 3; period++) {
-      await cluster.clock.tick(PERIOD_MS);
-      assertEquals(await cluster.members(), before);
+for (const [name, fail] of Object.entries(EARLIER_ATTEMPTS)) {
+  for (const by of ["claimCommit()", "a scheduled heartbeat"]) {
+    Deno.test(`${by} announces sources that were read before a newer rollout below it, also after a failed attempt: ${name}`, async () => {
+      const { cluster, commits } = interruptibleCluster();
+      const slow = await cluster.start("a");
+      const own = announcementOf("b", await slow.readHighestRank());
+      commits.fail = fail;
+      await slow.claimCommit(own).catch(() => {});
+      commits.fail = undefined;
+      await cluster.start("c");
+      if (by === "claimCommit()") {
+        assertEquals(await slow.claimCommit(own), "superseded");
+      }
+      for (let period = 0; period < 3; period++) {
+        await cluster.clock.tick(PERIOD_MS);
+        assertEquals(await ranksIn(cluster), [{ b: 1.5, c: 2 }, 2]);
+        assertEquals([slow.active, slow.isActive], ["c", false]);
+      }
+      const again = announcementOf("b", await slow.readHighestRank());
+      assertEquals((await slow.claimCommit(again))?.length, 1);
+      assertEquals(await ranksIn(cluster), [{ b: 3, c: 2 }, 3]);
+    });
+  }
+}
+
+/** A replica that lost a race: it read b, and before it announced that, another one began a rollout with c. */
+async function loseRace() {
+  const cluster = new Cluster();
+  const start = (processId: string) => cluster.start("a", { processId });
+  const winner = await start("1");
+  const losers = [await start("2"), await start("3"), await start("4")];
+  const rankAtRead = await winner.readHighestRank();
+  await announce(winner, "c");
+  for (const loser of losers) await announce(loser, "b", rankAtRead);
+  await cluster.clock.tick(PERIOD_MS);
+  const hashes = [winner, ...losers].map(({ active }) => active);
+  assertEquals(hashes, ["c", "c", "c", "c"]);
+  assertEquals(await ranksIn(cluster), [{ b: 1.5, c: 2 }, 2]);
+  return { cluster, winner, losers };
+}
+
+/** How a replica may come to read the same values again, later than the newest rollout. */
+const LATER_READINGS: Readonly<
+  Record<string, (cluster: Cluster, losers: Rollout[]) => Promise<Rollout>>
+> = {
+  "reads them again": async (_cluster, losers) => {
+    const rank = await losers[1]!.readHighestRank();
+    await announce(losers[1]!, "b", rank);
+    return losers[1]!;
+  },
+  "restarts after a kill": async (cluster, losers) => {
+    cluster.kill(losers[1]!);
+    const rankAtRead = await losers[1]!.readHighestRank();
+    return await cluster.start("b", {}, () => {}, rankAtRead);
+  },
+  "restarts after it has left, alone": async (cluster, losers) => {
+    for (const loser of losers) await loser.leave();
+    return await cluster.start("b");
+  },
+  "is a further one": async (cluster) => await cluster.start("b"),
+};
+
+for (const [what, read] of Object.entries(LATER_READINGS)) {
+  Deno.test(`of three replicas that lost a race, one that ${what} begins a rollout, and the others follow`, async () => {
+    const { cluster, winner, losers } = await loseRace();
+    const later = await read(cluster, losers);
+    assertEquals([later.active, later.isActive], ["b", true]);
+    assertEquals(later.rollback, undefined);
+    await cluster.clock.tick(PERIOD_MS);
+    assertEquals([winner.active, winner.isActive], ["b", false]);
+    await cluster.clock.tick(25 * PERIOD_MS);
+    assertEquals(await ranksIn(cluster), [{ b: 3, c: 2 }, 3]);
+    for (const loser of what.endsWith("alone") ? [] : [losers[0], losers[2]]) {
+      assertEquals([loser?.active, loser?.isActive], ["b", true]);
     }
   });
 }
+
+Deno.test("sources that were read before a rollout are active once its processes have left, which nobody calls a rollback", async () => {
+  const { cluster, winner, losers } = await loseRace();
+  await winner.leave();
+  await cluster.clock.tick(PERIOD_MS);
+  for (const { active = "", isActive, rollback } of losers) {
+    assertEquals([active.slice(0, 1), isActive, rollback], [
+      "b",
+      true,
+      undefined,
+    ]);
+  }
+  const returned = await cluster.start("c", {}, () => {}, 2);
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(returned.active, "c");
+  for (const { active, rollback } of losers) {
+    assertEquals([active, rollback], ["c", undefined]);
+  }
+});
+
+Deno.test("a gateway of ebbde15d beside replicas that lost a race agrees with them, whoever reads the same values first", async () => {
+  for (const isOlderFirst of [false, true]) {
+    const { cluster, losers } = await loseRace();
+    /** As `elect()` and `tryHeartbeat()` of ebbde15d: the lowest rank of a configuration counts. */
+    const older = async () => {
+      const members = await cluster.members();
+      const peers = members.filter(({ hash }) => hash === "b");
+      const highest = await cluster.store.get<number>(["rollout"]);
+      const rank = peers.length > 0
+        ? Math.min(...peers.map(({ rank }) => rank))
+        : highest!.value + 1;
+      const heartbeatAt = cluster.clock.now();
+      await cluster.store.commit([], [
+        { key: ["member", "0-older"], value: { hash: "b", rank, heartbeatAt } },
+        { key: ["rollout"], value: Math.max(rank, highest!.value) },
+      ]);
+      return rank;
+    };
+    if (isOlderFirst) assertEquals(await older(), 3);
+    await LATER_READINGS["reads them again"]!(cluster, losers);
+    assertEquals(await older(), 3);
+    await cluster.clock.tick(PERIOD_MS);
+    assertEquals(await ranksIn(cluster), [{ b: 3, c: 2 }, 3]);
+    for (const loser of losers) assertEquals(loser.isActive, true);
+  }
+});
 
 Deno.test("leave() completes while the store is unavailable", async () => {
   const { status, store } = switchableStore();

@@ -28,9 +28,10 @@ import { toUtf8 } from "../../values/utf8.ts";
 /**
  * A complete, valid configuration. It is immutable: a reload replaces it as a whole.
  *
- * Four of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
- * with. They publish what `publicHash` identifies, which also includes variables in the store. Each commit of events
- * checks that the store still has the variables of `storedVersion`. `newestWrite` is for `set` and for the log.
+ * Five of its fields are easily confused. Processes compare `configurationHash`, which follows from what they were deployed
+ * with. They publish what `publicHash` identifies, which also includes variables in the store. Two say when it was read:
+ * each commit of events checks that the store still has the variables of `storedVersion`, and `rankAtRead` tells whether
+ * a rollout has begun since. `newestWrite` is for `set` and for the log.
  */
 export interface Snapshot {
   /**
@@ -45,6 +46,8 @@ export interface Snapshot {
   readonly publicHash: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
+  /** The rank of the newest rollout before the process's own sources were read; `undefined` if it was not known. */
+  readonly rankAtRead: number | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
   readonly newestWrite: number;
   readonly public: ReadonlyMap<string, string>;
@@ -75,6 +78,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   configurationNames: new Set(),
   publicHash: "",
   storedVersion: undefined,
+  rankAtRead: undefined,
   newestWrite: 0,
   public: new Map(),
   sensitive: new Map(),
@@ -101,8 +105,7 @@ export interface StoredEnvironment {
 }
 
 /**
- * What a snapshot is built from, without the store. No field is optional: whoever builds a snapshot decides about each
- * limit.
+ * What a snapshot is built from, without the store. No limit is optional: whoever builds a snapshot decides about each.
  */
 export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
   readonly environment: Environment;
@@ -116,6 +119,8 @@ export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
   readonly rejectsSuspiciousValues: boolean;
   /** The names of PUBLIC variables without guardrail warnings. */
   readonly acceptPublic: readonly string[];
+  /** The rank of the newest rollout when they were read. @default {unknown} */
+  readonly rankAtRead?: number | undefined;
 }
 
 /** Input of {@linkcode buildSnapshot}. */
@@ -226,6 +231,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
     configurationNames: new Set(deployed.keys()),
     publicHash: await publicHash(publicValues),
     storedVersion: stored?.version,
+    rankAtRead: input.rankAtRead,
     newestWrite: stored?.newestWrite ?? 0,
     public: publicValues,
     sensitive: valuesOf("sensitive", variables),

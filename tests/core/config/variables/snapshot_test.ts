@@ -79,6 +79,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     configurationNames: new Set(["A"]),
     publicHash: await sriHash('{"A":"1"}'),
     storedVersion: undefined,
+    rankAtRead: undefined,
     newestWrite: 0,
     public: new Map([["A", "1"]]),
     sensitive: new Map([["B", "2"]]),

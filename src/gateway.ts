@@ -60,13 +60,15 @@ interface Beside {
   readonly shared?: SharedServices;
   /** What is added in addition. */
   readonly addons?: readonly Addon[];
+  /** See `checkRoot` of `ServedFilesOptions`. */
+  readonly checkRoot?: ((realPath: string) => Promise<void>) | undefined;
 }
 
 /** Creates and starts a gateway that knows more about its process, as that of the command does. */
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  { rendering, shared, addons: added = [] }: Beside = {},
+  { rendering, shared, addons: added = [], checkRoot }: Beside = {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
@@ -91,7 +93,16 @@ export async function createGatewayIn(
     preserveHost: settings.preserveHost,
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     rejectWebsockets: settings.rejectWebsockets,
-  }, { clock, log, metrics, telemetry, transfers, cacheGroup, sharesBytes });
+  }, {
+    clock,
+    log,
+    metrics,
+    telemetry,
+    transfers,
+    cacheGroup,
+    sharesBytes,
+    checkRoot,
+  });
   const addons: Addon[] = [
     clientScript(sharesBytes),
     certificateWatch(certificate, metrics),

@@ -190,8 +190,8 @@ export interface GatewayOptions {
    */
   upstreamTimeoutMs?: number;
   /**
-   * Maximum number of requests in flight to the upstream, WebSockets included, of requests for flags whose body is
-   * arriving, and of other responses of more than 128 KiB. One client may have half of them: 1 to 1_000_000.
+   * Maximum number of requests in flight to the upstream, WebSockets included, and of other responses of more than 128
+   * KiB. One client may have half of them: 1 to 1_000_000.
    *
    * @default {1_000}
    */
@@ -439,7 +439,7 @@ export function resolveServices(
     combineMetrics(registry, telemetry.metrics);
   const { store = memoryStore(), random = Math.random } = options;
   return {
-    store: shared?.store ??
+    breaker: shared?.store ??
       new CircuitBreaker(store, { clock, metrics, telemetry, log }),
     streams: shared?.streams,
     transfers: shared?.transfers,

@@ -40,12 +40,6 @@ export async function startUpload(
   };
 }
 
-/** Sends the first half of a request for all flags of OpenFeature. */
-export function startEvaluation(connection: Deno.Conn): Promise<SlowUpload> {
-  const path = "/ofrep/v1/evaluate/flags";
-  return startUpload(connection, path, ['{"context":', "{}}"]);
-}
-
 /** An upstream that says when an upload has begun, and answers with its body. */
 export function serveUploads() {
   const begun = Promise.withResolvers<void>();

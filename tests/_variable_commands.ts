@@ -53,6 +53,14 @@ export async function checkVariableCommands(
   const redone = await writes("undo", String(undone?.id));
   assertEquals(toValues(redone), [["A", "3"]]);
   assertEquals((await run("undo", String(first?.id))).code, 1);
+
+  await run("set", "A=4", "--app=forgotten");
+  assertEquals(
+    (await run("forget", "forgotten")).stderr,
+    "Forgotten: forgotten\n",
+  );
+  assertEquals(await writes("history", "--app=forgotten"), []);
+  assertEquals(toValues(await writes("list")).length, 1);
 }
 
 interface Write {

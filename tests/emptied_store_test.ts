@@ -289,6 +289,32 @@ for (const [what, [writes, values]] of Object.entries(FIRST_WRITES)) {
   }
 }
 
+/** Clocks of who writes first, in milliseconds after that of who wrote before. */
+const SKEWS = [-86_400_000, 86_400_000];
+
+for (const skew of SKEWS) {
+  testWithStores(
+    `a set that arrives first hides no loss, whatever its clock says: ${skew} ms`,
+    async (inner) => {
+      await using world = new World(inner);
+      const { store, clock } = world;
+      await world.set(BEFORE);
+      await world.start();
+      await world.start();
+      await empty(store);
+      const other = new FakeClock(clock.now() + skew);
+      await setStoredVariables(store, { C: "new" }, { clock: other });
+      await world.wait(8);
+      await assertRestored(world, { ...BEFORE, C: "new" });
+      await world.set({ C: "newer" });
+      assertEquals(await publicValues(world.gates[1]!), {
+        ...BEFORE,
+        C: "newer",
+      });
+    },
+  );
+}
+
 testWithStores(
   "each replica reports the loss, also one that looks when another has written the variables back, and what was unset since stays so",
   async (inner) => {

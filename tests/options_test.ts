@@ -185,7 +185,7 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
 
 Deno.test("resolveServices() puts the circuit breaker around the store that it is given", () => {
   const store = { ...memoryStore(), engine: "mine" };
-  assertEquals(resolveServices({ store }).store.availability.engine, "mine");
+  assertEquals(resolveServices({ store }).breaker.availability.engine, "mine");
 });
 
 Deno.test("createGateway() says which runtime is needed on one that is too old, such as Node.js 20", async () => {

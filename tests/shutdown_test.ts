@@ -7,7 +7,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { type RunningCommand, startCommand, startServe } from "./_command.ts";
-import { serveUploads, startEvaluation, startUpload } from "./_slow_upload.ts";
+import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { readSse } from "./_sse.ts";
 import { TempDirectory } from "./_temp.ts";
 import { serveLocally } from "./_serve.ts";
@@ -118,18 +118,6 @@ Deno.test("SIGTERM lets an upload over HTTP/1.1 finish, whose body is still bein
   await new Promise((resolve) => setTimeout(resolve, 200)); // far longer than it took to cut uploads off
   await upload.finish();
   assertEquals(await upload.statusLine(), "HTTP/1.1 200 OK");
-  assertEquals([await command.ended(), cutOff(command)], [0, []]);
-});
-
-Deno.test("SIGTERM lets a request for flags finish, whose body is still being received", async () => {
-  await using command = await startCommand(["--ofrep", "--kv=:memory:"]);
-  using evaluation = await startEvaluation(await connect(command));
-  await new Promise((resolve) => setTimeout(resolve, 200)); // until its head has arrived, which nothing reports
-  command.signal("SIGTERM");
-  await stopping(command);
-  await new Promise((resolve) => setTimeout(resolve, 200)); // far longer than it took to cut uploads off
-  await evaluation.finish();
-  assertEquals(await evaluation.statusLine(), "HTTP/1.1 200 OK");
   assertEquals([await command.ended(), cutOff(command)], [0, []]);
 });
 

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { type RunningCommand, startCommand } from "./_command.ts";
 import { serveLocally } from "./_serve.ts";
-import { serveUploads, startEvaluation, startUpload } from "./_slow_upload.ts";
+import { serveUploads, startUpload } from "./_slow_upload.ts";
 import { TempDirectory } from "./_temp.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
@@ -109,18 +109,6 @@ Deno.test("a renewed certificate waits for uploads over HTTP/1.1", async () => {
   assertEquals(await upload.statusLine(), "HTTP/1.1 200 OK");
   await tls.command.logged(isReloaded);
   assertEquals(await statusOf(tls), "healthy");
-});
-
-Deno.test("a renewed certificate waits for requests for flags, whose body is still being received", async () => {
-  await using tls = await startTlsCommand(["--ofrep"]);
-  using evaluation = await startEvaluation(await connect(tls));
-  await new Promise((resolve) => setTimeout(resolve, 200)); // until its head has arrived, which nothing reports
-  await renew(tls);
-  tls.command.signal("SIGHUP");
-  await new Promise((resolve) => setTimeout(resolve, 500)); // longer than the renewal took
-  await evaluation.finish();
-  assertEquals(await evaluation.statusLine(), "HTTP/1.1 200 OK");
-  await tls.command.logged(isReloaded);
 });
 
 Deno.test("a renewed certificate waits for uploads no longer than --drain, and logs what it cuts off", async () => {

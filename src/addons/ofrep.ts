@@ -56,7 +56,6 @@ export function createOfrepEndpoints(
     [FLAGS_PATH]: createEndpoint(
       allowedOrigins,
       async (request, { url, client }) => {
-        await receiveBody(request, client, parts);
         const parameters = new URLSearchParams(url.search);
         // An SDK repeats the `etag` of a message in the stream, which is the id of an event, not the `ETag` of flags.
         const cursor = parseEventId(parameters.get("flagConfigEtag") ?? "");
@@ -65,8 +64,7 @@ export function createOfrepEndpoints(
     ),
     [`${FLAGS_PATH}/*`]: createEndpoint(
       allowedOrigins,
-      async (request, { url, client }) => {
-        await receiveBody(request, client, parts);
+      (_, { url }) => {
         const key = keyOf(url.path, parts.basePath);
         const value = parts.pageValues().values.public.get(key);
         if (value !== undefined) {
@@ -85,7 +83,7 @@ export function createOfrepEndpoints(
   };
 }
 
-/** Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. */
+/** Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. No body is used. */
 function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
@@ -98,6 +96,7 @@ function createEndpoint(
     methods: METHODS,
     headersOf405: headersFor,
     async handler(request, context) {
+      await discardBody(request);
       if (request.method === "OPTIONS") {
         return preflight(request, originOf(request, context), "POST");
       }
@@ -138,28 +137,14 @@ function keyOf(path: string, basePath: string): string {
 }
 
 /**
- * Receives the body to its end, so that the connection can be used again. Until then, it counts as an upload. A body that
- * has not ended after a minute is given up.
- *
- * @throws {Problem} If there are too many transfers. The body is then not received.
+ * Has the server discard the body, while the response is sent: the connection can be used again once the body has ended.
+ * Reading it, to wait for its end, would keep up to 187 KiB for each body, and Deno cannot end a read that waits.
  */
-async function receiveBody(
-  { body }: Request,
-  client: Client,
-  { transfers }: OfrepParts,
-): Promise<void> {
-  if (body === null) return;
-  const transfer = transfers.begin(client);
-  transfer.onEnd = transfers.uploads.add();
-  const reader = body.getReader();
-  transfer.waits(() => void reader.cancel().catch(() => {})); // ends the read, unlike an aborted pipe in workerd
+async function discardBody({ body }: Request): Promise<void> {
   try {
-    let isDone = false;
-    while (!isDone) isDone = (await reader.read()).done;
+    await body?.cancel();
   } catch {
     // The client has left.
-  } finally {
-    transfer.end();
   }
 }
 

@@ -19,6 +19,8 @@ export interface ContentServices extends ProxyServices {
   readonly cacheGroup: CacheGroup | undefined;
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
   readonly sharesBytes: boolean;
+  /** See `checkRoot` of `ServedFilesOptions`. */
+  readonly checkRoot: StaticContentOptions["checkRoot"];
 }
 
 /**
@@ -53,6 +55,7 @@ export async function openContent(
       fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: settings.neverServed,
+      checkRoot: services.checkRoot,
       transfers: services.transfers,
       compressor: new Compressor(),
       sharesBytes: services.sharesBytes,

@@ -85,7 +85,7 @@ export class BackgroundTasks {
     void this.#run("reload", () => this.#follow(found.newestWrite));
     if (!found.hasLostEvents) return;
     // It publishes the events again. The store may have lost variables and the master key as well.
-    void configuration.publishAgain();
+    void configuration.readAgain();
     void this.#run("master key", () => epochs.keepMasterKey());
   }
 
@@ -95,21 +95,13 @@ export class BackgroundTasks {
 
   /** Reads the variables again if one in the store has been written since. */
   async #follow(newestWrite: number): Promise<void> {
-    const { storedVariables } = this.#options;
-    await storedVariables.follow(newestWrite, () => this.#reload());
+    const { configuration, storedVariables } = this.#options;
+    await storedVariables.follow(newestWrite, () => configuration.readAgain());
   }
 
   async #publishWaiting(): Promise<void> {
     const { changes, configuration } = this.#options;
-    if (changes?.publisher.isWaiting) await configuration.publishAgain();
-  }
-
-  async #reload(): Promise<void> {
-    try {
-      await this.#options.configuration.reload();
-    } catch {
-      // Its issues have been logged.
-    }
+    if (changes?.publisher.isWaiting) await configuration.readAgain();
   }
 
   /** Runs a task every `ms` milliseconds, but never twice at the same time; returns a function that runs it at once. */

@@ -32,11 +32,8 @@ import { sharedMasterKey } from "./keys/master_key.ts";
 import { RateLimit } from "./keys/rate_limit.ts";
 import { logOnce } from "./observe/log.ts";
 import { noMetrics } from "./observe/metrics.ts";
-import type {
-  ConfigScriptCache,
-  GetConfigScript,
-  PageValues,
-} from "./pages/config_script.ts";
+import type { GetConfigScript, PageValues } from "./pages/config_script.ts";
+import { configScripts } from "./pages/config_scripts.ts";
 import type { DecodeResponse } from "./pages/page.ts";
 import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
@@ -123,9 +120,8 @@ async function createParts(
   sources: CoreSources,
   around: Surroundings,
 ) {
-  const { clock, random, log, metrics } = services;
+  const { breaker, clock, random, log, metrics } = services;
   const background = new AbortController();
-  const breaker = services.store;
   const store = storeOfApp(breaker, settings.app);
   const epochs = new Epochs({
     clock,
@@ -181,7 +177,7 @@ async function createParts(
   if (changes !== undefined) {
     const { rollout } = changes;
     rollout.onActiveChange = () => {
-      if (rollout.isActive) void configuration.publishAgain();
+      if (rollout.isActive) void configuration.readAgain();
     };
   }
   const tasks = new BackgroundTasks({
@@ -223,7 +219,7 @@ async function createParts(
   /** What pages are built from: the active configuration of all replicas, which may not be this process's. */
   function pageValues(): PageValues {
     const own = configuration.snapshot;
-    return changes?.pageValues(own) ?? { values: own, cursor: 0 };
+    return changes?.pageValues.current(own) ?? { values: own, cursor: 0 };
   }
 
   const seen: AddonParts = {
@@ -295,14 +291,18 @@ function connect(
   const { changes, configuration, pageValues } = parts;
   const { health, startup, shutdown } = parts;
   const current = () => rendering?.pinned ?? pageValues();
-  const getConfigScript = configScripts(settings, services, parts, {
-    current,
-    isRendered: false,
-  });
-  const getRenderedScript = configScripts(settings, services, parts, {
-    current,
-    isRendered: true,
-  });
+  const scripts = (isRendered: boolean) =>
+    configScripts({
+      current,
+      isRendered,
+      hotReload: settings.hotReload,
+      basePath: settings.basePath,
+      epochs: parts.epochs,
+      clock,
+      log,
+    }, metrics);
+  const getConfigScript = scripts(false);
+  const getRenderedScript = scripts(true);
   const router = publicRouter(settings, parts, content, getConfigScript);
   const findRoute = (path: string) => {
     const route = router.find(path);
@@ -437,39 +437,4 @@ function joined(
   tables: readonly (RouteTable | undefined)[],
 ): RouteTable {
   return Object.assign({}, ...tables, own);
-}
-
-/** Which values the script of a page contains. */
-interface ScriptOptions {
-  readonly current: () => PageValues;
-  /** Whether code in this process renders the page, with values that hydration needs. */
-  readonly isRendered: boolean;
-}
-
-/** Returns the function that gets the script of a page. A gateway without pages does not load what it needs. */
-function configScripts(
-  { hotReload, basePath }: CoreSettings,
-  { clock, log, metrics }: CoreServices,
-  { epochs }: Parts,
-  { current, isRendered }: ScriptOptions,
-): GetConfigScript {
-  async function open(): Promise<ConfigScriptCache> {
-    const module = await import("./pages/config_script.ts");
-    return new module.ConfigScriptCache({
-      current,
-      isRendered,
-      hotReload,
-      basePath,
-      epochs,
-      clock,
-      log,
-    });
-  }
-
-  let opening: Promise<ConfigScriptCache> | undefined;
-  return async () => {
-    metrics.count("rep.pages.served", 1);
-    const cache = await (opening ??= open());
-    return await cache.get();
-  };
 }

@@ -34,7 +34,7 @@ export interface CoreSettings {
 /** What the gateway is given to work with. */
 export interface CoreServices {
   /** The whole store, of which the gateway uses its app's part. Gateways of one process may share it. */
-  readonly store: CircuitBreaker;
+  readonly breaker: CircuitBreaker;
   /** What all gateways of the process may have open; `undefined` if there is no other one. */
   readonly streams: Budget | undefined;
   readonly clock: Clock;

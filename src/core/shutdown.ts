@@ -88,11 +88,12 @@ export class Shutdown {
     this.#logCutOff(transfers.requests);
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
     transfers.close();
+    changes?.polls.close();
     this.#options.background.abort();
     for (const addition of this.#options.additions) addition.close?.();
     const leaving = Promise.all([
       this.#options.configuration.close(),
-      changes?.close(),
+      changes?.leave(),
     ]);
     await waitAtMost(LEAVE_TIMEOUT_MS, leaving, clock);
     this.#options.sessionKeys.close();

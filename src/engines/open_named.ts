@@ -139,14 +139,12 @@ async function openPostgres(
   }
   const postgres = await orCannotOpen(url, loadPostgres);
   const { clock, random } = options;
-  const open = (needsWrites: boolean) =>
-    orCannotOpen(url, () => {
-      const options = { clock, random, log, needsWrites };
-      return postgres.openPostgresStore(target, options);
-    });
   const server = {
-    connect: () => open(false),
-    connectToWritable: target.hosts.length > 1 ? () => open(true) : undefined,
+    connect(needsWrites: boolean) {
+      const options = { clock, random, log, needsWrites };
+      const open = () => postgres.openPostgresStore(target, options);
+      return orCannotOpen(url, open);
+    },
     maxChecks: postgres.POSTGRES_MAX_CHECKS,
     engine: "PostgreSQL",
   };

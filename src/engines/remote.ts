@@ -15,10 +15,8 @@ import {
 
 /** A server that {@linkcode openRemoteStore} connects to. */
 interface RemoteServer {
-  /** Connects to the server. */
-  connect: () => Promise<Store>;
-  /** Does so only if it accepts writes; `undefined` if there is one server, whose connections follow its state. */
-  connectToWritable?: (() => Promise<Store>) | undefined;
+  /** Connects to the server; if `needsWrites`, only to one that is not read-only. */
+  connect: (needsWrites: boolean) => Promise<Store>;
   /** How many checks a commit on the server may contain. */
   maxChecks: number;
   /** See {@linkcode Store.engine}. */
@@ -65,7 +63,7 @@ function keepsConnection(error: unknown): boolean {
  * anything behind.
  */
 export async function openRemoteStore(
-  { connect, connectToWritable, maxChecks, engine }: RemoteServer,
+  { connect, maxChecks, engine }: RemoteServer,
   log: Log,
   { clock, random }: RetryOptions,
 ): Promise<Store> {
@@ -77,8 +75,8 @@ export async function openRemoteStore(
     "Cannot use the store: it is not connected yet",
   );
 
-  async function connectInTime(open = connect): Promise<Store> {
-    const connecting = open();
+  async function connectInTime(needsWrites = false): Promise<Store> {
+    const connecting = connect(needsWrites);
     try {
       return await withTimeout(connecting, OPERATION_TIMEOUT_MS, clock);
     } catch (error) {
@@ -118,7 +116,7 @@ export async function openRemoteStore(
 
   /** Replaces a connection to a read-only server, which serves reads until then. The next write looks again. */
   async function lookForWritable(used: Store): Promise<void> {
-    const opened = await connectInTime(connectToWritable);
+    const opened = await connectInTime(true);
     if (used !== connection) return opened.close();
     disconnect();
     use(opened);
@@ -140,7 +138,7 @@ export async function openRemoteStore(
     } catch (error) {
       const isCurrent = used === connection;
       if (isCurrent && !keepsConnection(error)) reconnect(error);
-      if (connectToWritable && error instanceof StoreReadOnlyError) {
+      if (error instanceof StoreReadOnlyError) {
         lookForWritable(used).catch(() => {}); // there is none
       }
       throw error;

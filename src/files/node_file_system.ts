@@ -9,7 +9,10 @@ export const nodeFileSystem = {
     const isDirectory = info.isDirectory();
     return { isFile, isDirectory, size, mtime, mode, ino };
   },
-  names: (directory: string) => readdir(directory),
+  async names(directory: string, max?: number) {
+    const names = await readdir(directory);
+    return names.slice(0, max);
+  },
   realPath: (path: string) => realpath(path),
   readFile: (path: string) => readFile(path),
 };

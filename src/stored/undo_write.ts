@@ -3,7 +3,7 @@ import {
   retryConflicts,
   type RetryOptions,
 } from "../core/store/commits.ts";
-import type { Store } from "../core/store/store.ts";
+import type { Entry, Store } from "../core/store/store.ts";
 import { formatTime } from "../core/values/units.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
 import {
@@ -11,6 +11,7 @@ import {
   type CommitCause,
   decodeValue,
   type HistoryEntry,
+  idOf,
   MAX_HISTORY,
   readHistory,
   type StoredWrite,
@@ -22,22 +23,15 @@ import {
   failUncertain,
   publicVariable,
   readHeadToWrite,
-  type RequestedWrite,
   writeAfter,
 } from "./write_variables.ts";
 
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
 
-/** A variable gets the value that it had before. */
-interface UndoneChange extends RequestedWrite {
-  /** The value that is taken back. */
-  readonly previous: string | undefined;
-}
-
 interface UndoOptions extends RetryOptions {
-  /** The id of any of the writes to take back. */
-  readonly id: number;
+  /** The id of any of the writes to take back; `undefined` for the newest, if it is a set or unset by the same writer. */
+  readonly id: number | undefined;
   readonly cause: WriteCause;
   /** Throws if the values may not be written again. */
   readonly validate: (values: Values) => Promise<void>;
@@ -45,19 +39,34 @@ interface UndoOptions extends RetryOptions {
 
 /**
  * Takes back all writes of one commit, in one commit: each variable gets the value that it had before. It is a write as
- * any other, so undoing it restores the values that it took back.
+ * any other, so undoing it restores the values that it took back. That of an undo, or of somebody else, has to be named:
+ * of two who undo the same mistake, the second one would bring it back.
  *
- * @throws {ConflictError} If one of the variables was written since, or the values before are not known.
+ * @returns The new writes, and a description of what is taken back, for operators.
+ * @throws {ConflictError} If one of the variables was written since, the values before are not known, or an id is needed.
  * @throws {StoreUnavailableError} If the store is unavailable.
  */
 export async function undoWrite(
   store: Store,
   { id, cause, validate, clock, random }: UndoOptions,
-): Promise<StoredWrite[]> {
+): Promise<{ writes: StoredWrite[]; undone: string }> {
+  // Found once: after a conflict, the newest write is that of somebody else.
+  const [newest] = await readHistory(store, 1);
+  const found = id ?? newest?.id ?? 0;
+  const isOwn = newest?.by === cause.by && newest?.command !== "undo";
+  let undone = "";
   async function tryToUndo(): Promise<StoredWrite[] | undefined> {
     const head = await readHeadToWrite(store, clock);
-    const { undoes, changes } = await planUndo(store, id);
-    await validate(new Map(changes.map(({ name, value }) => [name, value])));
+    const plan = await planUndo(store, found);
+    const { undoes, values } = plan;
+    undone = plan.undone;
+    if (id === undefined && !isOwn) {
+      throw new ConflictError(
+        `Cannot undo without an id: expected a set or unset of your own, got ${undone}; to take that back, use: undo ${undoes}`,
+      );
+    }
+    await validate(values);
+    const changes = [...values].map(([name, value]) => ({ name, value }));
     if (batches(changes, store.prefixBytes).length > 1) {
       throw new ConflictError(
         `Cannot undo ${undoes}: expected values that fit into one commit; set them in several steps`,
@@ -69,18 +78,19 @@ export async function undoWrite(
       at: clock.now(),
     });
   }
-  return await retryConflicts(tryToUndo, { clock, random })
+  const writes = await retryConflicts(tryToUndo, { clock, random })
     .catch((error) => failUncertain(error, UNCERTAIN));
+  return { writes, undone };
 }
 
 const UNCERTAIN =
   "it may have been undone: look at history before you repeat it, since undoing it twice restores it";
 
-/** Returns what taking back a write means: the id of the last write, by what and by whom it was made, and the changes. */
-export async function planUndo(
+/** Returns the id of the last write that is taken back, a description of all of them, and the values before. */
+async function planUndo(
   store: Store,
   id: number,
-): Promise<{ undoes: number; cause: WriteCause; changes: UndoneChange[] }> {
+): Promise<{ undoes: number; undone: string; values: Values }> {
   const entry = await store.get<HistoryEntry>([...WRITES, id]);
   if (entry === undefined) {
     throw new ConflictError(
@@ -94,56 +104,46 @@ export async function planUndo(
   const since = await store.list<HistoryEntry>(WRITES, { from });
   const own = since.filter(({ value }) => value.last === last);
   if (own.length < count) throw unknownValue(last);
-  const changes: UndoneChange[] = [];
+  const values = new Map<string, string | undefined>();
+  const changes: string[] = [];
   for (const { value: entry } of own) {
+    const { name } = entry;
     const value = await valueBefore(store, last, entry);
-    const previous = decodeValue(entry.value);
-    changes.push({ name: entry.name, value, previous });
+    values.set(name, value);
+    const taken = formatValue(decodeValue(entry.value));
+    changes.push(
+      `${publicVariable(name)} from ${taken} to ${formatValue(value)}`,
+    );
   }
-  await checkUnchanged(store, last, changes);
-  return { undoes: last, cause: cause?.value ?? {}, changes };
-}
-
-/** Describes what is taken back, for operators. */
-export function describeUndo(
-  { undoes, cause, changes }: Awaited<ReturnType<typeof planUndo>>,
-): string {
-  const show = (value?: string) =>
-    value === undefined ? "no value" : formatValue(value);
-  const values = changes.map(({ name, value, previous }) =>
-    `${publicVariable(name)} from ${show(previous)} to ${show(value)}`
-  );
-  const { command = "write" } = cause;
-  const what = `the ${command} ${undoes} of ${formatWriter(cause)}`;
-  return `${what}: ${values.join(", ")}`;
+  checkUnchanged(last, values, since);
+  const { command = "write", by } = cause?.value ?? {};
+  const writer = by === undefined ? "an unknown writer" : formatValue(by);
+  const undone = `the ${command} ${last} of ${writer}: ${changes.join(", ")}`;
+  return { undoes: last, undone, values };
 }
 
 /** Throws if a variable was written later: such writes are in the history, since the oldest are removed first. */
-async function checkUnchanged(
-  store: Store,
+function checkUnchanged(
   last: number,
-  changes: readonly UndoneChange[],
-): Promise<void> {
-  const names = new Set(changes.map(({ name }) => name));
-  const since = await readHistory(store, MAX_HISTORY, last + 1);
-  const later = since.filter(({ name }) => names.has(name)).reverse();
+  values: Values,
+  since: readonly Entry<HistoryEntry>[],
+): void {
+  const later = since.filter(({ key, value }) =>
+    idOf(key) > last && values.has(value.name)
+  );
   if (later.length === 0) return;
-  const newest = new Map(later.map((write) => [write.name, write]));
+  const newest = new Map(later.map((entry) => [entry.value.name, entry]));
   const states = Array.from(newest.values(), describeWrite).join("; ");
-  const undo = later.find(({ undoes }) => undoes === last);
-  const undone = undo ? `; already undone by ${formatWriter(undo)}` : "";
   throw new ConflictError(
-    `Cannot undo ${last}: expected no later write, but ${states}${undone}`,
+    `Cannot undo ${last}: expected no later write, but ${states}`,
   );
 }
 
-function describeWrite({ name, value, at, id }: StoredWrite): string {
+function describeWrite({ key, value: entry }: Entry<HistoryEntry>): string {
+  const name = publicVariable(entry.name);
+  const value = decodeValue(entry.value);
   const what = value === undefined ? "removed" : `set to ${formatValue(value)}`;
-  return `${publicVariable(name)} was ${what} at ${formatTime(at)} (id ${id})`;
-}
-
-function formatWriter({ by }: WriteCause): string {
-  return by === undefined ? "an unknown writer" : formatValue(by);
+  return `${name} was ${what} at ${formatTime(entry.at)} (id ${idOf(key)})`;
 }
 
 /** Returns the value that a write replaced. If it was too long to be kept twice, the write that set it has it. */

@@ -50,8 +50,7 @@ export class ConflictError extends Error {
   override name = "ConflictError";
 }
 
-/** A variable to be written; without a value, to be removed. */
-export type RequestedWrite = Pick<StoredWrite, "name" | "value">;
+type RequestedWrite = Pick<StoredWrite, "name" | "value">;
 
 /** How many bytes of previous values a commit contains: `batches()` leaves that much of the 800 KiB of Deno KV. */
 const MAX_PREVIOUS_BYTES = 120_000;

@@ -35,6 +35,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     }),
     cacheGroup: undefined,
     sharesBytes: false,
+    checkRoot: undefined,
   };
   return openContent({ ...settings, ...changed }, services);
 }

@@ -22,7 +22,7 @@ export class Process {
   readonly #simulation: Simulation;
   readonly #connections = new Set<() => void>();
   #offset: number;
-  /** Reads what it was deployed with: the file as it was at its start, or at its last {@linkcode reload}. */
+  /** What it was deployed with: the file as it was at its start or its last {@linkcode reload}, unless all share one. */
   #deployed: () => Environment;
   /** The maximum time that its sources take, and each message to or from the store. */
   #slownessMs = 0;
@@ -101,9 +101,10 @@ export class Process {
   }
 
   async #readVariables(): Promise<Environment> {
-    const { time, random } = this.#simulation;
+    const { time, random, file } = this.#simulation;
+    const read = file.isShared ? file.copy() : this.#deployed;
     if (this.#slownessMs > 0) await time.sleep(random() * this.#slownessMs);
-    return this.#deployed();
+    return read();
   }
 
   /** Deploys the file as it is now. @returns Whether it was valid. */

@@ -9,13 +9,11 @@ import {
   openClient,
 } from "./_client.ts";
 import { Process } from "./_process.ts";
-import type { Simulation } from "./_simulation.ts";
+import { type Simulation, VERSION } from "./_simulation.ts";
 import { appendUpdates, createEventLog } from "../_event_log.ts";
 import { type Positions, STORED_PREFIX } from "./_write_order.ts";
 
 const NAMES = ["A", "B", "C", "D", "E"];
-/** A variable that every version of the file sets to another value. */
-const VERSION = "VERSION";
 /** A variable of the file that the store may override. */
 const OVERRIDDEN = "OVERRIDDEN";
 /** Enough for dead processes to be noticed, and for two polls of every client for which there is no room. */
@@ -28,6 +26,20 @@ const PARAMETERS = [
   "&poll",
   "&poll&heartbeat=event",
 ];
+/** What an edit does to a variable. */
+const KINDS = [
+  "set",
+  "set",
+  "set",
+  "delete",
+  "hide",
+  "hide",
+  "restore",
+  "restore",
+] as const;
+
+type Action = readonly [weight: number, action: () => void | Promise<void>];
+
 const HTML = "<!doctype html><html><head></head><body></body></html>";
 
 /**
@@ -39,6 +51,8 @@ export async function runScenario(simulation: Simulation) {
   const clients: Client[] = [];
   /** The variables of the file, without prefix; a value of `undefined` stands for a variable that is SENSITIVE. */
   const file = new Map<string, string | undefined>([["KEPT", "1"]]);
+  /** The last PUBLIC value of each variable of the file. */
+  const lastValues = new Map<string, string>();
   const stored = new Map<string, string>();
   let issue: string | undefined;
   let count = 0;
@@ -64,34 +78,38 @@ export async function runScenario(simulation: Simulation) {
   }
 
   async function act() {
-    const actions:
-      (readonly [weight: number, action: () => void | Promise<void>])[] = [
-        [6, () => publish()],
-        [2, () => publishOften()],
-        [4, () => writeStored()],
-        [2, () => slowDown(simulation.pick(simulation.living))],
-        [1, () => breakFile()],
-        [4, () => connect()],
-        [
-          3,
-          () =>
-            simulation.pick(clients)?.source.disconnect(
-              simulation.pick(["now", "later"]),
-            ),
-        ],
-        [2, () => togglePause()],
-        [1, () => simulation.pick(simulation.living)?.kill()],
-        [1, () => stopProcess()],
-        [2, () => startProcess()],
-        [
-          1,
-          () =>
-            simulation.pick(simulation.living)?.jump(
-              simulation.between(-60_000, 60_000),
-            ),
-        ],
-        [2, () => failStore()],
-      ];
+    // Once the processes with an edit have ended, those with an older one are all that is left.
+    const endings: Action[] = [
+      [1, () => simulation.pick(simulation.living)?.kill()],
+      [1, () => stopProcess()],
+      [2, () => startProcess()],
+    ];
+    const actions: Action[] = [
+      [6, () => publish()],
+      [2, () => publishOften()],
+      [4, () => writeStored()],
+      [2, () => slowDown(simulation.pick(simulation.living))],
+      [1, () => breakFile()],
+      [4, () => connect()],
+      [
+        3,
+        () =>
+          simulation.pick(clients)?.source.disconnect(
+            simulation.pick(["now", "later"]),
+          ),
+      ],
+      [2, () => togglePause()],
+      ...(simulation.file.isShared ? [] : endings),
+      [
+        1,
+        () =>
+          simulation.pick(simulation.living)?.jump(
+            simulation.between(-60_000, 60_000),
+          ),
+      ],
+      [2, () => failStore()],
+      [2, () => hideDuringOutage()],
+    ];
     const all = actions.flatMap(([weight, action]) =>
       Array<typeof action>(weight).fill(action)
     );
@@ -151,17 +169,42 @@ export async function runScenario(simulation: Simulation) {
     }
   }
 
-  /** Sets, deletes or hides some variables. */
+  /** Sets, deletes, hides or restores some variables. */
   function edit() {
     issue = undefined;
     for (let changes = simulation.between(1, 3); changes > 0; changes--) {
       const name = simulation.pick(NAMES);
-      const kind = simulation.pick(["set", "set", "set", "delete", "hide"]);
+      const last = lastValues.get(name);
+      const kind = simulation.pick(KINDS);
       if (kind === "delete") file.delete(name);
-      else file.set(name, kind === "hide" ? undefined : newValue());
+      else if (kind === "hide") file.set(name, undefined);
+      else if (kind === "restore" && last !== undefined) file.set(name, last);
+      else file.set(name, newValue());
+      const value = file.get(name);
+      if (value !== undefined) lastValues.set(name, value);
     }
     if (simulation.chance(0.2)) file.set(OVERRIDDEN, newValue());
     file.set(VERSION, newValue());
+  }
+
+  /** Hides a variable while nothing can be published, loads pages without it, and restores it with its value. */
+  async function hideDuringOutage() {
+    const [name, value] =
+      simulation.pick([...file].filter(([, value]) => value !== undefined)) ??
+        [];
+    if (name === undefined) return;
+    simulation.setStore("full");
+    simulation.time.after(
+      simulation.between(5_000, 20_000),
+      () => simulation.setStore("up"),
+    );
+    for (const next of [undefined, value]) {
+      file.set(name, next);
+      file.set(VERSION, newValue());
+      for (const process of simulation.living) void process.reload();
+      await simulation.advance(simulation.pick([0, 1_000]));
+      if (next === undefined) await connect();
+    }
   }
 
   function newValue(): string {
@@ -390,7 +433,9 @@ export async function runScenario(simulation: Simulation) {
   if (simulation.chance(0.1)) await prefill();
   edit();
   for (
-    let processes = simulation.pick([1, 1, 2, 3]);
+    let processes = simulation.pick(
+      simulation.file.isShared ? [1, 2, 3, 3] : [1, 1, 2, 3],
+    );
     processes > 0;
     processes--
   ) startProcess();

@@ -21,6 +21,9 @@ import { type Positions, WriteOrder } from "./_write_order.ts";
  */
 export type StoreCondition = "up" | "failing" | "silent" | "ambiguous" | "full";
 
+/** A variable that every version of the file sets to a higher number. */
+export const VERSION = "VERSION";
+
 /** What can become of a request to the store. */
 interface StoreRequest {
   run: () => void;
@@ -30,6 +33,8 @@ interface StoreRequest {
 
 /** The file that processes are deployed with. */
 export interface ConfigurationFile {
+  /** Whether all processes read one file. Otherwise, each has a copy of its own. */
+  readonly isShared: boolean;
   /** Returns a function that reads the file as it is now. */
   copy: () => () => Environment;
 }
@@ -45,7 +50,9 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     maxStreamAgeMs: number;
   };
   readonly hasNotifications: boolean;
-  readonly file: ConfigurationFile = { copy: () => () => ({}) };
+  readonly file: ConfigurationFile;
+  /** The newest version of the file that was published. */
+  #newestVersion = 0;
   /** The writes to the variables in the store. */
   readonly writes = new WriteOrder((reason) => this.fail(reason));
   readonly #publishedWrites: Positions = new Map();
@@ -68,6 +75,7 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     this.#settling = new Settling(seededRandom(~seed));
     this.time = new VirtualTime(this.#settling.settle);
     this.#latencyMs = this.pick([0, 0, 5, 300]);
+    this.file = { isShared: this.chance(0.4), copy: () => () => ({}) };
     this.hasNotifications = this.chance(0.5);
     const maxStreams = this.pick([1, 3, 100]);
     // All clients have the same address.
@@ -197,6 +205,15 @@ export class Simulation extends SeededChoices implements Network, Disposable {
     return version;
   }
 
+  /** Of a file that all processes share, no older edit is published over a newer one. */
+  #checkVersion(value = ""): void {
+    const version = parseInt(value);
+    if (this.file.isShared && version < this.#newestVersion) {
+      this.fail(`version ${version} was published over a newer one`);
+    }
+    this.#newestVersion = version;
+  }
+
   #record(events: readonly LogEvent[]): void {
     if (events.length === 0) return;
     const state = new Map(this.states.at(-1));
@@ -211,6 +228,7 @@ export class Simulation extends SeededChoices implements Network, Disposable {
         "the published state",
         this.#publishedWrites,
       );
+      if (event.name === VERSION) this.#checkVersion(event.value);
       if (event.value === undefined) state.delete(event.name);
       else state.set(event.name, event.value);
       this.note(

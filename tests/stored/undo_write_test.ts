@@ -38,14 +38,16 @@ function setUp(store: Store, clock: Clock = new FakeClock(START)) {
     undo: async (
       id?: number,
       validate: (values: Values) => unknown = () => {},
-    ) =>
-      await undoWrite(store, {
+    ) => {
+      const { writes } = await undoWrite(store, {
         ...options,
         id: id ?? await newestWrite(store),
         cause: { command: "undo", by: "bob" },
         validate: async (values) =>
           void await validate(Object.fromEntries(values)),
-      }),
+      });
+      return writes;
+    },
     async values() {
       const variables = await listVariables(store);
       return Object.fromEntries(

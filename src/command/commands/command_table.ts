@@ -228,6 +228,16 @@ export const COMMANDS = {
     ],
     fails: READ_FAILS,
   },
+  forget: {
+    args: "NAME",
+    help: "Delete all that the store has of an app or a site",
+    options: ["kv"],
+    notes: [
+      "Deletes its variables with their history, its events and its master key, if no option sets one: its open pages get no " +
+      "keys any more. Stop its gateways, or remove its directory from --sites, before. Without --kv, REP_GATEWAY_KV is used.",
+    ],
+    fails: "a gateway of it is running, or the store is unavailable",
+  },
   history: {
     args: "",
     help: "Print the latest writes, newest first",

@@ -26,7 +26,15 @@ import { lint } from "./lint.ts";
 import { typegen } from "./manifest_commands.ts";
 import { escapeLines } from "../../core/values/visible_text.ts";
 import { validate } from "./validate.ts";
-import { apps, history, list, set, undo, unset } from "./variable_commands.ts";
+import {
+  apps,
+  forget,
+  history,
+  list,
+  set,
+  undo,
+  unset,
+} from "./variable_commands.ts";
 
 /** Runs a command. It may return an exit code other than 0. */
 type Run = (line: CommandArguments, io: CommandIo) => Promise<number | void>;
@@ -42,6 +50,7 @@ const RUN: Readonly<Record<CommandName, Run>> = {
   undo,
   list,
   apps,
+  forget,
   history,
 };
 

@@ -10,11 +10,16 @@ import {
   type WriteCause,
 } from "../../core/config/stored/stored_variables.ts";
 import { ConflictError, writeVariables } from "../../stored/write_variables.ts";
-import { describeUndo, planUndo, undoWrite } from "../../stored/undo_write.ts";
+import { undoWrite } from "../../stored/undo_write.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
 import { indexApp } from "../../core/store/app_index.ts";
-import { storeOfApp } from "../../core/store/app_store.ts";
+import {
+  EXPECTED_APP,
+  isAppName,
+  storeOfApp,
+} from "../../core/store/app_store.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
+import { forgetApp } from "../../stored/forget_app.ts";
 import {
   MAX_WAIT_MS,
   type Receipt,
@@ -56,31 +61,16 @@ export async function set(
   return exitCode;
 }
 
-/**
- * Takes back a write, with all other variables of the same command. That of an undo, or of somebody else, has to be named:
- * of two who undo the same mistake, the second one would bring it back.
- */
+/** Takes back a write, with all other variables of the same command. */
 export async function undo(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<number> {
   const id = parseId(line.args);
-  const cause = causeOf(line, io);
   async function run(store: Store): Promise<StoredWrite[]> {
-    const [newest] = id === undefined ? await readHistory(store, 1) : [];
-    const plan = await planUndo(store, id ?? newest?.id ?? 0);
-    const { undoes, changes, cause: { command, by } } = plan;
-    const needsId = command === "undo" || by !== cause.by;
-    if (id === undefined && needsId) {
-      throw new ConflictError(
-        `Cannot undo without an id: expected a set or unset of your own, got ${
-          describeUndo(plan)
-        }; to take that back, use: undo ${undoes}`,
-      );
-    }
-    const writes = await undoWrite(store, {
-      id: undoes,
-      cause,
+    const { writes, undone } = await undoWrite(store, {
+      id,
+      cause: causeOf(line, io),
       clock: io.clock,
       random: io.random,
       async validate(values) {
@@ -88,11 +78,8 @@ export async function undo(
         for (const warning of warnings) io.printError(warning);
       },
     });
-    io.printError(`Took back ${describeUndo(plan)}`);
-    return writes.map((write, index) => {
-      const previous = changes[index]?.previous;
-      return { ...write, previous, undoes, undoes_by: by ?? null };
-    });
+    io.printError(`Took back ${undone}`);
+    return writes;
   }
   const { exitCode } = await write(run, line, io);
   return exitCode;
@@ -193,6 +180,32 @@ export async function apps(
     rows.push([name, last_seen, String(variables)]);
   }
   printTable(rows, io);
+}
+
+/** Deletes all that a store has of an app or a site. It is named as an argument, never by the environment. */
+export async function forget(
+  line: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const [app = "", ...others] = line.args;
+  if (others.length > 0 || !isAppName(app)) {
+    const got = formatValue(line.args.join(" "));
+    throw new UsageError(`Cannot forget ${got}: expected ${EXPECTED_APP}`);
+  }
+  const wasThere = await withStore(line, io, async (_, root) => {
+    const part = storeOfApp(root, app);
+    const living = await waitUntilTaken(part, Infinity, io.clock); // none can have taken that
+    if (living.notTakenBy.length > 0) {
+      const places = living.notTakenBy.join(", ");
+      throw new ConflictError(
+        `Cannot forget ${app}: expected no gateway of it, but one runs at ${places}; stop it, or remove the directory of the site, and try again`,
+      );
+    }
+    return await forgetApp(root, app);
+  });
+  io.printError(
+    wasThere ? `Forgotten: ${app}` : `The store has nothing of ${app}`,
+  );
 }
 
 export async function history(

@@ -3,6 +3,7 @@ import { requiredPath } from "../../files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
+import { Problem } from "../../core/http/problem.ts";
 import { type Log, silentLog } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { createGatewayIn } from "../../gateway.ts";
@@ -30,11 +31,16 @@ import {
 import { ownFiles } from "../start/check_start.ts";
 import {
   MAX_SITE_VARIABLES,
+  mayServe,
   type SiteFolder,
+  type SiteFoldersOptions,
   tooManyVariables,
 } from "./site_folder.ts";
 import type { Measured, SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE } from "./site_names.ts";
+
+/** How long a client should wait before it asks a rejected site again. */
+const RETRY_AFTER_S = 5;
 
 /** What every site gets from the command and from the process. */
 export interface CommandContext {
@@ -54,6 +60,12 @@ export interface SiteContext extends CommandContext {
   /** What the gateways of all sites share, except where they measure. */
   readonly shared: Omit<SharedServices, "metrics">;
   readonly metrics: SiteMetrics;
+  readonly folders: SiteFoldersOptions;
+  /**
+   * Looks at a site again, since what is read of it may lead elsewhere by now. If it does, the site is no longer served,
+   * whatever triggers reloads.
+   */
+  readonly lookAgain: (site: string) => Promise<SiteFolder | undefined>;
 }
 
 /** The options that a site may have of its own, in the settings of its manifest: they concern nobody else. */
@@ -106,7 +118,7 @@ export async function openSite(
   const { metrics, gauges } = context.metrics.of(folder.name);
   const shared = { ...context.shared, metrics };
   const gatewayOptions = toGatewayOptions(options, {
-    variables: variablesOf(envFiles, source, context.base, { log, clock }),
+    variables: variablesOf(folder.name, envFiles, source, context, log),
     manifest: manifestSource(options.manifest, clock),
     neverServed: () => neverServed(folder, options, context.directory),
     services: { store, log, clock, instanceId, masterKey, telemetry },
@@ -119,6 +131,9 @@ export async function openSite(
   const gateway = await createGatewayIn(process, gatewayOptions, {
     shared,
     addons: [observer],
+    checkRoot: folder.dist === undefined
+      ? undefined
+      : rootCheck(folder.name, context),
   });
   const structure = structureOf(folder, own);
   return {
@@ -215,17 +230,52 @@ function hostsOf(name: string, options: StartOptions): readonly string[] {
   return isAddress ? [name] : [name, `${name}.`];
 }
 
-/** Returns the source of a site's variables: its own lie over those of the command. */
+/** Returns a function that checks where the app of a site is, which may be a link, whenever that differs from before. */
+function rootCheck(
+  site: string,
+  { folders, lookAgain }: SiteContext,
+): (real: string) => Promise<void> {
+  let allowed: string | undefined;
+  return async (real) => {
+    if (real === allowed) return;
+    if (!await mayServe(real, site, folders)) {
+      await lookAgain(site);
+      throw siteRejected();
+    }
+    allowed = real;
+  };
+}
+
+/** Returns the problem that a request for a rejected site is answered with. */
+export function siteRejected(): Problem {
+  return new Problem(503, {
+    detail:
+      "The configuration of this site was rejected; see the log of the gateway",
+    headers: { "retry-after": String(RETRY_AFTER_S) },
+  });
+}
+
+/**
+ * Returns the source of a site's variables: its own lie over those of the command. A change in the store has them read
+ * again, too, with no look at the directory before it.
+ */
 function variablesOf(
+  site: string,
   envFiles: readonly string[],
   source: EnvSource,
-  base: () => Environment,
-  { log, clock }: { readonly log: Log; readonly clock: Clock },
+  { base, lookAgain, services: { clock } }: SiteContext,
+  log: Log,
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);
+  async function requireValid(): Promise<void> {
+    const { issues = [] } = await lookAgain(site) ?? {};
+    if (issues.length > 0) throw new ConfigurationError(issues);
+  }
   return async () => {
+    await requireValid();
     const paths = { flag: "the env file", paths: envFiles };
     const own = await readPaths(paths, () => source.read(), clock);
+    await requireValid(); // a link may have been switched meanwhile
     logIneffective(own, {}, viteNames(source.files));
     const count = Object.keys(own).length;
     if (count <= MAX_SITE_VARIABLES) return { ...base(), ...own };

@@ -25,7 +25,7 @@ export interface SiteFolder {
 }
 
 /** Where sites are, and how they are read. */
-interface SiteFoldersOptions {
+export interface SiteFoldersOptions {
   /** The directory of `--sites`. */
   readonly directory: string;
   /** The directory to which a link `dist` may lead; `undefined` if there is none. */
@@ -40,6 +40,9 @@ export const MAX_SITE_BYTES = 256 * 1024;
 
 /** The most variables of a site's own, for the same reason. */
 export const MAX_SITE_VARIABLES = 1_000;
+
+/** The most files beside variables that a directory of variables may contain: Kubernetes adds two. */
+const MAX_OTHER_FILES = 10;
 
 /** Returns what is said about a site with more than {@linkcode MAX_SITE_VARIABLES}. */
 export function tooManyVariables(
@@ -63,7 +66,7 @@ export async function readSiteFolders(
     const names = await files.names(root);
     const sites = names.filter((name) => !name.startsWith(".")).sort();
     const folders = await Promise.all(
-      sites.map((name) => readSiteFolder(name, root, options)),
+      sites.map((name) => readIn(root, name, options)),
     );
     return folders.filter((folder) => folder !== undefined);
   } catch (cause) {
@@ -72,45 +75,74 @@ export async function readSiteFolders(
   }
 }
 
-/** Returns `undefined` for what is no directory, or has just been removed. */
-async function readSiteFolder(
+/** Looks at one site. Returns `undefined` for what is no directory, or has just been removed. */
+export async function readSiteFolder(
   name: string,
-  root: string,
-  { releases, files, now }: SiteFoldersOptions,
+  options: SiteFoldersOptions,
 ): Promise<SiteFolder | undefined> {
+  const root = await options.files.realPath(options.directory);
+  return await readIn(root, name, options);
+}
+
+/**
+ * Returns whether a site may serve the directory with a real path: one of its own, or a release. Where the releases contain
+ * the sites, as with `--releases /srv --sites /srv/sites`, what belongs to sites is no release, and neither is what contains
+ * them.
+ */
+export async function mayServe(
+  real: string,
+  site: string,
+  { directory, releases, files }: SiteFoldersOptions,
+): Promise<boolean> {
+  const root = await files.realPath(directory);
+  if (isOwn(real, site, root)) return true;
+  if (releases === undefined) return false;
+  const releaseRoot = await files.realPath(releases).catch(() => undefined);
+  if (releaseRoot === undefined || !isInside(real, releaseRoot)) return false;
+  const touchesSites = isInside(real, root) || isInside(root, real);
+  return !(touchesSites && isInside(root, releaseRoot));
+}
+
+/**
+ * Returns whether something in the directory of all sites is a site's own. Kubernetes mounts files as links to directories
+ * such as `..2026_11_28`, which then contain the directory of the site.
+ */
+function isOwn(real: string, site: string, root: string): boolean {
+  if (!isInside(real, root)) return false;
+  const [first = "", second] = real.slice(root.length + 1).split(SEPARATOR);
+  return first === site || (first.startsWith("..") && second === site);
+}
+
+async function readIn(
+  root: string,
+  name: string,
+  options: SiteFoldersOptions,
+): Promise<SiteFolder | undefined> {
+  const { files, now } = options;
   const path = root + SEPARATOR + name;
   const issues: string[] = [];
   let leadsElsewhere = false;
-  let entries: string[] = [];
   try {
-    entries = await files.names(path);
+    await files.names(path, 1);
   } catch (error) {
     if (isNoDirectory(error)) return undefined;
     issues.push(`Cannot read "${path}": ${messageOf(error)}`); // that says nothing about whether it is gone
   }
-  if (!isSiteName(name)) {
+  const isNamed = isSiteName(name);
+  if (!isNamed) {
     issues.push(`Cannot serve the site "${name}": expected ${EXPECTED_SITE}`);
-    entries = [];
   }
 
-  /**
-   * Returns whether something is the site's own. Kubernetes mounts files as links to directories such as `..2026_11_28`,
-   * which then contain the directory of the site.
-   */
-  function isOwn(real: string): boolean {
-    if (!isInside(real, root)) return false;
-    const [first = "", second] = real.slice(root.length + 1).split(SEPARATOR);
-    return first === name || (first.startsWith("..") && second === name);
-  }
+  const isInSite = (real: string) => isOwn(real, name, root);
 
   /** Looks at a file or directory, and returns whether it may be used. */
   async function check(
     file: string,
-    isAllowed: (real: string) => boolean,
+    isAllowed: (real: string) => boolean | Promise<boolean>,
   ): Promise<boolean> {
     try {
       const real = await files.realPath(file);
-      if (isAllowed(real)) return true;
+      if (await isAllowed(real)) return true;
       leadsElsewhere = true;
       issues.push(
         `Cannot use "${file}": expected it in the directory of the site, got a link to "${real}"`,
@@ -126,21 +158,27 @@ async function readSiteFolder(
   /** Returns the path of what the site has under a name; `undefined` if it has nothing that may be used. */
   async function find(
     entry: string,
-    isAllowed: (real: string) => boolean,
+    isAllowed: (real: string) => boolean | Promise<boolean>,
   ): Promise<string | undefined> {
-    if (!entries.includes(entry)) return undefined;
     const found = path + SEPARATOR + entry;
-    return await check(found, isAllowed) ? found : undefined;
+    return isNamed && await check(found, isAllowed) ? found : undefined;
   }
 
   /** Returns how many bytes the variables in a directory take: what is wrong with it concerns no other site. */
   async function sizeOfAll(directory: string): Promise<number> {
     let size = 0;
     try {
-      const names = (await files.names(directory)).filter(isRepName);
-      for (const name of names) {
+      const max = MAX_SITE_VARIABLES + MAX_OTHER_FILES;
+      const names = await files.names(directory, max + 1);
+      if (names.length > max) {
+        issues.push(
+          `Cannot read "${directory}": expected at most ${MAX_SITE_VARIABLES} variables, got more than ${max} files`,
+        );
+        return 0;
+      }
+      for (const name of names.filter(isRepName)) {
         const variable = directory + SEPARATOR + name;
-        if (!await check(variable, isOwn)) continue;
+        if (!await check(variable, isInSite)) continue;
         size += (await files.stat(variable)).size;
       }
     } catch (error) {
@@ -156,24 +194,22 @@ async function readSiteFolder(
     if (file === undefined) return "";
     const info = await files.stat(file).catch(() => undefined); // reading it reports the error
     if (info === undefined) return "";
+    const before = issues.length;
     const size = info.isDirectory ? await sizeOfAll(file) : info.size;
     if (size > MAX_SITE_BYTES) {
       issues.push(
         `Cannot read "${file}": expected at most ${MAX_SITE_BYTES} bytes, got ${size}`,
       );
     }
+    if (issues.length > before) return ""; // the site is not read
     return info.isDirectory
       ? await describePath(file, files, now())
       : describeFile(info, now());
   }
 
-  const releaseRoot = releases &&
-    await files.realPath(releases).catch(() => "");
-  const isRelease = (real: string) =>
-    isOwn(real) || Boolean(releaseRoot && isInside(real, releaseRoot));
-  const envFile = await find("app.env", isOwn);
-  const manifest = await find(".rep.yaml", isOwn);
-  const dist = await find("dist", isRelease);
+  const envFile = await find("app.env", isInSite);
+  const manifest = await find(".rep.yaml", isInSite);
+  const dist = await find("dist", (real) => mayServe(real, name, options));
   const versions = [await describe(envFile), await describe(manifest)];
   const version = versions.join("\n");
   return { name, envFile, manifest, dist, version, issues, leadsElsewhere };

@@ -42,8 +42,13 @@ import {
   openSite,
   type Site,
   type SiteContext,
+  siteRejected,
 } from "./site.ts";
-import { readSiteFolders, type SiteFolder } from "./site_folder.ts";
+import {
+  readSiteFolder,
+  readSiteFolders,
+  type SiteFolder,
+} from "./site_folder.ts";
 import { SiteMetrics } from "./site_metrics.ts";
 import { DEFAULT_SITE, hostIn } from "./site_names.ts";
 import { slottedClock } from "./slotted_clock.ts";
@@ -70,8 +75,6 @@ const NO_HOST = "site.invalid";
 const LOOK_MS = 1_500;
 /** How many sites are opened at once at the start. All at once would take an eighth more memory. */
 const OPENED_AT_ONCE = 20;
-/** How long a client should wait before it asks a rejected site again. */
-const RETRY_AFTER_S = 5;
 /** A site of the directory. */
 interface Entry {
   readonly folder: SiteFolder;
@@ -169,6 +172,13 @@ export class Sites implements Served {
       base: () => this.#base,
       shared,
       metrics,
+      folders: {
+        directory: options.directory,
+        releases: options.options.releases,
+        files: options.files,
+        now: () => services.clock.now(),
+      },
+      lookAgain: (site) => this.#lookAgain(site),
     };
   }
 
@@ -178,7 +188,7 @@ export class Sites implements Served {
    * @throws {ConfigurationError} If the directory or the variables of the command cannot be read.
    */
   async start(): Promise<void> {
-    const folders = await this.#readFolders();
+    const folders = await readSiteFolders(this.#context.folders);
     this.#believed = new Set(folders.map(({ name }) => name));
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
@@ -207,7 +217,8 @@ export class Sites implements Served {
   ): Response | Promise<Response> => {
     const entry = this.#find(request, info) ?? this.#defaultFor(request);
     if (entry === undefined) return this.#process.fetch(request, info);
-    return entry.site?.gateway.fetch(request, info) ?? rejectedSite();
+    return entry.site?.gateway.fetch(request, info) ??
+      problemResponse(siteRejected());
   };
 
   /** Responds on the port that stays internal: as the process, or with `?site=HOST` as that site. */
@@ -379,7 +390,8 @@ export class Sites implements Served {
    */
   async #lookNow(reload: Reload | undefined): Promise<void> {
     if (this.#isStopping) return;
-    const folders = await this.#readFolders().catch(messageOf);
+    const folders = await readSiteFolders(this.#context.folders)
+      .catch(messageOf);
     if (typeof folders === "string") {
       const detail = `all sites stay as they are: ${folders}`;
       return this.#logDoubt("rep.sites.unreadable", { detail });
@@ -403,14 +415,15 @@ export class Sites implements Served {
     }
   }
 
-  async #readFolders(): Promise<SiteFolder[]> {
-    const { options, directory, files } = this.#options;
-    return await readSiteFolders({
-      directory,
-      releases: options.releases,
-      files,
-      now: () => this.#clock.now(),
-    });
+  /** See `lookAgain` of {@linkcode SiteContext}. */
+  async #lookAgain(name: string): Promise<SiteFolder | undefined> {
+    const folder = await readSiteFolder(name, this.#context.folders);
+    if (folder?.leadsElsewhere && !this.#isStopping) {
+      const onError = logTaskError(this.#log, "sites");
+      void this.#looking.run(() => this.#follow(folder, undefined))
+        .catch(onError);
+    }
+    return folder;
   }
 
   /** An unmounted volume or a wrong `rsync --delete` must not end all sites. */
@@ -519,16 +532,6 @@ function issuesOfEntry({ site, issues }: Entry): readonly string[] | undefined {
 
 function isWrong(entry: Entry): boolean {
   return issuesOfEntry(entry) !== undefined;
-}
-
-function rejectedSite(): Response {
-  return problemResponse(
-    new Problem(503, {
-      detail:
-        "The configuration of this site was rejected; see the log of the gateway",
-      headers: { "retry-after": String(RETRY_AFTER_S) },
-    }),
-  );
 }
 
 function notServed(site: string): Response {

@@ -36,14 +36,12 @@ function whyOnlyIPv4(
   const ipv6 = hostAndPort(IPV6, port);
   if (!isNetGranted(ipv6)) return `expected --allow-net=${ipv6}`;
   if (!isNetGranted(hostAndPort(IPV4, port))) return undefined;
-  const held = holdIPv4(port, listen);
+  using held = holdIPv4(port, listen);
   try {
     listen({ hostname: IPV6, port: held.addr.port }).close();
   } catch (error) {
     const isShared = error instanceof Deno.errors.AddrInUse;
     return isShared ? undefined : messageOf(error);
-  } finally {
-    held.close();
   }
   return Deno.build.os === "darwin" ? undefined : EXCLUDES_IPV4;
 }

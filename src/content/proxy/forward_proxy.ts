@@ -28,8 +28,7 @@ export function forwardProxyWarning(
 function covers(entry: string, host: string): boolean {
   const address = parseIp(host);
   if (address === undefined) {
-    const domain = entry.replace(/^\.?/, ".");
-    return entry === "*" || `.${host}`.endsWith(domain);
+    return entry === "*" || `.${host}`.endsWith(entry.replace(/^\.?/, "."));
   }
   const block = parseIpBlock(entry);
   return block !== undefined && contains(block, address);

@@ -40,6 +40,8 @@ export interface ServedFilesOptions {
   readonly cacheGroup: CacheGroup | undefined;
   /** Globs of the files that never change, relative to the directory: `assets/*`. */
   readonly immutable: readonly string[];
+  /** Throws if the directory is where it must not be served: a part of it may be a link that is switched. */
+  readonly checkRoot: ((realPath: string) => Promise<void>) | undefined;
   /** Compresses files and pages in memory. It is closed with the content. */
   readonly compressor: Compressor;
   /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
@@ -215,6 +217,7 @@ export class ServedFiles {
     const lookedAt = Date.now();
     const root = await ifThere(Deno.realPath(this.#directory));
     if (root === undefined) return "gone";
+    await this.#options.checkRoot?.(root);
     const stat = () => ifThere(Deno.stat(`${this.#directory}/${key}`));
     let stats = await stat();
     // The system may be interrupted while it follows a link, whose old target is removed then: a file that was there is

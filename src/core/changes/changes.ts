@@ -1,4 +1,3 @@
-import type { Snapshot } from "../config/variables/snapshot.ts";
 import {
   VARIABLES_HEAD_KEY,
   type VariablesHead,
@@ -6,7 +5,6 @@ import {
 import type { Epochs } from "../keys/epochs.ts";
 import type { Log } from "../observe/log.ts";
 import type { Metrics, ObservedValue } from "../observe/metrics.ts";
-import type { PageValues } from "../pages/config_script.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
@@ -14,6 +12,8 @@ import type { Entry, Store } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY, type EventsHead } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
+import { PublishedPageValues } from "./page_values.ts";
+import { Polls } from "./polls.ts";
 import { Publisher } from "./publisher.ts";
 import { Tail } from "./tail.ts";
 
@@ -29,12 +29,6 @@ export interface ChangesOptions extends HubOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
-}
-
-/** What the values of pages depend on, besides the newest event. */
-interface PublishedFor {
-  readonly own: Snapshot;
-  readonly isSuperseded: boolean;
 }
 
 /** What is new in the store. */
@@ -60,13 +54,15 @@ export class Changes {
   readonly tail: Tail;
   /** Publishes this process's snapshots. */
   readonly publisher: Publisher;
+  /** What pages are built from. */
+  readonly pageValues: PublishedPageValues;
   /** The open streams. */
   readonly hub: Hub;
+  /** The streams that end at once. */
+  readonly polls: Polls;
   readonly #store: Store;
   readonly #log: Log;
   readonly #metrics: Metrics;
-  /** The published state as of the newest event. */
-  #published: PageValues & PublishedFor | undefined;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
   #leaving: Promise<void> | undefined;
@@ -99,54 +95,15 @@ export class Changes {
       log,
       metrics,
     });
+    this.pageValues = new PublishedPageValues({
+      rollout: this.rollout,
+      publisher: this.publisher,
+      tail: this.tail,
+    });
     this.hub = new Hub(this.tail, options);
+    this.polls = new Polls(this.tail, this.hub, options);
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
-  }
-
-  /**
-   * What pages are built from:
-   *
-   * | this process                                     | PUBLIC values | without the names that are                             |
-   * | ------------------------------------------------ | ------------- | ------------------------------------------------------ |
-   * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here                                |
-   * | is superseded: another configuration is active   | the published |                                                        |
-   * | stands apart from another app                    | its own       |                                                        |
-   * | knows no event: there is none, or it started without the store | its own |                                                |
-   *
-   * The published values may be newer than this process's own, while it still reads what another replica has published:
-   * pages do not go back in time. They may be older while an edit waits, also a removal: nobody serves values that the
-   * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
-   *
-   * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
-   * the newest event, would never get it. That reveals nothing of this process, whose name may be SERVER here: the value is
-   * that of a process in which the name is PUBLIC, and all streams have it as well.
-   *
-   * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
-   * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the
-   * process's own PUBLIC values as well, a page would change from replica to replica, and its stream would bring the
-   * new values anyway.
-   */
-  pageValues(own: Snapshot): PageValues {
-    const { rollout, tail } = this;
-    const isSuperseded = this.publisher.isSuperseded(own);
-    if (rollout.standsApart || tail.head === 0) {
-      return { values: own, cursor: 0 };
-    }
-    // The object stays the same until any of them changes, so that serving a page needs no comparison of all values.
-    const published = this.#published;
-    const isCurrent = published?.cursor === tail.head &&
-      published.own === own && published.isSuperseded === isSuperseded;
-    if (isCurrent) return published;
-    const isHidden = (name: string) =>
-      own.sensitive.has(name) || own.server.has(name);
-    const visible = [...tail.publicValues].filter(([name]) =>
-      isSuperseded || !isHidden(name)
-    );
-    const values = { public: new Map(visible), sensitive: own.sensitive };
-    const cursor = tail.head;
-    this.#published = { own, isSuperseded, values, cursor };
-    return this.#published;
   }
 
   /**
@@ -169,15 +126,9 @@ export class Changes {
     };
   }
 
-  /** Leaves the rollout, so that the other replicas need not wait until this one's heartbeat is missing. */
+  /** Leaves the rollout, so that the other replicas need not wait. From then on, this process publishes nothing. */
   leave(): Promise<void> {
-    this.#leaving ??= this.rollout.leave();
-    return this.#leaving;
-  }
-
-  /** Resolves when this process has left the rollout. From then on, it publishes nothing. */
-  async close(): Promise<void> {
-    await this.leave();
+    return this.#leaving ??= this.rollout.leave();
   }
 
   async #readHeads() {

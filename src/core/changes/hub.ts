@@ -3,16 +3,21 @@ import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Budget } from "../values/budget.ts";
 import { type Clock, every, sleep } from "../values/clock.ts";
-import { concat } from "../values/chunks.ts";
+import {
+  CHUNK_BYTES,
+  cursorAt,
+  type Place,
+  placeAt,
+  type Position,
+  readMissed,
+} from "./position.ts";
 import {
   onceForEachForm,
+  openStreamForm,
+  type RetryMs,
   STREAM_FORMS,
   type StreamFormName,
 } from "./stream_forms.ts";
-import {
-  STREAM_REJECTIONS,
-  type StreamRejection,
-} from "./stream_rejections.ts";
 import type { Frame, Tail } from "./tail.ts";
 import { toUtf8 } from "../values/utf8.ts";
 
@@ -33,27 +38,12 @@ export interface HubOptions {
   maxStreamAgeMs: number;
 }
 
-/** Where a stream begins. */
-export interface Position {
-  /** The id of the last event that the client has received; `undefined` if unknown, so that it gets the whole state. */
-  readonly cursor: number | undefined;
-  /** Whether it begins with the newest event of each variable that changed after the cursor, instead of every event. */
-  readonly skipsOutdated: boolean;
-}
-
 /** What a client asks for. */
 export interface StreamRequest {
   readonly client: CountedClient;
   readonly position: Position;
   readonly form: StreamFormName;
-  /** Whether it is a poll, which ends when the client has received everything. */
-  readonly isPoll: boolean;
 }
-
-/** The body of a response: a stream, unless all of it is known at once. */
-export type StreamBody =
-  | ReadableStream<Uint8Array<ArrayBuffer>>
-  | Uint8Array<ArrayBuffer>;
 
 type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
 
@@ -62,14 +52,10 @@ type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
  * memory of the server and of the system until the client reads it or leaves. So if the client does not read, its stream
  * counts until then, even after the time at which it should end: otherwise a client could open any number of streams.
  */
-interface Subscriber {
+interface Subscriber extends Place {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
   readonly form: StreamFormName;
-  /** The id of the last event that was sent. */
-  cursor: number;
-  /** Whether outdated events are skipped. It ends when the stream is up to date. */
-  skipsOutdated: boolean;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
   /** Until when its client has to read what was sent last. */
@@ -83,7 +69,7 @@ interface Subscriber {
 }
 
 /** The event of the log for streams and polls that are rejected. */
-const REJECTION_EVENT = "rep.streams.rejected";
+export const REJECTION_EVENT = "rep.streams.rejected";
 /** A stream reads nothing before its client does. */
 const NO_READ_AHEAD: QueuingStrategy<Uint8Array> = { highWaterMark: 0 };
 
@@ -95,37 +81,28 @@ const STREAM_HEARTBEAT_MS = 15_000;
 const TICK_MS = 1_000;
 /** How long a client may take to read what was sent last. Its cursor says where it goes on if it reconnects. */
 const MAX_UNREAD_MS = 60_000;
-/** The maximum size of a chunk while a stream catches up, and of what a poll gets. */
-const CHUNK_BYTES = 64 << 10;
 /** Random for each stream, so that clients do not reconnect all at once after a restart. */
-const RETRY_MS = [2_000, 8_000] as const;
-const REJECTED_RETRY_MS = [5_000, 30_000] as const;
-const POLL_RETRY_MS = [5_000, 10_000] as const;
-/** For a poll that has missed more than a chunk, so that it does not take minutes until it has the newest value. */
-const UNFINISHED_RETRY_MS = [500, 1_000] as const;
-/** Of a poll while there is no room for a stream: every client still gets a change within about a minute. */
-const FULL_RETRY_MS = [15_000, 60_000] as const;
-/** How many polls may read the store at once, of which one client has half. */
-const MAX_READING_POLLS = 100;
+const RETRY_MS: RetryMs = [2_000, 8_000];
 
 /** All open streams: sends them events and heartbeats, and ends them. */
 export class Hub {
+  /** Counts the open streams. */
+  readonly limits: ClientLimits<"max_streams">;
+  /** Whether no stream is opened any more. */
+  isClosing = false;
   readonly #tail: Tail;
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
-  readonly #streams: ClientLimits<"max_streams">;
-  readonly #readingPolls: ClientLimits<"max_polls">;
   /** The subscribers that are up to date and whose client waits for the next event. */
   #waiting = new Set<Subscriber>();
   readonly #logError: (error: unknown) => void;
   readonly #stopTicking: () => void;
-  #isClosing = false;
 
   constructor(tail: Tail, options: HubOptions) {
     this.#tail = tail;
     this.#options = options;
     const { clock, log } = options;
-    this.#streams = new ClientLimits({
+    this.limits = new ClientLimits({
       clock,
       log,
       event: REJECTION_EVENT,
@@ -133,14 +110,6 @@ export class Hub {
       max: options.maxStreams,
       maxPerClient: options.maxStreamsPerClient,
       shared: options.streams,
-    });
-    this.#readingPolls = new ClientLimits({
-      clock,
-      log,
-      event: REJECTION_EVENT,
-      name: "max_polls",
-      max: MAX_READING_POLLS,
-      maxPerClient: MAX_READING_POLLS / 2,
     });
     this.#logError = logTaskError(log, "streams");
     this.#stopTicking = every(TICK_MS, () => this.#tick(), {
@@ -151,101 +120,19 @@ export class Hub {
 
   /** The number of open streams. */
   get size(): number {
-    return this.#streams.count;
+    return this.limits.count;
   }
 
-  /** Opens a stream, once the log has been read. If there is no room for it, the request is treated as a poll. */
-  async open(request: StreamRequest): Promise<StreamBody> {
-    const { client, position: { cursor }, form, isPoll } = request;
-    if (this.#isClosing) return this.reject("stopping", form);
-    const limit = isPoll ? undefined : this.#streams.rejection(client);
-    if (isPoll || limit !== undefined) return await this.#poll(request, limit);
-    this.#options.metrics.count("rep.streams.opened", 1);
-    const comment = cursor === undefined
+  /** Opens a stream, once the log has been read and there is room for it. */
+  open(request: StreamRequest): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const { metrics, random } = this.#options;
+    metrics.count("rep.streams.opened", 1);
+    const id = cursorAt(request.position);
+    const comment = id === undefined
       ? "unknown event id; sending the full public state"
       : "connected";
-    const opening = this.#opening(form, comment, RETRY_MS, cursor);
-    return this.#stream(request, opening);
-  }
-
-  /**
-   * Returns a stream that ends immediately. With any status but 200, an `EventSource` would not reconnect (HTML
-   * standard §9.2.3).
-   */
-  reject(reason: StreamRejection, form: StreamFormName): StreamBody {
-    this.#options.metrics.count("rep.streams.rejected", 1, reason);
-    const isFull = reason.startsWith("max_");
-    const retryMs = isFull ? FULL_RETRY_MS : REJECTED_RETRY_MS;
-    const comment = reconnectLater(STREAM_REJECTIONS[reason]);
-    return this.#opening(form, comment, retryMs, undefined);
-  }
-
-  /**
-   * Sends a client what it has missed, up to a chunk, and no more. That is an ordinary response, for which nothing stays
-   * open. If that is not all, the client soon asks for the rest.
-   *
-   * @param limit Why it is no stream; `undefined` if the client asked for a poll.
-   */
-  async #poll(
-    { client, position, form }: StreamRequest,
-    limit: StreamRejection | undefined,
-  ): Promise<StreamBody> {
-    const { metrics } = this.#options;
-    const { cursor = 0, skipsOutdated } = position;
-    const needsStore = !skipsOutdated && cursor < this.#tail.cachedAfter;
-    const full = needsStore ? this.#readingPolls.rejection(client) : undefined;
-    if (full !== undefined) return this.reject(full, form);
-    this.#readingPolls.add(client.clientKey);
-    const missed = await this.#missed(position);
-    this.#readingPolls.remove(client.clientKey);
-    if (missed === undefined) return this.reject("store_unavailable", form);
-    metrics.count("rep.streams.polled", 1);
-    metrics.count("rep.events.replayed", missed.length);
-    if (limit !== undefined) metrics.count("rep.streams.rejected", 1, limit);
-    const comment = reconnectLater(limit ? STREAM_REJECTIONS[limit] : "poll");
-    const last = missed.at(-1);
-    const retryMs = last !== undefined && last.id < this.#tail.head
-      ? UNFINISHED_RETRY_MS
-      : this.#pollRetryMs(client);
-    const opening = this.#opening(form, comment, retryMs, position.cursor);
-    if (last === undefined) return opening;
-    return concat([opening, STREAM_FORMS[form].events(missed)]);
-  }
-
-  #pollRetryMs(client: CountedClient): readonly [number, number] {
-    const isFull = this.#streams.limitOf(client) !== undefined;
-    return isFull ? FULL_RETRY_MS : POLL_RETRY_MS;
-  }
-
-  /** Returns a chunk of what a client has missed; `undefined` if that is in the store, which is unavailable. */
-  async #missed(
-    { cursor = 0, skipsOutdated }: Position,
-  ): Promise<readonly Frame[] | undefined> {
-    const tail = this.#tail;
-    if (skipsOutdated) return tail.newestOfEach(cursor, CHUNK_BYTES);
-    if (cursor >= tail.cachedAfter) return tail.cached(cursor, CHUNK_BYTES);
-    try {
-      const stored = await tail.readFromStore(cursor, CHUNK_BYTES);
-      if (stored.length > 0) return stored;
-    } catch {
-      return undefined; // the circuit breaker reports it
-    }
-    return tail.cached(tail.cachedAfter, CHUNK_BYTES);
-  }
-
-  /**
-   * @param id The client's position, not the log's head: otherwise a client cut off here would miss the events between.
-   */
-  #opening(
-    form: StreamFormName,
-    comment: string,
-    [minRetryMs, maxRetryMs]: readonly [number, number],
-    id: number | undefined,
-  ): Uint8Array<ArrayBuffer> {
-    const range = maxRetryMs - minRetryMs;
-    const retryMs = Math.round(minRetryMs + range * this.#options.random());
-    const opening = STREAM_FORMS[form].opening({ retryMs, comment, id });
-    return toUtf8(opening);
+    const fields = { retryMs: RETRY_MS, comment, id };
+    return this.#stream(request, openStreamForm(request.form, fields, random));
   }
 
   #stream(
@@ -268,12 +155,13 @@ export class Hub {
     { client: { clientKey }, position, form }: StreamRequest,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
+    const { cursor, skipsOutdated } = placeAt(position);
     const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
       form,
-      cursor: position.cursor ?? 0,
-      skipsOutdated: position.skipsOutdated,
+      cursor,
+      skipsOutdated,
       heartbeatAt: this.#nextHeartbeat(now),
       readBy: now + MAX_UNREAD_MS,
       endsAt: now + maxStreamAgeMs * (0.8 + 0.2 * random()),
@@ -281,7 +169,7 @@ export class Hub {
       onRemove: undefined,
     };
     this.#subscribers.add(subscriber);
-    this.#streams.add(clientKey);
+    this.limits.add(clientKey);
     return subscriber;
   }
 
@@ -304,7 +192,7 @@ export class Hub {
       subscriber.skipsOutdated = false;
     }
     if (subscriber.cursor < tail.cachedAfter) {
-      const missed = await this.#missed(subscriber);
+      const missed = await readMissed(subscriber, tail);
       if (!this.#subscribers.has(subscriber)) return;
       if (missed === undefined) return this.#end(subscriber); // the client reconnects with its cursor
       if (missed.length > 0) return this.#replay(subscriber, missed);
@@ -355,7 +243,7 @@ export class Hub {
     const heartbeatOf = onceForEachForm((form) => toUtf8(form.heartbeat(head)));
     for (const subscriber of this.#subscribers) {
       this.#guard(subscriber, () => {
-        if (!this.#waiting.has(subscriber)) this.#checkStalled(subscriber, now);
+        if (!this.#waiting.has(subscriber)) this.#noteStalled(subscriber, now);
         else if (now >= subscriber.endsAt) this.#end(subscriber);
         else if (now >= subscriber.heartbeatAt) {
           this.#waiting.delete(subscriber);
@@ -365,7 +253,8 @@ export class Hub {
     }
   }
 
-  #checkStalled(subscriber: Subscriber, now: number): void {
+  /** Its stream ends when the client reads again. */
+  #noteStalled(subscriber: Subscriber, now: number): void {
     if (now < subscriber.readBy || now >= subscriber.endsAt) return;
     subscriber.endsAt = now;
     this.#options.metrics.count("rep.streams.stalled", 1);
@@ -399,7 +288,7 @@ export class Hub {
   #remove(subscriber: Subscriber): boolean {
     this.#waiting.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
-    if (isOpen) this.#streams.remove(subscriber.clientKey);
+    if (isOpen) this.limits.remove(subscriber.clientKey);
     subscriber.onRemove?.();
     return isOpen;
   }
@@ -408,7 +297,7 @@ export class Hub {
    * Rejects new streams and ends the open ones, spread over `drainMs`, so that clients do not reconnect all at once.
    */
   async close(drainMs: number): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     const open = [...this.#subscribers];
     await Promise.all(
       open.map((subscriber, index) =>
@@ -416,8 +305,7 @@ export class Hub {
       ),
     );
     this.#stopTicking();
-    this.#streams.close();
-    this.#readingPolls.close();
+    this.limits.close();
   }
 
   /** Resolves when the stream has ended, earlier if its client leaves. */
@@ -428,8 +316,4 @@ export class Hub {
     if (ms > 0) await sleep(ms, clock, { signal: removed.signal });
     this.#guard(subscriber, () => this.#end(subscriber));
   }
-}
-
-function reconnectLater(reason: string): string {
-  return `${reason}; reconnect later`;
 }

@@ -72,6 +72,24 @@ export const STREAM_FORMS = {
 /** The name of a form. */
 export type StreamFormName = keyof typeof STREAM_FORMS;
 
+/** Between which times a client reconnects: random for each, so that not all do it at once. */
+export type RetryMs = readonly [min: number, max: number];
+
+/**
+ * Returns the first message of a stream. Its id is the client's position, not the log's head: otherwise a client that is
+ * cut off here would miss the events between.
+ */
+export function openStreamForm(
+  form: StreamFormName,
+  { retryMs: [min, max], comment, id }: Omit<OpeningFields, "retryMs"> & {
+    readonly retryMs: RetryMs;
+  },
+  random: () => number,
+): Uint8Array<ArrayBuffer> {
+  const retryMs = Math.round(min + (max - min) * random());
+  return toUtf8(STREAM_FORMS[form].opening({ retryMs, comment, id }));
+}
+
 /** Returns a function that writes the same thing once for each form, for all streams of that form. */
 export function onceForEachForm(
   write: (form: StreamForm) => Uint8Array<ArrayBuffer>,

@@ -1,7 +1,6 @@
 import type { Epochs } from "../keys/epochs.ts";
 import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Rollout } from "../rollout/rollout.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
@@ -25,7 +24,7 @@ interface ConfigurationOptions {
   readSources: () => Promise<SnapshotSources>;
   storedVariables: StoredVariablesSource;
   /** Knows the rank of the newest rollout; `undefined` without hot reload. */
-  rollout: Pick<Rollout, "readHighestRank"> | undefined;
+  rollout: { readHighestRank(): Promise<number | undefined> } | undefined;
   /** Publishes the snapshot of each reload; `undefined` without hot reload. */
   publisher: SnapshotPublisher | undefined;
   /** Makes digests of the values that nobody may see. */
@@ -214,10 +213,10 @@ export class Configuration {
   }
 
   /**
-   * Reads everything again and publishes it, because the last snapshot waits, or the store or this process's role has
-   * changed. It counts as a reload only if the sources have changed as well, and never rejects.
+   * Reloads because the last snapshot waits, or because the store or this process's role has changed. It counts as a reload
+   * only if variables have changed, and never rejects.
    */
-  async publishAgain(): Promise<void> {
+  async readAgain(): Promise<void> {
     try {
       await this.#enqueue();
     } catch {

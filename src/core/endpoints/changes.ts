@@ -1,5 +1,5 @@
 import type { Changes } from "../changes/changes.ts";
-import type { Position, StreamBody } from "../changes/hub.ts";
+import type { Position } from "../changes/position.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { Tail } from "../changes/tail.ts";
 import { corsHeaders, preflight, readOrigin } from "../http/origin.ts";
@@ -76,16 +76,20 @@ export function createChangesEndpoint(
 async function openStream(
   headers: Headers,
   { client, url }: RouteContext,
-  { hub, rollout, tail }: Changes,
-): Promise<StreamBody> {
+  { hub, polls, rollout, tail }: Changes,
+): Promise<ReadableStream | Uint8Array<ArrayBuffer>> {
   const query = new URLSearchParams(url.search);
   const form = readForm(query);
-  if (rollout.standsApart) return hub.reject("stands_apart", form);
+  if (rollout.standsApart) return polls.reject("stands_apart", form);
   const position = await readPosition(headers, query, tail);
   // Not with the public state, which may be older in this process than the client's values.
-  if (position === undefined) return hub.reject("store_unavailable", form);
-  const isPoll = query.has("poll");
-  return await hub.open({ client, position, form, isPoll });
+  if (position === undefined) return polls.reject("store_unavailable", form);
+  if (hub.isClosing) return polls.reject("stopping", form);
+  const request = { client, position, form };
+  if (query.has("poll")) return await polls.answer(request, undefined);
+  const limit = hub.limits.rejection(client);
+  if (limit !== undefined) return await polls.answer(request, limit);
+  return hub.open(request);
 }
 
 function readForm(query: URLSearchParams): StreamFormName {
@@ -95,7 +99,7 @@ function readForm(query: URLSearchParams): StreamFormName {
 }
 
 /** The newest event of each variable. */
-const WHOLE_STATE: Position = { cursor: undefined, skipsOutdated: true };
+const WHOLE_STATE: Position = { kind: "whole_state" };
 
 /**
  * Reads where a stream begins. An `EventSource` that reconnects sends the header. The query is a page's own cursor:
@@ -112,12 +116,14 @@ async function readPosition(
   if (!tail.isLoaded && !await readNewEvents(tail)) return undefined;
   const header = headers.get("last-event-id");
   const text = header || query.get("last_event_id");
-  if (!text) return { cursor: tail.head, skipsOutdated: false };
+  if (!text) return { kind: "every_event", cursor: tail.head };
   const cursor = parseEventId(text);
   if (cursor === undefined) return WHOLE_STATE;
   const isAhead = cursor > tail.head; // another process may have just issued it
   const hasFailed = isAhead && !await readNewEvents(tail);
-  if (tail.hasReached(cursor)) return { cursor, skipsOutdated: !header }; // also during an outage
+  if (tail.hasReached(cursor)) { // also during an outage
+    return { kind: header ? "every_event" : "newest_of_each", cursor };
+  }
   if (hasFailed) return undefined;
   // The cursor is of another log, as after a restart with a store in memory, or of events that this one has lost. The
   // client gets the whole state, unless it has that already: it has received no event, since its header is its page's
@@ -126,5 +132,5 @@ async function readPosition(
   const state = shortHash(await tail.publicHash);
   const hasState = header === query.get("last_event_id") &&
     query.get("state") === state;
-  return hasState ? { cursor: head, skipsOutdated: false } : WHOLE_STATE;
+  return hasState ? { kind: "every_event", cursor: head } : WHOLE_STATE;
 }

@@ -136,11 +136,11 @@ export function createLog(options: LogOptions = {}): Log {
   });
 }
 
-/** Returns a log that writes each line only once. There must not be many different ones. */
+/** Returns a log that writes an event with the same `detail` only once. There must not be many different ones. */
 export function logOnce(log: Log): Log {
   const written = new Set<string>();
   return logThrough((level, event, fields) => {
-    const line = JSON.stringify([event, fields]);
+    const line = `${event} ${fields?.["detail"]}`;
     if (!written.has(line)) log[level](event, fields);
     written.add(line);
   });

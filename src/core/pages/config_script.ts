@@ -132,7 +132,7 @@ export interface PageValues {
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
-interface ConfigScriptCacheOptions extends ScriptOptions {
+export interface ConfigScriptCacheOptions extends ScriptOptions {
   /** Returns the values for a page that is sent now. */
   current: () => PageValues;
   hotReload: boolean;

@@ -88,7 +88,7 @@ class Splice {
 
   #finish(insertionPoint: number): Uint8Array[] {
     this.#isDone = true;
-    if (this.#finder.isUtf16) {
+    if (insertionPoint === NOWHERE) {
       this.#onUtf16?.();
       return this.#held.splice(0);
     }
@@ -115,6 +115,9 @@ class Splice {
     return [...released, divided.subarray(0, length)];
   }
 }
+
+/** The insertion point of a document that cannot contain the script. */
+const NOWHERE = Infinity;
 
 /** How many bytes after the fallback are searched for `</head>`: 64 KiB. */
 export const MAX_HEAD_BYTES = 65_536;
@@ -152,12 +155,10 @@ const ENDS_HEAD: ReadonlySet<string> = new Set(["body", "br", "html"]);
  * correct.
  */
 class InsertionPointFinder {
-  /** The offset of the insertion point once it is known. */
+  /** The offset of the insertion point once it is known; {@linkcode NOWHERE} if the document is in UTF-16. */
   insertionPoint: number | undefined;
   /** The offset after an element that was inserted earlier. The element then begins at the insertion point. */
   endOfEarlier: number | undefined;
-  /** Whether a byte order mark says that the document is in UTF-16 or UTF-32. */
-  isUtf16 = false;
   readonly #tokenizer = new HtmlTokenizer();
   #firstTag: number | undefined;
   #afterHeadTag: number | undefined;
@@ -204,10 +205,7 @@ class InsertionPointFinder {
       this.endOfEarlier = end;
       return this.#earlier.start;
     }
-    if (kind === "utf16") {
-      this.isUtf16 = true;
-      return start;
-    }
+    if (kind === "utf16") return NOWHERE;
     if (isConfigTag(token)) this.#earlier = token;
     if (kind === "comment") return undefined;
     if (kind === "text") return this.fallback;

@@ -1,7 +1,6 @@
 import { addToVary, copyHeaders, isEncoded } from "../http/headers.ts";
 import {
   type BodyContent,
-  type Representation,
   send,
   type SendRequest,
   type StreamedBody,
@@ -25,11 +24,6 @@ export function isFragmentRequest(headers: Headers): boolean {
 /** The body of an HTML document, as it is before the configuration is inserted. */
 export type DocumentBody = Uint8Array<ArrayBuffer> | StreamedBody;
 
-/** The representation of an HTML document. */
-interface HtmlRepresentation extends Representation {
-  readonly body: DocumentBody;
-}
-
 /**
  * Returns the representation of an HTML document. With a config script, it is a page that contains the script; without
  * one, it is a fragment, whose body is not changed.
@@ -42,7 +36,7 @@ export function representHtml(
   body: DocumentBody,
   script: ConfigScript | undefined,
   log: Log,
-): HtmlRepresentation {
+) {
   const headers = pageHeaders(original, script);
   const etag = headers.get("etag") ?? undefined;
   return {

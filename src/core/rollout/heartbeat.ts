@@ -105,8 +105,7 @@ export async function tryHeartbeat(
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
-  const isReader = writes.length === 0; // others represent it
-  const version = isReader ? null : await store.commit(checks, writes);
+  const version = writes.length > 0 ? await store.commit(checks, writes) : null;
   if (version === undefined) return undefined;
   const strangers = findStrangers(self, observations);
   const strangersSince = strangers.length > 0

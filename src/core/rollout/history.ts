@@ -62,7 +62,8 @@ export function findRollback(
   activeHash: string,
 ): Rollback | undefined {
   const records = inOrder(history);
-  const index = records.findLastIndex(({ hash }) => hash === activeHash);
+  const hasIt = ({ hash }: RolloutRecord) => hash === activeHash;
+  const index = records.findLastIndex(hasIt);
   const active = records[index];
   const isLeftOver = index < records.length - 1;
   const replaced = records.at(isLeftOver ? -1 : -2);
@@ -70,9 +71,7 @@ export function findRollback(
   if (!isLeftOver && !active.isRollback) return undefined;
   const before = isLeftOver
     ? index
-    : records.findLastIndex(({ hash }, at) =>
-      at < index && hash === activeHash
-    );
+    : records.slice(0, index).findLastIndex(hasIt);
   const lastActive = before < 0 ? undefined : records[before + 1]?.since;
   const isReload = !isLeftOver && active.isReload === true;
   return { active, replaced, isLeftOver, isReload, lastActive };

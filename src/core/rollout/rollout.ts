@@ -1,3 +1,4 @@
+import type { Snapshot } from "../config/variables/snapshot.ts";
 import type { Epochs } from "../keys/epochs.ts";
 import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
 import { retryConflicts, type RetryOptions } from "../store/commits.ts";
@@ -47,22 +48,18 @@ export interface RolloutOptions extends RetryOptions {
   epochs: Pick<Epochs, "fingerprint">;
 }
 
-/** What a process announces of its configuration. */
-export interface Announcement {
-  /**
-   * Identifies the configuration, equal on all processes that use it. It is a hash of PUBLIC values: editing one is a
-   * rollout, even with a single process.
-   */
-  readonly configurationHash: string;
-  /** The names of its PUBLIC variables. Without any, it counts as the same app as every other process. */
-  readonly configurationNames: Iterable<string>;
-  /** If there are any, its pages need the master key, so all replicas must have the same one. */
-  readonly sensitive: { readonly size: number };
-  /** The id of the newest write to a variable in the store that it contains. */
-  readonly newestWrite: number;
-  /** The highest rank when its sources were read, by {@linkcode Rollout.readHighestRank}. */
-  readonly rankAtRead: number | undefined;
-}
+/**
+ * What a process announces of a snapshot. Without PUBLIC names, it counts as the same app as every other process. With
+ * SENSITIVE values, its pages need the master key, so all replicas must have the same one.
+ */
+export type Announcement = Pick<
+  Snapshot,
+  | "configurationHash"
+  | "configurationNames"
+  | "sensitive"
+  | "newestWrite"
+  | "rankAtRead"
+>;
 
 const APART =
   "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";

@@ -18,6 +18,14 @@ export async function indexApp(
   await store.commit([], [{ key: [...APPS, name], value: { at } }]);
 }
 
+/** Removes an app from the index of a store, and returns whether it was there. */
+export async function unindexApp(store: Store, name: string): Promise<boolean> {
+  const key = [...APPS, name];
+  const entry = await store.get(key);
+  await store.commit([], [{ key }]);
+  return entry !== undefined;
+}
+
 /** Lists the apps of a store by name; none of those that only versions without an index have used. */
 export async function indexedApps(store: Store): Promise<IndexedApp[]> {
   const entries = await store.list<{ at: number }>(APPS);

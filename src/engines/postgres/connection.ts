@@ -225,7 +225,7 @@ export class PostgresPool {
     try {
       return (await client.query(this.#prepared(statement))).rows;
     } catch (error) {
-      isReadOnly = codeOf(error) === READ_ONLY; // it may stay so when the server is writable again: another is opened
+      isReadOnly = codeOf(error) === READ_ONLY; // the next one is checked: behind a pooler, it may lead to a standby now
       throw error;
     } finally {
       client.release(isReadOnly); // not `pool.query()`, which also closes the connection of a commit that conflicts

@@ -245,12 +245,12 @@ const NEEDS_ID: Record<
   "an unset by somebody else": [
     "al@pc",
     [["bo@pc", ["unset", "A"]]],
-    /the unset \d+ of "bo@pc": REP_PUBLIC_A from no value to "good"/,
+    /the unset \d+ of "bo@pc": REP_PUBLIC_A from nothing to "good"/,
   ],
   "a set of several variables by somebody else": [
     "al@pc",
     [["bo@pc", ["set", "A=bad", "B=new"]]],
-    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good", REP_PUBLIC_B from "new" to no value/,
+    /the set \d+ of "bo@pc": REP_PUBLIC_A from "bad" to "good", REP_PUBLIC_B from "new" to nothing/,
   ],
   "an undo by somebody else": [
     "al@pc",
@@ -312,7 +312,7 @@ for (const app of [[], ["--app=shop"]]) {
   }
 }
 
-Deno.test("of two who undo the same write, one does, and the other is told that it is done already", async () => {
+Deno.test("of two who undo the same write, one does, and the other is told what the value is already", async () => {
   for (const named of [false, true]) {
     const { store, as, values } = setUpUsers();
     const { clock } = as("");
@@ -342,27 +342,8 @@ Deno.test("of two who undo the same write, one does, and the other is told that 
       String(err),
       `expected no later write, but REP_PUBLIC_A was set to "good"`,
     );
-    assertMatch(String(err), /; already undone by "al@pc"$/);
     assertEquals(await values(), { A: "good" });
   }
-});
-
-Deno.test("undo --json prints whose write it takes back, and the values before", async () => {
-  const { as } = setUpUsers();
-  await as("al@pc").run("set", "A=good");
-  await as("al@pc").run("set", "A=bad", "B=new");
-  const { code, out } = await as("bo@pc").run("undo", `${START + 1}`, "--json");
-  const both = {
-    written_at: AT,
-    undoes: START + 2,
-    undoes_by: "al@pc",
-    taken_by: [],
-    not_taken_by: [],
-  };
-  assertEquals([code, JSON.parse(out.join("\n"))], [0, [
-    { name: "A", value: "good", id: START + 3, previous: "bad", ...both },
-    { name: "B", value: null, id: START + 4, previous: "new", ...both },
-  ]]);
 });
 
 Deno.test("undo validates the values before as set does", async () => {
@@ -702,6 +683,60 @@ Deno.test("apps prints the apps of the store, when each was last seen, and how m
     last_seen: "2023-11-14T22:13:21.000Z",
     variables: 2,
   });
+});
+
+Deno.test("forget deletes what the store has of an app or a site, and says so if there is nothing", async () => {
+  const { run, store } = setUp();
+  await run("set", "A=1", "--site=shop.example.com");
+  await run("set", "A=2", "--app=blog", "--new-app");
+  const forgotten = done([], ["Forgotten: shop.example.com"]);
+  assertEquals(await run("forget", "shop.example.com"), forgotten);
+  const rows = ["NAME  LAST SEEN  VARIABLES", `blog  ${AT}  1`];
+  const { out } = await run("apps");
+  assertEquals(out.map((row) => row.replaceAll(/ {2,}/g, "  ")), rows);
+  assertEquals((await run("history", "--app=shop.example.com")).out.length, 1);
+  assertEquals(await store.list(["shop.example.com/variable"]), []);
+  const nothing = done([], ["The store has nothing of shop.example.com"]);
+  assertEquals(await run("forget", "shop.example.com"), nothing);
+});
+
+Deno.test("forget does nothing while a gateway of the app is running, which would write its variables back", async () => {
+  const { run, store, clock } = setUp();
+  await run("set", "A=1", "--app=shop");
+  async function beat(hasLeft = false): Promise<void> {
+    const value = {
+      heartbeatAt: clock.now(),
+      instanceId: "host:8080",
+      hasLeft,
+    };
+    await store.commit([], [{ key: ["shop/member", "id"], value }]);
+  }
+  await beat();
+  const forgetting = run("forget", "shop");
+  await clock.tick(1_000);
+  await beat();
+  assertEquals(
+    await clock.tickUntil(forgetting, 250),
+    failed(
+      "Cannot forget shop: expected no gateway of it, but one runs at host:8080; stop it, or remove the directory of " +
+        "the site, and try again",
+    ),
+  );
+  assertEquals((await store.list(["shop/variable"])).length, 1);
+  const killed = await clock.tickUntil(run("forget", "shop"), 250); // its entry stays as it is
+  assertEquals(killed, done([], ["Forgotten: shop"]));
+  await run("set", "A=1", "--app=shop");
+  await beat(true);
+  assertEquals((await run("forget", "shop")).code, 0);
+});
+
+Deno.test("forget takes the name of one app, and only from its arguments", async () => {
+  const { run } = setUp({ environment: { REP_GATEWAY_APP: "shop" } });
+  await run("set", "A=1");
+  for (const args of [[], ["a", "b"], ["a/b"], [""], ["--app=shop"]]) {
+    assertEquals((await run("forget", ...args)).code, 2);
+  }
+  assertEquals((await run("list")).out.length, 2);
 });
 
 Deno.test("list without an app names those that have variables", async () => {

@@ -214,3 +214,40 @@ Deno.test("readSiteFolders() rejects a file that would stop the other sites whil
     'Cannot read "sites/b.example/app.env": expected at most 262144 bytes, got 262145',
   ]]);
 });
+
+Deno.test("readSiteFolders() neither lists nor describes more than 1,000 variables in a directory", async () => {
+  const variables = (site: string, count: number) =>
+    Array.from(
+      { length: count },
+      (_, index) => [`sites/${site}/app.env/REP_PUBLIC_V${index}`, ""],
+    );
+  await using directory = await makeSites(Object.fromEntries([
+    ...variables("a.example", 1_000),
+    ...variables("b.example", 1_100),
+  ]));
+  await Deno.symlink(".", directory.at("sites/a.example/app.env/..data"));
+  let stats = 0;
+  let most = 0;
+  const folders = await readSiteFolders({
+    directory: directory.at("sites"),
+    releases: undefined,
+    files: {
+      ...denoFileSystem,
+      async names(path, max) {
+        const names = await denoFileSystem.names(path, max);
+        most = Math.max(most, names.length);
+        return names;
+      },
+      stat(path) {
+        if (path.includes("b.example")) stats++;
+        return denoFileSystem.stat(path);
+      },
+    },
+    now: Date.now,
+  });
+  const path = directory.at("sites/b.example/app.env");
+  assertEquals(folders.map(({ issues }) => issues), [[], [
+    `Cannot read "${path}": expected at most 1000 variables, got more than 1010 files`,
+  ]]);
+  assertEquals([stats, most], [1, 1_011]);
+});

@@ -2,7 +2,9 @@ import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../../../src/gateway.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import { serveUploads } from "../../_slow_upload.ts";
 import { interceptedStore } from "../../_store.ts";
+import { runWith } from "../commands/_run.ts";
 import { html, serveSites } from "./_sites.ts";
 
 Deno.test.sanitizer({ ops: true, resources: true }); // off by default since Deno 2.8
@@ -497,22 +499,21 @@ Deno.test("a shutdown ends although a changed site waits for the store", async (
 
 Deno.test("a shutdown closes the ports once no site receives an upload any more", async () => {
   const upload = Promise.withResolvers<void>();
+  await using upstream = serveUploads();
   await using sites = await serveSites({
-    args: ["--ofrep"],
+    args: [`--upstream=${upstream.url}`],
     files: { "sites/a.example/app.env": "", "sites/b.example/app.env": "" },
   });
   const body = new ReadableStream({
-    async pull(controller) {
+    async start(controller) {
+      controller.enqueue(new TextEncoder().encode("half"));
       await upload.promise;
-      controller.enqueue(new TextEncoder().encode("{}"));
       controller.close();
     },
-  }, { highWaterMark: 0 });
-  const url = "http://a.example/ofrep/v1/evaluate/flags";
-  const headers = { "content-type": "application/json" };
-  const request = new Request(url, { method: "POST", headers, body });
+  });
+  const request = new Request("http://a.example/", { method: "POST", body });
   const response = Promise.resolve(sites.sites.fetch(request));
-  await sites.clock.tick(0);
+  await upstream.begun;
   const stopped: boolean[] = [];
   let hasUploaded = false;
   const stopListening = () => {
@@ -524,7 +525,8 @@ Deno.test("a shutdown closes the ports once no site receives an upload any more"
   assertEquals(stopped, []);
   hasUploaded = true;
   upload.resolve();
-  await (await response).body?.cancel();
+  const uploaded = await sites.clock.tickUntil(response, 50);
+  assertEquals(await uploaded.text(), "half");
   await sites.clock.tickUntil(closing, 50);
   assertEquals(stopped, [true]);
 });
@@ -733,4 +735,30 @@ Deno.test("the app of the command does not serve the files of the sites, even if
   });
   assertEquals(await sites.read("a.example"), { title: "shared" });
   assertEquals(await sites.read("a.example", "/sites/a.example/app.env"), 404);
+});
+
+Deno.test("a site that is removed and made again keeps its variables in the store, unless it is forgotten in between", async () => {
+  const store = memoryStore();
+  const files = { "sites/a.example/dist/index.html": html("a") };
+  await using sites = await serveSites({ store, args: [WATCH], files });
+  const { clock } = sites;
+  const openStore = () => Promise.resolve({ ...store, close() {} });
+  const run = (...args: string[]) =>
+    clock.tickUntil(runWith(args, { openStore, clock }), 100);
+  async function removeAndMake(inBetween: () => Promise<void>): Promise<void> {
+    await Deno.remove(sites.at("sites/a.example"), { recursive: true });
+    await sites.look();
+    await inBetween();
+    await sites.write(files);
+    await sites.look();
+  }
+  await run("set", "A=1", "--site=a.example");
+  await removeAndMake(async () => {});
+  assertEquals(await sites.read("a.example"), { title: "a", A: "1" });
+  assertEquals((await run("forget", "a.example")).code, 1); // it is served
+  await removeAndMake(async () => {
+    const { err } = await run("forget", "a.example");
+    assertEquals(err, ["Forgotten: a.example"]);
+  });
+  assertEquals(await sites.read("a.example"), { title: "a" });
 });

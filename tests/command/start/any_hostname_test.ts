@@ -26,7 +26,8 @@ function system(error?: Error) {
     if (hostname === "::" && error !== undefined) throw error;
     open.add(hostname);
     const close = () => open.delete(hostname);
-    return { addr: { port: 4711 }, close } as unknown as Deno.TcpListener;
+    const listener = { addr: { port: 4711 }, close, [Symbol.dispose]: close };
+    return listener as unknown as Deno.TcpListener;
   }
   return { open, listen: listen as unknown as Listen };
 }

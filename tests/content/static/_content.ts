@@ -36,6 +36,7 @@ export function openContent(
     cacheGroup: undefined,
     fallback: undefined,
     immutable: [],
+    checkRoot: undefined,
     neverServed: () => Promise.resolve([]),
     transfers: new Transfers({
       clock: systemClock,

@@ -47,13 +47,12 @@ async function setUp(options: Partial<HubOptions> = {}) {
   tail.onEvents = (frames) => hub.deliver(frames);
   const open = async (clientKey: string) => {
     const client = { address: "192.0.2.1", clientKey };
-    const position = { cursor: 0, skipsOutdated: false };
-    const request = { client, position, form: "plain", isPoll: false } as const;
-    const reader = new Response(await hub.open(request)).body!
+    const position = { kind: "every_event", cursor: 0 } as const;
+    const isFull = hub.limits.rejection(client) !== undefined;
+    const reader = hub.open({ client, position, form: "plain" })
       .pipeThrough(new TextDecoderStream()).getReader();
-    const { value } = await reader.read();
-    const isPoll = value?.includes("reconnect later");
-    return { reader, isPoll };
+    await reader.read();
+    return { reader, isFull };
   };
   const publish = async (value: string) => {
     await appendUpdates(log, [{ name: "A", value }]);
@@ -80,7 +79,7 @@ Deno.test("a stream that cannot be written to ends alone: the others get the eve
   assertStringIncludes(String(failures[0]?.detail), "Cannot write");
   assertEquals(hub.size, 2);
   const again = await Promise.all(["1", "2", "3"].map(open));
-  assertEquals(again.map(({ isPoll }) => isPoll), [true, false, true]);
+  assertEquals(again.map(({ isFull }) => isFull), [true, false, true]);
   await hub.close(0);
   assertEquals([hub.size, failures.length], [0, 1]);
 });

@@ -154,9 +154,8 @@ function createHub(tail: Tail, clock: FakeClock): Hub {
 async function openStream(hub: Hub, cursor: number) {
   const stream = await hub.open({
     client: { address: "192.0.2.1", clientKey: "192.0.2.1" },
-    position: { cursor, skipsOutdated: false },
+    position: { kind: "every_event", cursor },
     form: "plain",
-    isPoll: false,
   });
   const reader = new Response(stream).body!
     .pipeThrough(new TextDecoderStream()).getReader();

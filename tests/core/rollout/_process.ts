@@ -24,7 +24,7 @@ export function announcementOf(
 ): Announcement {
   return {
     configurationHash: hash,
-    configurationNames: names,
+    configurationNames: new Set(names),
     sensitive: new Map(),
     newestWrite: 0,
     rankAtRead,

@@ -156,18 +156,6 @@ export async function storedEnvironment(
 }
 
 /**
- * Returns whether a store has lost what was known: `unset` keeps the head. An older one is believed, since it may be that
- * of a restored backup.
- */
-export function hasLost(
-  known: StoredVariables,
-  { version, newestWrite, lineage }: StoredVariables,
-): boolean {
-  const isOther = lineage !== undefined && lineage !== known.lineage;
-  return version === null || (isOther && newestWrite >= known.newestWrite);
-}
-
-/**
  * Writes variables back to a store that has lost them together with their head. What was written since stays: it ends as
  * soon as there is another head. The history then contains the newest write of each variable only.
  *

@@ -7,7 +7,6 @@ import {
 } from "../../store/store.ts";
 import { type Clock, sleep } from "../../values/clock.ts";
 import {
-  hasLost,
   storedEnvironment,
   type StoredVariables,
   writeBackVariables,
@@ -84,13 +83,19 @@ export class StoredVariablesSource {
   /**
    * Variables that the store has lost are written back, by whichever replica is first. Each replica reports the loss.
    *
+   * A store has lost them if it lacks their head, which `unset` keeps, or has another one. An older head is believed, since
+   * it may be that of a restored backup. Ids say nothing, since the clock of whoever wrote first may be behind.
+   *
    * @returns `undefined` if the variables have been written back, and have to be read again.
    */
   async #tryToRead(): Promise<StoredVariables | undefined> {
     const { store } = this.#options;
     const known = this.#known;
     const found = await storedEnvironment(store, known);
-    if (!known?.version || !hasLost(known, found)) return found;
+    if (!known?.version) return found;
+    const { version, lineage } = found;
+    const isOther = lineage !== undefined && lineage !== known.lineage;
+    if (version !== null && !isOther) return found;
     this.#reportLoss(known);
     const isWritten = await writeBackVariables(store, known, found);
     return isWritten ? undefined : found;

@@ -180,8 +180,9 @@ function patternIssue(
 ): string | undefined {
   const isShown = tier === "public" && !hasSecret(source);
   const shown = isShown ? source : "the pattern in the manifest";
-  if (value.length > pattern.maxLength) {
-    return `at most ${pattern.maxLength} characters for ${shown}, or smaller counts in its braces`;
+  const maxLength = pattern.maxLength();
+  if (value.length > maxLength) {
+    return `at most ${maxLength} characters for ${shown}, or smaller counts in its braces`;
   }
   return pattern.matches(value) ? undefined : `a value that matches ${shown}`;
 }
@@ -236,10 +237,16 @@ function isNumber(value: string): boolean {
 const LIBRARY: string = "npm:re2js@2.10.0";
 
 /**
- * How many steps a match may take, which is about a second. A match takes at most one step for each instruction of the
- * compiled pattern and each character of the value.
+ * How many steps the matches of all patterns may take, which is about a second. A match takes at most one step for each
+ * instruction of the compiled pattern and each character of the value.
  */
 const MAX_STEPS = 20_000_000;
+
+/** How many instructions all patterns may have, so that compiling them takes less than a second as well. */
+const MAX_INSTRUCTIONS = 100_000;
+
+/** The longest pattern: it could have more instructions than that, which only compiling it would show. */
+const MAX_PATTERN_LENGTH = 4_000;
 
 /** The part of the package `re2js` that is used: regular expressions in the syntax of Go, in linear time. */
 export interface PatternLibrary {
@@ -257,8 +264,10 @@ export interface PatternLibrary {
 
 /** A compiled pattern of a manifest. */
 interface Pattern {
-  /** The maximum length of a value, in units of UTF-16. */
-  readonly maxLength: number;
+  /** The number of its instructions. */
+  readonly size: number;
+  /** Returns the maximum length of a value, in units of UTF-16, after what has been matched so far. */
+  readonly maxLength: () => number;
   /** Returns whether the pattern matches the whole value. */
   readonly matches: (value: string) => boolean;
 }
@@ -276,6 +285,7 @@ async function compilePatterns(
   report: (issue: string) => void,
 ): Promise<Map<string, Pattern>> {
   const patterns = new Map<string, Pattern>();
+  const left = { steps: MAX_STEPS, instructions: MAX_INSTRUCTIONS };
   let library: PatternLibrary | undefined;
   for (const [name, { tier, pattern }] of manifest.variables) {
     if (pattern === undefined) continue;
@@ -285,24 +295,44 @@ async function compilePatterns(
       report(messageOf(error));
       break;
     }
+    const place = `variables.${formatKey(name)}.pattern`;
+    const subject = `Cannot use ${nameAt(name, manifest)}: ${place}`;
     try {
-      patterns.set(name, compile(pattern, library));
+      const isLong = pattern.length > MAX_PATTERN_LENGTH;
+      const compiled = isLong ? undefined : compile(pattern, library, left);
+      left.instructions -= compiled?.size ?? Infinity;
+      if (compiled === undefined || left.instructions < 0) {
+        report(`${subject}: ${EXPECTED_SMALL}`);
+        break;
+      }
+      patterns.set(name, compiled);
     } catch (error) {
-      const place = `variables.${formatKey(name)}.pattern`;
       const expected = "expected a regular expression in the syntax of Go";
       const got = describeMistake(pattern, tier, error);
-      const file = nameAt(name, manifest);
-      report(`Cannot use ${file}: ${place}: ${expected}, got ${got}`);
+      report(`${subject}: ${expected}, got ${got}`);
     }
   }
   return patterns;
 }
 
-function compile(pattern: string, { RE2JS }: PatternLibrary): Pattern {
+const EXPECTED_SMALL =
+  `expected patterns of at most ${MAX_PATTERN_LENGTH} characters and, compiled, at most ${MAX_INSTRUCTIONS} instructions together; use fewer patterns, or smaller counts in their braces`;
+
+/** @param left The steps that all matches together may still take. */
+function compile(
+  pattern: string,
+  { RE2JS }: PatternLibrary,
+  left: { steps: number },
+): Pattern {
   const compiled = RE2JS.compile(pattern);
+  const size = compiled.programSize();
   return {
-    maxLength: Math.floor(MAX_STEPS / compiled.programSize()),
-    matches: (value) => compiled.matcher(value).matches(),
+    size,
+    maxLength: () => Math.floor(left.steps / size),
+    matches(value) {
+      left.steps -= size * value.length;
+      return compiled.matcher(value).matches();
+    },
   };
 }
 

@@ -8,12 +8,11 @@ import type { Environment } from "./tiers.ts";
  */
 
 const HOST = "_SERVICE_HOST";
-/** An address, after the name of the Service: `_PORT_80_TCP=tcp://[fd00::1]:80`. Kubernetes writes IP addresses only. */
-const ADDRESS =
-  /^_PORT(?:_\d+_[A-Z]+)?=(tcp|udp|sctp):\/\/\[?([\d.]+|[\da-f:]+)\]?:(\d+)$/;
-/** A part of an address: `_SERVICE_PORT_HTTP=80`, `_PORT_80_TCP_PROTO=tcp`. */
-const PART =
-  /^_(?:SERVICE_(?:HOST|PORT(?:_.+)?)|PORT_\d+_[A-Z]+_(?:PROTO|PORT|ADDR))=(.*)$/;
+/** What follows the name of the Service: `_PORT=tcp://…`, `_SERVICE_PORT_HTTP=80`, `_PORT_80_TCP_PROTO=tcp`. */
+const LINK =
+  /^_(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT_\d+_[A-Z]+_[A-Z]+|PORT(?:_\d+_[A-Z]+)?(?==\w+:\/\/))=/;
+/** An address, such as `tcp://[fd00::1]:80`. Kubernetes writes IP addresses only. */
+const ADDRESS = /^(tcp|udp|sctp):\/\/\[?([\d.]+|[\da-f:]+)\]?:(\d+)$/;
 
 /** Finds service links, each with the name of its Service. */
 function findServiceLinks(environment: Environment): Map<string, string> {
@@ -22,16 +21,16 @@ function findServiceLinks(environment: Environment): Map<string, string> {
   for (const [hostName, host] of entries) {
     if (!hostName.endsWith(HOST)) continue;
     const prefix = hostName.slice(0, -HOST.length);
-    const texts = entries.filter(([name]) => name.startsWith(prefix))
-      .map(([name, value]) => `${name.slice(prefix.length)}=${value}`);
-    const addresses = texts.map((text) => ADDRESS.exec(text))
+    const service = prefix.toLowerCase().replaceAll("_", "-");
+    const named = entries.filter(([name, value]) =>
+      name.startsWith(prefix) &&
+      LINK.test(`${name.slice(prefix.length)}=${value}`)
+    );
+    const addresses = named.map(([, value]) => ADDRESS.exec(value))
       .filter((address) => address?.[2] === host);
-    const expected = new Set(addresses.flatMap((address) => address));
-    for (const text of texts) {
-      const [part = text] = PART.exec(text)?.slice(1) ?? [];
-      if (!expected.has(part)) continue;
-      const [name] = text.split("=", 1);
-      links.set(`${prefix}${name}`, prefix.toLowerCase().replaceAll("_", "-"));
+    const written = new Set(addresses.flatMap((parts) => parts));
+    for (const [name, value] of named) {
+      if (written.has(value)) links.set(name, service);
     }
   }
   return links;

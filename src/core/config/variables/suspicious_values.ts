@@ -30,9 +30,7 @@ export function findSuspiciousValues(
 }
 
 function whatIsAround(value: string): string | undefined {
-  if (/^["'`]./s.test(value) && value.endsWith(value.charAt(0))) {
-    return "quotes";
-  }
+  if (/^(["'`]).*\1$/s.test(value)) return "quotes";
   if (value === value.trim() || value.includes("-----BEGIN ")) return undefined;
   const isStructure = /^\s*[[{]/.test(value) && isJson(value); // ` 5` is JSON as well
   return isStructure ? undefined : "white space";

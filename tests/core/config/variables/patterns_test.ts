@@ -172,3 +172,64 @@ Deno.test("buildSnapshot() reports once that the library cannot be loaded, and w
     `run \`deno cache ${specifier}\` where npm can be reached, or remove the patterns`,
   ]);
 });
+
+/** Returns the issues of variables with these patterns, all with the same value, and how many patterns were compiled. */
+async function issuesOfAll(patterns: readonly string[], value: string) {
+  const { RE2JS } = await loadPatternLibrary();
+  let compiled = 0;
+  const compile = (pattern: string) => {
+    compiled++;
+    return RE2JS.compile(pattern);
+  };
+  const named = patterns.map((pattern, index) => [`V${index}`, pattern]);
+  const variables = named.map(([name, pattern]) => [
+    name,
+    { tier: "server", pattern },
+  ]);
+  const manifest = JSON.stringify({
+    version: "0.1.0",
+    variables: Object.fromEntries(variables),
+  });
+  const environment = Object.fromEntries(
+    named.map(([name]) => [`REP_SERVER_${name}`, value]),
+  );
+  const load = () => Promise.resolve({ RE2JS: { compile } });
+  const input = snapshotInput({ environment, manifest });
+  const building = buildSnapshot({
+    ...input,
+    loadPatternLibrary: load,
+  });
+  const issues = await building.then(() => [], (error) => error.issues);
+  return { issues, compiled };
+}
+
+Deno.test("buildSnapshot() compiles no more patterns of a manifest than it can in a moment", async () => {
+  const { issues, compiled } = await issuesOfAll(
+    new Array(900).fill(SLOW),
+    "ab",
+  );
+  assertEquals(issues[0], TOO_MANY("V110"));
+  assertEquals(compiled, 111);
+});
+
+Deno.test("buildSnapshot() does not compile a pattern that is very long", async () => {
+  const { issues, compiled } = await issuesOfAll(
+    [".{1000}".repeat(700)],
+    "ab",
+  );
+  assertEquals(issues, [TOO_MANY("V0")]);
+  assertEquals(compiled, 0);
+});
+
+const TOO_MANY = (name: string) =>
+  `Cannot use the manifest: variables.${name}.pattern: expected patterns of at most 4000 characters and, compiled, at ` +
+  "most 100000 instructions together; use fewer patterns, or smaller counts in their braces";
+
+Deno.test("buildSnapshot() matches all values of a manifest in no more steps than a single one may take", async () => {
+  const value = "ab".repeat(5_000); // of a pattern with 908 instructions, 20,000,000 steps are 22,026 characters
+  const { issues } = await issuesOfAll([SLOW, SLOW, SLOW], value);
+  assertEquals(issues, [
+    "Cannot use REP_SERVER_V2: expected at most 2026 characters for the pattern in the manifest, or smaller counts in " +
+    "its braces, got a value that is not shown",
+  ]);
+});

@@ -20,13 +20,13 @@ import {
   openLog,
   openTelemetryIfEnabled,
 } from "./src/command/start/start_log.ts";
-import { LOG_FLUSH_MS, Output } from "./src/command/start/output.ts";
+import { Output } from "./src/command/start/output.ts";
 import { onSignals } from "./src/command/start/signals.ts";
 import { hostAndPort } from "./src/command/start/listen.ts";
 import { checkStart } from "./src/command/start/check_start.ts";
 import { Service } from "./src/command/start/service.ts";
 import type { ConnectionInfo } from "./src/core/http/respond.ts";
-import { systemClock, withDeadline } from "./src/core/values/clock.ts";
+import { systemClock } from "./src/core/values/clock.ts";
 
 /** Options that only the command itself can follow, and why. */
 const UNAVAILABLE: Readonly<Partial<Record<OptionName, string>>> = {
@@ -53,7 +53,7 @@ onSignals({
   log,
   reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
   stop,
-  exit: (code) => code === undefined ? exitIfStalled() : output.exit(code),
+  exit,
 });
 
 const isInMemory = !isOnDeploy() &&
@@ -80,6 +80,12 @@ function startOnce(): Promise<void> {
   return starting;
 }
 
+/** The process ends by itself when all of its threads have stopped. A line that nobody reads would keep it alive. */
+async function exit(code?: number): Promise<void> {
+  if (code !== undefined) return await output.exit(code);
+  await output.flush().catch(() => Deno.exit());
+}
+
 async function stop(): Promise<void> {
   threads?.close(); // it keeps the process alive
   if (!hasBegun) return clearTimeout(timer);
@@ -99,6 +105,7 @@ function rejectOtherThreads(): BroadcastChannel {
         `Cannot use deno serve --parallel in memory: ${reason}; expected a --kv to share`,
       ),
       output,
+      log,
     );
   };
   threads.postMessage("started");
@@ -120,14 +127,6 @@ async function readServedStart(): Promise<Start> {
   }
   await checkStart(start.options);
   return start;
-}
-
-/** A line that nobody reads would keep the process alive, which ends by itself when all of its threads have stopped. */
-async function exitIfStalled(): Promise<void> {
-  const flushed = Promise.all([output.stdout.flush(), output.stderr.flush()]);
-  const stalled = () => new Error("Cannot log: nobody reads it");
-  await withDeadline(flushed, LOG_FLUSH_MS, systemClock, stalled)
-    .catch(() => Deno.exit());
 }
 
 /** What `deno serve` calls. */

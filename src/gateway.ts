@@ -4,11 +4,15 @@ import { metricsAddon } from "./addons/metrics/metrics.ts";
 import type { ServerRendering } from "./addons/server_rendering.ts";
 import { status } from "./addons/status.ts";
 import { openContent } from "./content/content.ts";
+import { checkKeepBuilds } from "./content/builds/check_directory.ts";
+import { DirectoryGate } from "./content/builds/directory_gate.ts";
+import { NO_APP, ownerOf } from "./content/builds/owner.ts";
 import type { Addon } from "./core/addon.ts";
 import { createCore } from "./core/core.ts";
 import { Transfers } from "./core/http/transfers.ts";
 import { messageOf } from "./core/observe/log.ts";
 import { requireRuntime } from "./core/values/runtime.ts";
+import { localFiles } from "./files/local_files.ts";
 import type { Gateway } from "./gateway_interface.ts";
 import {
   type GatewayOptions,
@@ -62,13 +66,16 @@ interface Beside {
   readonly addons?: readonly Addon[];
   /** See `checkRoot` of `ServedFilesOptions`. */
   readonly checkRoot?: ((realPath: string) => Promise<void>) | undefined;
+  /** The folder in the directory of kept builds. @default {that of the app} */
+  readonly buildsFolder?: string;
 }
 
 /** Creates and starts a gateway that knows more about its process, as that of the command does. */
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  { rendering, shared, addons: added = [], checkRoot }: Beside = {},
+  { rendering, shared, addons: added = [], checkRoot, buildsFolder }: Beside =
+    {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
@@ -82,6 +89,9 @@ export async function createGatewayIn(
     maxTransfers: settings.maxTransfers,
     shared: services.transfers,
   });
+  const { app = NO_APP, keepBuilds, immutable, staticDir } = settings;
+  const files = await localFiles();
+  await checkKeepBuilds(keepBuilds, immutable, [staticDir], files);
   const content = await openContent({
     staticDir: settings.staticDir,
     staticCacheBytes: settings.staticCacheBytes,
@@ -93,6 +103,13 @@ export async function createGatewayIn(
     preserveHost: settings.preserveHost,
     upstreamTimeoutMs: settings.upstreamTimeoutMs,
     rejectWebsockets: settings.rejectWebsockets,
+    builds: keepBuilds === undefined ? undefined : {
+      directory: keepBuilds,
+      folder: buildsFolder ?? app,
+      owner: () => ownerOf(buildsFolder ?? app, settings, services),
+      gate: shared?.buildsGate ?? new DirectoryGate(clock),
+      metrics,
+    },
   }, {
     clock,
     log,
@@ -104,6 +121,7 @@ export async function createGatewayIn(
     checkRoot,
   });
   const addons: Addon[] = [
+    () => ({ problems: () => content?.problems?.() ?? [] }),
     clientScript(sharesBytes),
     certificateWatch(certificate, metrics),
     metricsAddon({ registry, metrics, version, droppedLines }),

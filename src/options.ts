@@ -23,6 +23,7 @@ import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
+import type { DirectoryGate } from "./content/builds/directory_gate.ts";
 import { parseIpBlock } from "./core/http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "./core/http/origin.ts";
 import { MASTER_KEY_BYTES } from "./core/keys/master_key.ts";
@@ -166,6 +167,13 @@ export interface GatewayOptions {
    * @default {[]}
    */
   immutable?: readonly string[];
+  /**
+   * Directory in which the `immutable` files of all builds are kept, outside of `staticDir`: open pages and gateways with
+   * another build find them there. Gateways of one app may share it, as apps with different names may.
+   *
+   * @default {undefined}
+   */
+  keepBuilds?: string | undefined;
   /**
    * Files and directories that are never served from `staticDir`, by whatever name or link, such as the file of the
    * store. A function is called once a second, while files are requested.
@@ -336,6 +344,7 @@ export interface SharedServices {
   readonly streams: Budget;
   readonly transfers: Budget;
   readonly cacheGroup: CacheGroup;
+  readonly buildsGate: DirectoryGate;
 }
 
 /** What the gateway is given to work with. */
@@ -405,6 +414,7 @@ export function resolveSettings(options: GatewayOptions) {
     ),
     staticDir: options.staticDir,
     fallback: options.fallback,
+    keepBuilds: options.keepBuilds,
     upstream: upstream === undefined ? undefined : valid(
       "upstream",
       EXPECTED_UPSTREAM,

@@ -131,7 +131,7 @@ export class NpmExample extends Example {
 
   /** Starts a server of Vite, by default for development and on a free port. */
   async startVite(
-    { command = "dev", port = String(findFreePort()) } = {},
+    { command = "dev", port = String(findFreePort()), mode = "" } = {},
   ): Promise<RunningCommand> {
     const args = [
       await this.#programOf("vite"),
@@ -141,6 +141,7 @@ export class NpmExample extends Example {
       "--port",
       port,
       "--strictPort",
+      ...mode === "" ? [] : ["--mode", mode],
     ];
     return await RunningCommand.start({
       program: nodeProgram(),
@@ -158,10 +159,10 @@ export class NpmExample extends Example {
   /** Runs Vite or Vitest to its end, and returns what it has printed and whether it has succeeded. */
   async run(
     name: "vite" | "vitest",
-    command: string,
+    ...args: readonly string[]
   ): Promise<{ success: boolean; output: string }> {
     const options = {
-      args: [await this.#programOf(name), command],
+      args: [await this.#programOf(name), ...args],
       cwd: this.path,
       env: { NO_COLOR: "1" },
     };

@@ -93,6 +93,8 @@ testRuntimes(
       "--manifest=.rep.yaml",
       "--kv=:memory:",
     ];
+    const usage = await outputOf(program(project, ["list", "--help"]));
+    assertStringIncludes(usage.out, "Usage: npx @rep/gateway list [OPTION");
     const gateway = program(project, args).spawn();
     let url: string | undefined;
     const lines = gateway.stdout.pipeThrough(new TextDecoderStream())
@@ -196,6 +198,18 @@ testRuntimes(
     const tooOld = await outputOf(program(project, ["list"], env));
     assertMatch(tooOld.err, /^Cannot become Deno on Node\.js v24.*22\.15/);
     assertEquals(tooOld.code, 1);
+    // As Node.js 20, for everything that it could run, and with both kinds of commands.
+    const older = "--import=data:text/javascript,delete(Map.groupBy)";
+    for (const args of [["lint", "."], ["init"], ["list"], ["--help"]]) {
+      const { code, err } = await outputOf(
+        program(project, args, { NODE_OPTIONS: older }),
+      );
+      assertMatch(
+        err,
+        /^Cannot use @rep\/gateway: it needs Node\.js 22\.15 or newer, got v24\S+\n$/,
+      );
+      assertEquals(code, 1);
+    }
     const helped = await outputOf(program(project, ["--help"], env));
     assertStringIncludes(helped.out, "Usage: npx @rep/gateway [OPTION ...]");
   },

@@ -159,6 +159,7 @@ const VALUES: Required<Omit<GatewayOptions, NotHere>> = {
   staticDir: "dist",
   fallback: "app.html",
   immutable: ["assets/*"],
+  keepBuilds: "builds",
   masterKey: new Uint8Array(32).fill(1),
   instanceId: "host:8080",
   log: { ...silentLog },
@@ -195,7 +196,7 @@ Deno.test("createGateway() says which runtime is needed on one that is too old, 
     await assertRejects(
       () => createGateway(),
       Error,
-      "expected Map.groupBy(), as in Node.js 22 or later",
+      "it needs Node.js 22.15 or newer",
     );
   } finally {
     Map.groupBy = groupBy;

@@ -7,6 +7,7 @@ import type { Store } from "../src/core/store/store.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { runWith } from "./command/commands/_run.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
+import { TempDirectory } from "./_temp.ts";
 import { fallibleStore, remoteStore } from "./_store.ts";
 
 const START = 1_700_000_000_000;
@@ -99,7 +100,10 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   await world.start("a:1", { manifest: STRICT });
   await world.start("b:1\x1b[31m", { manifest: STRICT });
   const { code, err } = await world.run("set N=one");
-  assertEquals([code, err.length], [3, 1]);
+  const [{ id } = { id: 0 }] = await listVariables(world.store);
+  assertEquals([code, err.slice(1)], [3, [
+    `To take this back, use: undo ${id}`,
+  ]]);
   const [message = ""] = err;
   assertStringIncludes(message, "Written, but not taken by ");
   assertStringIncludes(message, "a:1");
@@ -110,6 +114,23 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   );
   assertEquals((await listVariables(world.store)).length, 1);
   assertEquals((await world.run("unset N")).err, ["Taken by 2 gateways"]);
+});
+
+Deno.test("set that exits with 3 names what the manifest rejects, also if somebody else wrote it, and undo mends it", async () => {
+  await using world = new World();
+  await using files = await TempDirectory.make({ "m.yaml": STRICT });
+  await world.start("a:1", { manifest: STRICT });
+  await world.run("set N=1");
+  await world.run("set N=one");
+  const ids = (await listVariables(world.store)).map(({ id }) => id);
+  const manifest = `--manifest=${files.at("m.yaml")}`;
+  const { code, err } = await world.run(`set B=2 ${manifest}`);
+  assertEquals([code, err.length], [3, 2]);
+  const [, rejected = ""] = err;
+  assertStringIncludes(rejected, "Cannot use REP_PUBLIC_N: expected a number");
+  assertStringIncludes(rejected, `; to take that back, use: undo ${ids[0]}`);
+  const undone = await world.run(`undo ${ids[0]} ${manifest}`);
+  assertEquals([undone.code, undone.err.at(-1)], [0, "Taken by 1 gateway"]);
 });
 
 Deno.test("set exits with 0 and names the gateways if some reject the write", async () => {

@@ -28,7 +28,7 @@ await launch(process.argv.slice(2), fileURLToPath(new URL("./${GATEWAY_NAME}.js"
 /** What the program runs on Deno: the command. */
 const GATEWAY = `import { main } from "${urlOf("src/command/main.ts")}";
 
-await main(Deno.args);
+await main(Deno.args, "npx @rep/gateway");
 `;
 
 /** Editors check a manifest with it. */

@@ -14,23 +14,33 @@ import { onSignals } from "./start/signals.ts";
 import { checkStart } from "./start/check_start.ts";
 import { Service } from "./start/service.ts";
 
-/** Runs the gateway until a signal stops it, or another command. */
-export async function main(args: readonly string[]): Promise<void> {
+/**
+ * Runs the gateway until a signal stops it, or another command.
+ *
+ * @param program What users type to run it.
+ */
+export async function main(
+  args: readonly string[],
+  program?: string,
+): Promise<void> {
   const command = commandIn(args);
-  if (command === undefined) return await runGateway(args);
+  if (command === undefined) return await runGateway(args, program);
   const { runCommand } = await import("./commands/run_command.ts");
   const { denoIo } = await import("./commands/deno_io.ts");
   const rest = withoutDashes(args).slice(1);
-  Deno.exit(await runCommand(command, rest, denoIo()));
+  Deno.exit(await runCommand(command, rest, denoIo(program)));
 }
 
-async function runGateway(args: readonly string[]): Promise<void> {
+async function runGateway(
+  args: readonly string[],
+  program?: string,
+): Promise<void> {
   const output = new Output();
   const start = await readStart(args)
     .catch((error) => exitWithStartError(error, output));
   if (start === "help") {
     const { helpText } = await import("./options/help.ts");
-    return print(helpText());
+    return print(helpText(program));
   }
   if (start === "version") return print(await programVersion());
 
@@ -55,9 +65,11 @@ async function serve(start: Start, log: Log, output: Output): Promise<void> {
     stop: () => service.stop(),
   });
   await service.start();
+  const { link } = service;
+  if (link !== undefined && Deno.stdout.isTerminal()) print(link);
 }
 
 function print(text: string): void {
-  // deno-lint-ignore no-console -- help and version belong to standard output
+  // deno-lint-ignore no-console -- help, version and link belong to standard output
   console.log(text);
 }

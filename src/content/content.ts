@@ -1,6 +1,7 @@
 import type { Content } from "../core/content.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
-import type { CacheGroup } from "../core/values/size_bounded_cache.ts";
+import { CacheGroup } from "../core/values/size_bounded_cache.ts";
+import type { BuildsOptions } from "./builds/kept_builds.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
 
 /** What to serve, a directory or an upstream, and how, under the names of the gateway's options. */
@@ -11,6 +12,8 @@ export interface ContentSettings
   readonly staticDir: string | undefined;
   readonly staticCacheBytes: number;
   readonly upstream: URL | undefined;
+  /** Where builds are kept; `undefined` if they are not. */
+  readonly builds: BuildsOptions | undefined;
 }
 
 /** What the content is given to work with. */
@@ -45,20 +48,26 @@ export async function openContent(
     );
   }
   if (staticDir !== undefined) {
+    const { builds } = settings;
     const { openStaticContent } = await import("./static/static_content.ts");
     const { Compressor } = await import("./coding/representations.ts");
     return await openStaticContent({
       directory: staticDir,
       basePath: settings.basePath,
       cacheBytes: settings.staticCacheBytes,
-      cacheGroup: services.cacheGroup,
+      cacheGroup: services.cacheGroup ??
+        (builds && new CacheGroup(settings.staticCacheBytes)), // they use the same memory
       fallback: settings.fallback,
       immutable: settings.immutable,
-      neverServed: settings.neverServed,
+      neverServed: async () => {
+        const paths = await settings.neverServed();
+        return builds === undefined ? paths : [...paths, builds.directory];
+      },
       checkRoot: services.checkRoot,
       transfers: services.transfers,
       compressor: new Compressor(),
       sharesBytes: services.sharesBytes,
+      builds,
       clock: services.clock,
       log: services.log,
     });

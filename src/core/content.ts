@@ -11,6 +11,14 @@ export interface Content {
     context: RouteContext,
     getConfigScript: GetConfigScript,
   ): Promise<Response>;
+  /**
+   * Returns the ID of the app's build that is delivered now: a text that changes when another build replaces it.
+   *
+   * @default {it is unknown}
+   */
+  build?(): Promise<string | undefined>;
+  /** Returns what is wrong, for the health report. */
+  problems?(): readonly string[];
   /** Closes what stays open between requests. */
   close(): void;
 }

@@ -238,6 +238,7 @@ async function createParts(
   health.problemsAround = () =>
     additions.flatMap(({ problems }) => problems?.() ?? []);
   const startup = new Startup({
+    store,
     settings,
     storedVariables,
     configuration,

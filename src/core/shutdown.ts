@@ -106,10 +106,8 @@ export class Shutdown {
   async #endStreams(drainMs: number): Promise<void> {
     const { changes, clock } = this.#options;
     if (changes === undefined) return;
-    if (drainMs > 0) {
-      const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
-      await waitAtMost(waitMs, changes.leave(), clock);
-    }
+    const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
+    await waitAtMost(waitMs, changes.leave(), clock);
     await changes.hub.close(changes.rollout.isAlone ? 0 : drainMs);
   }
 

@@ -1,14 +1,17 @@
 import type { BackgroundTasks } from "./background_tasks.ts";
 import type { Changes } from "./changes/changes.ts";
 import type { Configuration } from "./config/configuration.ts";
+import { ConfigurationError } from "./config/variables/snapshot.ts";
 import type { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
 import type { Health } from "./endpoints/health.ts";
 import { Problem } from "./http/problem.ts";
 import { createRoute, type Route } from "./http/routes.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
+import { hasLivingMember } from "./rollout/living_members.ts";
 import type { CoreSettings } from "./settings.ts";
 import {
+  type Store,
   StoreIncompatibleError,
   StoreUnavailableError,
 } from "./store/store.ts";
@@ -16,6 +19,8 @@ import { type Clock, sleep } from "./values/clock.ts";
 
 /** Options of {@linkcode Startup}. */
 interface StartupOptions {
+  /** The part of the app. */
+  readonly store: Store;
   readonly settings: Pick<
     CoreSettings,
     "startWithoutStore" | "allowedHosts" | "allowedOrigins"
@@ -80,16 +85,40 @@ export class Startup {
     health.isStarting = true;
     await this.#untilRead(() => this.#readStoredVariables());
     await this.#untilRead(async () => await changes?.tail.readNew());
-    await configuration.load(); // after the store, so that the newest files count
+    await this.#load(); // after the store, so that the newest files count
     await this.#loadMasterKey();
     await configuration.updateDigests();
     signal.throwIfAborted();
-    await configuration.publish();
+    if (!configuration.isReloadRejected) await configuration.publish();
     signal.throwIfAborted();
     await this.#options.indexApp();
     tasks.start();
     health.isStarting = false;
     this.#warnOfAnyHost();
+  }
+
+  /**
+   * Loads the configuration. Somebody may have set a value that is invalid under the manifest, which must not end the app
+   * at the next restart: if only that is invalid, the gateway has the values that were published before, and reports a
+   * rejected reload. While another process lives, it does not start, which stops an update to a manifest that does not fit.
+   */
+  async #load(): Promise<void> {
+    const { store, configuration, changes, clock, log, signal } = this.#options;
+    try {
+      return await configuration.load();
+    } catch (error) {
+      if (!(error instanceof ConfigurationError) || !changes?.tail.head) {
+        throw error;
+      }
+      const { publicValues } = changes.tail;
+      const isStored = await configuration.load(publicValues)
+        .then(() => true, () => false);
+      if (!isStored || await hasLivingMember(store, clock, signal)) throw error;
+    }
+    await configuration.reload().catch(() => {}); // it logs what is invalid
+    const detail =
+      "a value in the store is invalid: starting with what was published before, and publishing nothing until it is taken back with undo ID (see history), set or unset";
+    log.error("rep.start.warning", { detail });
   }
 
   /** The source keeps what it has read, also for later outages. */

@@ -36,6 +36,8 @@ export interface EnvPath {
   readonly path: string;
   /** Whether it has to exist. */
   readonly required: boolean;
+  /** What an error adds if it does not exist. */
+  readonly remedy?: string;
 }
 
 /** Returns a path that has to exist. */
@@ -60,14 +62,17 @@ export async function readEnvFiles(
 ): Promise<readonly EnvFile[]> {
   const files: EnvFile[] = [];
   const issues: string[] = [];
-  for (const { path, required } of paths) {
+  for (const { path, required, remedy = "" } of paths) {
     try {
       files.push(await loadEnvFile(path));
     } catch (error) {
       const isComplete = error instanceof ConfigurationError;
       if (!required && isMissing(error)) files.push(NO_FILE);
       else if (isComplete) issues.push(...error.issues);
-      else issues.push(`"${path}": ${messageOf(error)}`);
+      else {
+        const hint = isMissing(error) ? remedy : "";
+        issues.push(`"${path}": ${messageOf(error)}${hint}`);
+      }
     }
   }
   if (issues.length > 0) throw new ConfigurationError(issues);

@@ -39,7 +39,7 @@ const MIDDLEWARE = "virtual:@rep/gateway/middleware";
  * import { astro as rep } from "@rep/gateway/server";
  * import { defineConfig } from "astro/config";
  *
- * export default defineConfig({ integrations: [rep({ manifest: ".rep.yaml", envFile: "app.env" })] });
+ * export default defineConfig({ integrations: [rep({ manifest: ".rep.yaml", envFile: { path: "app.env", required: false } })] });
  * ```
  *
  * @param plugin More options of the plugin for Vite.

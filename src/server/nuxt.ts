@@ -61,7 +61,7 @@ export interface NitroApp {
  * ```ts ignore
  * import { nuxt as rep } from "@rep/gateway/server";
  *
- * export default defineNuxtConfig({ modules: [rep({ envFile: "app.env" })] });
+ * export default defineNuxtConfig({ modules: [rep({ envFile: { path: "app.env", required: false } })] });
  * ```
  */
 export function nuxt(options: PlainServerOptions = {}): NuxtModule {

@@ -1,10 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { subscribe } from "node:diagnostics_channel";
+import { resolve } from "node:path";
 import process from "node:process";
 import { EnvSource } from "../files/env_source.ts";
-import { readEnvironment } from "../files/read_environment.ts";
+import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
-import type { Log } from "../core/observe/log.ts";
+import { ConfigurationError } from "../core/config/variables/snapshot.ts";
+import { type Log, messageOf } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
 import { readBoundedFile } from "../files/local_files.ts";
 import type { ConnectionInfo } from "../core/http/respond.ts";
@@ -92,12 +94,13 @@ export async function startGateway(
 }
 
 async function open(
-  { envFile = [], manifest, ...options }: ServerOptions,
+  { envFile = [], manifest: manifestPath, ...options }: ServerOptions,
 ): Promise<Gateway> {
   // Imported here, so that the configuration of a framework loads none of it.
   const { createGateway } = await import("../gateway.ts");
   const { createLog } = await import("../core/observe/log.ts");
   const { watchFiles } = await import("../sources.ts");
+  const manifest = manifestPath && resolve(manifestPath);
   const envPaths = envPathsOf(envFile);
   const source = new EnvSource(envPaths, options.clock ?? systemClock);
   const { log = createLog() } = options;
@@ -108,11 +111,13 @@ async function open(
     variables: async () => {
       const environment = readEnvironment();
       const own = withoutServiceLinks(environment);
-      return { ...environment, ...await source.read(), ...own }; // the gateway warns of service links
+      const files = await source.read().catch(rejectAs("envFile"));
+      return { ...environment, ...files, ...own }; // the gateway warns of service links
     },
     manifest: () => readManifest(manifest),
     manifestPath: manifest,
   });
+  logAbsent(envPaths, source, log);
   const paths = envPaths.map(({ path }) => path);
   if (manifest !== undefined) paths.push(manifest);
   // The log says why a reload was rejected.
@@ -126,7 +131,35 @@ async function readManifest(
   path: string | undefined,
 ): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  return new TextDecoder().decode(await readBoundedFile(path));
+  const bytes = await readBoundedFile(path).catch(rejectAs("manifest", path));
+  return new TextDecoder().decode(bytes);
+}
+
+/** Logs where the values come from if a file is not there: nobody would notice a file that a deployment has lost. */
+function logAbsent(
+  paths: readonly EnvPath[],
+  { files }: EnvSource,
+  log: Log,
+): void {
+  const count = Object.keys(withoutServiceLinks(readEnvironment())).length;
+  for (const [index, { path }] of paths.entries()) {
+    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+    log[count > 0 ? "info" : "warn"]("rep.config.no_env_file", {
+      detail:
+        `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
+    });
+  }
+}
+
+/** Returns a function that throws an error with the option of the file that could not be read. */
+function rejectAs(option: string, path?: string) {
+  return (cause: unknown): never => {
+    const issues = cause instanceof ConfigurationError
+      ? cause.issues
+      : [`"${path}": ${messageOf(cause)}`];
+    const named = issues.map((issue) => `Cannot read ${option} ${issue}`);
+    throw new ConfigurationError(named);
+  };
 }
 
 /** Closes the gateway, whose streams keep a server open. If nobody else listens to the signal, it ends the process. */

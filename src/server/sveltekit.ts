@@ -1,3 +1,5 @@
+import process from "node:process";
+import { messageOf } from "../core/observe/log.ts";
 import { respond, type ServerOptions, startGateway } from "./start_gateway.ts";
 
 /** What SvelteKit passes to its `handle` hook. */
@@ -20,7 +22,7 @@ export type SvelteKitHandle = <Event extends { readonly request: Request }>(
  * import { svelteKitHandle } from "@rep/gateway/server";
  * import { building, dev } from "$app/environment";
  *
- * export const handle = svelteKitHandle({ building, dev }, { envFile: "app.env" });
+ * export const handle = svelteKitHandle({ building, dev }, { envFile: { path: "app.env", required: false } });
  * ```
  *
  * @param environment `building` and `dev` of `$app/environment`: a build must not contain values, and in development the
@@ -33,7 +35,10 @@ export function svelteKitHandle(
   if (building || dev) {
     return async ({ event, resolve }) => await resolve(event);
   }
-  void startGateway(options); // a start that fails ends the server
+  startGateway(options).catch((error) => {
+    process.stderr.write(`${messageOf(error)}\n`);
+    process.exit(1);
+  });
   return ({ event, resolve }) =>
     respond(event.request, () => resolve(event), options);
 }

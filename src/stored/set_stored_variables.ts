@@ -1,6 +1,7 @@
 import { checkApp, storeOfApp } from "../core/store/app_store.ts";
 import type { Store } from "../core/store/store.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
+import { requireRuntime } from "../core/values/runtime.ts";
 import { readEnvironment } from "../files/read_environment.ts";
 import type { Manifest } from "../core/config/variables/manifest.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
@@ -58,6 +59,7 @@ export async function setStoredVariables(
   values: Readonly<Record<string, string | undefined>>,
   options: SetStoredVariablesOptions = {},
 ): Promise<readonly StoredWrite[]> {
+  requireRuntime();
   const cause = { command: "module", by: options.by, why: options.why };
   checkCause(cause);
   const writes = new Map<string, string | undefined>();

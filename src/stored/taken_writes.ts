@@ -1,10 +1,8 @@
 import type { Entry, Store } from "../core/store/store.ts";
 import { type Clock, sleep } from "../core/values/clock.ts";
-import { MEMBERS } from "../core/rollout/heartbeat.ts";
-import { type Member, OLD_MS, placeOf } from "../core/rollout/observation.ts";
+import { listMembers, MAX_WAIT_MS } from "../core/rollout/living_members.ts";
+import { type Member, placeOf } from "../core/rollout/observation.ts";
 
-/** Longer than the period of heartbeats: every living process has written its entry by then. */
-export const MAX_WAIT_MS = 6_000;
 /** How often the entries are looked at. Gateways take a write within 1.5 s. */
 const LOOK_MS = 250;
 
@@ -45,18 +43,6 @@ export async function waitUntilTaken(
     takenBy: members.filter(hasTaken).map(nameOf),
     notTakenBy: living.map(nameOf),
   };
-}
-
-/** Lists the members that have not left and may be alive. */
-export async function listMembers(
-  store: Store,
-  clock: Clock,
-): Promise<Entry<Member>[]> {
-  const entries = await store.list<Member>(MEMBERS);
-  const oldest = clock.now() - OLD_MS;
-  return entries.filter(({ value }) =>
-    !value.hasLeft && value.heartbeatAt >= oldest
-  );
 }
 
 function nameOf({ key, value }: Entry<Member>): string {

@@ -34,7 +34,7 @@ import {
 import type { Clock } from "../core/values/clock.ts";
 import { formatTime } from "../core/values/units.ts";
 import { toUtf8 } from "../core/values/utf8.ts";
-import { listMembers } from "./taken_writes.ts";
+import { listMembers } from "../core/rollout/living_members.ts";
 
 /** Options of {@linkcode writeVariables}. */
 export interface WriteOptions extends RetryOptions {

@@ -1,7 +1,10 @@
 import { Buffer } from "node:buffer";
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { detectInCode } from "../core/config/variables/guardrails.ts";
+import {
+  detectInCode,
+  withoutPublicKeys,
+} from "../core/config/variables/guardrails.ts";
 import { type EnvPath, readEnvFiles } from "../files/read_environment.ts";
 import { classify } from "../core/config/variables/snapshot.ts";
 import type { Variable } from "../core/config/variables/tiers.ts";
@@ -58,7 +61,7 @@ export async function rejectSecrets(
   const findings: string[] = [];
   for (const file of files) {
     const text = textsOf(file);
-    const format = detectInCode(text);
+    const format = detectInCode(withoutPublicKeys(text));
     if (format) findings.push(`${file.fileName}: ${format.detail}`);
     for (const secret of secrets) {
       if (!contains(text, secret.value)) continue;

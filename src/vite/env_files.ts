@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { EnvPath } from "../files/read_environment.ts";
 
 /** An env file that may be missing, as in `env_file` of Docker Compose. */
@@ -8,14 +9,21 @@ export interface RepEnvFile {
   required?: boolean;
 }
 
-/** Returns the paths of the files that an option names: one or more, which have to exist unless it says otherwise. */
+/**
+ * Returns the absolute paths of the files that the option `envFile` names: one or more, which have to exist unless it says
+ * otherwise.
+ */
 export function envPathsOf(
   envFile: string | RepEnvFile | readonly (string | RepEnvFile)[],
+  root = ".",
 ): EnvPath[] {
   return [envFile].flat().map((file) => {
     const { path, required = true } = typeof file === "string"
       ? { path: file }
       : file as RepEnvFile;
-    return { path, required };
+    const remedy = `; if it may be absent, expected envFile: { path: ${
+      JSON.stringify(path)
+    }, required: false }, and values in the environment`;
+    return { path: resolve(root, path), required, remedy };
   });
 }

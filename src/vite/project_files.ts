@@ -96,9 +96,7 @@ export function resolvePaths(
   root: string,
 ): ProjectPaths {
   const { envFile = [], types = defaultTypes(root) } = options;
-  const envFiles = envPathsOf(envFile).map(({ path, required }) => {
-    return { path: resolve(root, path), required };
-  });
+  const envFiles = envPathsOf(envFile, root);
   const manifest = options.manifest && resolve(root, options.manifest);
   const paths = envFiles.map(({ path }) => path);
   return {

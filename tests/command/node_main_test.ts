@@ -51,6 +51,9 @@ Deno.test("main() of Node.js exits with 2 for what does not exist", async () => 
   const unknown =
     'Cannot use "validat": expected a command or options; did you mean validate?';
   assertEquals(await run("validat"), { code: 2, out: [], err: [unknown] });
+  const folder =
+    'Cannot use "docs": expected a command or options; did you mean --static-dir "docs"?';
+  assertEquals(await run("docs"), { code: 2, out: [], err: [folder] });
 });
 
 Deno.test("main() of Node.js runs a command with its exit code", async () => {

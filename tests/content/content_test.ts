@@ -17,6 +17,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     staticCacheBytes: 1_000_000,
     neverServed: () => Promise.resolve([]),
     upstream: undefined,
+    builds: undefined,
     immutable: [],
     basePath: "",
     preserveHost: false,

@@ -1,6 +1,7 @@
 /** Compares docs/operations.md and the Grafana dashboard with the code. */
 import { assertEquals } from "@std/assert";
 import { SITE_PROBLEMS } from "../../src/command/sites/sites.ts";
+import { BUILDS_PROBLEM } from "../../src/content/builds/kept_builds.ts";
 import { HEALTH_PROBLEMS } from "../../src/core/endpoints/health.ts";
 import { LABEL_VALUES } from "../../src/addons/metrics/metrics.ts";
 import { AUDIT_EVENT } from "../../src/core/observe/log.ts";
@@ -80,7 +81,7 @@ Deno.test("docs/operations.md has a row for every metric, with its label, the la
 });
 
 Deno.test("docs/operations.md has a row for every problem", () => {
-  const problems = [...HEALTH_PROBLEMS, ...SITE_PROBLEMS];
+  const problems = [...HEALTH_PROBLEMS, BUILDS_PROBLEM, ...SITE_PROBLEMS];
   assertEquals(namesIn("Problems"), problems.toSorted());
 });
 

@@ -1,4 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { stdFlags } from "../../tools/std.ts";
+import { runDeno } from "../_command.ts";
+import { TempDirectory } from "../_temp.ts";
 import { astro, nuxt, svelteKitHandle } from "../../src/server/mod.ts";
 
 const PAGE = "<!doctype html><html><head></head></html>";
@@ -19,6 +22,28 @@ Deno.test("svelteKitHandle() leaves pages as they are in a build and in developm
     const page = await handle({ event, resolve: renderPage });
     assertEquals(await page.text(), PAGE);
   }
+});
+
+Deno.test("svelteKitHandle() ends a server whose file is missing, with one line that names the option", async () => {
+  const module = import.meta.resolve("../../src/server/mod.ts");
+  const code = `import { svelteKitHandle } from "${module}";
+svelteKitHandle({ building: false, dev: false }, { envFile: "/lost/app.env" });
+setInterval(() => {}, 1_000);`;
+  await using folder = await TempDirectory.make({ "main.ts": code });
+  const { code: exitCode, stderr } = await runDeno([
+    "run",
+    ...await stdFlags(),
+    "--config=deno.json",
+    "--no-check",
+    "-A",
+    "--quiet",
+    folder.at("main.ts"),
+  ]);
+  assertEquals(exitCode, 1);
+  assertMatch(
+    stderr,
+    /^Cannot read envFile "\/lost\/app.env": .*required: false.*\n$/,
+  );
 });
 
 Deno.test("astro() adds the plugin always, and its middleware, with the options, to builds only", async () => {

@@ -1,6 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
 import { createLog, silentLog } from "../../src/core/observe/log.ts";
 import {
   connectionInfo,
@@ -203,5 +204,89 @@ testProcess(
     await closed.promise;
     await end();
     holder[symbol] = before;
+  },
+);
+
+testProcess(
+  "startGateway() names the option and the path of a file that it cannot read, and how a file may be absent",
+  async () => {
+    await using project = await TempDirectory.make({
+      "there.env": "REP_PUBLIC_A=1\n",
+      "wrong.env": "no assignment\n",
+    });
+    const { path: root } = project;
+    const missing = `${root}/lost.env`;
+    const remedy = (path: string) =>
+      `; if it may be absent, expected envFile: { path: "${path}", required: false }, and values in the environment`;
+    const relative = `../${root.split("/").pop()}/lost.env`;
+    const cases: [ServerOptions, string[]][] = [
+      [{ envFile: missing }, [
+        `Cannot read envFile "${missing}": No such file`,
+        remedy(missing),
+      ]],
+      [{ envFile: { path: missing } }, [remedy(missing)]],
+      [{ envFile: [`${root}/there.env`, missing] }, [remedy(missing)]],
+      [{ envFile: relative }, [`envFile "${missing}"`, remedy(relative)]],
+      [{ envFile: `${root}/there.env/x` }, [
+        `Cannot read envFile "${root}/there.env/x": Not a directory`,
+      ]],
+      [{ envFile: `${root}/wrong.env` }, [
+        `Cannot read envFile "${root}/wrong.env:1": expected NAME=value`,
+      ]],
+      [{ manifest: `${root}/lost.yaml` }, [
+        `Cannot read manifest "${root}/lost.yaml": No such file`,
+      ]],
+      [{ manifest: root }, [
+        `Cannot read manifest "${root}": expected a regular file`,
+      ]],
+    ];
+    const before = Deno.cwd();
+    Deno.chdir(root);
+    try {
+      for (const [options, texts] of cases) {
+        const error = await assertRejects(
+          () => startGateway({ ...options, log: silentLog }),
+          ConfigurationError,
+        );
+        assertEquals(error.message.split("\n").length, 1);
+        for (const text of texts) assertStringIncludes(error.message, text);
+      }
+    } finally {
+      Deno.chdir(before);
+    }
+  },
+);
+
+testProcess(
+  "startGateway() starts without a file that may be absent, and logs where the values come from",
+  async () => {
+    await using project = await TempDirectory.make({});
+    const path = project.at("lost.env");
+    const counts: [Record<string, string>, string, number][] = [
+      [{}, "WARN", 0],
+      [{ REP_PUBLIC_A: "1" }, "INFO", 1],
+    ];
+    for (const [environment, level, count] of counts) {
+      for (const [name, value] of Object.entries(environment)) {
+        Deno.env.set(name, value);
+      }
+      const lines: string[] = [];
+      const log = createLog({ write: (line) => lines.push(line) });
+      try {
+        const envFile = { path, required: false };
+        const gateway = await startGateway({ envFile, log });
+        assertEquals(gateway.get("A"), environment["REP_PUBLIC_A"]);
+        const [line] = lines.map((line) => JSON.parse(line))
+          .filter(({ msg }) => msg === "rep.config.no_env_file");
+        assertEquals(line.level, level);
+        assertEquals(
+          line.detail,
+          `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
+        );
+      } finally {
+        for (const name of Object.keys(environment)) Deno.env.delete(name);
+        await end();
+      }
+    }
   },
 );

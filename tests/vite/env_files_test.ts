@@ -1,16 +1,29 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { envPathsOf } from "../../src/vite/env_files.ts";
 
-Deno.test("envPathsOf() requires each file unless the option says otherwise", () => {
-  const required = (path: string) => ({ path, required: true });
-  assertEquals(envPathsOf("a"), [required("a")]);
-  assertEquals(envPathsOf({ path: "a" }), [required("a")]);
+type Option = Parameters<typeof envPathsOf>[0];
+
+function pathsOf(option: Option) {
+  return envPathsOf(option, "/app").map(({ path, required }) => [
+    path,
+    required,
+  ]);
+}
+
+Deno.test("envPathsOf() requires each file unless the option says otherwise, and makes its path absolute", () => {
+  assertEquals(pathsOf("a"), [["/app/a", true]]);
+  assertEquals(pathsOf({ path: "/b/a" }), [["/b/a", true]]);
   // deno-lint-ignore no-explicit-any -- a configuration in JavaScript
-  assertEquals(envPathsOf({ path: "a", required: undefined } as any), [
-    required("a"),
+  assertEquals(pathsOf({ path: "a", required: undefined } as any), [
+    ["/app/a", true],
   ]);
-  assertEquals(envPathsOf(["a", { path: "b", required: false }]), [
-    required("a"),
-    { path: "b", required: false },
+  assertEquals(pathsOf(["../a", { path: "b", required: false }]), [
+    ["/a", true],
+    ["/app/b", false],
   ]);
+});
+
+Deno.test("envPathsOf() has each error name the path as the option has it", () => {
+  const [{ remedy = "" } = {}] = envPathsOf("./a.env", "/app");
+  assertStringIncludes(remedy, '{ path: "./a.env", required: false }');
 });

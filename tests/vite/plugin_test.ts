@@ -209,8 +209,7 @@ Deno.test("rep() says which runtime is needed on one that is too old, such as No
   const { groupBy } = Map;
   try {
     Reflect.deleteProperty(Map, "groupBy");
-    const message =
-      `expected Map.groupBy(), as in Node.js 22 or later, got ${process.version}`;
+    const message = `it needs Node.js 22.15 or newer, got ${process.version}`;
     assertThrows(() => rep(), Error, message);
   } finally {
     Map.groupBy = groupBy;

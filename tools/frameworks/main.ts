@@ -18,7 +18,14 @@ import { buildNpmPackage } from "../npm_package.ts";
 import { stdFlags } from "../std.ts";
 import { type Framework, FRAMEWORKS } from "./frameworks.ts";
 import { run, Server } from "./shell.ts";
-import { ENV_FILE, MANIFEST, tryOtherRoute, tryPage } from "./try_page.ts";
+import {
+  ENV_FILE,
+  MANIFEST,
+  TITLE,
+  tryOtherRoute,
+  tryPage,
+  untilServed,
+} from "./try_page.ts";
 
 const ROOT = join(import.meta.dirname ?? ".", "../..");
 const MODES = ["development", "preview", "production"] as const;
@@ -143,6 +150,10 @@ async function tryServers(
         rendersValues: rendersValues ?? framework.rendersValues ?? false,
       });
       if (framework.hasOtherRoute) await tryOtherRoute(browser, url);
+      if (mode === "production" && !command.includes("$GATEWAY")) {
+        await server[Symbol.asyncDispose]();
+        await tryWithoutEnvFile(line, app, url);
+      }
       results.set(mode, "");
     } catch (error) {
       const { message } = error as Error;
@@ -150,6 +161,30 @@ async function tryServers(
     }
   }
   return results;
+}
+
+/** Starts a framework's own server as a deployment does: without the env file, with values in the environment. */
+async function tryWithoutEnvFile(
+  line: string,
+  app: string,
+  url: string,
+): Promise<void> {
+  const envFile = join(app, "app.env");
+  await Deno.remove(envFile);
+  await using server = new Server(line, app, {
+    REP_PUBLIC_TITLE: TITLE,
+    REP_SENSITIVE_MAP_KEY: "example-map-key",
+  });
+  try {
+    await untilServed(url);
+    const html = await (await fetch(url)).text();
+    if (!html.includes(TITLE)) throw new Error("no value");
+  } catch (error) {
+    const { message } = error as Error;
+    throw new Error(`without app.env: ${message}\n${server.output}`);
+  } finally {
+    await Deno.writeTextFile(envFile, ENV_FILE);
+  }
 }
 
 /** @throws {Error} If a page of a build contains values of the machine that builds. */

@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core";
 
-const TITLE = "Hello from the gateway";
+export const TITLE = "Hello from the gateway";
 const CHANGED = "Good morning";
 const MAP_KEY = "example-map-key";
 
@@ -23,7 +23,7 @@ settings: { hot_reload: true, hot_reload_mode: file_watch }
 `;
 
 /** Waits until a server sends a page. */
-async function untilServed(url: string): Promise<void> {
+export async function untilServed(url: string): Promise<void> {
   const deadline = Date.now() + TIMEOUT_MS;
   while (Date.now() < deadline) {
     const response = await fetch(url).catch(() => undefined);

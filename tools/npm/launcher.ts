@@ -17,6 +17,7 @@ import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 import process from "node:process";
 import { setImmediate } from "node:timers/promises";
+import { requireRuntime } from "../../src/core/values/runtime.ts";
 import { main, startsOnDeno } from "../../src/command/node_main.ts";
 
 /** The version of Deno that this project is tested with. */
@@ -57,11 +58,12 @@ export async function launch(
   args: readonly string[],
   gateway: string,
 ): Promise<void> {
-  if (!startsOnDeno(args)) {
-    process.exitCode = await main(args);
-    return;
-  }
   try {
+    requireNode();
+    if (!startsOnDeno(args)) {
+      process.exitCode = await main(args);
+      return;
+    }
     if (!IS_WINDOWS && process.execve === undefined) {
       throw new LaunchError(
         `Cannot become Deno on Node.js ${process.version}: expected 22.15 or newer`,
@@ -73,6 +75,15 @@ export async function launch(
     if (!(error instanceof LaunchError)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exitCode = 1;
+  }
+}
+
+/** @throws {LaunchError} If Node.js is too old for any command. */
+function requireNode(): void {
+  try {
+    requireRuntime();
+  } catch (error) {
+    throw new LaunchError((error as Error).message);
   }
 }
 

@@ -5,5 +5,10 @@ import { defineConfig } from "astro/config";
 export default defineConfig({
   output: "server",
   adapter: node({ mode: "standalone" }),
-  integrations: [rep({ manifest: ".rep.yaml", envFile: "app.env" })],
+  integrations: [
+    rep({
+      manifest: ".rep.yaml",
+      envFile: { path: "app.env", required: false },
+    }),
+  ],
 });

@@ -4,6 +4,8 @@ import type { Clock } from "../../core/values/clock.ts";
 
 /** Everything outside of a command that it uses. */
 export interface CommandIo {
+  /** What users type to run the program. */
+  program: string;
   /** The `REP_…` variables of the process. */
   environment: Environment;
   /** Returns who runs the command, as `user@host`; `undefined` if Deno would ask for the permission to read that. */

@@ -29,13 +29,16 @@ export const COMMAND_OPTIONS = {
   ),
   "sites": OPTIONS.sites,
   "releases": OPTIONS.releases,
+  "static-dir": OPTIONS["static-dir"],
+  "immutable": OPTIONS.immutable,
+  "keep-builds": OPTIONS["keep-builds"],
   "port": integer(
     PORT,
     "Port of the gateway, if it has neither --kv nor --app",
   ),
   "manifest": text(
     "FILE",
-    "Manifest; by default .rep.yaml, except for set and undo",
+    "Manifest; by default .rep.yaml",
   ),
   "env-file": OPTIONS["env-file"],
   "strict": OPTIONS.strict,
@@ -125,6 +128,9 @@ export const COMMANDS = {
       "app",
       "sites",
       "releases",
+      "static-dir",
+      "immutable",
+      "keep-builds",
       "json",
     ],
     notes: [

@@ -5,13 +5,15 @@ import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
 import { isGranted, readVariable } from "../../core/values/runtime.ts";
+import { PROGRAM } from "../options/help.ts";
 import { loadKvToken } from "../sources/secret_files.ts";
 import { writeLine } from "./write_line.ts";
 import type { CommandIo } from "./command_io.ts";
 
 /** Returns what commands use on Deno. */
-export function denoIo(): CommandIo {
+export function denoIo(program = PROGRAM): CommandIo {
   return {
+    program,
     environment: readEnvironment(),
     actor: userAtHost,
     openStore: openPersistentStore,

@@ -1,9 +1,11 @@
 import { dirname } from "@std/path/dirname";
-import { join } from "@std/path/join";
 import { relative } from "@std/path/relative";
 import fs from "node:fs/promises";
-import { isMissing, parseEnvFile } from "../../files/read_environment.ts";
-import { detectSecret } from "../../core/config/variables/guardrails.ts";
+import { isMissing } from "../../files/read_environment.ts";
+import {
+  detectSecret,
+  withoutPublicKeys,
+} from "../../core/config/variables/guardrails.ts";
 import type { VariableType } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import {
@@ -11,6 +13,11 @@ import {
   type Tier,
 } from "../../core/config/variables/tiers.ts";
 import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
+import {
+  type BuildEnvFile,
+  readBuildEnvFiles,
+  valuesIn,
+} from "./build_env_files.ts";
 import { listBuildFiles } from "./build_files.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
@@ -28,49 +35,72 @@ interface FoundVariable {
   readonly name: string;
   /** The name with the prefix, and the first place where it was found. */
   readonly origin: string;
-  /** `undefined` if no env file sets it. */
-  readonly value: string | undefined;
+  /** In the order of the modes. */
+  readonly values: readonly (string | undefined)[];
+  /** Whether every machine has a value in each mode. */
+  readonly isRequired: boolean;
   readonly tier: Tier;
-  /** Why it is not PUBLIC. */
-  readonly reason: string | undefined;
+  /** Whether it is PUBLIC although it looks like a secret. */
+  readonly isAccepted?: boolean;
+  /** Whether the manifest leaves it to the build tool. */
+  readonly isOut?: boolean;
+  /** What was chosen, and why. */
+  readonly choice: string;
 }
 
 /** The name of the env file in the guides. */
 const DEFAULT_ENV_FILE = "app.env";
 
-/** Writes a manifest and an env file with the variables that an app reads from its build tool. */
+/** Writes a manifest and env files with the variables that an app reads from its build tool. */
 export async function init(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
   const manifest = line.manifest ?? DEFAULT_MANIFEST;
   const envFile = line["env-file"][0] ?? DEFAULT_ENV_FILE;
-  const found = await findVariables(line.args, io);
-  const variables = found.length > 0 ? found : [EXAMPLE];
+  const { modes, found } = await findVariables(line.args, io);
+  const isEmpty = found.every(({ isOut }) => isOut);
+  const variables = isEmpty ? [EXAMPLE, ...found] : found;
+  const pathOf = (mode: string) =>
+    modes.length > 1 ? ofMode(envFile, mode) : envFile;
+  const envFiles = modes.map((mode, index) => ({
+    flag: "-env-file", // with two dashes, npx takes it for an option of Node.js, which needs an existing file
+    path: pathOf(mode),
+    text: renderEnvFile(variables, mode, index),
+  }));
   const files: readonly NewFile[] = [
     {
       flag: "--manifest",
       path: manifest,
       text: await schemaComment(manifest) + renderManifest(variables),
     },
-    { flag: "--env-file", path: envFile, text: renderEnvFile(variables) },
+    ...envFiles,
   ];
   if (!line.force) await rejectExisting(files);
   for (const { flag, path, text } of files) {
     await writeFile(flag, path, text);
     io.print(escapeInvisible(`${path}: written`));
   }
-  printNotes(found, envFile, io);
-  io.printError(nextSteps(line.args[0] ?? ".", manifest, envFile));
+  printNotes(found, envFiles, io);
+  io.printError(nextSteps(line.args[0] ?? ".", manifest, pathOf));
 }
+
+/** Returns the name of a mode's file: `app.production.env`. */
+function ofMode(envFile: string, mode: string): string {
+  return envFile.replace(/(\.[^./\\]+)?$/, `.${mode}$1`);
+}
+
+/** The mode of Vite's development server. */
+const DEVELOPMENT = "development";
 
 /** The variable that a project without variables gets. */
 const EXAMPLE: FoundVariable = {
   name: "TITLE",
   origin: "an example",
-  value: "Hello",
+  values: ["Hello"],
+  isRequired: true,
   tier: "public",
-  reason: undefined,
+  choice: "",
 };
 
 /**
@@ -87,33 +117,27 @@ const IN_ENV_FILE = new RegExp(`^(?:${PREFIX}|PUBLIC_)(\\w+)$`);
 
 const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|vue|svelte|astro|html)$/;
 const SKIPPED_DIRECTORY = /^(?:\..*|node_modules|dist|build|out|coverage)$/;
-
-/** The env files that Vite reads in development. The later ones take precedence. */
-const ENV_FILES = [
-  ".env",
-  ".env.local",
-  ".env.development",
-  ".env.development.local",
-];
+/** Sources that are in no page: scripts and configurations beside the app's code, tests, and types. */
+const NO_PAGE =
+  /^(?:scripts|bin|tools)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress)\/|\.(?:test|spec|cy|e2e|d)\.\w+$/;
 
 /** Names that are probably those of secrets. */
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
+
+/** What has a name: code of pages, a placeholder in HTML, or only something else. With the first place of each. */
+type Origins = Partial<Record<"page" | "html" | "other", string>>;
 
 /**
  * Finds the variables in the sources and in those of the workspace's packages that the app uses, and in the env files
  * beside the sources and in the current directory. The root of the workspace has values of these variables only, since
  * its other ones may be those of other apps.
  */
-async function findVariables(
-  directories: readonly string[],
-  io: CommandIo,
-): Promise<FoundVariable[]> {
-  const origins = new Map<string, string>();
+async function findVariables(directories: readonly string[], io: CommandIo) {
+  const origins = new Map<string, Origins>();
   for (const directory of directories.length > 0 ? directories : ["."]) {
     await findInSources(directory, origins);
   }
-  const values = new Map<string, string>();
   const apps = new Set([".", ...directories]);
   const roots = new Set<string>();
   for (const app of apps) {
@@ -123,75 +147,122 @@ async function findVariables(
     const root = await findWorkspaceRoot(app);
     if (root !== undefined) roots.add(relative(".", root) || ".");
   }
-  for (const root of roots.difference(apps)) {
-    await findInEnvFiles(root, new Map(), values, io);
+  const files: BuildEnvFile[] = [];
+  for (const directory of roots.union(apps)) {
+    const own = await readBuildEnvFiles(directory);
+    files.push(...own);
+    if (apps.has(directory)) addNames(own, origins);
   }
-  for (const app of apps) await findInEnvFiles(app, origins, values, io);
-  const names = [...origins.keys()].sort();
-  return names.map((name) => {
-    const value = values.get(name) || undefined;
-    const reason = secretReason(name, value);
-    const tier = reason === undefined ? "public" : "sensitive";
-    return { name, origin: origins.get(name) ?? "", value, tier, reason };
+  const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
+  const others = named.length > 0 ? ["production", ...named] : [];
+  const modes = [...new Set([DEVELOPMENT, ...others])];
+  const warnings = new Set<string>();
+  const all = modes.map((mode) => pageValues(mode, files, warnings));
+  const shared = files.filter(({ isLocal }) => !isLocal);
+  const required = modes.map((mode) => pageValues(mode, shared, new Set()));
+  for (const warning of warnings) io.printError(`Warning: ${warning}`);
+  const found = [...origins].sort().map(([name, places]) => {
+    const values = all.map((ofMode) => ofMode.get(name));
+    const isRequired = required.every((ofMode) => ofMode.get(name));
+    return { name, values, isRequired, ...choose(name, places, values) };
   });
+  return { modes, found };
 }
 
-async function findInSources(
-  directory: string,
-  origins: Map<string, string>,
-): Promise<void> {
-  const isSkipped = (name: string) => SKIPPED_DIRECTORY.test(name);
-  const files = await listBuildFiles(directory, isSkipped);
-  for (const file of files.filter((path) => SOURCE_FILE.test(path))) {
-    const text = await fs.readFile(file, "utf8");
-    for (const { 0: origin, 1: name = "", index } of text.matchAll(IN_SOURCE)) {
-      if (origins.has(name)) continue;
-      const line = text.slice(0, index).split("\n").length;
-      origins.set(name, `${origin}, ${file}:${line}`);
+/** Adds what only env files have. */
+function addNames(
+  files: readonly BuildEnvFile[],
+  origins: Map<string, Origins>,
+): void {
+  for (const { path, lines } of files) {
+    for (const [found, line] of lines) {
+      const name = IN_ENV_FILE.exec(found)?.[1];
+      if (name === undefined) continue;
+      addOrigin(name, "other", `${found}, ${path}:${line}`, origins);
     }
   }
 }
 
-async function findInEnvFiles(
+/** Returns the values in a mode, by the names without the build tool's prefix. */
+function pageValues(
+  mode: string,
+  files: readonly BuildEnvFile[],
+  warnings: Set<string>,
+): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [origin, value] of valuesIn(mode, files, warnings)) {
+    const name = IN_ENV_FILE.exec(origin)?.[1];
+    if (name !== undefined) found.set(name, value);
+  }
+  return found;
+}
+
+async function findInSources(
   directory: string,
-  origins: Map<string, string>,
-  values: Map<string, string>,
-  io: CommandIo,
+  origins: Map<string, Origins>,
 ): Promise<void> {
-  for (const name of ENV_FILES) {
-    await findInEnvFile(join(directory, name), origins, values, io);
+  const isSkipped = (name: string) => SKIPPED_DIRECTORY.test(name);
+  const files = await listBuildFiles(directory, isSkipped);
+  for (const file of files.filter((path) => SOURCE_FILE.test(path))) {
+    const path = relative(directory, file).replaceAll("\\", "/");
+    const text = await fs.readFile(file, "utf8");
+    for (const { 0: found, 1: name = "", index } of text.matchAll(IN_SOURCE)) {
+      const line = text.slice(0, index).split("\n").length;
+      const before = text.slice(0, index);
+      // Vite replaces no `process.env.VITE_…`, so only a script on a server can read that.
+      const isScript = NO_PAGE.test(path) ||
+        found.startsWith("VITE_") && /\bprocess\.env\W+$/.test(before);
+      const isHtml = before.endsWith("%") && text[index + found.length] === "%";
+      const kind = isScript ? "other" : isHtml ? "html" : "page";
+      addOrigin(name, kind, `${found}, ${file}:${line}`, origins);
+    }
   }
 }
 
-async function findInEnvFile(
-  path: string,
-  origins: Map<string, string>,
-  values: Map<string, string>,
-  io: CommandIo,
-): Promise<void> {
-  const text = await readIfThere(path);
-  if (text === undefined) return;
-  const { variables, lines, issues } = parseEnvFile(text);
-  for (const { line, detail } of issues) {
-    io.printError(`Warning: ${path}:${line} is left out: ${detail}`);
-  }
-  for (const [origin, value] of variables) {
-    const [, name] = IN_ENV_FILE.exec(origin) ?? [];
-    if (name === undefined) continue;
-    const place = `${path}:${lines.get(origin)}`;
-    if (!origins.has(name)) origins.set(name, `${origin}, ${place}`);
-    values.set(name, value.replaceAll("\\$", "$")); // as the build tools do
-    if (!/(?<!\\)\$\{?[A-Za-z_]/.test(value)) continue;
-    io.printError(
-      `Warning: ${place} refers to another variable, which is not replaced`,
-    );
-  }
+function addOrigin(
+  name: string,
+  kind: keyof Origins,
+  origin: string,
+  origins: Map<string, Origins>,
+): void {
+  const known = origins.get(name) ?? {};
+  known[kind] ??= origin;
+  origins.set(name, known);
 }
 
-function secretReason(name: string, value = ""): string | undefined {
-  const detection = detectSecret(value);
-  if (detection !== undefined) return detection.detail;
-  return SECRET_NAME.test(name) ? "its name is that of a secret" : undefined;
+/**
+ * Chooses what becomes of a variable. What pages read is in the build today, so everyone may know it, unless it has the
+ * format of a secret.
+ */
+function choose(
+  name: string,
+  { page, html, other }: Origins,
+  values: readonly (string | undefined)[],
+) {
+  const all = values.filter((value) => value !== undefined);
+  const secret = all.map((value) => detectSecret(withoutPublicKeys(value)))
+    .find((found) => found?.detection === "known_format");
+  const origin = page ?? html ?? other ?? "";
+  if (html !== undefined || page === undefined) {
+    const why = html === undefined
+      ? "no page reads it"
+      : `the build puts it into HTML (${html}); expected a script that sets it there`;
+    const tier: Tier = secret ? "sensitive" : "public";
+    return { origin, tier, isOut: true, choice: `commented out, since ${why}` };
+  }
+  if (secret !== undefined) {
+    const choice =
+      `SENSITIVE, since ${secret.detail}: rotate it, since previous builds contain it; pages read it with getSecure()`;
+    return { origin, tier: "sensitive" as Tier, choice };
+  }
+  const suspicion = all.map(detectSecret).find((found) => found !== undefined)
+    ?.detail ??
+    (SECRET_NAME.test(name) ? "its name is that of a secret" : "");
+  const isAccepted = suspicion !== "";
+  const choice = isAccepted
+    ? `PUBLIC, and in accept_public, although ${suspicion}: builds contain it already`
+    : "PUBLIC";
+  return { origin, tier: "public" as Tier, isAccepted, choice };
 }
 
 const SCHEMA = "node_modules/@rep/gateway/schema/rep.schema.json";
@@ -207,17 +278,24 @@ async function schemaComment(manifest: string): Promise<string> {
 }
 
 function renderManifest(variables: readonly FoundVariable[]): string {
-  const lines = variables.map(({ name, origin, value, tier }) => {
+  const lines = variables.map((variable) => {
+    const { name, origin, values, tier, isRequired, isOut } = variable;
+    const start = isOut ? "# " : "";
     const key = renderKey(name);
-    const required = value === undefined ? "" : ", required: true";
-    const fields = `tier: ${tier}, type: ${typeOf(value)}${required}`;
-    return `  ${key}: { ${fields} } # ${escapeInvisible(origin)}\n`;
+    const required = isRequired ? ", required: true" : "";
+    const fields = `tier: ${tier}, type: ${typeOf(values)}${required}`;
+    return `  ${start}${key}: { ${fields} } # ${escapeInvisible(origin)}\n`;
   });
+  const accepted = variables.filter(({ isAccepted }) => isAccepted)
+    .map(({ name }) => JSON.stringify(name)).join(", ");
+  const settings = accepted === ""
+    ? ""
+    : `\nsettings:\n  accept_public: [${accepted}]\n`;
   return `# The variables of the app: names, tiers and types. Their values are elsewhere.
 version: "0.1.0"
 
 variables:
-${lines.join("")}`;
+${lines.join("")}${settings}`;
 }
 
 /** Quotes a name that YAML would take for a number, a boolean or nothing. */
@@ -226,26 +304,34 @@ function renderKey(name: string): string {
   return isText ? name : JSON.stringify(name);
 }
 
-/** Returns the type that a value probably has. A code such as `01234` is not a number. */
-function typeOf(value = ""): VariableType {
-  if (/^(?:true|false)$/.test(value)) return "boolean";
-  if (/^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(value)) return "number";
-  return "string";
+/** Returns the type that the values probably have. A code such as `01234` is not a number. */
+function typeOf(values: FoundVariable["values"]): VariableType {
+  const all = values.filter((value) => value !== undefined);
+  if (all.length === 0) return "string";
+  if (all.every((it) => /^(?:true|false)$/.test(it))) return "boolean";
+  const isNumber = all.every((it) =>
+    /^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(it)
+  );
+  return isNumber ? "number" : "string";
 }
 
-function renderEnvFile(variables: readonly FoundVariable[]): string {
+function renderEnvFile(
+  variables: readonly FoundVariable[],
+  mode: string,
+  index: number,
+): string {
   const lines = variables.map((variable) => {
-    const name = environmentName(variable);
-    const { value } = variable;
-    return value === undefined ? `# ${name}=\n` : `${name}=${quote(value)}\n`;
+    const value = variable.values[index];
+    const start = variable.isOut || value === undefined ? "# " : "";
+    return `${start}${environmentName(variable)}=${quote(value)}\n`;
   });
-  return `# Values for development. Keep this file out of the repository.
+  return `# Values for ${mode}. Keep this file out of the repository.
 ${lines.join("")}`;
 }
 
 /** Quotes a value of an env file, if it needs quotes. */
-function quote(value: string): string {
-  if (/^[\w.,:/@%+=?&-]+$/.test(value)) return value;
+function quote(value = ""): string {
+  if (/^[\w.,:/@%+=?&-]*$/.test(value)) return value;
   return JSON.stringify(value);
 }
 
@@ -281,28 +367,39 @@ async function readIfThere(path: string): Promise<string | undefined> {
 
 function printNotes(
   found: readonly FoundVariable[],
-  envFile: string,
+  envFiles: readonly NewFile[],
   io: CommandIo,
 ): void {
-  for (const { name, value, reason } of found) {
-    if (reason !== undefined) {
-      io.printError(
-        `Warning: ${name} is SENSITIVE, since ${reason}: pages read it with getSecure(), and previous builds contain it`,
-      );
-    }
-    if (value === undefined) {
-      io.printError(`${name} has no value: set it in ${envFile}`);
-    }
+  for (const { name, origin, choice, values, isOut } of found) {
+    const place = origin.replace(/^\w+, /, "");
+    io.printError(escapeInvisible(`${place}: ${name} is ${choice}`));
+    if (isOut || values.some((value) => value !== undefined)) continue;
+    const paths = envFiles.map(({ path }) => path).join(", ");
+    io.printError(`${name} has no value: set it in ${paths}`);
   }
-  io.printError(`Found ${found.length} variables of pages`);
+  const isIn = found.filter(({ isOut }) => !isOut);
+  io.printError(`Found ${isIn.length} variables of pages`);
 }
 
-/** Returns what is left to do in an app with these files. */
-function nextSteps(app: string, manifest: string, envFile: string): string {
+/** Returns what is left to do in an app. @param pathOf Returns the env file of a mode. */
+function nextSteps(
+  app: string,
+  manifest: string,
+  pathOf: (mode: string) => string,
+): string {
   const manifestPath = JSON.stringify(relative(app, manifest));
-  const envPath = JSON.stringify(relative(app, envFile));
-  return `Next: add ${envFile} to .gitignore, and run npm install @rep/gateway
+  const path = relative(app, pathOf("${mode}"));
+  const hasModes = path.includes("${mode}");
+  const envPath = hasModes ? `\`${path}\`` : JSON.stringify(path);
+  const plugins =
+    `plugins: [rep({ manifest: ${manifestPath}, envFile: ${envPath}, env: true })]`;
+  const config = hasModes
+    ? `export default defineConfig(({ mode }) => ({ ${plugins} }));`
+    : plugins;
+  return `Next: add ${
+    pathOf("*")
+  } to .gitignore, and run npm install @rep/gateway
 With Vite, add this to its configuration; otherwise, read values with get() from @rep/gateway/client:
   import { rep } from "@rep/gateway/vite";
-  plugins: [rep({ manifest: ${manifestPath}, envFile: ${envPath}, env: true })]`;
+  ${config}`;
 }

@@ -20,6 +20,9 @@ import { describeWarning } from "../../core/config/variables/guardrails.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { storedEnvironment } from "../../core/config/stored/stored_variables.ts";
 import { messageOf } from "../../core/observe/log.ts";
+import { checkKeepBuilds } from "../../content/builds/check_directory.ts";
+import { localFiles } from "../../files/local_files.ts";
+import { startErrorMessage } from "../start/start_log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { printTable } from "./terminal_text.ts";
@@ -80,7 +83,23 @@ export async function validateOne(
   site?: SiteSources,
 ): Promise<Report> {
   const sources = await readSources(line, io.environment, site);
+  sources.issues.push(...await buildsIssues(line));
   return await check(sources, await readStored(line, io, sources));
+}
+
+/** Returns what is wrong with the directory of kept builds. */
+async function buildsIssues(line: CommandArguments): Promise<string[]> {
+  const { "keep-builds": path, "static-dir": staticDir, immutable } = line;
+  const files = await localFiles();
+  const served = [staticDir, line.sites, line.releases];
+  try {
+    await checkKeepBuilds(path, immutable, served, files);
+  } catch (error) {
+    return [startErrorMessage(error)];
+  }
+  const found = path && await files.stat(path).catch(() => undefined); // a gateway creates it
+  if (!found || found.isDirectory) return [];
+  return [`Cannot use --keep-builds "${path}": expected a directory`];
 }
 
 /** Reads the variables in the store that is named. If that fails, it adds the reason to the issues. */

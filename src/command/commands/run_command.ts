@@ -2,14 +2,7 @@ import { formatValue } from "../../core/config/variables/quote.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import { redactUrl } from "../../core/values/urls.ts";
-import {
-  formatRows,
-  HELP_ROW,
-  NODE_PROGRAM,
-  optionRows,
-  PROGRAM,
-  wrap,
-} from "../options/help.ts";
+import { formatRows, HELP_ROW, optionRows, wrap } from "../options/help.ts";
 import type { Option, OptionTable } from "../options/option_kinds.ts";
 import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
@@ -75,7 +68,7 @@ export async function runCommand(
     if (line !== undefined) {
       return await RUN[command](line, { ...io, printError }) ?? 0;
     }
-    io.print(commandHelp(command));
+    io.print(commandHelp(command, io.program));
     return 0;
   } catch (error) {
     if ((error as Error).name === "BrokenPipe") return 0; // for example after `| head -1`
@@ -85,7 +78,17 @@ export async function runCommand(
 }
 
 /** The options that are also read from the environment here. `readSources()` reads `strict` from there. */
-const FROM_ENVIRONMENT = ["kv", "app", "port", "manifest", "env-file", "by"];
+const FROM_ENVIRONMENT = [
+  "kv",
+  "app",
+  "port",
+  "manifest",
+  "env-file",
+  "static-dir",
+  "immutable",
+  "keep-builds",
+  "by",
+];
 
 /**
  * Parses the arguments after the name of a command.
@@ -138,9 +141,8 @@ function checkArgs(line: CommandArguments): void {
 }
 
 /** Returns the text of `--help` after a command. */
-export function commandHelp(command: CommandName): string {
+export function commandHelp(command: CommandName, program: string): string {
   const { args, help, notes, fails } = COMMANDS[command];
-  const program = globalThis.Deno === undefined ? NODE_PROGRAM : PROGRAM;
   const usage = [program, command, args, "[OPTION ...]"];
   const exitCodes = `Exit codes: 0 success; 1 if ${fails}; 2 invalid usage.`;
   return [

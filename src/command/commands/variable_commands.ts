@@ -11,7 +11,9 @@ import {
 } from "../../core/config/stored/stored_variables.ts";
 import { ConflictError, writeVariables } from "../../stored/write_variables.ts";
 import { undoWrite } from "../../stored/undo_write.ts";
+import { messageOf } from "../../core/observe/log.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
+import { MAX_WAIT_MS } from "../../core/rollout/living_members.ts";
 import { indexApp } from "../../core/store/app_index.ts";
 import {
   EXPECTED_APP,
@@ -20,11 +22,7 @@ import {
 } from "../../core/store/app_store.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
 import { forgetApp } from "../../stored/forget_app.ts";
-import {
-  MAX_WAIT_MS,
-  type Receipt,
-  waitUntilTaken,
-} from "../../stored/taken_writes.ts";
+import { type Receipt, waitUntilTaken } from "../../stored/taken_writes.ts";
 import {
   type Store,
   StoreUnavailableError,
@@ -32,7 +30,10 @@ import {
 } from "../../core/store/store.ts";
 import { formatTime } from "../../core/values/units.ts";
 import { UsageError } from "../options/read_options.ts";
-import { readManifest } from "../sources/variable_sources.ts";
+import {
+  findDefaultManifest,
+  readManifest,
+} from "../sources/variable_sources.ts";
 import { storeOfGateway } from "../options/read_start.ts";
 import { checkKnown, describeApps } from "./apps.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -88,14 +89,19 @@ export async function undo(
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
 
-/** Returns warnings. */
+/** Returns warnings. A site has no manifest by default. */
 async function validate(
   values: Values,
-  { manifest, force }: CommandArguments,
+  { manifest, site, force }: Pick<
+    CommandArguments,
+    "manifest" | "site" | "force"
+  >,
   { environment }: CommandIo,
 ): Promise<string[]> {
+  const path = manifest ??
+    (site === undefined ? await findDefaultManifest() : undefined);
   return await validateAssignments(values, {
-    manifest: manifest === undefined ? undefined : await readManifest(manifest),
+    manifest: path === undefined ? undefined : await readManifest(path),
     environment,
     force,
   });
@@ -247,8 +253,28 @@ async function write(
       io.print(terminalJson(all));
     }
     const isTaken = takenBy.length > 0 || notTakenBy.length === 0;
+    if (!isTaken) await printRejected(writes, store, line, io);
     return { writes, exitCode: isTaken ? 0 : NOT_TAKEN };
   });
+}
+
+/** Names what the manifest rejects in the store, whoever wrote it: until then, gateways take no write. */
+async function printRejected(
+  writes: readonly StoredWrite[],
+  store: Store,
+  { manifest, site }: CommandArguments,
+  io: CommandIo,
+): Promise<void> {
+  const rejected: string[] = [];
+  for (const { name, value, id } of await listVariables(store)) {
+    const options = { manifest, site, force: true };
+    await validate(new Map([[name, value]]), options, io).catch((error) => {
+      rejected.push(`${messageOf(error)}; to take that back, use: undo ${id}`);
+    });
+  }
+  for (const text of rejected) io.printError(text);
+  if (rejected.length > 0) return;
+  io.printError(`To take this back, use: undo ${writes.at(-1)?.id}`);
 }
 
 /** Waits until the gateways have taken the writes, and prints how many have. It does not fail if the store does. */

@@ -98,6 +98,13 @@ export const GROUPS = {
         "Static files that never change, such as assets/* for Vite",
       ),
     ),
+    "keep-builds": sets(
+      "keepBuilds",
+      text(
+        "DIR",
+        "Directory in which the --immutable files of all builds are kept for open pages; gateways may share it",
+      ),
+    ),
     "upstream": sets(
       "upstream",
       textual(
@@ -141,7 +148,7 @@ export const GROUPS = {
     ),
     "env-file": paths(
       "PATH,…",
-      "File of NAME=value lines, or directory with one file per variable",
+      "File of NAME=value lines, or directory with one file per variable; with npx, write -env-file",
     ),
     "strict": sets(
       "strict",
@@ -204,7 +211,7 @@ export const GROUPS = {
         "signal",
         choice(
           ["signal", "file_watch", "poll"],
-          "What triggers a reload; SIGHUP always triggers one",
+          "What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file",
         ),
       ),
     ),
@@ -346,7 +353,7 @@ export const GROUPS = {
     ),
     "log-format": withDefault(
       "json",
-      ignoringCase(choice(["json", "text"], "Log format")),
+      ignoringCase(choice(["json", "text"], "Log format; on a terminal, text")),
     ),
     "log-level": withDefault(
       "info",

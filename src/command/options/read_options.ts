@@ -54,10 +54,31 @@ function rejectWord(word: string): never {
   }
   const shown = formatValue(redactUrl(word));
   const names = [...COMMAND_NAMES, "--help", "--version"];
-  const hint = didYouMean(word, names) || "; see --help";
+  const hint = isDirectory(word)
+    ? `; did you mean --static-dir ${shown}?`
+    : didYouMean(word, names) || "; see --help";
   throw new UsageError(
     `Cannot use ${shown}: expected a command or options${hint}`,
   );
+}
+
+/** Without what Deno would have to load for Node.js. */
+function isDirectory(path: string): boolean {
+  if (!isGranted({ name: "read", path })) return false;
+  try {
+    if (globalThis.Deno) return Deno.statSync(path).isDirectory;
+    const { process } = globalThis as unknown as NodeGlobal;
+    return process.getBuiltinModule("node:fs").statSync(path).isDirectory();
+  } catch {
+    return false; // there is no such file
+  }
+}
+
+/** What Node.js has without an import. */
+interface NodeGlobal {
+  readonly process: {
+    getBuiltinModule(name: "node:fs"): typeof import("node:fs");
+  };
 }
 
 /** Other names of flags, most of them as in REP's own command-line tool. */

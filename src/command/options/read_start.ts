@@ -41,6 +41,8 @@ const MAX_DEPLOY_DRAIN_MS = 3_000;
  *
  * @param given `REP_…` variables; by default, those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
+ * @param isTerminal Whether somebody watches, for whom logs are text, and an env file is reloaded when it is saved. Elsewhere, half of
+ * an edit could be published.
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
  */
@@ -48,6 +50,7 @@ export async function readStart(
   args: readonly string[],
   given = readEnvironment(),
   onDeploy = isOnDeploy(),
+  isTerminal = Deno.stdout.isTerminal(),
 ): Promise<Start | "help" | "version"> {
   const { flags, help, version } = parseCommandLine(args);
   if (help) return "help";
@@ -72,11 +75,16 @@ export async function readStart(
       `--health-port ${port} is --port, where /livez, /readyz and /metrics are not served: expected another port`,
     );
   }
+  const isOpen = (name: OptionName) => isTerminal && !isSet(name, sources);
+  const isWatched = options["hot-reload"] && options["env-file"].length > 0 &&
+    isOpen("hot-reload-mode");
   const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
   return {
     isSet: (name) => isSet(name, sources),
     options: {
       ...options,
+      "log-format": isOpen("log-format") ? "text" : options["log-format"],
+      "hot-reload-mode": isWatched ? "file_watch" : options["hot-reload-mode"],
       "health-port": isSeparate ? healthPort : undefined,
       drain: Math.min(options.drain, maxDrain),
     },

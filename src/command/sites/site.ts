@@ -6,6 +6,7 @@ import type { Environment } from "../../core/config/variables/tiers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import { type Log, silentLog } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
+import { NO_APP } from "../../content/builds/owner.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
 import {
@@ -134,6 +135,7 @@ export async function openSite(
     checkRoot: folder.dist === undefined
       ? undefined
       : rootCheck(folder.name, context),
+    buildsFolder: folder.dist === undefined ? NO_APP : folder.name, // all sites share the build of the command
   });
   const structure = structureOf(folder, own);
   return {
@@ -205,6 +207,7 @@ function optionsOfSite(
     app: name,
     manifest: manifest ?? options.manifest,
     "static-dir": dist ?? options["static-dir"],
+    "keep-builds": (dist ?? options["static-dir"]) && options["keep-builds"],
     upstream: dist === undefined ? options.upstream : undefined,
     "allowed-hosts": hostsOf(name, options),
     "allowed-origins": own["allowed-origins"] ?? [],

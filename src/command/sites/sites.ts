@@ -28,6 +28,7 @@ import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import type { FileSystem } from "../../files/local_files.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { CacheGroup } from "../../core/values/size_bounded_cache.ts";
+import { DirectoryGate } from "../../content/builds/directory_gate.ts";
 import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
 import { createGatewayIn } from "../../gateway.ts";
@@ -117,6 +118,7 @@ export async function openSites(options: SitesOptions): Promise<Sites> {
     streams: new Budget(maxStreams, maxStreamsPerClient),
     transfers: new Budget(maxTransfers, Math.ceil(maxTransfers / 2)),
     cacheGroup: new CacheGroup(cacheBytes),
+    buildsGate: new DirectoryGate(clock),
   });
   await sites.start();
   return sites;
@@ -289,6 +291,7 @@ export class Sites implements Served {
       app: PROCESS_APP,
       manifest: undefined,
       "static-dir": undefined,
+      "keep-builds": undefined,
       upstream: undefined,
       "hot-reload": false,
       ofrep: false,

@@ -1,3 +1,4 @@
+import { checkKeepBuilds } from "../../content/builds/check_directory.ts";
 import { denoFileSystem } from "../../files/local_files.ts";
 import { isInside } from "../../files/paths.ts";
 import { isGranted } from "../../core/values/runtime.ts";
@@ -17,6 +18,10 @@ import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
  */
 export async function checkStart(options: StartOptions): Promise<void> {
   if (options.upstream !== undefined) requireNet(options.upstream);
+  const { "static-dir": staticDir, sites, releases } = options;
+  const served = [staticDir, sites, releases];
+  const { "keep-builds": keepBuilds, immutable } = options;
+  await checkKeepBuilds(keepBuilds, immutable, served, denoFileSystem);
   const triggers = await loadTriggers(options["hot-reload-mode"]);
   triggers?.checkTriggers(options);
 }
@@ -72,6 +77,12 @@ export function startWarnings(
       `the manifest in this directory is not used: expected --manifest ${context.defaultManifest}`,
     );
   }
+  const { "keep-builds": path } = options;
+  if (path !== undefined && !isGranted({ name: "write", path })) {
+    warnings.push(
+      `--keep-builds "${path}" is only read: expected --allow-write=${path}, unless something else fills it`,
+    );
+  }
   if (options["hot-reload"]) warnings.push(...reloadWarnings(options, context));
   return warnings;
 }
@@ -93,7 +104,7 @@ function reloadWarnings(
     return [];
   }
   return [
-    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch, poll or signal",
+    "a changed file is only noticed at SIGHUP: expected --hot-reload-mode file_watch or poll",
   ];
 }
 

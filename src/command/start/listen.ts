@@ -183,6 +183,12 @@ export class Listener {
     log.error("rep.listener.failed", { serves, detail });
   }
 
+  /** The URL for a browser on this machine. */
+  get link(): string {
+    const host = this.address.replace(/^(?:0\.0\.0\.0|\[::\])/, "localhost");
+    return `${this.scheme}://${host}${this.#options.path}/`;
+  }
+
   /** Logs where the process listens: when it is ready, and after each time that it was down. */
   logListening(): void {
     const { serves, log, path } = this.#options;

@@ -1,4 +1,4 @@
-import { systemClock, waitAtMost } from "../../core/values/clock.ts";
+import { systemClock, withDeadline } from "../../core/values/clock.ts";
 import { LineQueue } from "./line_queue.ts";
 
 /** How long an exit waits for the readers of what has been logged. */
@@ -9,10 +9,16 @@ export class Output {
   readonly stdout = new LineQueue(Deno.stdout, systemClock);
   readonly stderr = new LineQueue(Deno.stderr, systemClock);
 
+  /** Resolves when everything has been written. @throws {Error} If nobody reads it for a second. */
+  flush(): Promise<unknown> {
+    const flushed = Promise.all([this.stdout.flush(), this.stderr.flush()]);
+    const createError = () => new Error("Cannot log: nobody reads it");
+    return withDeadline(flushed, LOG_FLUSH_MS, systemClock, createError);
+  }
+
   /** Ends the process as soon as everything has been written, or after a second. */
   readonly exit = async (code?: number): Promise<never> => {
-    const flushed = Promise.all([this.stdout.flush(), this.stderr.flush()]);
-    await waitAtMost(LOG_FLUSH_MS, flushed, systemClock);
+    await this.flush().catch(() => {});
     Deno.exit(code);
   };
 }

@@ -146,6 +146,12 @@ export class Service {
     this.#healthListener?.logListening();
   }
 
+  /** The URL of the app for a browser on this machine; `undefined` if there is none, or one for each site. */
+  get link(): string | undefined {
+    const { sites } = this.#start.options;
+    return sites === undefined ? this.#listener?.link : undefined;
+  }
+
   /** Responds to every request. */
   readonly fetch = (
     request: Request,

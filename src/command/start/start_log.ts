@@ -1,3 +1,4 @@
+import process from "node:process";
 import {
   AUDIT_EVENT,
   createLog,
@@ -15,9 +16,10 @@ import {
   isTelemetryEnabled,
   openTelemetry,
 } from "../../addons/telemetry/open_telemetry.ts";
-import { isGranted } from "../../core/values/runtime.ts";
+import { readVariable } from "../../core/values/runtime.ts";
 import type { Start } from "../options/read_start.ts";
 import { escapeLines } from "../../core/values/visible_text.ts";
+import type { LineQueue } from "./line_queue.ts";
 import type { Output } from "./output.ts";
 
 /** Creates the log of a command, with audit events where `--audit-log` says, and writes the command's warnings to it. */
@@ -29,10 +31,7 @@ export function openLog(
     format: options["log-format"],
     level: options["log-level"],
   };
-  const main = createLog({
-    ...how,
-    write: lineWriter((line) => output.stdout.add(line)),
-  });
+  const main = createLog({ ...how, write: lineWriter(output.stdout) });
   // Not through the console, which OpenTelemetry would export as an error.
   const write = (line: string) => output.stderr.add(line);
   const log = options["audit-log"] === "stdout"
@@ -59,24 +58,17 @@ function withAudit(log: Log, audit: Log): Log {
  * exports the level, and also writes the line itself.
  */
 function lineWriter(
-  write: (line: string) => void,
+  queue: LineQueue,
 ): (line: string, level: LogLevel) => void {
   const { debug, log, info, warn, error } = console; // before logRuntimeWarnings() replaces them
   const exporters = { debug, info, warn, error };
-  const mode = exportOfConsole();
+  const byDefault = isTelemetryEnabled() ? "capture" : "ignore";
+  const mode = readVariable("OTEL_DENO_CONSOLE") || byDefault;
   if (mode === "capture") return (line) => log(line);
-  if (mode !== "replace") return write;
   return (line, level) => {
-    write(line);
-    exporters[level](line);
+    queue.add(line);
+    if (mode === "replace") exporters[level](line);
   };
-}
-
-/** Returns what Deno does with the console: `capture` is its default if it exports telemetry. */
-function exportOfConsole(): string {
-  const variable = "OTEL_DENO_CONSOLE";
-  const mode = isGranted({ name: "env", variable }) && Deno.env.get(variable);
-  return mode || (isTelemetryEnabled() ? "capture" : "ignore");
 }
 
 /** Opens OpenTelemetry if it is enabled. If its package is missing, the gateway runs without it. */
@@ -98,23 +90,24 @@ const UNWANTED_FLAG = "--unstable-no-legacy-abort";
 const PRINTERS = ["debug", "log", "info", "warn", "error", "trace"] as const;
 
 /**
- * Logs what Deno and libraries print with the console, so that the output consists of log lines only, and none of them
- * waits for its reader.
+ * Logs what Deno and libraries print with the console, and the warnings of Node.js's modules, so that the output consists
+ * of log lines only, and none of them waits for its reader.
  *
  * It leaves out the warning that `Deno.serve` also aborts `request.signal` after a successful response, since operators
  * cannot do anything about it. The proxy needs that signal, because nothing else reports a client that disconnects before
  * the response, and stops using it when the response begins.
  */
 export function logRuntimeWarnings(log: Log): void {
+  function warn(detail: string): void {
+    if (detail.includes(UNWANTED_FLAG)) return;
+    log.warn("rep.runtime.warning", { detail });
+  }
   for (const name of PRINTERS) {
     // deno-lint-ignore no-console -- it is replaced, not called
-    console[name] = (...data: unknown[]) => {
-      const detail = data.map(describeError).join(" ");
-      if (!detail.includes(UNWANTED_FLAG)) {
-        log.warn("rep.runtime.warning", { detail });
-      }
-    };
+    console[name] = (...data) => warn(data.map(describeError).join(" "));
   }
+  process.removeAllListeners("warning"); // that of Node.js, which prints
+  process.on("warning", (warning) => warn(`${warning}`));
 }
 
 /**
@@ -126,7 +119,7 @@ export function logRuntimeWarnings(log: Log): void {
 export async function exitWithStartError(
   error: unknown,
   output: Output,
-  log: Log = createLog({ write: (line) => output.stdout.add(line) }),
+  log: Log = createLog({ write: lineWriter(output.stdout) }),
 ): Promise<never> {
   const isShownTwice = Deno.stdout.isTerminal() && Deno.stderr.isTerminal();
   if (!isShownTwice) logStartError(error, log);

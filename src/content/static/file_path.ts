@@ -90,41 +90,42 @@ export function isOnlyForDocuments({ names, mayBeFile }: FilePath): boolean {
  * they use one (W3C, Detecting the reliability of HTTP status codes).
  */
 export function isRoute(path: FilePath, headers: Headers): boolean {
-  if (path.names.includes(WELL_KNOWN)) return false;
-  if (isOnlyForDocuments(path)) return isDocumentRequest(headers);
   const [first = "", second] = path.names;
+  if (first === WELL_KNOWN) return false;
+  if (isOnlyForDocuments(path)) {
+    return !path.names.includes(WELL_KNOWN) && isDocumentRequest(headers);
+  }
   const accepted = headers.get("accept") ?? "";
   if (second === undefined && PROBES.has(first)) {
     return accepted.includes("text/html");
   }
   return !/json/i.test(accepted) ||
-    preferredType(headers, "text/html", "application/json") === "text/html";
+    prefersHtml(headers, "text/html", "application/json");
 }
 
 /**
  * Returns whether a browser requests a document for a tab. It says so only to secure origins: elsewhere, it is who prefers
- * HTML. A service worker that forwards the request makes its destination empty, but not its mode.
+ * HTML. A service worker that forwards the request makes its destination empty, but not its mode. A download
+ * (`<a download>`) has both, too, and no `Accept`.
  */
 function isDocumentRequest(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
-  if (destination === null) {
-    return preferredType(headers, "application/json", "text/html") ===
-      "text/html";
-  }
-  return destination === "document" || (destination === "empty" &&
-    headers.get("sec-fetch-mode") === "navigate");
+  if (destination === "document") return true;
+  const isForwarded = destination === "empty" &&
+    headers.get("sec-fetch-mode") === "navigate";
+  return (destination === null || isForwarded) &&
+    prefersHtml(headers, "text/plain", "application/json", "text/html");
 }
 
 /** The longest `Accept` that is read: those of browsers have 200 characters, and 100,000 would take 0.1 s. */
 const MAX_ACCEPT_LENGTH = 1_000;
 
-/** Returns the media type that a client prefers, and the first one of those that it likes as much. */
-function preferredType(
-  headers: Headers,
-  ...types: string[]
-): string | undefined {
+/** Returns whether a client prefers HTML among media types; of those that it likes as much, it gets the first one. */
+function prefersHtml(headers: Headers, ...types: string[]): boolean {
   const { length } = headers.get("accept") ?? "";
-  return length > MAX_ACCEPT_LENGTH ? types[0] : accepts({ headers }, ...types);
+  const isLong = length > MAX_ACCEPT_LENGTH;
+  const preferred = isLong ? types[0] : accepts({ headers }, ...types);
+  return preferred === "text/html";
 }
 
 /** The extensions of `text/html` in `@std/media-types`. */

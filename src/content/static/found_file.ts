@@ -136,7 +136,7 @@ const HASHED_BYTES = 256 << 10;
 
 /**
  * Returns the entity tag that `eTag()` of `@std/http` makes of a file's bytes, without having all of them in memory;
- * `undefined` if the file is changed meanwhile.
+ * `undefined` as soon as the file is changed: each look at a large log would hash all of it.
  */
 export async function hashFile(found: FoundFile): Promise<string | undefined> {
   const { createHash } = await import("node:crypto"); // not at startup; Web Crypto hashes nothing in parts
@@ -144,12 +144,11 @@ export async function hashFile(found: FoundFile): Promise<string | undefined> {
   using file = await openFound(found);
   const part = new Uint8Array(HASHED_BYTES);
   for (let left = found.stats.size; left > 0;) { // not until the end, which a growing file may never have
-    const count = await file.read(part);
-    if (count === null) return undefined;
+    const count = await file.read(part) ?? 0;
     hash.update(part.subarray(0, count));
     left -= count;
+    if (!await isUnchanged(file, found)) return undefined;
   }
-  if (!await isUnchanged(file, found)) return undefined;
   const digest = hash.digest("base64").slice(0, 27);
   return `"${found.stats.size.toString(16)}-${digest}"`;
 }

@@ -189,7 +189,7 @@ export class ServedFiles {
   async #lookAndRead(
     key: string,
   ): Promise<Omit<ServedFile, "lookedAt"> | OtherKind> {
-    const found = await this.#find(key);
+    const found = await this.find(key);
     if (typeof found === "string") return found;
     const type = await mediaTypeOf(key);
     const variants = await this.#findVariants(key, type);
@@ -210,7 +210,7 @@ export class ServedFiles {
   }
 
   /** Finds a file. Links may lead anywhere, but only regular files in the directory are served, and none of the own ones. */
-  async #find(
+  async find(
     key: string,
     coding: RepresentationCoding = "identity",
   ): Promise<FoundFile | OtherKind> {
@@ -237,7 +237,7 @@ export class ServedFiles {
     const variants: FoundFile[] = [];
     if (!isCompressibleType(type) || HTML.test(key)) return variants;
     for (const { name, suffix } of CODINGS) {
-      const found = await this.#find(key + suffix, name).catch(() => "absent"); // the file itself can be sent
+      const found = await this.find(key + suffix, name).catch(() => "absent"); // the file itself can be sent
       if (typeof found !== "string") variants.push(found);
     }
     return variants;

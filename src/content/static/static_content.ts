@@ -6,10 +6,10 @@ import {
   READ_METHODS,
   type RouteContext,
 } from "../../core/http/routes.ts";
-import type { Representation } from "../../core/http/send.ts";
 import type { Transfers } from "../../core/http/transfers.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import { isFragmentRequest } from "../../core/pages/page.ts";
+import type { BuildsOptions, KeptBuilds } from "../builds/kept_builds.ts";
 import type { Representations } from "../coding/representations.ts";
 import { BarredFiles } from "./barred_files.ts";
 import {
@@ -38,7 +38,15 @@ export interface StaticContentOptions extends ServedFilesOptions {
   readonly neverServed: () => Promise<readonly string[]>;
   /** Counts the responses that are not sent as a whole. */
   readonly transfers: Transfers;
+  /** Where builds are kept; `undefined` if they are not. */
+  readonly builds: BuildsOptions | undefined;
 }
+
+/** How long the start waits until its build is kept. */
+const MAX_START_MS = 10_000;
+
+/** How long the first page of a new build waits for the same. */
+const MAX_PAGE_MS = 2_000;
 
 const INDEX = "index.html";
 const NOT_FOUND = "404.html";
@@ -98,6 +106,8 @@ export class StaticContent implements Content {
   readonly #fallbacks: readonly string[];
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
+  #build: string | undefined;
+  #builds: KeptBuilds | undefined;
   #isAppGone = false;
   #loggedAt = -Infinity;
 
@@ -136,6 +146,22 @@ export class StaticContent implements Content {
         `"${INDEX}" expects its files under "${base}": expected --base-path ${base}, unless a proxy removes it`;
       log.warn("rep.start.warning", { detail });
     }
+    await this.#warnOfBarred();
+    await this.#startKeeping();
+  }
+
+  async #startKeeping(): Promise<void> {
+    const { builds } = this.#options;
+    if (builds === undefined) return;
+    const { openBuilds } = await import("../builds/kept_builds.ts");
+    const find = (key: string) => this.#files.find(key);
+    this.#builds = await openBuilds(builds, this.#options, find);
+    await this.#followBuild(MAX_START_MS);
+    this.#builds.start(() => this.#followBuild(MAX_PAGE_MS));
+  }
+
+  async #warnOfBarred(): Promise<void> {
+    const { directory, log } = this.#options;
     const paths = await this.#barred.findIn(await Deno.realPath(directory));
     if (paths.length === 0) return;
     const names = paths.map((path) => `"${path}"`).join(", ");
@@ -176,14 +202,17 @@ export class StaticContent implements Content {
           await this.#findPage(path, headers);
         if (typeof found === "string") return redirectTo(found + url.search);
         const { file: { content }, routeStatus } = found;
+        if (content instanceof HtmlFile) await this.#followBuild(MAX_PAGE_MS);
         const representations = content instanceof HtmlFile
           ? await represent(content, headers, getConfigScript)
           : content;
-        const selected = representations.select(headers);
-        const sent = routeStatus === undefined
-          ? selected
-          : asRoute(selected, routeStatus, path);
-        return await transfers.sendCounted({ method, headers }, sent, client);
+        const response = await transfers.sendCounted(
+          { method, headers },
+          { ...representations.select(headers), status: routeStatus ?? 200 },
+          client,
+        );
+        if (routeStatus !== undefined) describeRoute(response.headers, path);
+        return response;
       } catch (error) {
         if (isUnreadable(error)) throw this.#reportUnreadable(error);
         if (!isAbsence(error)) throw error;
@@ -193,7 +222,26 @@ export class StaticContent implements Content {
     return notFound();
   }
 
+  /**
+   * Returns the ID of the build in the directory: a hash of its index, or of its page for routes, which is the same for all
+   * of its pages. While the directory is emptied, it is that of the last build. `undefined` if there is no page.
+   */
+  async build(): Promise<string | undefined> {
+    const page = this.#hasPage
+      ? await this.#files.look(INDEX)
+      : (await this.#findFallback())?.file;
+    if (typeof page === "object" && page.etags !== "") {
+      this.#build = page.etags.replace(/\W/g, "");
+    }
+    return this.#build;
+  }
+
+  problems(): readonly string[] {
+    return this.#builds?.problems() ?? [];
+  }
+
   close(): void {
+    this.#builds?.close();
     this.#options.compressor.close();
     this.#files.close();
   }
@@ -219,7 +267,10 @@ export class StaticContent implements Content {
         return isDirectory ? { file: index } : `./${name}/`;
       }
     }
-    if (typeof seen !== "string" && !isDirectory) return { file: seen };
+    if (typeof seen !== "string" && !isDirectory) {
+      this.#builds?.notice(key);
+      return { file: seen };
+    }
     const page = await this.#files.look(`${key}.html`);
     if (typeof page === "string") return undefined;
     return isDirectory ? `../${name}` : { file: page };
@@ -233,6 +284,8 @@ export class StaticContent implements Content {
   async #findPage(path: FilePath, headers: Headers): Promise<Found> {
     const index = await this.#findIndex();
     if (path.names.length === 0 && index !== undefined) return { file: index };
+    const kept = await this.#findKept(path);
+    if (kept !== undefined) return { file: kept };
     if (!isRoute(path, headers)) throw path.problem;
     const isImmutable = isOnlyForDocuments(path) &&
       await this.#files.isImmutable(path.names.join("/"));
@@ -249,6 +302,25 @@ export class StaticContent implements Content {
       return { file, routeStatus: isNotFound ? 404 : 200 };
     }
     return undefined;
+  }
+
+  /** Notices a new build, and waits until its files are kept. */
+  async #followBuild(ms: number): Promise<void> {
+    if (this.#builds === undefined) return;
+    const build = await this.build();
+    if (build !== undefined) await this.#builds.follow(build, ms);
+  }
+
+  /** Finds a file of another build. */
+  async #findKept(
+    { names, isDirectory, mayBeFile }: FilePath,
+  ): Promise<ServedFile | undefined> {
+    const key = names.join("/");
+    const isPossible = mayBeFile && !isDirectory && key !== "" &&
+      key.length <= MAX_PATH_LENGTH;
+    if (this.#builds === undefined || !isPossible) return undefined;
+    const isAbsent = await this.#files.look(key) === "absent";
+    return isAbsent ? await this.#builds.find(key) : undefined;
   }
 
   /** Finds the index of the app, and notices whether one that existed has disappeared. */
@@ -309,16 +381,10 @@ async function represent(
   return file.represent(isFragment ? undefined : await getConfigScript());
 }
 
-/** Returns the page for a route. Where only documents get it, nobody may store it: what others expect there is a file. */
-function asRoute(
-  page: Representation,
-  status: number,
-  path: FilePath,
-): Representation {
-  const headers = new Headers(page.headers);
+/** Says what a page for routes depends on. Where only documents get it, nobody may store it: what others expect there is a file. */
+function describeRoute(headers: Headers, path: FilePath): void {
   headers.set("vary", addToVary(headers.get("vary"), ROUTE_HEADERS));
   if (isOnlyForDocuments(path)) headers.set("cache-control", "no-store");
-  return { ...page, status, headers };
 }
 
 /** Redirects to a relative location, which cannot lead to another host, and works behind a proxy that strips a prefix. */

@@ -13,6 +13,7 @@ import {
   hasSameVariables,
   type Snapshot,
   type SnapshotSources,
+  type StoredEnvironment,
 } from "./variables/snapshot.ts";
 import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
 import { describeWarning } from "./variables/guardrails.ts";
@@ -130,11 +131,13 @@ export class Configuration {
   /**
    * Reads the configuration for the first time, and publishes nothing.
    *
+   * @param published Values that replace those in the store, which are invalid; the reload that follows logs why.
    * @throws {ConfigurationError} If the configuration is invalid.
    */
-  async load(): Promise<void> {
-    await this.#readAndBuild();
+  async load(published?: ReadonlyMap<string, string>): Promise<void> {
+    await this.#readAndBuild(published);
     this.#lastReloadAt = this.#changedAt = this.#options.clock.now();
+    if (published !== undefined) return;
     const { warnings } = this.#snapshot;
     this.#options.log.info("rep.config.loaded", {
       ...describe(this.#snapshot, this.#options.revision),
@@ -306,16 +309,20 @@ export class Configuration {
   }
 
   /** The rank is read first: a rollout that begins from then on may have newer sources. */
-  async #readAndBuild(): Promise<void> {
+  async #readAndBuild(published?: ReadonlyMap<string, string>): Promise<void> {
     const { rollout, readSources } = this.#options;
     const rankAtRead = await rollout?.readHighestRank();
     const sources = await readSources();
-    await this.#build({ ...sources, rankAtRead });
+    await this.#build({ ...sources, rankAtRead }, published);
   }
 
   /** Precedence: the store, the environment, the env file, the manifest's defaults. */
-  async #build(sources: SnapshotSources): Promise<void> {
-    const stored = await this.#options.storedVariables.read();
+  async #build(
+    sources: SnapshotSources,
+    published?: ReadonlyMap<string, string>,
+  ): Promise<void> {
+    const read = await this.#options.storedVariables.read();
+    const stored = published ? asPublished(read, published) : read;
     const snapshot = await buildSnapshot({ ...sources, stored });
     // An env source has its own guard for each path; a module's `variables` has only this one. The store has none, since
     // its variables are removed one by one and on purpose.
@@ -382,6 +389,20 @@ export class Configuration {
     this.#isClosed = true;
     await this.#queue.settled();
   }
+}
+
+/** Returns the variables in the store with the values that were published, without those that never were. */
+function asPublished(
+  stored: StoredEnvironment | undefined,
+  published: ReadonlyMap<string, string>,
+): StoredEnvironment | undefined {
+  if (stored === undefined) return undefined;
+  const environment: Record<string, string> = {};
+  for (const key of Object.keys(stored.environment)) {
+    const value = published.get(key.replace("REP_PUBLIC_", ""));
+    if (value !== undefined) environment[key] = value;
+  }
+  return { ...stored, environment };
 }
 
 /** Returns why a configuration was rejected. */

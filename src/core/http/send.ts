@@ -9,7 +9,7 @@ export interface Representation {
   /** @default {200} */
   readonly status?: number;
   readonly statusText?: string;
-  /** The headers of a complete response. */
+  /** The headers of a complete response: those of a shared body, which sends its own. */
   readonly headers: Headers | Readonly<Record<string, string>>;
   /** The entity tag, quotes included; `undefined` if nobody can tell whether a copy is current. */
   readonly etag: string | undefined;

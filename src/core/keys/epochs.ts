@@ -148,7 +148,7 @@ export class Epochs {
 
   async #deriveKeys(epoch: string): Promise<EpochKeys> {
     const masterKey = await this.#keyOfApp();
-    this.#fingerprint ??= await deriveDigits(masterKey, "", FINGERPRINT_INFO);
+    this.#fingerprint ??= await masterKeyFingerprint(masterKey);
     const kid = `${epoch}-${this.#fingerprint}`;
     const sessionKey = await deriveKey(masterKey, epoch, SESSION_KEY_INFO);
     const integrityKey = await deriveKey(masterKey, epoch, INTEGRITY_KEY_INFO);
@@ -169,6 +169,13 @@ export class Epochs {
 /** Returns the fingerprint in a `kid`. */
 export function fingerprintOf(kid: string): string {
   return kid.slice(kid.indexOf("-") + 1);
+}
+
+/** Returns what tells master keys apart, and is no secret. */
+export function masterKeyFingerprint(
+  masterKey: Uint8Array<ArrayBuffer>,
+): Promise<string> {
+  return deriveDigits(masterKey, "", FINGERPRINT_INFO);
 }
 
 async function deriveDigits(

@@ -151,6 +151,22 @@ export const INSTRUMENTS = {
     help: "Lines of the log that were dropped because nobody read them",
     prometheusName: "rep_log_dropped_total",
   },
+  "rep.builds.files": {
+    type: "gauge",
+    help: "Kept files of all builds",
+    labels: "site",
+  },
+  "rep.builds.size": {
+    type: "gauge",
+    unit: "By",
+    help: "Size of the kept files of all builds",
+    labels: "site",
+  },
+  "rep.builds.hits": {
+    type: "counter",
+    help: "Kept files that were served, which would have been 404",
+    labels: "site",
+  },
   "process.cpu.time": {
     type: "observable_counter",
     unit: "s",

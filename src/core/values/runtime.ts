@@ -9,7 +9,7 @@ export function requireRuntime(): void {
   if ("groupBy" in Map) return;
   const { process } = globalThis as { process?: { version: string } };
   throw new Error(
-    `Cannot use @rep/gateway: expected Map.groupBy(), as in Node.js 22 or later, got ${process?.version}`,
+    `Cannot use @rep/gateway: it needs Node.js 22.15 or newer, got ${process?.version}`,
   );
 }
 

@@ -1,6 +1,7 @@
 import type { CommandIo } from "../../../src/command/commands/command_io.ts";
 import type { CommandName } from "../../../src/command/commands/command_table.ts";
 import { runCommand } from "../../../src/command/commands/run_command.ts";
+import { PROGRAM } from "../../../src/command/options/help.ts";
 import type { Environment } from "../../../src/core/config/variables/tiers.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 
@@ -48,6 +49,7 @@ export async function runWith(
 /** Returns the outside world of a command, which collects the lines that it prints. */
 export function ioOf(out: string[], err: string[]): CommandIo {
   return {
+    program: PROGRAM,
     environment: {},
     actor: () => undefined,
     openStore: () => Promise.reject(new Error("The store was opened")),

@@ -1,4 +1,5 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { dirname } from "@std/path";
 import { TempDirectory } from "../../_temp.ts";
 import { failed, type Outcome, run } from "./_run.ts";
 
@@ -39,7 +40,7 @@ process.env.DATABASE_URL, process.env.NODE_ENV, process.env.PUBLIC_URL;
 `;
 
 const ENV = `VITE_API_URL=https://api.example/v1
-VITE_TITLE="It's $5 \\"off\\""
+VITE_TITLE="It's $5 off"
 REACT_APP_FLAG=true
 VUE_APP_LIMIT=10
 VITE_ONLY_HERE=x
@@ -57,10 +58,18 @@ Deno.test("init writes the variables of pages that sources and env files have, a
     code: 0,
     out: [".rep.yaml: written", "app.env: written"],
     err: [
+      "app.tsx:1: API_URL is PUBLIC",
+      "app.tsx:4: ASTRO is PUBLIC",
       "ASTRO has no value: set it in app.env",
+      "app.tsx:3: FLAG is PUBLIC",
+      "app.tsx:3: LIMIT is PUBLIC",
+      ".env:5: ONLY_HERE is commented out, since no page reads it",
+      "app.tsx:3: PLAN is PUBLIC",
       "PLAN has no value: set it in app.env",
+      "app.tsx:3: SITE is PUBLIC",
       "SITE has no value: set it in app.env",
-      "Found 8 variables of pages",
+      "app.tsx:2: TITLE is PUBLIC",
+      "Found 7 variables of pages",
     ],
   });
   const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
@@ -70,57 +79,213 @@ Deno.test("init writes the variables of pages that sources and env files have, a
     "  ASTRO: { tier: public, type: string } # PUBLIC_ASTRO, app.tsx:4",
     "  FLAG: { tier: public, type: boolean, required: true } # REACT_APP_FLAG, app.tsx:3",
     "  LIMIT: { tier: public, type: number, required: true } # VUE_APP_LIMIT, app.tsx:3",
-    "  ONLY_HERE: { tier: public, type: string, required: true } # VITE_ONLY_HERE, .env:5",
+    "  # ONLY_HERE: { tier: public, type: string, required: true } # VITE_ONLY_HERE, .env:5",
     "  PLAN: { tier: public, type: string } # NEXT_PUBLIC_PLAN, app.tsx:3",
     "  SITE: { tier: public, type: string } # NUXT_PUBLIC_SITE, app.tsx:3",
     "  TITLE: { tier: public, type: string, required: true } # VITE_TITLE, app.tsx:2",
     "",
   ]);
   const validated = await validate(app);
-  assertEquals([validated.code, validated.err], [0, ["Valid: 8 variables"]]);
+  assertEquals([validated.code, validated.err], [0, ["Valid: 7 variables"]]);
   const title = validated.out.find((line) => line.startsWith("TITLE"));
   assertEquals(
     title?.replace(/ +/g, " "),
-    `TITLE public ${envFile(app)} It's $5 "off"`,
+    `TITLE public ${envFile(app)} It's $5 off`,
   );
 });
 
-Deno.test("init makes SENSITIVE what looks like a secret, by its value or its name, and says so", async () => {
-  const secret = "sk_live_abcdefghijklmnop1234";
+/** A JSON Web Token with claims. */
+function token(claims: object): string {
+  const encode = (it: object) => btoa(JSON.stringify(it)).replaceAll("=", "");
+  return `${encode({ alg: "HS256" })}.${encode(claims)}.c2lnbmF0dXJlLW9mLWl0`;
+}
+
+const GOOGLE = `AIza${"aB3-_".repeat(7)}`;
+const ACCEPTED = "PUBLIC, and in accept_public, although";
+const KNOWN = ": builds contain it already";
+const ROTATE =
+  ": rotate it, since previous builds contain it; pages read it with getSecure()";
+
+/** What becomes of a variable that a page reads, by its name and value. */
+const CHOICES: readonly (readonly [string, string, string])[] = [
+  ["API_URL", "https://api.example.com", "PUBLIC"],
+  ["MAPS", GOOGLE, `${ACCEPTED} the value looks like a Google API key${KNOWN}`],
+  [
+    "FIREBASE",
+    `{"apiKey":"${GOOGLE}"}`,
+    `${ACCEPTED} the value looks like a Google API key${KNOWN}`,
+  ],
+  [
+    "MAPBOX_TOKEN",
+    "pk.eyJ1IjoiZXhhbXBsZSJ9.abcdefghijklmnopqrstuv",
+    `${ACCEPTED} its name is that of a secret${KNOWN}`,
+  ],
+  [
+    "AUTH_TOKEN_URL",
+    "https://auth.example.com/token",
+    `${ACCEPTED} its name is that of a secret${KNOWN}`,
+  ],
+  [
+    "STRIPE",
+    "pk_live_abcdefghijklmnop1234",
+    `${ACCEPTED} the value looks like a Stripe live key${KNOWN}`,
+  ],
+  ["STRIPE_TEST", "pk_test_abcdefghijklmnop1234", "PUBLIC"],
+  [
+    "SUPABASE",
+    token({ iss: "supabase", role: "anon" }),
+    `${ACCEPTED} the value looks like a JSON Web Token${KNOWN}`,
+  ],
+  ["POSTHOG", "phc_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG", "PUBLIC"],
+  [
+    "SEGMENT",
+    "q7Zt0XvB3mLp9RdK2sWf8JhN4cGy6TaE",
+    `${ACCEPTED} the value has 5.00 bits of entropy per character${KNOWN}`,
+  ],
+  [
+    "DSN",
+    "https://0123456789abcdef0123456789abcdef@o1.ingest.sentry.io/2",
+    "PUBLIC",
+  ],
+  [
+    "SERVICE_KEY",
+    token({ iss: "supabase", role: "service_role" }),
+    `SENSITIVE, since the value looks like a JSON Web Token${ROTATE}`,
+  ],
+  [
+    "PAYMENT",
+    "sk_live_abcdefghijklmnop1234",
+    `SENSITIVE, since the value looks like a Stripe secret key${ROTATE}`,
+  ],
+  [
+    "BOTH",
+    `${GOOGLE},sk_live_abcdefghijklmnop1234`,
+    `SENSITIVE, since the value looks like a Stripe secret key${ROTATE}`,
+  ],
+  [
+    "MAPBOX_SECRET",
+    "sk.eyJ1IjoiZXhhbXBsZSJ9.abcdefghijklmnopqrstuv",
+    `SENSITIVE, since the value looks like a Mapbox secret token${ROTATE}`,
+  ],
+  [
+    "SUPABASE_SECRET",
+    "sb_secret_abcdefghijklmnop1234",
+    `SENSITIVE, since the value looks like a Supabase secret key${ROTATE}`,
+  ],
+  [
+    "DATABASE",
+    "postgres://me:pass@db.example.com/app",
+    `SENSITIVE, since the value looks like a URL with a password in it${ROTATE}`,
+  ],
+];
+
+Deno.test("init makes PUBLIC what pages read, unless its value has the format of a secret, and prints each choice", async () => {
+  for (const [name, value, choice] of CHOICES) {
+    await using app = await TempDirectory.make({
+      "a.js": `import.meta.env.VITE_${name}`,
+      ".env": `VITE_${name}='${value}'\n`,
+    });
+    const { err } = await init(app);
+    assertEquals(err[0], `a.js:1: ${name} is ${choice}`);
+    const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
+    assertEquals(manifest.includes(value), false);
+    const tier = choice.startsWith("PUBLIC") ? "public" : "sensitive";
+    assertEquals(manifest.includes(`${name}: { tier: ${tier},`), true);
+    assertEquals(
+      manifest.includes(`accept_public: ["${name}"]`),
+      choice.startsWith(ACCEPTED),
+    );
+    const files = ["--manifest", app.at(".rep.yaml"), "--env-file"];
+    const strict = await run(["validate", ...files, envFile(app), "--strict"]);
+    assertEquals([strict.code, strict.err], [0, ["Valid: 1 variables"]], name);
+  }
+});
+
+Deno.test("init comments out what only env files, scripts, tests and types have, and what a build puts into HTML", async () => {
   await using app = await TempDirectory.make({
-    "a.js": "process.env.REACT_APP_UPLOAD_TOKEN",
-    ".env": `VITE_PAYMENT=${secret}\n`,
+    ".env": "VITE_FILE=1\nVITE_HTML=1\nVITE_KEY=sk_live_abcdefghijklmnop1234\n",
+    "vite.config.ts": "loadEnv(mode, '.').VITE_CONFIG",
+    "server.js": "process.env.VITE_SERVER, process.env['VITE_QUOTED']",
+    "index.html": "<title>%VITE_HTML%</title><script>env.VITE_INLINE</script>",
   });
-  const reads =
-    "pages read it with getSecure(), and previous builds contain it";
-  assertEquals(await init(app), {
-    code: 0,
-    out: [".rep.yaml: written", "app.env: written"],
-    err: [
-      `Warning: PAYMENT is SENSITIVE, since the value looks like a Stripe secret key: ${reads}`,
-      `Warning: UPLOAD_TOKEN is SENSITIVE, since its name is that of a secret: ${reads}`,
-      "UPLOAD_TOKEN has no value: set it in app.env",
-      "Found 2 variables of pages",
-    ],
-  });
-  const lines = (await Deno.readTextFile(app.at("app.env"))).split("\n");
-  assertEquals(lines.slice(1), [
-    `REP_SENSITIVE_PAYMENT=${secret}`,
-    "# REP_SENSITIVE_UPLOAD_TOKEN=",
-    "",
-  ]);
+  const sources = {
+    "scripts/a.mjs": "env.VITE_SCRIPT",
+    "src/a.test.ts": "env.VITE_TEST",
+    "src/__tests__/a.ts": "env.VITE_TESTS",
+    "e2e/a.ts": "env.VITE_E2E",
+    "src/vite-env.d.ts": "VITE_TYPE: string",
+    "src/scripts/a.ts": "env.VITE_PAGE, env.VITE_HTML",
+    "src/config.ts": "env.VITE_TOO; process.env.REACT_APP_CRA",
+  };
+  for (const [name, text] of Object.entries(sources)) {
+    await Deno.mkdir(app.at(dirname(name)), { recursive: true });
+    await app.write(name, text);
+  }
+  const { err } = await init(app);
+  const html =
+    "commented out, since the build puts it into HTML (VITE_HTML, index.html:1); expected a script that sets it there";
+  assertEquals(err.includes(`src/scripts/a.ts:1: HTML is ${html}`), true);
   const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
-  assertEquals([manifest.includes(secret), manifest.includes("public")], [
-    false,
-    false,
+  const names = (pattern: RegExp) =>
+    Array.from(manifest.matchAll(pattern), ([, name]) => name);
+  assertEquals(names(/^ {2}(\w+): \{/gm), ["CRA", "INLINE", "PAGE", "TOO"]);
+  assertEquals(names(/^ {2}# (\w+): \{/gm), [
+    "CONFIG",
+    "E2E",
+    "FILE",
+    "HTML",
+    "KEY",
+    "QUOTED",
+    "SCRIPT",
+    "SERVER",
+    "TEST",
+    "TESTS",
+    "TYPE",
   ]);
+  assertEquals((await validate(app)).code, 0);
+});
+
+Deno.test("init writes a file for each mode, as Vite reads it; what only some machines or modes have is not required", async () => {
+  await using app = await TempDirectory.make({
+    "a.js":
+      "env.VITE_A, env.VITE_B, env.VITE_C, env.VITE_D, env.VITE_E, env.VITE_N",
+    ".env": "VITE_A=1\nVITE_B=1\nVITE_C=1\nVITE_D=1\nVITE_N=1\n",
+    ".env.local": "VITE_B=2\nVITE_C=2\nVITE_D=2\nVITE_E=2\n",
+    ".env.production": "VITE_C=3\nVITE_D=3\nVITE_N=none\n",
+    ".env.production.local": "VITE_D=4\n",
+    ".env.qa-2": "VITE_A=\n",
+    ".env.example": "VITE_A=example\n",
+  });
+  const { out, err } = await initAndSteps(app);
+  assertEquals(out, [
+    ".rep.yaml: written",
+    "app.development.env: written",
+    "app.production.env: written",
+    "app.qa-2.env: written",
+  ]);
+  const valuesOf = async (mode: string) =>
+    (await Deno.readTextFile(app.at(`app.${mode}.env`)))
+      .replaceAll("REP_PUBLIC_", "").trim().split("\n").slice(1).join(" ");
+  assertEquals(await valuesOf("development"), "A=1 B=2 C=2 D=2 E=2 N=1");
+  assertEquals(await valuesOf("production"), "A=1 B=2 C=3 D=4 E=2 N=none");
+  assertEquals(await valuesOf("qa-2"), "A= B=2 C=2 D=2 E=2 N=1");
+  const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
+  const required = manifest.matchAll(/^ {2}(\w+): .*required/gm);
+  assertEquals(Array.from(required, ([, name]) => name).join(""), "BCDN");
+  assertEquals(/ N: .* type: string/.test(manifest), true);
+  const steps = err.at(-1) ?? "";
+  assertStringIncludes(steps, "add app.*.env to .gitignore");
+  assertStringIncludes(
+    steps,
+    'defineConfig(({ mode }) => ({ plugins: [rep({ manifest: ".rep.yaml", envFile: `app.${mode}.env`, env: true })] }))',
+  );
 });
 
 Deno.test("init overwrites a file only with --force", async () => {
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");
   const rejection =
-    'Cannot write "app.env": it exists; write another file with --env-file, or replace its content with --force';
+    'Cannot write "app.env": it exists; write another file with -env-file, or replace its content with --force';
   assertEquals(await init(app), failed(rejection));
   const before = Array.from(Deno.readDirSync(app.path), ({ name }) => name);
   assertEquals(before.sort(), ["a.js", "app.env"]);
@@ -142,20 +307,41 @@ Deno.test("init writes an example for an app without variables", async () => {
   assertEquals((await validate(app)).err, ["Valid: 1 variables"]);
 });
 
-Deno.test("init says what of an env file it leaves out, and what it does not replace", async () => {
-  await using app = await TempDirectory.make({
-    ".env": "VITE_A=1\nnonsense\nVITE_B=${VITE_A}/b\n",
-  });
-  assertEquals((await init(app)).err, [
-    "Warning: .env:2 is left out: expected NAME=value, a comment or a blank line",
-    "Warning: .env:3 refers to another variable, which is not replaced",
-    "Found 2 variables of pages",
-  ]);
+/** What becomes of the values of an env file, and what is named. */
+const EXPANSIONS: readonly (readonly [string, string, string[]])[] = [
+  ["HOST=h\nVITE_A=https://${HOST}/$HOST", "https://h/h", []],
+  ["VITE_A=${VITE_B}/a\nVITE_B=${HOST}\nHOST=h", "h/a", []],
+  ["VITE_A=${NONE:-x}${NONE-y}", "xy", []],
+  ["HOST=h\nVITE_A=${NONE:-${HOST}}", "h", []],
+  ["VITE_A=a$NONE", "a", ["$NONE"]],
+  ["VITE_A=${NONE}/a", "/a", ["${NONE}"]],
+  ["VITE_A=$VITE_A", "", ["$VITE_A"]],
+  ["VITE_A=${NONE:+a}", "", ["${NONE:+a}"]],
+  ["VITE_A=a\\$b", '"a$b"', []],
+  ["VITE_A=$5", '"$5"', []],
+  ["VITE_A=1\nnonsense\nVITE_A=2", "2", []],
+  ["export VITE_A = '#a' # b", '"#a"', []],
+];
+
+Deno.test("init expands what values refer to, and names what nothing sets", async () => {
+  for (const [text, value, references] of EXPANSIONS) {
+    await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
+    await app.write(".env", text);
+    const { err } = await init(app);
+    const warnings = references.map((reference) =>
+      `Warning: VITE_A refers to ${reference}, which no env file sets`
+    );
+    assertEquals(err.filter((line) => line.startsWith("Warning")), warnings);
+    const lines = (await Deno.readTextFile(envFile(app))).split("\n");
+    const line = lines.find((line) => line.includes("_A="));
+    assertEquals(line, `REP_PUBLIC_A=${value}`);
+  }
 });
 
 Deno.test("init writes a manifest that is valid for whatever names and values an app has", async () => {
   await using app = await TempDirectory.make({
-    "a.js": "env.VITE_NULL, env.VITE_True, env.VITE_007, env.VITE_1E3",
+    "a.js":
+      "VITE_NULL VITE_True VITE_007 VITE_1E3 VITE_ZIP VITE_TILES VITE_HOST VITE_SITE",
     ".env": `VITE_NULL=1
 VITE_True=a
 VITE_007=b
@@ -166,7 +352,10 @@ VITE_HOST=https://exämple.de/
 VITE_SITE=https://example.com/
 `,
   });
-  assertEquals((await init(app)).err, ["Found 8 variables of pages"]);
+  assertEquals(
+    (await init(app)).err.at(-1),
+    "Found 8 variables of pages",
+  );
   assertEquals((await validate(app)).err, ["Valid: 8 variables"]);
   const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
   const lines = manifest.matchAll(/^ {2}(\S+): .*type: (\w+)/gm);
@@ -187,13 +376,6 @@ Deno.test("init names a file in whose name a line ends in one line of the manife
   await using app = await TempDirectory.make({ "a\nb: [.js": "env.VITE_A" });
   assertEquals((await init(app)).code, 0);
   assertEquals((await validate(app)).code, 0);
-});
-
-Deno.test("init takes a dollar sign with a backslash for one that refers to nothing", async () => {
-  await using app = await TempDirectory.make({ ".env": "VITE_A=a\\$b\n" });
-  assertEquals((await init(app)).err, ["Found 1 variables of pages"]);
-  const values = await Deno.readTextFile(app.at("app.env"));
-  assertEquals(values.split("\n")[1], 'REP_PUBLIC_A="a$b"');
 });
 
 Deno.test("init finds the variables of the workspace's packages that an app uses, and their values in its root", async () => {

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { COMMAND_NAMES } from "../../../src/command/commands/command_table.ts";
 import { commandHelp } from "../../../src/command/commands/run_command.ts";
-import { formatOptions, helpText } from "../../../src/command/options/help.ts";
+import {
+  formatOptions,
+  helpText,
+  PROGRAM,
+} from "../../../src/command/options/help.ts";
 import {
   OPTION_NAMES,
   type OptionName,
@@ -29,7 +33,8 @@ Deno.test("helpText() lists every option once, with its description, and --versi
 });
 
 Deno.test("helpText() and commandHelp() fit into 80 columns", () => {
-  const lines = [helpText(), ...COMMAND_NAMES.map(commandHelp)].flatMap((
+  const helps = COMMAND_NAMES.map((name) => commandHelp(name, PROGRAM));
+  const lines = [helpText(), ...helps].flatMap((
     text,
   ) => text.split("\n"));
   assertEquals(
@@ -63,7 +68,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
   const flags = /^--(port|health-port|strict|hot-reload-mode|poll-interval) /;
   assertEquals(optionRows().filter((row) => flags.test(row)), [
     "--strict Reject PUBLIC values that look like secrets",
-    "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one (signal)",
+    "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file (signal)",
     "--poll-interval DURATION Interval for reading all sources again, in the modes poll and file_watch (30s)",
     "--port N Port to listen on; 0 picks a free port (8080)",
     "--health-port N Separate port for health, probes, metrics and /status; by default, or with 0, there is none",

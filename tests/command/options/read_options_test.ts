@@ -550,6 +550,10 @@ const MISSPELLED: Record<string, string> = {
   "lst": `"lst": ${NO_WORD}; did you mean list?`,
   "help": `"help": ${NO_WORD}; did you mean --help?`,
   "lst --json": `"lst": ${NO_WORD}; did you mean list?`,
+  "docs": `"docs": ${NO_WORD}; did you mean --static-dir "docs"?`,
+  "./docs/ --port=1":
+    `"./docs/": ${NO_WORD}; did you mean --static-dir "./docs/"?`,
+  "README.md": `"README.md": ${NO_WORD}; see --help`,
 };
 
 Deno.test("parseCommandLine() rejects what is no option, and says what is probably meant", () => {

@@ -20,6 +20,46 @@ async function serve(
   return await readStart(args, environment) as Start;
 }
 
+/** What is set on a terminal, and the format of logs and the mode of reloads there and elsewhere. */
+const ON_TERMINAL: readonly [string, Environment, string[], string[]][] = [
+  ["", {}, ["text", "signal"], ["json", "signal"]],
+  ["--hot-reload", {}, ["text", "signal"], ["json", "signal"]],
+  ["--env-file=a.env", {}, ["text", "signal"], ["json", "signal"]],
+  [
+    "--env-file=a.env --hot-reload",
+    {},
+    ["text", "file_watch"],
+    ["json", "signal"],
+  ],
+  [
+    "--env-file=a.env --hot-reload --hot-reload-mode=signal --log-format=json",
+    {},
+    ["json", "signal"],
+    ["json", "signal"],
+  ],
+  [
+    "--env-file=a.env --hot-reload",
+    { REP_GATEWAY_HOT_RELOAD_MODE: "poll", REP_GATEWAY_LOG_FORMAT: "json" },
+    ["json", "poll"],
+    ["json", "poll"],
+  ],
+];
+
+Deno.test("readStart() makes logs text and watches an env file on a terminal, unless options say otherwise", async () => {
+  for (const [line, environment, there, elsewhere] of ON_TERMINAL) {
+    for (const isTerminal of [true, false]) {
+      const args = line.split(" ").filter((word) => word !== "");
+      const start = await readStart(args, environment, false, isTerminal);
+      const { options } = start as Start;
+      assertEquals(
+        [options["log-format"], options["hot-reload-mode"]],
+        isTerminal ? there : elsewhere,
+        line,
+      );
+    }
+  }
+});
+
 Deno.test("readStart() reports all issues of a manifest", async () => {
   const text = JSON.stringify({
     version: "1",

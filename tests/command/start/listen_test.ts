@@ -125,6 +125,17 @@ Deno.test("listen() takes a free port, says so, and serves", async () => {
   });
 });
 
+Deno.test("the link of a listener is for a browser on this machine", async () => {
+  const hosts = { "127.0.0.1": "127.0.0.1", "0.0.0.0": "localhost" };
+  for (const [hostname, host] of Object.entries(hosts)) {
+    await using set = await stage({ hostname, path: "/app" });
+    const { link, port } = set.listener;
+    assertEquals(link, `http://${host}:${port}/app/`);
+    const response = await fetch(`http://${host}:${port}/rep/health`);
+    assertEquals((await response.json()).status, "healthy");
+  }
+});
+
 Deno.test("listen() listens no more after its shutdown", async () => {
   const set = await stage();
   await set[Symbol.asyncDispose]();

@@ -1,4 +1,5 @@
 // deno-lint-ignore-file no-console -- a function under test replaces the console
+import process from "node:process";
 import { assertEquals, assertThrows } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
 import {
@@ -29,8 +30,9 @@ function keepingConsole(call: () => void): void {
   }
 }
 
-Deno.test("logRuntimeWarnings() logs what is printed with the console, except for what no user can follow", () => {
+Deno.test("logRuntimeWarnings() logs what is printed with the console and by Node.js, except for what no user can follow", async () => {
   const { log, lines } = captureLog();
+  const listeners = process.listeners("warning");
   keepingConsole(() => {
     logRuntimeWarnings(log);
     for (const name of PRINTERS) console[name](`Deno.${name}:`, "deprecated");
@@ -38,12 +40,20 @@ Deno.test("logRuntimeWarnings() logs what is printed with the console, except fo
       "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
     );
   });
+  process.emitWarning("soon", "DeprecationWarning");
+  await new Promise(process.nextTick);
+  process.removeAllListeners("warning");
+  for (const listener of listeners) process.on("warning", listener);
+  const details = [
+    ...PRINTERS.map((name) => `Deno.${name}: deprecated`),
+    "DeprecationWarning: soon",
+  ];
   assertEquals(
     lines.map(({ level, msg, detail }) => ({ level, msg, detail })),
-    PRINTERS.map((name) => ({
+    details.map((detail) => ({
       level: "WARN",
       msg: "rep.runtime.warning",
-      detail: `Deno.${name}: deprecated`,
+      detail,
     })),
   );
 });
@@ -66,11 +76,12 @@ function collect({ isBroken = false } = {}) {
 
 function outputTo(stdout: LineSink, stderr: LineSink): Output {
   const clock = new FakeClock();
-  const exit = () => Promise.reject(new Error("unexpected"));
+  const unexpected = () => Promise.reject(new Error("unexpected"));
   return {
     stdout: new LineQueue(stdout, clock),
     stderr: new LineQueue(stderr, clock),
-    exit,
+    flush: unexpected,
+    exit: unexpected,
   };
 }
 

@@ -43,8 +43,9 @@ export function openContent(
       log: silentLog,
       maxTransfers: 100,
     }),
+    builds: undefined,
     compressor: new Compressor(),
-    sharesBytes: false,
+    sharesBytes: true,
     clock: systemClock,
     log: silentLog,
     ...options,
@@ -128,6 +129,7 @@ interface SiteOptions {
   cacheBytes?: number;
   maxTransfers?: number;
   compressor?: Compressor;
+  sharesBytes?: boolean;
   /** Paths relative to the directory. */
   neverServed?: readonly string[];
 }

@@ -96,6 +96,9 @@ const ROUTES = [
   ["/users//42", true, HTML],
   ["/.well-known/a.b", false, HTML],
   ["/.well-known/a", false, HTML],
+  ["/a/.well-known/b.c", false, HTML],
+  ["/a/.well-known/b", true],
+  ["/robots.txt", false, "text/plain,text/html,*/*"], // of a crawler
   ["/livez/a.b", true, HTML],
   ["/.well-known", false],
   ["/.well-known/change-password", false],

@@ -310,8 +310,9 @@ Deno.test("StaticContent keeps nothing with a cache of 0 bytes", async () => {
   assertEquals(await site.read("/app.txt"), "new text");
 });
 
-Deno.test("StaticContent is not affected by a response whose bytes are changed or transferred", async () => {
-  await using site = await serve({ "app.txt": "text" });
+Deno.test("StaticContent is not affected by a response whose bytes are changed or transferred, unless they are shared", async () => {
+  const options = { sharesBytes: false };
+  await using site = await serveSite({ "app.txt": "text" }, options);
   (await (await site.get("/app.txt")).bytes()).fill(0);
   for await (const chunk of (await site.get("/app.txt")).body ?? []) {
     chunk.buffer.transfer();

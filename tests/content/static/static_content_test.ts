@@ -347,6 +347,7 @@ const SENDERS: [headers: Record<string, string>, isDocument: boolean][] = [
       ],
   ),
   [{ ...FORWARDED, "sec-fetch-mode": "cors" }, false],
+  [{ "sec-fetch-dest": "empty", "sec-fetch-mode": "navigate" }, false], // Chromium, for a link with `download`
 ];
 
 for (const [headers, isDocument] of SENDERS) {

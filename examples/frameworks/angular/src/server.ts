@@ -10,7 +10,8 @@ import express from "express";
 import { join } from "node:path";
 
 /** Starts it with the first request: a build that prerenders pages also loads this file, but must not contain values. */
-const getGateway = () => startGateway({ envFile: "app.env" });
+const getGateway = () =>
+  startGateway({ envFile: { path: "app.env", required: false } });
 
 const app = express();
 const angularApp = new AngularNodeAppEngine();

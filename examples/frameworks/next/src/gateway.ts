@@ -3,5 +3,8 @@ import { startGateway } from "@rep/gateway/server";
 /** Returns the gateway of this process. */
 export function getGateway() {
   // trustedProxies: the addresses of proxies whose X-Forwarded-For is true
-  return startGateway({ envFile: "app.env", trustedProxies: [] });
+  return startGateway({
+    envFile: { path: "app.env", required: false },
+    trustedProxies: [],
+  });
 }

@@ -7,7 +7,9 @@ import express from "express";
 import { fileURLToPath } from "node:url";
 import render from "./entry.ssr";
 
-const gateway = await startGateway({ envFile: "app.env" });
+const gateway = await startGateway({
+  envFile: { path: "app.env", required: false },
+});
 
 const { router, notFound } = createQwikCity({
   qwikCityPlan,

@@ -10,7 +10,9 @@ const isOff = import.meta.env.DEV ||
 /** Answers `/rep/*`, and puts the configuration into pages. */
 export const middleware: Route.MiddlewareFunction[] = [
   ({ request }, next) =>
-    isOff ? next() : respond(request, next, { envFile: "app.env" }),
+    isOff ? next() : respond(request, next, {
+      envFile: { path: "app.env", required: false },
+    }),
 ];
 
 export function Layout({ children }: { children: ReactNode }) {

@@ -24,7 +24,7 @@ export default {
   fetch(request: Request): Promise<Response> {
     // In development as well: this is not Vite's process.
     return respond(request, () => handler.fetch(request), {
-      envFile: "app.env",
+      envFile: { path: "app.env", required: false },
     });
   },
 };

@@ -2,5 +2,5 @@ import { svelteKitHandle } from "@rep/gateway/server";
 import { building, dev } from "$app/environment";
 
 export const handle = svelteKitHandle({ building, dev }, {
-  envFile: "app.env",
+  envFile: { path: "app.env", required: false },
 });

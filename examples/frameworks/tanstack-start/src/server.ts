@@ -8,7 +8,7 @@ export default createServerEntry({
   fetch(request: Request) {
     if (isOff) return handler.fetch(request);
     return respond(request, () => handler.fetch(request), {
-      envFile: "app.env",
+      envFile: { path: "app.env", required: false },
     });
   },
 });

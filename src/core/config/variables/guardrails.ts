@@ -21,6 +21,8 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\bglpat-[\w-]{16,}/, "a GitLab token"],
   [/\b(sk|rk)_(live|test)_[A-Za-z0-9]{10,}/, "a Stripe secret key"],
   [/\bpk_live_[A-Za-z0-9]{10,}/, "a Stripe live key"],
+  [/\b[st]k\.eyJ[\w-]+\.[\w-]{16,}/, "a Mapbox secret token"],
+  [/\bsb_secret_\w{16,}/, "a Supabase secret key"],
   [/\bwhsec_[A-Za-z0-9+/]{16,}/, "a webhook's signing secret"],
   [
     /\bsk-(?=[\w-]{0,200}\d)(?=[\w-]{0,200}[A-Z]|[a-z0-9]{32})[\w-]{20,}/,
@@ -58,6 +60,18 @@ const HARMLESS = new RegExp(
   ].map(({ source }) => source).join("|"),
   "gis",
 );
+
+/**
+ * Formats of secrets that are made to be in pages, and whose owners restrict what they permit: keys of Google, Stripe and
+ * Mapbox, and Supabase's JSON Web Token with the role `anon`, which base64 encodes in three ways.
+ */
+const PUBLIC_KEY =
+  /\bAIza[\w-]{35}|\bpk_(?:live|test)_\w+|\bpk\.eyJ[\w.-]+|\beyJ[\w-]+\.[\w-]*(?:InJvbGUiOiJhbm9uI|Jyb2xlIjoiYW5vbi|icm9sZSI6ImFub24i)[\w-]*\.[\w-]*/g;
+
+/** Removes keys that are made to be public from a text. */
+export function withoutPublicKeys(text: string): string {
+  return text.replace(PUBLIC_KEY, "");
+}
 
 /** REP-RFC-0001 §3.3. Only text of 23 or more characters can exceed it. */
 const MAX_ENTROPY_BITS = 4.5;

@@ -1,0 +1,291 @@
+import { logTaskError, messageOf } from "../../core/observe/log.ts";
+import type { Metrics } from "../../core/observe/metrics.ts";
+import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
+import { isGranted } from "../../core/values/runtime.ts";
+import { SerialQueue } from "../../core/values/serial_queue.ts";
+import { BarredFiles } from "../static/barred_files.ts";
+import { type FoundFile, isAbsence } from "../static/found_file.ts";
+import {
+  type ServedFile,
+  ServedFiles,
+  type ServedFilesOptions,
+} from "../static/served_files.ts";
+import { type FindFile, keepRule, listBuild } from "./build_files.ts";
+import { join, readLists, readSizes, type Sizes } from "./build_list.ts";
+import type { DirectoryGate } from "./directory_gate.ts";
+import { checkOwner, ownerName } from "./owner.ts";
+import { SharedDirectory } from "./shared_directory.ts";
+import { sweepDaily } from "./sweep.ts";
+
+/** The problem of a gateway that cannot keep its build although it should. */
+export const BUILDS_PROBLEM = "builds_not_kept";
+
+/** Where builds are kept, and for whom. */
+export interface BuildsOptions {
+  /** The directory that gateways share. */
+  readonly directory: string;
+  /** The name of the app's folder in it. */
+  readonly folder: string;
+  /** Returns what only the gateways of the app have in common; an empty text if that is unknown. */
+  readonly owner: () => Promise<string>;
+  /** Limits what waits for the directory. */
+  readonly gate: DirectoryGate;
+  readonly metrics: Metrics;
+}
+
+/** How often to look for a new build. */
+const LOOK_MS = 5_000;
+/** How long a file has to be unchanged until it replaces another copy, and when to try again. */
+const SETTLED_MS = 60_000;
+/** How often a build that is served is kept again. */
+const KEEP_MS = 3_600_000;
+
+/**
+ * Opens the directory in which the builds of a served directory are kept.
+ *
+ * @param served How the files of the served directory are served: those of other builds are served in the same way.
+ * @param find Finds a file in the served directory.
+ */
+export async function openBuilds(
+  options: BuildsOptions,
+  served: ServedFilesOptions,
+  find: FindFile,
+): Promise<KeptBuilds> {
+  const isKept = await keepRule(served.immutable);
+  return new KeptBuilds(options, served, find, isKept);
+}
+
+/**
+ * The files of builds, in a directory that gateways share: those of the present build are copied there, and those that it
+ * lacks are served from there. So a page finds its files after its build was replaced, and at gateways that have another
+ * build.
+ */
+export class KeptBuilds {
+  readonly #options: BuildsOptions;
+  /** How the present build is served. */
+  readonly #served: ServedFilesOptions;
+  readonly #find: FindFile;
+  readonly #isKept: (key: string) => boolean;
+  readonly #directory: SharedDirectory;
+  readonly #files: ServedFiles;
+  readonly #keeping = new SerialQueue();
+  #build = "";
+  /** The list of the last build that was kept; empty if this process writes none. */
+  #list = "";
+  /** Resolves when the build is kept, or was waited for. */
+  #followed = Promise.resolve();
+  /** The files of the build that are kept, or will be. */
+  readonly #known = new Set<string>();
+  /** When to keep the build again, in milliseconds of the monotonic clock. */
+  #dueAt = Infinity;
+  /** Why it is not kept; `undefined` if it is. */
+  #failure: string | undefined;
+  /** Whether the folder may be that of this app. */
+  #isOwn = true;
+  /** The files of all builds. */
+  #sizes: Sizes = new Map();
+  #stopLooking = () => {};
+  #isClosed = false;
+
+  constructor(
+    options: BuildsOptions,
+    served: ServedFilesOptions,
+    find: FindFile,
+    isKept: (key: string) => boolean,
+  ) {
+    const { directory, folder, gate, metrics } = options;
+    this.#options = options;
+    this.#served = served;
+    this.#find = find;
+    this.#isKept = isKept;
+    this.#directory = new SharedDirectory(directory, gate);
+    this.#files = new ServedFiles({
+      directory: `${directory}/${folder}/files`,
+      cacheBytes: served.cacheBytes,
+      cacheGroup: served.cacheGroup,
+      immutable: served.immutable,
+      compressor: served.compressor,
+      sharesBytes: served.sharesBytes,
+      checkRoot: undefined, // whoever made the directory of a site cannot change this one
+      clock: withoutDeadlines(served.clock),
+      log: served.log,
+    }, new BarredFiles(() => Promise.resolve([]), served.clock));
+    metrics.observe("rep.builds.files", () => this.#sizes.size);
+    metrics.observe(
+      "rep.builds.size",
+      () => this.#sizes.values().reduce((sum, size) => sum + size, 0),
+    );
+  }
+
+  /**
+   * Begins to look for new builds.
+   *
+   * @param look Calls {@linkcode follow} with the present build.
+   */
+  start(look: () => Promise<void>): void {
+    const onError = logTaskError(this.#served.log, "builds");
+    this.#stopLooking = every(LOOK_MS, async () => {
+      await look();
+      const isDue = this.#served.clock.monotonic() >= this.#dueAt;
+      if (isDue || await this.#isGone()) await this.#keep();
+    }, { clock: this.#served.clock, onError });
+  }
+
+  /** Keeps a build, unless it is kept, and waits for that at most `ms` milliseconds. */
+  async follow(build: string, ms: number): Promise<void> {
+    if (build !== this.#build) {
+      this.#build = build;
+      this.#known.clear();
+      this.#followed = waitAtMost(ms, this.#keep(), this.#served.clock);
+    }
+    await this.#followed;
+  }
+
+  /** Called for each file of the present build that is served: it may have been copied after the page. */
+  notice(key: string): void {
+    if (this.#known.has(key) || !this.#isKept(key)) return;
+    this.#known.add(key);
+    this.#dueAt = this.#served.clock.monotonic();
+  }
+
+  /** Finds a file that the present build lacks. While the directory does not answer, there is none. */
+  async find(key: string): Promise<ServedFile | undefined> {
+    const { gate, metrics } = this.#options;
+    if (!this.#isOwn || !this.#isKept(key)) return undefined;
+    const found = await gate.run("serve", () => this.#files.look(key))
+      .catch(() => "absent" as const);
+    if (typeof found === "string") return undefined;
+    metrics.count("rep.builds.hits", 1);
+    return found;
+  }
+
+  /** Returns what is wrong, for the health report. */
+  problems(): string[] {
+    return this.#failure === undefined ? [] : [BUILDS_PROBLEM];
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#stopLooking();
+    this.#files.close();
+  }
+
+  /** Returns whether what was written has been removed, or cannot be read any more. */
+  async #isGone(): Promise<boolean> {
+    if (this.#list === "" || this.#failure !== undefined) return false;
+    const stats = await this.#directory.stat(this.#list).catch(() => undefined);
+    return stats === undefined;
+  }
+
+  /** Keeps the present build, after what is being kept. Never rejects. */
+  async #keep(): Promise<void> {
+    this.#dueAt = Infinity;
+    const isSettled = await this.#keeping.run(() => this.#keepNow())
+      .catch((error) => this.#report(error));
+    const ms = isSettled ? KEEP_MS : SETTLED_MS;
+    this.#dueAt = Math.min(this.#dueAt, this.#served.clock.monotonic() + ms);
+  }
+
+  /** Returns whether all files are kept, and none was changed just now. */
+  async #keepNow(): Promise<boolean> {
+    const { folder } = this.#options;
+    const list = `${folder}/builds/${this.#build}.json`;
+    const isWritable = await this.#claim();
+    const isSettled = !isWritable || await this.#copyAll(list);
+    this.#list = isWritable ? list : "";
+    this.#sizes = join(await readLists(this.#directory, folder));
+    this.#failure = undefined;
+    if (isWritable && !this.#isClosed) {
+      const onError = logTaskError(this.#served.log, "builds");
+      void sweepDaily(this.#directory, list).catch(onError);
+    }
+    return isSettled;
+  }
+
+  /**
+   * Writes whose the folder is. Returns whether this process is meant to write to the directory.
+   *
+   * @throws {Error} If the folder belongs to another app.
+   */
+  async #claim(): Promise<boolean> {
+    const { directory: path, folder } = this.#options;
+    const own = await this.#options.owner();
+    this.#isOwn = false;
+    const text = await checkOwner(this.#directory, folder, own);
+    this.#isOwn = true;
+    if (!isGranted({ name: "write", path })) return false;
+    try {
+      await this.#directory.write(ownerName(folder), text);
+      return true;
+    } catch (error) {
+      if ((error as { code?: string }).code === "EROFS") return false;
+      throw error;
+    }
+  }
+
+  async #copyAll(list: string): Promise<boolean> {
+    const build = await listBuild(
+      this.#served.directory,
+      this.#isKept,
+      this.#find,
+    );
+    const sizes = new Map(await readSizes(this.#directory, list)); // part of the build may just be missing
+    for (const [key, { stats }] of build) sizes.set(key, stats.size);
+    const files = Object.fromEntries(sizes);
+    await this.#directory.write(list, JSON.stringify({ files }));
+    let isSettled = true;
+    let failure: unknown;
+    for (const [key, file] of build) {
+      if (this.#isClosed) return false;
+      this.#known.add(key);
+      try {
+        isSettled = await this.#copy(key, file) && isSettled;
+      } catch (error) {
+        isSettled = false;
+        if (!isAbsence(error)) failure ??= error; // otherwise, the build is just being replaced
+      }
+    }
+    if (failure !== undefined) throw failure;
+    return isSettled;
+  }
+
+  /** Copies a file, unless there is a copy of its size: there is a hash in its name. Returns whether it is settled. */
+  async #copy(key: string, file: FoundFile): Promise<boolean> {
+    const { size, ctime, mtime } = file.stats;
+    const changedAt = ctime ?? mtime ?? new Date();
+    const isSettled = file.lookedAt - changedAt.getTime() >= SETTLED_MS;
+    const name = `${this.#options.folder}/files/${key}`;
+    const copy = await this.#directory.stat(name);
+    const isSame = copy?.isFile && copy.size === size;
+    if (copy !== undefined && !isSame) {
+      const detail = `expected ${size} bytes, got ${copy.size}: it is replaced`;
+      this.#served.log.warn("rep.builds.differs", { path: key, detail });
+    }
+    const isReplaced = copy === undefined || isSettled;
+    if (!isSame && isReplaced) {
+      await this.#directory.copy(name, file, this.#served.clock);
+    }
+    return isSettled;
+  }
+
+  /** Logs once why the build is not kept. */
+  #report(error: unknown): void {
+    const { code, name } = error as { code?: string; name?: string };
+    const failure = code ?? name;
+    if (failure === this.#failure) return;
+    this.#failure = failure;
+    const { directory } = this.#options;
+    this.#served.log.error("rep.builds.not_kept", {
+      detail: `cannot keep the build in "${directory}": ${messageOf(error)}`,
+    });
+  }
+}
+
+/** Returns a clock without timers: only the gate ends a look, since it has to know when the look really ends. */
+function withoutDeadlines(clock: Clock): Clock {
+  return {
+    now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    after: () => () => {},
+  };
+}

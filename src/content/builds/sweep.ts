@@ -1,0 +1,91 @@
+import { type BuildList, join, readLists } from "./build_list.ts";
+import { hasOwner, ownerName } from "./owner.ts";
+import type { SharedDirectory } from "./shared_directory.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** How long a build is kept after it was served last, and a file that no list names. */
+const KEPT_MS = 7 * DAY_MS;
+/** A list that was written so recently may be of a build that is served: each hour, by clocks that may differ by one. */
+const SERVED_MS = 3 * HOUR_MS;
+/** The size of an app's builds beyond which the oldest ones are not kept. */
+const MAX_BYTES = 1024 ** 3;
+/** Written by each sweep. */
+const SWEPT = ".swept";
+
+/**
+ * Removes what is kept no longer, in the folders of all apps, since nobody else does that for a site that is gone. One of
+ * the gateways does it, once a day. Ages count from the newest time in the directory, because clocks differ.
+ *
+ * @param served The list of the build that this gateway serves.
+ */
+export async function sweepDaily(
+  directory: SharedDirectory,
+  served: string,
+): Promise<void> {
+  const folders = new Map<string, number>();
+  for (const { name } of await directory.list("")) {
+    if (!await hasOwner(directory, name)) continue;
+    folders.set(name, await directory.writtenAt(ownerName(name)));
+  }
+  const newest = Math.max(...folders.values());
+  const sweptAt = await directory.writtenAt(SWEPT);
+  if (Math.abs(newest - sweptAt) < DAY_MS) return;
+  await directory.write(SWEPT, "");
+  for (const [folder, usedAt] of folders) {
+    if (newest - usedAt > KEPT_MS) await directory.remove(folder);
+    else await sweepFolder(directory, folder, newest, served);
+  }
+}
+
+async function sweepFolder(
+  directory: SharedDirectory,
+  folder: string,
+  newest: number,
+  served: string,
+): Promise<void> {
+  const lists = await readLists(directory, folder);
+  const ended = endedLists(lists, newest)
+    .filter(({ name }) => name !== served);
+  for (const { name } of ended) await directory.remove(name);
+  const wasListed = join(ended);
+  const outdated: string[] = [];
+  for await (const key of filesBelow(directory, `${folder}/files/`)) {
+    const age = newest - await directory.writtenAt(`${folder}/files/${key}`);
+    if (age > KEPT_MS || wasListed.has(key)) outdated.push(key);
+  }
+  // The lists as they are now: a gateway that has written one meanwhile trusts what it finds.
+  const listed = join(await readLists(directory, folder));
+  for (const key of outdated.filter((key) => !listed.has(key))) {
+    await directory.remove(`${folder}/files/${key}`);
+  }
+}
+
+/** Returns the lists of builds that are too old, and of the oldest ones if all are too large. */
+function endedLists(
+  lists: readonly BuildList[],
+  newest: number,
+): BuildList[] {
+  const sizes = new Map<string, number>();
+  let bytes = 0;
+  return lists.toSorted((a, b) => b.servedAt - a.servedAt).filter((list) => {
+    const age = newest - list.servedAt;
+    for (const [key, size] of list.sizes) {
+      if (!sizes.has(key)) bytes += size;
+      sizes.set(key, size);
+    }
+    return age > KEPT_MS || (age > SERVED_MS && bytes > MAX_BYTES);
+  });
+}
+
+/** Returns the paths of all files in a directory. It follows no links. */
+async function* filesBelow(
+  directory: SharedDirectory,
+  root: string,
+  prefix = "",
+): AsyncGenerator<string> {
+  for (const { name, isDirectory } of await directory.list(root + prefix)) {
+    if (isDirectory) yield* filesBelow(directory, root, `${prefix}${name}/`);
+    else yield prefix + name;
+  }
+}

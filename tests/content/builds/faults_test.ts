@@ -1,0 +1,313 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { KeptBuilds } from "../../../src/content/builds/kept_builds.ts";
+import { DirectoryGate } from "../../../src/content/builds/directory_gate.ts";
+import type { FindFile } from "../../../src/content/builds/build_files.ts";
+import type { FoundFile } from "../../../src/content/static/found_file.ts";
+import { Compressor } from "../../../src/content/coding/representations.ts";
+import { noMetrics } from "../../../src/core/observe/metrics.ts";
+import { FakeClock, settle } from "../../../tools/fake_clock.ts";
+import { captureLog } from "../../_gateway.ts";
+import { buildOf, Directories, serve, until } from "./_builds.ts";
+
+const A = buildOf("A", { "assets/a-1.js": "a" });
+const B = buildOf("B", { "assets/b-2.js": "bb" });
+
+/** Mounts a file system in memory; only root may. */
+async function mount(path: string, options: string): Promise<AsyncDisposable> {
+  await Deno.mkdir(path, { recursive: true });
+  const args = ["-t", "tmpfs", "-o", options, "tmpfs", path];
+  const { success } = await new Deno.Command("mount", { args }).output();
+  assertEquals(success, true);
+  return {
+    async [Symbol.asyncDispose]() {
+      await new Deno.Command("umount", { args: ["-l", path] }).output();
+    },
+  };
+}
+
+async function canMount(): Promise<boolean> {
+  if (Deno.build.os !== "linux" || Deno.uid() !== 0) return false;
+  const path = await Deno.makeTempDir();
+  const args = ["-t", "tmpfs", "tmpfs", path];
+  const { success } = await new Deno.Command("mount", { args }).output();
+  if (success) await new Deno.Command("umount", { args: [path] }).output();
+  await Deno.remove(path);
+  return success;
+}
+
+const ignore = !await canMount();
+const NEEDS = ignore ? " (skipped: needs root)" : "";
+
+Deno.test("if the directory is a file, that is a problem, and the app is served", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await Deno.writeTextFile(directories.at("keep"), "a file");
+  await using gateway = await serve(directories, "app");
+  assertEquals(await gateway.problems(), ["builds_not_kept"]);
+  assertMatch(await gateway.read("/"), /<title>A/);
+  assertEquals(await gateway.read("/assets/x-1.js"), "404");
+  assertEquals(gateway.logged("rep.builds.not_kept").length, 1);
+  await gateway.later(65_000);
+  await settle();
+  assertEquals(gateway.logged("rep.builds.not_kept").length, 1);
+  await Deno.remove(directories.at("keep"));
+  await gateway.later(65_000);
+  await until(async () => await gateway.problems() === undefined);
+  assertEquals(await directories.kept(), ["assets/a-1.js"]);
+});
+
+Deno.test("a directory that is removed while the gateway runs is filled again", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await using gateway = await serve(directories, "app");
+  await Deno.remove(directories.at("keep"), { recursive: true });
+  await gateway.lookAgain();
+  assertMatch(await gateway.read("/"), /<title>A/);
+  assertEquals(await gateway.read("/assets/x-1.js"), "404");
+  await gateway.later(5_000);
+  await until(async () => (await directories.kept()).length === 1);
+  assertEquals(await gateway.problems(), undefined);
+});
+
+Deno.test({
+  name:
+    `a full directory is a problem until there is room, and what is in it is served${NEEDS}`,
+  ignore,
+  async fn() {
+    await using directories = await Directories.make();
+    await using _mount = await mount(directories.at("keep"), "size=64k");
+    await directories.write("app", A);
+    await using gateway = await serve(directories, "app");
+    const large = "x".repeat(100_000);
+    await directories.replace(
+      "app",
+      buildOf("C", { "assets/0.js": large, "assets/z.js": "z" }),
+    );
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>C/);
+    assertEquals(await gateway.problems(), ["builds_not_kept"]);
+    assertMatch(
+      String(gateway.logged("rep.builds.not_kept")[0]?.detail),
+      /No space left/,
+    );
+    assertEquals(await gateway.read("/assets/a-1.js"), "a");
+    assertEquals(await directories.kept(), ["assets/a-1.js", "assets/z.js"]); // nothing half-written
+    await directories.replace("app", B);
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>B/);
+    assertEquals(await gateway.problems(), undefined);
+  },
+});
+
+Deno.test({
+  name:
+    `a read-only directory that something else fills is no problem, and is served${NEEDS}`,
+  ignore,
+  async fn() {
+    await using directories = await Directories.make();
+    await directories.write("app", A);
+    await using _mount = await mount(directories.at("keep"), "size=1m");
+    await directories.write("keep/_/files", { "assets/old-0.js": "old" });
+    const args = ["-o", "remount,ro", directories.at("keep")];
+    await new Deno.Command("mount", { args }).output();
+    await using gateway = await serve(directories, "app");
+    assertEquals(await gateway.problems(), undefined);
+    assertEquals(await gateway.read("/assets/old-0.js"), "old");
+    assertEquals(gateway.lines.filter(({ level }) => level === "ERROR"), []);
+    await gateway.later(10_000);
+    await settle();
+    assertEquals(await directories.kept(), ["assets/old-0.js"]);
+  },
+});
+
+Deno.test("two replicas with other bytes under one name: each serves its own, and the second one warns", async () => {
+  await using directories = await Directories.make();
+  await directories.write("one", buildOf("1", { "assets/x.js": "short" }));
+  await directories.write(
+    "two",
+    buildOf("2", { "assets/x.js": "much longer" }),
+  );
+  await using one = await serve(directories, "one");
+  await using two = await serve(directories, "two");
+  const kept = () =>
+    Deno.readTextFile(directories.at("keep/_/files/assets/x.js"));
+  assertEquals(
+    [await one.read("/assets/x.js"), await two.read("/assets/x.js")],
+    ["short", "much longer"],
+  );
+  assertEquals(await kept(), "short");
+  const [warning] = two.logged("rep.builds.differs");
+  assertEquals([warning?.level, warning?.path], ["WARN", "assets/x.js"]);
+  assertEquals(await two.problems(), undefined);
+  assertEquals(one.logged("rep.builds.differs"), []);
+});
+
+Deno.test("a crash leaves temporary files and lists without their files, and the next start completes them", async () => {
+  await using directories = await Directories.make();
+  await directories.write(
+    "app",
+    buildOf("A", { "assets/a-1.js": "a", "assets/b-2.js": "bb" }),
+  );
+  await using first = await serve(directories, "app");
+  await first.gateway.close();
+  const [list = ""] = Object.keys(await directories.read("keep/_/builds"));
+  await Deno.remove(directories.at("keep/_/files/assets/b-2.js"));
+  await directories.write("keep/_", {
+    "files/assets/.0f0e": "b",
+    "builds/.0f0f": "{",
+    [`builds/${list}`]: "",
+    "owner": "",
+  });
+  await using again = await serve(directories, "app");
+  assertEquals(await again.problems(), undefined);
+  assertEquals(
+    (await directories.kept()).filter((name) => !name.includes("/.")),
+    ["assets/a-1.js", "assets/b-2.js"],
+  );
+  assertEquals(await again.read("/assets/.0f0e"), "404");
+  const text = await Deno.readTextFile(directories.at(`keep/_/builds/${list}`));
+  assertEquals(JSON.parse(text), {
+    files: { "assets/a-1.js": 1, "assets/b-2.js": 2 },
+  });
+});
+
+Deno.test("a link or a FIFO in the place of a copy is replaced by the file, and what the link leads to stays", async () => {
+  await using directories = await Directories.make();
+  await directories.write(
+    "app",
+    buildOf("A", { "assets/a-1.js": "a", "assets/b-2.js": "b" }),
+  );
+  await directories.write("outside", { "a.txt": "outside" });
+  await directories.write("keep/_/files/assets", {});
+  await Deno.mkdir(directories.at("keep/_/files/assets"), { recursive: true });
+  await Deno.symlink(
+    directories.at("outside/a.txt"),
+    directories.at("keep/_/files/assets/a-1.js"),
+  );
+  await new Deno.Command("mkfifo", {
+    args: [directories.at("keep/_/files/assets/b-2.js")],
+  }).output();
+  await new Deno.Command("touch", {
+    args: ["-d", "1 hour ago", directories.at("app/assets/a-1.js")],
+  }).output();
+  await using gateway = await serve(directories, "app");
+  assertEquals(await gateway.problems(), undefined);
+  assertEquals(
+    await Deno.readTextFile(directories.at("outside/a.txt")),
+    "outside",
+  );
+});
+
+/** Opens kept builds, with files that a test finds. */
+function open(
+  directories: Directories,
+  clock: FakeClock,
+  run: DirectoryGate["run"],
+  find: FindFile,
+) {
+  const { log, lines } = captureLog();
+  const builds = new KeptBuilds(
+    {
+      directory: directories.at("keep"),
+      folder: "_",
+      owner: () => Promise.resolve(""),
+      gate: { run } as DirectoryGate,
+      metrics: noMetrics,
+    },
+    {
+      directory: directories.at("app"),
+      cacheBytes: 0,
+      cacheGroup: undefined,
+      immutable: ["assets/*"],
+      compressor: new Compressor(),
+      sharesBytes: false,
+      checkRoot: undefined,
+      clock,
+      log,
+    },
+    find,
+    (key) => key.startsWith("assets/"),
+  );
+  return { builds, lines };
+}
+
+Deno.test("a copy of another size is replaced by a file that has been unchanged for 60 s, and by no other", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", buildOf("A", { "assets/x.js": "new" }));
+  await directories.write("keep/_/files", { "assets/x.js": "other" });
+  const clock = new FakeClock(Date.now());
+  const gate = new DirectoryGate(clock);
+  const path = directories.at("app/assets/x.js");
+  const stats = await Deno.stat(path);
+  for (const [age, text] of [[59_000, "other"], [62_000, "new"]] as const) {
+    const lookedAt = (stats.ctime?.getTime() ?? 0) + age;
+    const found: FoundFile = { path, stats, lookedAt, coding: "identity" };
+    const run: DirectoryGate["run"] = (lane, work, ms) =>
+      gate.run(lane, work, ms);
+    const find = () => Promise.resolve(found);
+    const { builds, lines } = open(directories, clock, run, find);
+    await builds.follow("A", 10_000);
+    assertEquals(await directories.read("keep/_/files"), {
+      "assets/x.js": text,
+    });
+    assertEquals(lines.map(({ msg }) => msg), ["rep.builds.differs"]);
+    builds.close();
+  }
+});
+
+Deno.test("a file that is changed while it is copied is not kept half", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  const clock = new FakeClock(Date.now());
+  const gate = new DirectoryGate(clock);
+  const path = directories.at("app/assets/a-1.js");
+  const stats = await Deno.stat(path);
+  await Deno.writeTextFile(path, "longer");
+  const run: DirectoryGate["run"] = (lane, work, ms) =>
+    gate.run(lane, work, ms);
+  const found: FoundFile = {
+    path,
+    stats,
+    lookedAt: Date.now(),
+    coding: "identity",
+  };
+  const find = () => Promise.resolve(found);
+  const { builds } = open(directories, clock, run, find);
+  await builds.follow("A", 10_000);
+  assertEquals(await directories.kept(), []);
+  assertEquals(builds.problems(), []);
+  builds.close();
+});
+
+Deno.test("while the directory hangs, pages wait once for 2 s, files are not looked for, and no more than two operations are in flight", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  const clock = new FakeClock(Date.now());
+  const gate = new DirectoryGate(clock);
+  let asked = 0;
+  const run: DirectoryGate["run"] = (lane, _work, ms) =>
+    gate.run(lane, () => {
+      asked++;
+      return new Promise(() => {});
+    }, ms);
+  const find = () => Promise.resolve("absent" as const);
+  const { builds, lines } = open(directories, clock, run, find);
+  const first = builds.follow("A", 2_000);
+  const finds = Array.from(
+    { length: 50 },
+    (_, index) => builds.find(`assets/${index}.js`),
+  );
+  await clock.tick(0);
+  await clock.tick(2_000);
+  await first;
+  assertEquals(await Promise.all(finds), Array(50).fill(undefined));
+  assertEquals(builds.problems(), ["builds_not_kept"]);
+  await builds.follow("A", 2_000); // at once
+  await builds.follow("B", 2_000);
+  assertEquals(await builds.find("assets/x.js"), undefined);
+  builds.start(() => Promise.resolve());
+  for (let hour = 0; hour < 2; hour++) await clock.tick(600_000);
+  assertEquals(asked, 2);
+  assertEquals(lines.map(({ msg }) => msg), ["rep.builds.not_kept"]);
+  builds.close();
+});

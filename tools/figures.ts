@@ -44,6 +44,22 @@ export async function readFigures(): Promise<Figure[]> {
       ],
     },
     {
+      text: `${PROCESS_MIB} MiB`,
+      places: [
+        [
+          "README.md",
+          /(?<=one\s+process\s+beside\s+each\s+app,\s+with\s+)\d+\s+MiB/,
+        ],
+        ["docs/scale.md", /\d+\s+MiB(?= \+ \d+\s+KiB)/],
+      ],
+    },
+    {
+      text: `${
+        formatGib(5_000 * roundUp(medianOf("stream_memory"), STEP_KIB))
+      } GiB`,
+      places: [["README.md", /[\d.]+\s+GiB(?=\s+for\s+5,000)/]],
+    },
+    {
       text: `${roundUp(medianOf("idle_memory"), STEP_MIB)} MiB`,
       places: [
         [
@@ -74,6 +90,10 @@ function streamsIn(
   const freeKiB = (memoryMiB - PROCESS_MIB) * 1_024;
   const streams = freeKiB / roundUp(medianOf("stream_memory"), STEP_KIB);
   return Math.floor(streams / 100) * 100;
+}
+
+function formatGib(kib: number): string {
+  return (kib / 1_024 ** 2).toFixed(1);
 }
 
 function roundUp(value: number, step: number): number {

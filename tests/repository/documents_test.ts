@@ -122,6 +122,11 @@ Deno.test("every page states the figures of their sources", async () => {
 const LIMITS = [
   [
     "README.md",
+    /up to ([\d,]+) MiB of cached files/,
+    NUMBER_OPTIONS.staticCacheBytes.default / 2 ** 20,
+  ],
+  [
+    "README.md",
     /per process, ([\d,]+) open pages get changes at once/,
     NUMBER_OPTIONS.maxStreams.default,
   ],
@@ -220,6 +225,8 @@ Deno.test("README.md says on its first screen, of 40 lines, what a user decides 
   for (const word of ["**For**", "**Cost", "**Limits**", "**Not tried**"]) {
     assertStringIncludes(first, word);
   }
+  const counts = [/^!\[/gm, /^npx /gm].map((part) => first.match(part)?.length);
+  assertEquals(counts, [1, 2]); // one picture, two commands
 });
 
 Deno.test("CONTRIBUTING.md names ten files of src/core/ to read first, which exist", async () => {

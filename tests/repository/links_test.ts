@@ -1,7 +1,7 @@
 /** Checks the links of every Markdown page, and that the pages are short. */
 import { assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { countUserPages, MAX_WORDS } from "../../tools/words.ts";
+import { countUserPages, countWords, MAX_WORDS } from "../../tools/words.ts";
 import { markdownIn } from "./_pages.ts";
 
 const PAGES = [
@@ -97,4 +97,35 @@ Deno.test("the pages for users have at most as many words as anybody reads", asy
     [true, true],
     `${sum} words: see deno run -A tools/words.ts`,
   );
+});
+
+Deno.test("countWords() leaves out tables that a tool writes, and no others", () => {
+  const table = "| flag | meaning |\n| --- | --- |\n| `--port N` | A port |\n";
+  const end = "<!-- deno-fmt-ignore-end -->";
+  const texts = {
+    "of the options":
+      `<!-- generated from src/options.ts by tools/option_table.ts; a test compares them -->\n<!-- deno-fmt-ignore-start -->\n${table}${end}`,
+    "of measurements":
+      `<!-- deno-fmt-ignore-start -->\n<!-- costs: written by tools/performance.ts -->\n${table}${end}`,
+    "in another format": `<!-- deno-fmt-ignore-start -->\n${table}${end}`,
+    "by hand": table,
+  };
+  const counts = Object.entries(texts).map(([name, text]) =>
+    [name, countWords(`two words\n${text}\nand three more`)] as const
+  );
+  assertEquals(Object.fromEntries(counts), {
+    "of the options": 5,
+    "of measurements": 5 + 1, // its first comment
+    "in another format": 5 + 6 + 2, // its comments
+    "by hand": 5 + 6,
+  });
+});
+
+Deno.test("the pages have two tables that a tool writes", async () => {
+  const marked: string[] = [];
+  for (const page of (await countUserPages()).keys()) {
+    const text = await Deno.readTextFile(page);
+    if (/\bby tools\/\w+\.ts\b/.test(text)) marked.push(page);
+  }
+  assertEquals(marked, ["docs/performance.md", "docs/reference.md"]);
 });

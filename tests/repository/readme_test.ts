@@ -1,6 +1,5 @@
 /** Runs every program in README.md, and compares its claims with the code. */
 import { assertEquals } from "@std/assert";
-import config from "../../deno.json" with { type: "json" };
 import { OPTIONS } from "../../src/command/options/option_table.ts";
 import { testBrowser } from "../_browser.ts";
 import { RunningCommand, startCommand, startProgram } from "../_command.ts";
@@ -62,33 +61,43 @@ function quickStart(directory: TempDirectory): Promise<RunningCommand> {
 
 const EMPTY_PAGE = "<!doctype html><title>app</title>";
 
-Deno.test("the first command in README.md serves the example, and the second one is a task", async () => {
-  const commands = codeAfter("need only Node.js with npm:").split("\n").map((
-    line,
-  ) => line.split(/ {2,}#/)[0]?.split(" ") ?? []);
-  assertEquals(commands.map((words) => words.slice(0, 2)), [["npx", "-y"], [
-    "npx",
-    "-y",
-  ]]);
-  assertEquals(commands.map((words) => words.at(-1)! in config.tasks), [
-    true,
-    true,
-  ]);
-  const args = [...commands[0]!.slice(3), "--port", "0"];
+/** Runs a command of the first screen, which ends with a task and its arguments, on a free port. */
+function startTask(command: string, env: Record<string, string>) {
+  const args = command.replace("npx -y deno@2.9.6 ", "").split(" ");
   const listening = (line: string) =>
     line.includes("rep.listening")
       ? /(http:[^\s"]+)/.exec(line)?.[1]
       : undefined;
-  await using example = await RunningCommand.start(
-    { args, env: {} },
-    listening,
-  );
-  // SIGKILL would end the task, but not the gateway.
-  const payload = await payloadAt(example.url).finally(() =>
-    example.signal("SIGTERM")
-  );
-  await example.ended();
-  assertEquals(payload.public.GREETING, "Hello from the gateway");
+  return RunningCommand.start({ args, env }, listening);
+}
+
+Deno.test("the two commands on the first screen of README.md serve the example and a build", async () => {
+  const [, block = ""] = /```sh\n([^]*?)\n```/.exec(README) ?? [];
+  const commands = block.split("\n").filter((line) => line.startsWith("npx "))
+    .map((line) => line.split(/ {2,}#/)[0] ?? "");
+  assertEquals(commands.length, 2);
+  const [example = "", build = ""] = commands;
+  await using directory = await projectWith(EMPTY_PAGE, "");
+  const ofBuild = build.replace("../my-app/dist", directory.at("dist"));
+  const values: Record<string, string>[] = [];
+  for (
+    const [command, env] of [
+      [`${example} --port 0`, {}],
+      [`${ofBuild} --port 0 --kv :memory:`, { REP_PUBLIC_GREETING: "Hi" }],
+    ] as const
+  ) {
+    await using gateway = await startTask(command, env);
+    // SIGKILL would end the task, but not the gateway.
+    const payload = await payloadAt(gateway.url).finally(() =>
+      gateway.signal("SIGTERM")
+    );
+    await gateway.ended();
+    values.push(payload.public);
+  }
+  assertEquals(values.map(({ GREETING }) => GREETING), [
+    "Hello from the gateway",
+    "Hi",
+  ]);
 });
 
 /** Replaces what differs from run to run. */
@@ -133,7 +142,7 @@ Deno.test("the console session in README.md is what the example answers", async 
   await stream.take(1);
   outputs.push(stream.text().trimEnd());
   await stream.close();
-  const session = codeAfter("Or look at the bytes:").split(/^\$ .*\n/m).slice(1)
+  const session = codeAfter("look at the bytes:").split(/^\$ .*\n/m).slice(1)
     .map((output) => output.trimEnd());
   assertEquals(session.map(withoutVariables), outputs.map(withoutVariables));
 });

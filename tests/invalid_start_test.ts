@@ -103,7 +103,7 @@ Deno.test("a start with an invalid value in the store has what was published bef
   assertEquals(gate.gateway.get("PLAN"), "pro");
   assertEquals(await healthOf(gate), ["degraded", ["config_rejected"]]);
   const [{ detail, level } = {}] = gate.logged("rep.start.warning");
-  assertEquals(level, "ERROR");
+  assertEquals(level, "WARN");
   assertStringIncludes(String(detail), "undo ID");
   const [rejected] = gate.logged("rep.config.rejected");
   assertStringIncludes(JSON.stringify(rejected), "REP_PUBLIC_PLAN");

@@ -118,7 +118,7 @@ export class Startup {
     await configuration.reload().catch(() => {}); // it logs what is invalid
     const detail =
       "a value in the store is invalid: starting with what was published before, and publishing nothing until it is taken back with undo ID (see history), set or unset";
-    log.error("rep.start.warning", { detail });
+    log.warn("rep.start.warning", { detail });
   }
 
   /** The source keeps what it has read, also for later outages. */

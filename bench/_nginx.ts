@@ -35,6 +35,38 @@ export async function startNginxProxied(
   return await startNginx(root, text, ASSET_PATH);
 }
 
+/** Starts nginx on a directory, with a second port that says that it is ready. */
+export async function startNginxFiles(
+  root: string,
+  directory: string,
+  port: number,
+  healthPort: number,
+): Promise<SubjectProcess> {
+  const program = await findNginx();
+  if (program === undefined) {
+    throw new Error("Cannot find nginx: expected Debian's package nginx-light");
+  }
+  const folder = join(root, `nginx-${port}`);
+  await Deno.mkdir(folder, { recursive: true });
+  const path = join(folder, "nginx.conf");
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((name) => `${name}_temp_path temporary;`).join(" ");
+  await Deno.writeTextFile(
+    path,
+    `daemon off; master_process off; pid nginx.pid; error_log stderr crit; events {}
+http { access_log off; ${temporary} types { text/html html; text/javascript js; }
+  server { listen 127.0.0.1:${port}; root ${directory}; }
+  server { listen 127.0.0.1:${healthPort}; location / { return 200 ready; } } }`,
+  );
+  return await SubjectProcess.start({
+    program,
+    args: ["-e", "stderr", "-p", folder, "-c", path],
+    port,
+    readyPath: "/",
+    readyStatus: 200,
+  });
+}
+
 function readConfig(name: string): Promise<string> {
   return Deno.readTextFile(new URL(name, import.meta.url));
 }

@@ -8,10 +8,11 @@ import { SubjectProcess } from "./_subject_process.ts";
 /** Starts the command of this project. */
 export async function startCommand(
   args: readonly string[],
+  port: number = findFreePort(),
+  readyPath = "/rep/health",
 ): Promise<SubjectProcess> {
-  const port = findFreePort();
   const own = ["--hostname", "127.0.0.1", "--port", String(port)];
-  return await startDeno("main.ts", [...own, ...args], port, "/rep/health");
+  return await startDeno("main.ts", [...own, ...args], port, readyPath);
 }
 
 /** Starts it with the variables of a site. */

@@ -80,6 +80,12 @@ export class SubjectProcess implements AsyncDisposable {
     this.#child.kill("SIGHUP");
   }
 
+  /** Ends it as a crash does. */
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.status;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await end(this.#child);
   }

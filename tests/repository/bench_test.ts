@@ -12,6 +12,7 @@ import { rowReport } from "../../bench/_row.ts";
 import { startGateway } from "../../bench/_servers.ts";
 import { ASSET_PATH, createSite, PAGE_PATH } from "../../bench/_site.ts";
 import { soak } from "../../bench/soak.ts";
+import { findProgram } from "../../tools/find_program.ts";
 
 /** Runs a benchmark, and asserts that every figure is a number between the least and the most. */
 async function run(benchmark: string): Promise<Report[]> {
@@ -126,6 +127,22 @@ Deno.test("sites measures a process with several sites on memory and SQLite, and
     assertEquals(names.filter((name) => name.startsWith(engine)).length, 4);
   }
   assertEquals(names.at(-1), "page of a site / without sites");
+});
+
+const hasHaproxy = await findProgram("haproxy", ["/usr/sbin"]) !== undefined;
+
+Deno.test({
+  name: hasNginx && hasHaproxy
+    ? "builds has no white page and no missing chunk with kept builds"
+    : "builds (nginx or HAProxy is not installed)",
+  ignore: !hasNginx || !hasHaproxy,
+  async fn() {
+    const reports = await run("builds --builds 2 --pages 20");
+    for (const what of ["white pages", "missing lazy chunks"]) {
+      const name = `gateway with --keep-builds: ${what}`;
+      assertEquals(medianOf(reports, name), 0, name);
+    }
+  },
 });
 
 Deno.test("simulation returns the same figures for the same seed", async () => {

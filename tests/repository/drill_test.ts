@@ -54,6 +54,8 @@ Deno.test("the drill's HAProxy has the shipped configuration, with nothing outsi
     "bind 127.0.0.1:1 ssl crt /drill/gateway.pem alpn h2,http/1.1 ssl-min-ver TLSv1.2",
     "server gateway 127.0.0.1:2 check port 3",
     "server second 127.0.0.1:4 check port 5",
+    "server gateway 127.0.0.1:2 track gateway/gateway",
+    "server second 127.0.0.1:4 track gateway/second",
   ]);
 });
 

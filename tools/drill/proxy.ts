@@ -106,7 +106,7 @@ export async function readConfig(
     if (!text.includes(from)) {
       throw new Error(`Cannot replace "${from}": expected it in ${CONFIG}`);
     }
-    text = text.replace(from, to);
+    text = text.replaceAll(from, to);
   }
   return text;
 }

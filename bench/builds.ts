@@ -163,7 +163,7 @@ async function rollAll(
   let isRolling = true;
   const ended = rolling.finally(() => isRolling = false);
   const visits: Promise<void>[] = [];
-  const longestMs = 5 * sizes.replicas * STOP_DELAY_MS; // some updates later
+  const longestMs = 3 * sizes.replicas * STOP_DELAY_MS; // some updates later
   // About as long as the updates take: those at the end see the last one.
   const pauseMs = sizes.builds * sizes.replicas * 1_000 / sizes.pages;
   for (let page = 0; page < sizes.pages && isRolling; page++) {

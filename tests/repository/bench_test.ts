@@ -137,7 +137,7 @@ Deno.test({
     : "builds (nginx or HAProxy is not installed)",
   ignore: !hasNginx || !hasHaproxy,
   async fn() {
-    const reports = await run("builds --builds 2 --pages 20");
+    const reports = await run("builds --builds 2 --pages 5");
     for (const what of ["white pages", "missing lazy chunks"]) {
       const name = `gateway with --keep-builds: ${what}`;
       assertEquals(medianOf(reports, name), 0, name);

@@ -33,6 +33,8 @@ export interface BuildsOptions {
   readonly metrics: Metrics;
 }
 
+/** How long the first page of a build waits until the build is kept. */
+const MAX_WAIT_MS = 2_000;
 /** How often to look for a new build. */
 const LOOK_MS = 5_000;
 /** How long a file has to be unchanged until it replaces another copy, and when to try again. */
@@ -69,7 +71,7 @@ export class KeptBuilds {
   readonly #directory: SharedDirectory;
   readonly #files: ServedFiles;
   readonly #keeping = new SerialQueue();
-  #build = "";
+  #build: string | undefined;
   /** The list of the last build that was kept; empty if this process writes none. */
   #list = "";
   /** Resolves when the build is kept, or was waited for. */
@@ -120,20 +122,26 @@ export class KeptBuilds {
   /**
    * Begins to look for new builds.
    *
-   * @param look Calls {@linkcode follow} with the present build.
+   * @param findBuild Returns the ID of the present build.
    */
-  start(look: () => Promise<void>): void {
-    const onError = logTaskError(this.#served.log, "builds");
-    this.#stopLooking = every(LOOK_MS, async () => {
-      await look();
-      const isDue = this.#served.clock.monotonic() >= this.#dueAt;
+  start(findBuild: () => Promise<string | undefined>): void {
+    const { clock, log } = this.#served;
+    const onError = logTaskError(log, "builds");
+    const look = async () => {
+      await this.follow(await findBuild());
+      const isDue = clock.monotonic() >= this.#dueAt;
       if (isDue || await this.#isGone()) await this.#keep();
-    }, { clock: this.#served.clock, onError });
+    };
+    let looking: Promise<void> | undefined;
+    this.#stopLooking = every(LOOK_MS, () => {
+      looking ??= look().finally(() => looking = undefined);
+      return looking;
+    }, { clock, onError });
   }
 
   /** Keeps a build, unless it is kept, and waits for that at most `ms` milliseconds. */
-  async follow(build: string, ms: number): Promise<void> {
-    if (build !== this.#build) {
+  async follow(build: string | undefined, ms = MAX_WAIT_MS): Promise<void> {
+    if (build !== undefined && build !== this.#build) {
       this.#build = build;
       this.#known.clear();
       this.#followed = waitAtMost(ms, this.#keep(), this.#served.clock);

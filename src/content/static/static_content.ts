@@ -19,7 +19,7 @@ import {
   parseFilePath,
   ROUTE_HEADERS,
 } from "./file_path.ts";
-import { isAbsence, isUnreadable } from "./found_file.ts";
+import { isAbsence, isUnreadable, versionOf } from "./found_file.ts";
 import { likelyBasePath } from "./likely_base_path.ts";
 import { HtmlFile } from "./html_file.ts";
 import {
@@ -44,9 +44,6 @@ export interface StaticContentOptions extends ServedFilesOptions {
 
 /** How long the start waits until its build is kept. */
 const MAX_START_MS = 10_000;
-
-/** How long the first page of a new build waits for the same. */
-const MAX_PAGE_MS = 2_000;
 
 const INDEX = "index.html";
 const NOT_FOUND = "404.html";
@@ -107,6 +104,7 @@ export class StaticContent implements Content {
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
   #build: string | undefined;
+  #indexVersion: string | undefined;
   #builds: KeptBuilds | undefined;
   #isAppGone = false;
   #loggedAt = -Infinity;
@@ -156,8 +154,8 @@ export class StaticContent implements Content {
     const { openBuilds } = await import("../builds/kept_builds.ts");
     const find = (key: string) => this.#files.find(key);
     this.#builds = await openBuilds(builds, this.#options, find);
-    await this.#followBuild(MAX_START_MS);
-    this.#builds.start(() => this.#followBuild(MAX_PAGE_MS));
+    await this.#builds.follow(await this.build(), MAX_START_MS);
+    this.#builds.start(() => this.build());
   }
 
   async #warnOfBarred(): Promise<void> {
@@ -202,7 +200,9 @@ export class StaticContent implements Content {
           await this.#findPage(path, headers);
         if (typeof found === "string") return redirectTo(found + url.search);
         const { file: { content }, routeStatus } = found;
-        if (content instanceof HtmlFile) await this.#followBuild(MAX_PAGE_MS);
+        if (content instanceof HtmlFile && this.#builds !== undefined) {
+          await this.#builds.follow(await this.#findBuild());
+        }
         const representations = content instanceof HtmlFile
           ? await represent(content, headers, getConfigScript)
           : content;
@@ -224,15 +224,15 @@ export class StaticContent implements Content {
 
   /**
    * Returns the ID of the build in the directory: a hash of its index, or of its page for routes, which is the same for all
-   * of its pages. While the directory is emptied, it is that of the last build. `undefined` if there is no page.
+   * of its pages. While the directory is emptied, it is that of the last build. `undefined` if there has been no page.
    */
   async build(): Promise<string | undefined> {
-    const page = this.#hasPage
-      ? await this.#files.look(INDEX)
-      : (await this.#findFallback())?.file;
-    if (typeof page === "object" && page.etags !== "") {
-      this.#build = page.etags.replace(/\W/g, "");
-    }
+    const path = `${this.#options.directory}/${INDEX}`;
+    const stats = await Deno.stat(path).catch(() => undefined); // a look takes ten times as long, and reports it
+    const version = stats && versionOf({ path, stats });
+    const isSame = version !== undefined && version === this.#indexVersion;
+    if (!isSame) await this.#findBuild();
+    this.#indexVersion = version;
     return this.#build;
   }
 
@@ -304,11 +304,14 @@ export class StaticContent implements Content {
     return undefined;
   }
 
-  /** Notices a new build, and waits until its files are kept. */
-  async #followBuild(ms: number): Promise<void> {
-    if (this.#builds === undefined) return;
-    const build = await this.build();
-    if (build !== undefined) await this.#builds.follow(build, ms);
+  async #findBuild(): Promise<string | undefined> {
+    const page = this.#hasPage
+      ? await this.#files.look(INDEX)
+      : (await this.#findFallback())?.file;
+    if (typeof page === "object" && page.etags !== "") {
+      this.#build = page.etags.replace(/\W/g, "");
+    }
+    return this.#build;
   }
 
   /** Finds a file of another build. */

@@ -18,7 +18,7 @@ export interface SharedBody {
  */
 export function sharedBody(
   bytes: Uint8Array<ArrayBuffer>,
-  headers: HeadersInit,
+  headers: Readonly<Record<string, string>>,
 ): SharedBody {
   const template = new Response(bytes, { headers });
   return {

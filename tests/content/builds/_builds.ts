@@ -128,7 +128,10 @@ export async function serve(
       clock.pass(ms);
       await clock.tick(0);
     },
-    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      await opened[Symbol.asyncDispose]();
+      await swept();
+    },
   };
 }
 
@@ -141,4 +144,9 @@ export async function until(
     await settle();
   }
   throw new Error("Cannot wait longer: expected it to happen within 5 s");
+}
+
+/** Waits for the end of a sweep, for which nothing waits in a gateway. */
+export async function swept(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await settle();
 }

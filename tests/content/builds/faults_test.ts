@@ -7,7 +7,7 @@ import { Compressor } from "../../../src/content/coding/representations.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
-import { buildOf, Directories, serve, until } from "./_builds.ts";
+import { buildOf, Directories, serve, swept, until } from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a" });
 const B = buildOf("B", { "assets/b-2.js": "bb" });
@@ -60,6 +60,7 @@ Deno.test("a directory that is removed while the gateway runs is filled again", 
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
+  await swept();
   await Deno.remove(directories.at("keep"), { recursive: true });
   await gateway.lookAgain();
   assertMatch(await gateway.read("/"), /<title>A/);
@@ -252,6 +253,7 @@ Deno.test("a copy of another size is replaced by a file that has been unchanged 
     });
     assertEquals(lines.map(({ msg }) => msg), ["rep.builds.differs"]);
     builds.close();
+    await swept();
   }
 });
 
@@ -277,6 +279,7 @@ Deno.test("a file that is changed while it is copied is not kept half", async ()
   assertEquals(await directories.kept(), []);
   assertEquals(builds.problems(), []);
   builds.close();
+  await swept();
 });
 
 Deno.test("while the directory hangs, pages wait once for 2 s, files are not looked for, and no more than two operations are in flight", async () => {
@@ -305,7 +308,7 @@ Deno.test("while the directory hangs, pages wait once for 2 s, files are not loo
   await builds.follow("A", 2_000); // at once
   await builds.follow("B", 2_000);
   assertEquals(await builds.find("assets/x.js"), undefined);
-  builds.start(() => Promise.resolve());
+  builds.start(() => Promise.resolve(undefined));
   for (let hour = 0; hour < 2; hour++) await clock.tick(600_000);
   assertEquals(asked, 2);
   assertEquals(lines.map(({ msg }) => msg), ["rep.builds.not_kept"]);

@@ -203,6 +203,23 @@ Deno.test("only files that match are looked up, and no path leads out of the dir
   assertEquals(answers, ["x", ...Array(8).fill("404")]);
 });
 
+Deno.test("where the present build has something that is not served, no kept file takes its place", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", {
+    ...A,
+    "assets/own.js": "secret",
+    "assets/dir.js/x": "x",
+  });
+  await directories.write("keep/_/files", {
+    "assets/own.js": "kept",
+    "assets/dir.js": "kept",
+  });
+  const neverServed = [directories.at("app/assets/own.js")];
+  await using gateway = await serve(directories, "app", { neverServed });
+  assertEquals(await gateway.read("/assets/own.js"), "404");
+  assertEquals(await gateway.read("/assets/dir.js"), "404");
+});
+
 Deno.test("the file is gone a second after it was removed from the directory, if no build has it", async () => {
   await using directories = await Directories.make();
   await directories.write("app", A);

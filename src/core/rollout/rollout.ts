@@ -88,6 +88,8 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
+  /** When it was last read before sources were. */
+  #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** Aborted when this process leaves. */
   readonly #leaving = new AbortController();
@@ -170,16 +172,16 @@ export class Rollout {
   /**
    * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
    *
-   * @returns If the store is unavailable, what the last heartbeat has found; `undefined` before it.
+   * @returns If the store is unavailable, what is known; `undefined` if that is nothing.
    */
   async readHighestRank(): Promise<number | undefined> {
     try {
       const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-      return entry?.value ?? 0;
+      this.#highestRank = entry?.value ?? 0;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      return this.#last?.highestRank;
     }
+    return this.#highestRank;
   }
 
   /**

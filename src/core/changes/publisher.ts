@@ -185,7 +185,7 @@ export class Publisher {
   }
 
   /**
-   * Returns the state that this process knows if the target differs from it: if it is outdated, the commit fails. Only
+   * Returns the state that this process knows if the target differs from it: if another process has written since, the commit fails. Only
    * a read makes certain that there is nothing to commit.
    */
   async #stateToChange(input: PlanInput): Promise<PublicState> {

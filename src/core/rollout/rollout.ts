@@ -314,8 +314,10 @@ export class Rollout {
   ): void {
     const { log } = this.#options;
     if (stranger !== undefined && before?.stranger === undefined) {
-      const place = placeOf(stranger);
-      log.info("rep.rollout.apart", { detail: APART, place });
+      log.info("rep.rollout.apart", {
+        detail: APART,
+        place: placeOf(stranger),
+      });
     }
     const known = new Set(before?.conflicts.map(({ type }) => type));
     for (const { type, detail } of conflicts) {
@@ -352,13 +354,13 @@ export class Rollout {
    * may have come back by itself, and the newer ones may have died.
    */
   #logRollback(rollback: Rollback): void {
-    const { log } = this.#options;
     const { active, replaced, isLeftOver, isReload } = rollback;
     const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
     const isIntended = isReload || isLeftOver && !hasDied;
-    log[isIntended ? "info" : "warn"]("rep.rollout.rollback", {
+    const level = isIntended ? "info" : "warn";
+    this.#options.log[level]("rep.rollout.rollback", {
       active: shortHash(active.hash),
       active_revision: this.activeRevision,
       replaces: shortHash(replaced.hash),

@@ -67,7 +67,8 @@ export class TestPublisher {
     const { head } = this.#tail;
     const publicHash = JSON.stringify([...target.public]);
     const snapshot = { ...EMPTY_SNAPSHOT, ...target, publicHash };
-    await this.#publisher.publish({ ...snapshot, storedVersion: null });
+    const read = { storedVersion: null, rankAtRead: 0 };
+    await this.#publisher.publish({ ...snapshot, ...read });
     return await this.log.after(head, Infinity);
   }
 }

@@ -33,7 +33,6 @@ import { RateLimit } from "./keys/rate_limit.ts";
 import { logOnce } from "./observe/log.ts";
 import { noMetrics } from "./observe/metrics.ts";
 import type { GetConfigScript, PageValues } from "./pages/config_script.ts";
-import { configScripts } from "./pages/config_scripts.ts";
 import type { DecodeResponse } from "./pages/page.ts";
 import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
@@ -292,16 +291,19 @@ function connect(
   const { changes, configuration, pageValues } = parts;
   const { health, startup, shutdown } = parts;
   const current = () => rendering?.pinned ?? pageValues();
-  const scripts = (isRendered: boolean) =>
-    configScripts({
-      current,
-      isRendered,
-      hotReload: settings.hotReload,
-      basePath: settings.basePath,
-      epochs: parts.epochs,
-      clock,
-      log,
-    }, metrics);
+  const scripts = (isRendered: boolean): GetConfigScript =>
+    onceOpened(async () => {
+      const { configScripts } = await import("./pages/config_script.ts");
+      return configScripts({
+        current,
+        isRendered,
+        hotReload: settings.hotReload,
+        basePath: settings.basePath,
+        epochs: parts.epochs,
+        clock,
+        log,
+      }, metrics);
+    });
   const getConfigScript = scripts(false);
   const getRenderedScript = scripts(true);
   const router = publicRouter(settings, parts, content, getConfigScript);
@@ -438,4 +440,15 @@ function joined(
   tables: readonly (RouteTable | undefined)[],
 ): RouteTable {
   return Object.assign({}, ...tables, own);
+}
+
+/** Returns a function that is loaded when it is first called: a gateway without pages does not load what they need. */
+function onceOpened<T>(
+  open: () => Promise<() => Promise<T>>,
+): () => Promise<T> {
+  let opening: Promise<() => Promise<T>> | undefined;
+  return async () => {
+    const opened = await (opening ??= open());
+    return await opened();
+  };
 }

@@ -6,9 +6,9 @@ import { type Clock, every, sleep } from "../values/clock.ts";
 import {
   CHUNK_BYTES,
   cursorAt,
-  type Place,
-  placeAt,
   type Position,
+  type Progress,
+  progressAt,
   readMissed,
 } from "./position.ts";
 import {
@@ -52,7 +52,7 @@ type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
  * memory of the server and of the system until the client reads it or leaves. So if the client does not read, its stream
  * counts until then, even after the time at which it should end: otherwise a client could open any number of streams.
  */
-interface Subscriber extends Place {
+interface Subscriber extends Progress {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
   readonly form: StreamFormName;
@@ -94,7 +94,7 @@ export class Hub {
   readonly #options: HubOptions;
   readonly #subscribers = new Set<Subscriber>();
   /** The subscribers that are up to date and whose client waits for the next event. */
-  #waiting = new Set<Subscriber>();
+  #idle = new Set<Subscriber>();
   readonly #logError: (error: unknown) => void;
   readonly #stopTicking: () => void;
 
@@ -155,7 +155,7 @@ export class Hub {
     { client: { clientKey }, position, form }: StreamRequest,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
-    const { cursor, skipsOutdated } = placeAt(position);
+    const { cursor, skipsOutdated } = progressAt(position);
     const now = clock.monotonic();
     const subscriber: Subscriber = {
       clientKey,
@@ -200,7 +200,7 @@ export class Hub {
     }
     const frames = tail.cached(subscriber.cursor, CHUNK_BYTES);
     if (frames.length > 0) this.#replay(subscriber, frames);
-    else this.#waiting.add(subscriber);
+    else this.#idle.add(subscriber);
   }
 
   #replay(subscriber: Subscriber, frames: readonly Frame[]): void {
@@ -211,8 +211,8 @@ export class Hub {
 
   /** Sends new events to all waiting subscribers. The others get them when they read again. */
   deliver(frames: readonly Frame[]): void {
-    const waiting = this.#waiting;
-    this.#waiting = new Set();
+    const waiting = this.#idle;
+    this.#idle = new Set();
     const chunkOf = onceForEachForm((form) => form.events(frames));
     for (const subscriber of waiting) {
       this.#guard(subscriber, () => {
@@ -243,10 +243,10 @@ export class Hub {
     const heartbeatOf = onceForEachForm((form) => toUtf8(form.heartbeat(head)));
     for (const subscriber of this.#subscribers) {
       this.#guard(subscriber, () => {
-        if (!this.#waiting.has(subscriber)) this.#noteStalled(subscriber, now);
+        if (!this.#idle.has(subscriber)) this.#noteStalled(subscriber, now);
         else if (now >= subscriber.endsAt) this.#end(subscriber);
         else if (now >= subscriber.heartbeatAt) {
-          this.#waiting.delete(subscriber);
+          this.#idle.delete(subscriber);
           this.#send(subscriber, [], heartbeatOf(subscriber.form));
         }
       });
@@ -286,7 +286,7 @@ export class Hub {
   }
 
   #remove(subscriber: Subscriber): boolean {
-    this.#waiting.delete(subscriber);
+    this.#idle.delete(subscriber);
     const isOpen = this.#subscribers.delete(subscriber);
     if (isOpen) this.limits.remove(subscriber.clientKey);
     subscriber.onRemove?.();

@@ -6,7 +6,7 @@ import {
   REJECTION_EVENT,
   type StreamRequest,
 } from "./hub.ts";
-import { cursorAt, placeAt, readMissed } from "./position.ts";
+import { cursorAt, progressAt, readMissed } from "./position.ts";
 import {
   openStreamForm,
   type RetryMs,
@@ -77,12 +77,13 @@ export class Polls {
   ): Promise<Uint8Array<ArrayBuffer>> {
     const { metrics } = this.#options;
     const tail = this.#tail;
-    const place = placeAt(position);
-    const isStored = !place.skipsOutdated && place.cursor < tail.cachedAfter;
+    const progress = progressAt(position);
+    const isStored = !progress.skipsOutdated &&
+      progress.cursor < tail.cachedAfter;
     const full = isStored ? this.#reading.rejection(client) : undefined;
     if (full !== undefined) return this.reject(full, form);
     this.#reading.add(client.clientKey);
-    const missed = await readMissed(place, tail);
+    const missed = await readMissed(progress, tail);
     this.#reading.remove(client.clientKey);
     if (missed === undefined) return this.reject("store_unavailable", form);
     metrics.count("rep.streams.polled", 1);

@@ -7,7 +7,7 @@ export type Position =
   | { readonly kind: "every_event"; readonly cursor: number };
 
 /** How far a client has come. */
-export interface Place {
+export interface Progress {
   /** The id of the last event that was sent. */
   cursor: number;
   /** Whether events are skipped that a newer one of the same variable has replaced. */
@@ -17,8 +17,8 @@ export interface Place {
 /** The maximum size of a chunk while a stream catches up, and of what a poll gets. */
 export const CHUNK_BYTES = 64 << 10;
 
-/** Returns the place of a client that has received nothing yet. */
-export function placeAt(position: Position): Place {
+/** Returns the progress of a client that has received nothing yet. */
+export function progressAt(position: Position): Progress {
   const cursor = position.kind === "whole_state" ? 0 : position.cursor;
   return { cursor, skipsOutdated: position.kind !== "every_event" };
 }
@@ -30,7 +30,7 @@ export function cursorAt(position: Position): number | undefined {
 
 /** Returns a chunk of what a client has missed; `undefined` if that is in the store, which is unavailable. */
 export async function readMissed(
-  { cursor, skipsOutdated }: Place,
+  { cursor, skipsOutdated }: Progress,
   tail: Tail,
 ): Promise<readonly Frame[] | undefined> {
   if (skipsOutdated) return tail.newestOfEach(cursor, CHUNK_BYTES);

@@ -37,8 +37,6 @@ interface PublisherOptions {
 /** The variables to publish, and the names in the other tiers. */
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
-const NO_NAMES: ReadonlySet<string> = new Set();
-
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
  * events that make the public state in the store equal to them.
@@ -59,7 +57,7 @@ export class Publisher {
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
-  #unsure = NO_NAMES;
+  #unsure: ReadonlySet<string> = new Set();
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -98,7 +96,7 @@ export class Publisher {
         () => this.#tryToCommit(snapshot),
         this.#options,
       );
-      if (outcome === "published") this.#unsure = NO_NAMES;
+      if (outcome === "published") this.#unsure = new Set();
       if (outcome !== "waits") {
         this.#settled = snapshot;
         this.#waiting = undefined;
@@ -157,15 +155,15 @@ export class Publisher {
     checks: readonly Check[],
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
-    const unsure = this.#unsure;
-    const input = { target, delivered: tail.newestOfAll, unsure };
+    const delivered = tail.newestOfAll;
+    const input = { target, delivered, unsure: this.#unsure };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
-    const leaving = changes.filter(({ leavesPublic }) => leavesPublic);
-    const names = new Set(leaving.map(({ name }) => name));
+    const leaving = changes.filter(({ leavesPublic }) => leavesPublic)
+      .map(({ name }) => name);
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
     // the target is compared again, and nothing is left to delete.
-    if (await eventLog.deleteValues(names, state)) {
+    if (await eventLog.deleteValues(new Set(leaving), state)) {
       return await this.#commitChanges(target, checks);
     }
     const events: LogEvent[] = [];
@@ -187,7 +185,7 @@ export class Publisher {
   }
 
   /**
-   * Returns the state that this process knows if the target differs from it: if it is outdated, the commit fails. Only
+   * Returns the state that this process knows if the target differs from it: if another process has written since, the commit fails. Only
    * a read makes certain that there is nothing to commit.
    */
   async #stateToChange(input: PlanInput): Promise<PublicState> {
@@ -220,8 +218,9 @@ export class Publisher {
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
-      const fields = { key: name, tier: "public", action, id };
-      log.info("rep.config.changed", { ...fields, ...sourceOf(name) });
+      const source = sourceOf(name);
+      const fields = { key: name, tier: "public", action, id, ...source };
+      log.info("rep.config.changed", fields);
     }
   }
 }

@@ -3,6 +3,7 @@ import type { EpochKeys, Epochs } from "../keys/epochs.ts";
 import { encryptSensitive, integrityToken } from "../keys/page_crypto.ts";
 import { type Log, messageOf } from "../observe/log.ts";
 import { escapeCodeUnit } from "../values/visible_text.ts";
+import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   canonicalJson,
@@ -132,7 +133,7 @@ export interface PageValues {
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
-export interface ConfigScriptCacheOptions extends ScriptOptions {
+interface ConfigScriptCacheOptions extends ScriptOptions {
   /** Returns the values for a page that is sent now. */
   current: () => PageValues;
   hotReload: boolean;
@@ -223,6 +224,18 @@ export class ConfigScriptCache {
       detail: `the master key is unavailable: ${messageOf(error)}`,
     });
   }
+}
+
+/** Returns the function that gets the script of a page, and counts the pages. */
+export function configScripts(
+  options: ConfigScriptCacheOptions,
+  metrics: Metrics,
+): GetConfigScript {
+  const cache = new ConfigScriptCache(options);
+  return async () => {
+    metrics.count("rep.pages.served", 1);
+    return await cache.get();
+  };
 }
 
 function isSame(a: CacheKey, b: CacheKey): boolean {

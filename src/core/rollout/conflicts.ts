@@ -58,16 +58,15 @@ export function findStrangers(
   { id, names = [], instanceId }: Self,
   observations: readonly Observation[],
 ): Observation[] {
-  const own = new Set(names);
   return observations.filter((other) => {
     const others = other.member.names ?? [];
     const isPredecessor = instanceId !== undefined && !isLive(other) &&
       other.member.instanceId === instanceId;
     const isOther = other.id !== id && !isPredecessor;
     const isPresent = !other.isOld && !isForgotten(other);
-    const isComparable = own.size > 0 && others.length > 0;
+    const isComparable = names.length > 0 && others.length > 0;
     return isOther && isPresent && isComparable &&
-      !others.some((name) => own.has(name));
+      !others.some((name) => names.includes(name));
   });
 }
 
@@ -100,10 +99,9 @@ export function findConflicts(
   strangers: readonly Observation[],
   strangersForMs: number,
 ): Conflict[] {
-  const living = observations.filter((other) =>
-    other.id !== self.id && isLive(other)
+  const replicas = observations.filter((other) =>
+    other.id !== self.id && isLive(other) && !strangers.includes(other)
   );
-  const replicas = living.filter((other) => !strangers.includes(other));
   const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
   const others = isOtherApp ? strangers.filter(isLive) : [];
   return [

@@ -14,9 +14,9 @@ type Ranked = Pick<Member, "hash" | "rank">;
 /** What a process bases its decision on. */
 export interface ElectionInput {
   readonly self: Self;
-  /** The rank of its configuration, once the process has announced it. */
-  readonly rank: number | undefined;
-  /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
+  /** The rank of its configuration; 0 until the process has announced it. */
+  readonly rank: number;
+  /** The highest rank when the process began to read its sources; `undefined` if it knew none. */
   readonly rankAtRead: number | undefined;
   /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
@@ -123,7 +123,7 @@ function rankOwn(
 ): Pick<ElectionResult, "hash" | "rank" | "isNew" | "rankSource"> {
   const hasIt = ({ member }: Observation) => member.hash === hash;
   const peer = lowestRanked(living.filter(hasIt));
-  if (rank !== undefined) {
+  if (rank > 0) {
     const lowest = Math.min(rank, peer?.member.rank ?? rank);
     return { hash, rank: lowest, isNew: false, rankSource: undefined };
   }

@@ -29,7 +29,7 @@ const APART: Key = ["apart"];
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
-  /** The highest rank that the process knew when it began to read its sources; `undefined` if it knew none. */
+  /** The highest rank when the process began to read its sources; `undefined` if it knew none. */
   readonly rankAtRead: number | undefined;
   /** The last heartbeat; `undefined` before the first one. */
   readonly previous: Heartbeat | undefined;
@@ -81,12 +81,11 @@ export async function tryHeartbeat(
   const observations = [...observed.members.values()];
   const members = observations.filter(({ id }) => id !== APART[0]);
   const stranger = findOlderStranger(self, members);
-  const isAnnounced = previous?.decision.hash === self.hash &&
-    previous.stranger === undefined;
+  const isAnnounced = previous?.decision.hash === self.hash;
   const highestRank = highest?.value ?? 0;
   const decision = stranger !== undefined ? standApart(self) : elect({
     self,
-    rank: isAnnounced ? previous.decision.rank : undefined,
+    rank: isAnnounced ? previous.decision.rank : 0,
     rankAtRead,
     observations: members,
     highestRank,
@@ -131,8 +130,11 @@ export async function tryHeartbeat(
 
 /** Reads the highest rank, the history, and who stands apart. */
 async function readRollout(store: Store) {
-  const keys = [HIGHEST_RANK, HISTORY, APART];
-  const entries: unknown[] = await store.getMany(keys);
+  const entries: unknown[] = await store.getMany([
+    HIGHEST_RANK,
+    HISTORY,
+    APART,
+  ]);
   return entries as [
     Entry<number> | undefined,
     Entry<History> | undefined,

@@ -87,9 +87,8 @@ export function describeRollback(rollback: Rollback): string {
   const last = lastActive === undefined
     ? "active before"
     : `last active until ${formatTime(lastActive)}`;
-  const [from, to] = [nameOf(replaced), nameOf(active)];
-  const remedy = remedyOf(rollback);
-  return `rollback from ${from} to ${to}, ${last}; if not intended, ${remedy}`;
+  const change = `rollback from ${nameOf(replaced)} to ${nameOf(active)}`;
+  return `${change}, ${last}; if not intended, ${remedyOf(rollback)}`;
 }
 
 function remedyOf({ active: { place }, isLeftOver, isReload }: Rollback) {

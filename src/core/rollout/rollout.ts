@@ -91,6 +91,8 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
+  /** When it was last read before sources were. */
+  #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** Aborted when this process leaves. */
   readonly #leaving = new AbortController();
@@ -173,16 +175,16 @@ export class Rollout {
   /**
    * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
    *
-   * @returns If the store is unavailable, what the last heartbeat has found; `undefined` before it.
+   * @returns If the store is unavailable, what is known; `undefined` if that is nothing.
    */
   async readHighestRank(): Promise<number | undefined> {
     try {
       const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-      return entry?.value ?? 0;
+      this.#highestRank = entry?.value ?? 0;
     } catch (error) {
       if (!(error instanceof StoreUnavailableError)) throw error;
-      return this.#last?.highestRank;
     }
+    return this.#highestRank;
   }
 
   /**
@@ -333,8 +335,10 @@ export class Rollout {
   ): void {
     const { log } = this.#options;
     if (stranger !== undefined && before?.stranger === undefined) {
-      const place = placeOf(stranger);
-      log.info("rep.rollout.apart", { detail: APART, place });
+      log.info("rep.rollout.apart", {
+        detail: APART,
+        place: placeOf(stranger),
+      });
     }
     const known = new Set(before?.conflicts.map(({ type }) => type));
     for (const { type, detail } of conflicts) {
@@ -371,13 +375,13 @@ export class Rollout {
    * may have come back by itself, and the newer ones may have died.
    */
   #logRollback(rollback: Rollback): void {
-    const { log } = this.#options;
     const { active, replaced, isLeftOver, isReload } = rollback;
     const hasDied = this.members.some((member) =>
       member.hash === replaced.hash && member.state === "dead"
     );
     const isIntended = isReload || isLeftOver && !hasDied;
-    log[isIntended ? "info" : "warn"]("rep.rollout.rollback", {
+    const level = isIntended ? "info" : "warn";
+    this.#options.log[level]("rep.rollout.rollback", {
       active: shortHash(active.hash),
       active_revision: this.activeRevision,
       replaces: shortHash(replaced.hash),

@@ -19,7 +19,7 @@ import type { Simulation } from "./_simulation.ts";
 /** Returns what a process announces of a configuration that has a hash; its sources count as up to date by default. */
 export function announcementOf(
   hash: string,
-  rankAtRead?: number,
+  rankAtRead = Infinity,
   names: readonly string[] = [],
 ): Announcement {
   return {

@@ -40,7 +40,7 @@ function electWith(
   observations: readonly Observation[],
   own: Partial<ElectionInput & Self> = {},
 ) {
-  const { id = "5", hash = "a", rank, rankAtRead, highestRank = 0 } = own;
+  const { id = "5", hash = "a", rank = 0, rankAtRead = Infinity } = own;
   const unused = {
     instanceId: undefined,
     revision: undefined,
@@ -53,7 +53,7 @@ function electWith(
     rank,
     rankAtRead,
     observations,
-    highestRank,
+    highestRank: own.highestRank ?? 0,
     maxRepresentatives: own.maxRepresentatives ?? MAX_REPRESENTATIVES,
   });
   const { rankSource, dead, removed, ...rest } = decision;

@@ -9,7 +9,7 @@ import {
 import { encodeBase64 } from "@std/encoding/base64";
 import process from "node:process";
 import { rep, type RepOptions } from "../../src/vite/mod.ts";
-import type { ViteConfig } from "../../src/vite/vite.ts";
+import type { ViteConfig, ViteUserConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { serviceLinks } from "../_service_links.ts";
 import { WatchedClock } from "../_time.ts";
@@ -737,6 +737,29 @@ Deno.test("Vitest, which starts a server of Vite, starts no gateway", async () =
   await using vite = await project.startVite({ plugins });
   assertEquals([await vite.insert(PAGE), project.printed], [PAGE, []]);
   assertEquals(project.handlers.length, 0);
+});
+
+Deno.test("Vitest gets an alias for the client, unless the user has one", () => {
+  const [plugin] = pluginsOf(OPTIONS);
+  const vitest = [[{ name: "app" }], null, { name: "vitest" }];
+  const aliasOf = (config: ViteUserConfig) => {
+    const { resolve } = plugin.config(config) as ViteUserConfig;
+    return resolve?.alias;
+  };
+  const own = { "@rep/gateway/client": "@rep/gateway/testing" };
+  const others = [undefined, {}, { "@": "/src" }, [{ find: /^@\// }]];
+  for (const alias of [...others, { "@rep/gateway/clients": "/x" }]) {
+    assertEquals(aliasOf({ plugins: vitest, resolve: { alias } }), own);
+  }
+  const client = "@rep/gateway/client";
+  const theirs = [{ [client]: "/x" }, [{ find: /client$/ }]];
+  for (const alias of [...theirs, { "@rep/gateway": "/src" }]) {
+    const configs = [{ resolve: { alias } }, { test: { alias } }];
+    for (const config of configs) {
+      assertEquals(aliasOf({ plugins: vitest, ...config }), {});
+    }
+  }
+  assertEquals(aliasOf({ plugins: [{ name: "vite" }] }), undefined);
 });
 
 Deno.test("rep() rejects an option that does not exist, and says what may be meant", () => {

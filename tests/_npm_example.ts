@@ -12,7 +12,7 @@ import { pathOf } from "./_runtimes.ts";
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-/** What other tests of packages need: Angular's service worker, and the three versions of Vite with which the plugin works. */
+/** What other tests of packages need: Angular's service worker, and the versions of Vite and Vitest with which the plugin works. */
 const OTHER_PROJECTS = {
   "angular": { devDependencies: { "@angular/service-worker": "22.2.0" } },
   "vite-6": { devDependencies: { vite: "6.4.6" } },
@@ -25,8 +25,19 @@ const OTHER_PROJECTS = {
       vue: "3.5.45",
     },
   },
+  ...vitestProjects(["2.1.9", "3.2.7", "4.1.12"]),
   "gateway": { dependencies: { re2js: "2.10.0" } },
 };
+
+/** Projects like `vite-8` with older versions of Vitest, which bring their own Vite. */
+function vitestProjects<Version extends string>(versions: readonly Version[]) {
+  const others = { jsdom: "31.0.1", vue: "3.5.45" };
+  return Object.fromEntries(
+    versions.map((
+      vitest,
+    ) => [`vitest-${vitest}`, { devDependencies: { vitest, ...others } }]),
+  ) as Record<`vitest-${Version}`, object>;
+}
 
 const installed = await installNpmPackages(
   new Map(

@@ -179,7 +179,7 @@ testRuntimes(
     assertEquals(code, 1);
     assertMatch(
       err,
-      /\nCannot install Deno into ".*\.cache\/rep-gateway": .*XDG_CACHE_HOME/,
+      /^Cannot install Deno into ".*\.cache\/rep-gateway": .*npm install deno@.*PATH.*XDG_CACHE_HOME/,
     );
   },
 );
@@ -191,7 +191,13 @@ testRuntimes(
     await addScript(project, "npm", "exit 1");
     const missing = await outputOf(program(project, ["list"]));
     assertEquals(missing.code, 1);
-    assertStringIncludes(missing.err, "Cannot install Deno");
+    assertMatch(missing.err, /Cannot install Deno .*npm install deno@.*PATH/);
+    assertEquals(missing.err.includes("Alpine"), false);
+
+    await addScript(project, "npm", NPM_WITH_BROKEN_DENO);
+    const broken = await outputOf(program(project, ["list"]));
+    assertEquals(broken.code, 1);
+    assertMatch(broken.err, /\nCannot run Deno .*Alpine.*noexec/);
 
     const old = "--import=data:text/javascript,delete(process.execve)";
     const env = { NODE_OPTIONS: old };
@@ -214,6 +220,11 @@ testRuntimes(
     assertStringIncludes(helped.out, "Usage: npx @rep/gateway [OPTION ...]");
   },
 );
+
+/** An npm whose Deno does not run, as on Alpine. */
+const NPM_WITH_BROKEN_DENO = `PATH=/usr/bin:/bin
+mkdir -p "$3/node_modules/deno"
+echo 'throw new Error("Musl is not supported")' > "$3/node_modules/deno/bin.cjs"`;
 
 /** What a broken Deno on the PATH does, as a script; `%` is the project. */
 const BROKEN_DENOS: Readonly<Record<string, string>> = {

@@ -17,6 +17,7 @@ export const VERSIONED_FILES = [
   "docs/openapi.yaml",
   "docs/variables.md",
   "examples/docker/Dockerfile",
+  "examples/docker/Dockerfile.node",
   "examples/systemd/rep-gateway.service",
   "examples/vite-react/package.json",
   "examples/vite-vue/package.json",
@@ -47,9 +48,9 @@ export const LAZY_PACKAGES = [
 ] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
-/** In `jsr:` and `https://jsr.io/` addresses, deno.json, docs/openapi.yaml, the constant of the sources, `package.json` files, and the health report in README.md. */
+/** In `jsr:` and `https://jsr.io/` addresses, `npm install`, deno.json, docs/openapi.yaml, the constant of the sources, `package.json` files, and the health report in README.md. */
 const NAMED_VERSION =
-  /(jsr(?::|\.io\/)@rep\/gateway[@/]|^ {2}"version": "|^ {2}version: |"healthy","version":"|^export const VERSION = "|"@rep\/gateway": ")\d+\.\d+\.\d+/gm;
+  /(jsr(?::|\.io\/)@rep\/gateway[@/]|npm install .*@rep\/gateway@|^ {2}"version": "|^ {2}version: |"healthy","version":"|^export const VERSION = "|"@rep\/gateway": ")\d+\.\d+\.\d+/gm;
 
 /** Returns a text in which the module has this version wherever one is named. */
 export function withVersion(text: string, version: string): string {

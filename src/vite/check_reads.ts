@@ -2,7 +2,7 @@ import { relative, resolve } from "node:path";
 import { didYouMean } from "../core/values/did_you_mean.ts";
 import { type DeclaredVariable, readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes, remedyFor } from "./env_names.ts";
-import { isVitest } from "./is_vitest.ts";
+import { isVitest } from "./vitest.ts";
 import type { RepOptions } from "./project_files.ts";
 import type { ViteConfig } from "./vite.ts";
 

@@ -124,6 +124,7 @@ export class DevGateway {
       if (isStart || isRestart) await this.#startGateway();
       else await this.#gateway?.reload();
       this.#settings = settings;
+      if (pages !== undefined) await this.#files.writeEnvTypes();
     } catch (error) {
       this.#report(error);
       return;

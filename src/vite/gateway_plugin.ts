@@ -13,7 +13,6 @@ import {
   type RepOptions,
   resolvePaths,
 } from "./project_files.ts";
-import { isVitest } from "./is_vitest.ts";
 import type {
   ViteConfig,
   ViteDevServer,
@@ -23,6 +22,7 @@ import type {
   ViteUserConfig,
   ViteWebSocket,
 } from "./vite.ts";
+import { isVitest, testConfig } from "./vitest.ts";
 
 /**
  * Returns the plugin that runs a gateway in Vite's servers, and checks builds.
@@ -59,10 +59,13 @@ export function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv) {
 
   return {
     name: "rep",
-    /** Makes Vite deny requests for the files that the plugin reads. */
-    config({ root = "", server }: ViteUserConfig) {
+    /** Makes Vite deny requests for the files that the plugin reads, and Vitest use the client's double. */
+    config(user: ViteUserConfig) {
+      const { root = "", server } = user;
       const { read } = resolvePaths(options, resolve(root));
-      return { server: { fs: { deny: denialsOf(read, server?.fs?.deny) } } };
+      const deny = denialsOf(read, server?.fs?.deny);
+      const forTests = isVitest(user) ? testConfig(user) : {};
+      return { server: { fs: { deny } }, ...forTests };
     },
     configResolved(resolved: ViteConfig) {
       rejectSecretPrefixes(envPrefixes(resolved));

@@ -1,13 +1,18 @@
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
+import process from "node:process";
 import {
   optionsOf,
   parseCommandManifest,
 } from "../command/options/manifest_settings.ts";
 import { EnvSource, readTwice } from "../files/env_source.ts";
 import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
-import { generateTypes } from "../client/generate_types.ts";
+import {
+  FROM_ENV_FILES,
+  FROM_MANIFEST,
+  generateTypes,
+} from "../client/generate_types.ts";
 import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
 import {
   classify,
@@ -34,7 +39,7 @@ export interface RepOptions {
   /** One or more env files. The last one takes precedence. @default {none} */
   envFile?: string | RepEnvFile | readonly (string | RepEnvFile)[];
   /**
-   * The file to which the types of the variables in the manifest are written; `false` writes none.
+   * The file to which the types of the variables are written, if it was generated; `false` writes none.
    *
    * @default {"src/rep.d.ts"; without that folder "app/rep.d.ts", or "./rep.d.ts"}
    */
@@ -183,7 +188,26 @@ export class ProjectFiles {
     const manifest = wasValid
       ? await readTwice(read, this.#clock)
       : await read();
-    if (types !== undefined) await this.#writeTypes(manifest, types);
+    if (types === undefined) return;
+    await this.#writeTypes(manifest.variables, types, FROM_MANIFEST);
+  }
+
+  /**
+   * Without a manifest, writes types with the names in the env files as they were last read. In CI, nobody would commit
+   * them.
+   */
+  async writeEnvTypes(): Promise<void> {
+    const { manifest, types } = this.#paths;
+    if (manifest !== undefined || types === undefined) return;
+    if (process.env["CI"]) return;
+    const variables = this.#source.files
+      .flatMap((file) => classify(file.variables).variables)
+      .sort((a, b) => a.name < b.name ? -1 : 1);
+    if (variables.length === 0) return;
+    const declared = new Map(
+      variables.map(({ name, tier }) => [name, { tier }]),
+    );
+    await this.#writeTypes(declared, types, FROM_ENV_FILES);
   }
 
   async #parseManifest(path: string): Promise<Manifest> {
@@ -195,16 +219,31 @@ export class ProjectFiles {
     throw new ConfigurationError(manifest.issues);
   }
 
-  /** Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. */
-  async #writeTypes({ variables }: Manifest, path: string): Promise<void> {
+  /**
+   * Writes the types only if they differ: Vite would reload the page, and an editor check the whole project. It replaces
+   * only what was generated, and types from a manifest only by such.
+   */
+  async #writeTypes(
+    variables: Parameters<typeof generateTypes>[0],
+    path: string,
+    origin: string,
+  ): Promise<void> {
     const prefixes = envPrefixes(this.#config);
     const envName = (name: string) => envNameOf(name, prefixes);
     const { hasEnv } = this.#paths;
-    const text = generateTypes(variables, hasEnv ? envName : undefined);
+    const text = generateTypes(variables, origin, hasEnv ? envName : undefined);
     const written = await readFile(path, "utf8").catch(() => undefined);
     if (text === written) return;
     const { root, logger } = this.#config;
     const name = relative(root, path);
+    const isReplaceable = [origin, FROM_ENV_FILES]
+      .some((line) => written?.startsWith(line) !== false);
+    if (!isReplaceable) {
+      if (origin === FROM_ENV_FILES) return; // typegen may have written it, or the user
+      const expected = "expected to remove it, or another path as types";
+      this.#hint(`Cannot write ${name}: it was not generated; ${expected}`);
+      return;
+    }
     try {
       await mkdir(dirname(path), { recursive: true });
       await writeFile(path, text);

@@ -5,7 +5,7 @@ import { messageOf } from "../core/observe/log.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
 import { readDeclared } from "./declared_variables.ts";
 import { envNameOf, envPrefixes } from "./env_names.ts";
-import { isVitest } from "./is_vitest.ts";
+import { isVitest } from "./vitest.ts";
 import {
   type ProjectPaths,
   type RepOptions,

@@ -6,6 +6,11 @@
 /** Prints a text to the terminal of Vite. */
 type Print = (text: string, options?: { timestamp?: boolean }) => void;
 
+/** Other names for modules, as an object or in the order in which they are tried. */
+export type ViteAlias =
+  | Readonly<Record<string, string>>
+  | readonly { readonly find: string | RegExp }[];
+
 /** Vite's configuration as the user wrote it. */
 export interface ViteUserConfig {
   /** The folder of the project; the current folder by default. */
@@ -16,6 +21,12 @@ export interface ViteUserConfig {
   readonly server?: {
     readonly fs?: { readonly deny?: readonly string[] | undefined } | undefined;
   } | undefined;
+  /** Plugins, and lists of them. */
+  readonly plugins?: readonly unknown[] | undefined;
+  /** How modules are found. */
+  readonly resolve?: { readonly alias?: ViteAlias | undefined } | undefined;
+  /** Options of Vitest. */
+  readonly test?: { readonly alias?: ViteAlias | undefined } | undefined;
 }
 
 /** Vite's configuration after all plugins have changed it. */

@@ -32,7 +32,9 @@ const DENO_VERSION = /deno@([\d.]+)/.exec(await Deno.readTextFile(".ci/run"))
 
 /** The image of Compose and Kubernetes; that of a checkout is in the root. */
 const IMAGE = "examples/docker/Dockerfile";
-const DOCKERFILES = ["Dockerfile", IMAGE];
+const DENO_IMAGES = ["Dockerfile", IMAGE];
+/** That of teams with Node.js alone. */
+const NODE_IMAGE = "examples/docker/Dockerfile.node";
 
 /** Returns the options that these arguments and variables set. @throws {UsageError} If one is invalid. */
 async function optionsOf(
@@ -50,12 +52,19 @@ Deno.test("the npm program installs the tested version of Deno", () => {
   assertEquals(TESTED_DENO, DENO_VERSION);
 });
 
-for (const path of DOCKERFILES) {
-  Deno.test(`${path} pins Deno, and runs as an unprivileged user whom Kubernetes recognizes by number`, async () => {
+Deno.test("examples/docker/Dockerfile.node has npm's Deno on its PATH, in the tested version", async () => {
+  const [install = ""] = await instructions(NODE_IMAGE, "RUN");
+  assertEquals(install.includes(` deno@${DENO_VERSION} `), true);
+  const { PATH = "" } = await imageEnvironment(NODE_IMAGE);
+  assertMatch(PATH, /^\/gateway\/node_modules\/\.bin:/);
+  assertEquals(await execForm(NODE_IMAGE, "ENTRYPOINT"), ["rep-gateway"]);
+});
+
+for (const path of DENO_IMAGES) {
+  Deno.test(`${path} pins Deno`, async () => {
     assertEquals(await instructions(path, "FROM"), [
       `denoland/deno:${DENO_VERSION}`,
     ]);
-    assertEquals(await instructions(path, "USER"), ["65534:65534"]);
   });
 
   Deno.test(`${path} starts from the cache only, never prompts, and may write to the volume only`, async () => {
@@ -72,6 +81,12 @@ for (const path of DOCKERFILES) {
       "--allow-write=/data",
       "--allow-sys=hostname",
     ]);
+  });
+}
+
+for (const path of [...DENO_IMAGES, NODE_IMAGE]) {
+  Deno.test(`${path} runs as an unprivileged user whom Kubernetes recognizes by number`, async () => {
+    assertEquals(await instructions(path, "USER"), ["65534:65534"]);
   });
 
   Deno.test(`${path} checks the health port that it sets`, async () => {

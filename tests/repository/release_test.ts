@@ -186,9 +186,10 @@ Deno.test("every file that names the version of the module is one that a release
   const paths = await filesIn("");
   const texts = await Promise.all(paths.map((path) => Deno.readTextFile(path)));
   const named = paths.filter((_, index) =>
-    /(jsr(:|\.io\/)@rep\/gateway[@/]|"@rep\/gateway": ")\d+\.\d+\.\d+/.test(
-      texts[index] ?? "",
-    )
+    /(jsr(:|\.io\/)@rep\/gateway[@/]|npm install .*@rep\/gateway@|"@rep\/gateway": ")\d+\.\d+\.\d+/
+      .test(
+        texts[index] ?? "",
+      )
   );
   assertEquals(
     ["deno.json", "docs/openapi.yaml", "src/version.ts", ...named]

@@ -186,9 +186,9 @@ export async function makeProject(files: Record<string, string>) {
       };
     },
     /** Starts the preview server. It ends with the event `close` of Vite's. */
-    async startPreview(config: Partial<ViteConfig>) {
+    async startPreview(config: Partial<ViteConfig>, options = OPTIONS) {
       let close = () => {};
-      await pluginOf(OPTIONS, config).configurePreviewServer.handler({
+      await pluginOf(options, config).configurePreviewServer.handler({
         middlewares: {
           use: (handler) => handlers.push(handler as NodeHandler),
         },

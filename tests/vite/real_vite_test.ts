@@ -509,27 +509,95 @@ server.listen(0, "127.0.0.1", () => console.log("Local: http://127.0.0.1:" + ser
   },
 );
 
-testNpmExample(
-  "unit tests with Vitest replace the client by its double, in the hooks as well",
-  async () => {
-    const guide = await Deno.readTextFile("docs/testing.md");
-    const [, options = ""] = /For Vitest[^]*?```ts ignore\n([^]*?)```/
-      .exec(guide) ?? [];
-    await using project = await NpmExample.make("vite-8", {
-      ...filesOf(options),
-      "src/title.test.js": `import { setVariables } from "@rep/gateway/testing";
+/** A test that shows whether the client is replaced, in the hooks as well, with a title that must then be there. */
+const unitTest = (title = "Set by a test") =>
+  `import { get } from "@rep/gateway/client";
+import { setVariables } from "@rep/gateway/testing";
 import { useRep } from "@rep/gateway/vue";
 import { expect, test } from "vitest";
 
 test("a title", () => {
   expect(document.title).toBe(""); // there is one
   setVariables({ TITLE: "Set by a test" });
-  expect(useRep("TITLE").value).toBe("Set by a test");
+  expect([get("TITLE"), useRep("TITLE").value]).toEqual(["${title}", "${title}"]);
 });
-`,
-    });
-    const { success, output } = await project.run("vitest", "run");
-    assertEquals(success, true, output);
-    assertEquals(output.includes("[rep]"), false, output); // no gateway has started
+`;
+const JSDOM = `environment: "jsdom"`;
+const OWN_DOUBLE = {
+  "own.js": 'export const get = () => "Own";\n' +
+    "export const onChange = () => () => {};\nexport const getAll = () => ({});\n" +
+    "export const getSecure = get;\n",
+};
+const OWN_ALIAS =
+  'find: /^@rep\\/gateway\\/client$/, replacement: import.meta.dirname + "/own.js"';
+
+/** Projects by what they show: options of Vite, and other files. */
+const UNIT_TESTS: Readonly<
+  Record<string, { options: string; files?: Record<string, string> }>
+> = {
+  "the plugin alone": { options: `test: { ${JSDOM} },` },
+  "everything inline": {
+    options: `test: { ${JSDOM}, server: { deps: { inline: true } } },`,
+  },
+  "projects": {
+    options:
+      `test: { projects: [{ extends: true, test: { name: "a", ${JSDOM} } }] },`,
+  },
+  "an alias of the user": {
+    options: `test: { ${JSDOM}, alias: [{ ${OWN_ALIAS} }] },`,
+    files: { ...OWN_DOUBLE, "src/title.test.js": unitTest("Own") },
+  },
+  "an alias of the user for everything": {
+    options: `resolve: { alias: [{ ${OWN_ALIAS} }] }, test: { ${JSDOM} },`,
+    files: { ...OWN_DOUBLE, "src/title.test.js": unitTest("Own") },
+  },
+};
+
+async function tryUnitTests(
+  packages: Parameters<typeof NpmExample.make>[0],
+  what: string,
+  options: string,
+  files: Record<string, string> = {},
+): Promise<void> {
+  await using project = await NpmExample.make(packages, {
+    ...filesOf(options),
+    "src/title.test.js": unitTest(),
+    ...files,
+  });
+  const { success, output } = await project.run("vitest", "run");
+  assertEquals(success, true, `${packages}, ${what}: ${output}`);
+  assertStringIncludes(output, "1 passed");
+  assertEquals(output.includes("[rep]"), false, output); // no gateway has started
+}
+
+testNpmExample(
+  "unit tests with Vitest replace the client by its double, in the hooks as well, unless the user has an alias for it",
+  async () => {
+    const entries = Object.entries(UNIT_TESTS);
+    for (const [what, { options, files }] of entries) {
+      await tryUnitTests("vite-8", what, options, files);
+    }
+    const guide = await Deno.readTextFile("docs/testing.md");
+    const [, options = ""] = /For Vitest[^]*?```ts ignore\n([^]*?)```/
+      .exec(guide) ?? [];
+    await tryUnitTests("vite-8", "docs/testing.md", options);
+  },
+);
+
+testNpmExample(
+  "unit tests with older versions of Vitest replace the client by its double, also in a workspace",
+  async () => {
+    const { options } = UNIT_TESTS["the plugin alone"]!;
+    const workspace = {
+      "vitest.workspace.js":
+        `export default [{ extends: "./vite.config.js", test: { name: "a", ${JSDOM} } }];\n`,
+    };
+    await tryUnitTests("vitest-2.1.9", "alone", options);
+    await tryUnitTests("vitest-2.1.9", "workspace", "", workspace);
+    await tryUnitTests("vitest-3.2.7", "alone", options);
+    await tryUnitTests("vitest-3.2.7", "workspace", "", workspace);
+    const { options: projects } = UNIT_TESTS["projects"]!;
+    await tryUnitTests("vitest-3.2.7", "projects", projects);
+    await tryUnitTests("vitest-4.1.12", "alone", options);
   },
 );

@@ -35,6 +35,10 @@ const DENO_ARGS = [
   "--location=https://rep-gateway.invalid/",
 ];
 
+/** What needs no installation at the start, as in an image. */
+const ON_PATH =
+  `Deno on the PATH (npm install deno@${TESTED_DENO} while you build an image, and its node_modules/.bin on the PATH)`;
+
 const IS_WINDOWS = process.platform === "win32";
 const PROGRAM = IS_WINDOWS ? "deno.exe" : "deno";
 
@@ -130,10 +134,10 @@ async function installDeno(): Promise<string> {
   const binary = join(installed, "node_modules", "deno", PROGRAM);
   if (isIntact(binary)) return binary;
 
+  const folder = makeFolder(cache);
   process.stderr.write(
     `Installing Deno ${TESTED_DENO} from npm into ${installed}, once\n`,
   );
-  const folder = makeFolder(cache);
   const stop = new AbortController();
   const onSignal = (signal: string) => stop.abort(signal);
   for (const signal of SIGNALS) process.on(signal, onSignal);
@@ -163,8 +167,8 @@ function makeFolder(cache: string): string {
     return mkdtempSync(join(cache, "installing-"));
   } catch (error) {
     throw new LaunchError(
-      `Cannot install Deno into "${cache}": ${error}; expected a folder that can be written to (on Linux, in the one ` +
-        `that XDG_CACHE_HOME names), or a Deno ${TESTED_DENO} or newer on the PATH`,
+      `Cannot install Deno into "${cache}": ${error}; expected ${ON_PATH}, or a folder that can be written to (on Linux, ` +
+        "in the one that XDG_CACHE_HOME names)",
     );
   }
 }
@@ -205,14 +209,18 @@ async function installPackage(
     "--fetch-retry-maxtimeout=5000",
     `deno@${TESTED_DENO}`,
   ];
-  const status = await runNpm(args, stop);
+  if (await runNpm(args, stop) !== 0) {
+    throw new LaunchError(
+      `Cannot install Deno ${TESTED_DENO} from npm: expected a registry that can be reached and has it, or ${ON_PATH}`,
+    );
+  }
   // Scripts of packages may be off: its first run, too, puts the binary in its place.
   const script = join(folder, "node_modules", "deno", "bin.cjs");
   const first = [process.execPath, script] as const;
-  if (status !== 0 || binaryOf(first, FIRST_ANSWER_MS) === undefined) {
+  if (binaryOf(first, FIRST_ANSWER_MS) === undefined) {
     throw new LaunchError(
-      `Cannot install Deno ${TESTED_DENO} from npm: expected a registry that can be reached and has it, and a system ` +
-        `that npm's package "deno" supports (Alpine is none); a Deno of this version or newer on the PATH is used, too`,
+      `Cannot run Deno ${TESTED_DENO} in "${folder}": expected a system that npm's package "deno" supports (Alpine is none, ` +
+        "since it has no glibc), and a folder from which programs may run (not one that is mounted with noexec)",
     );
   }
 }

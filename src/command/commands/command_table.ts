@@ -44,6 +44,7 @@ export const COMMAND_OPTIONS = {
   "strict": OPTIONS.strict,
   "accept-public": OPTIONS["accept-public"],
   "out": text("FILE", "Write the types to this file"),
+  "check": toggle("Compare the types with the file of --out, for CI"),
   "config-js": text("FILE", "Also write a script for pages to load"),
   "dir": paths("DIR", "Same as the argument DIR"),
   "pattern": paths("GLOB", "Check these files only"),
@@ -144,11 +145,11 @@ export const COMMANDS = {
   typegen: {
     args: "",
     help: "Print TypeScript types for the variables in the manifest",
-    options: ["manifest", "out"],
+    options: ["manifest", "out", "check"],
     notes: [
       "The types are for @rep/gateway/client and @rep-protocol/sdk. Include the file in the types of your project.",
     ],
-    fails: "the manifest is invalid",
+    fails: "the manifest is invalid, or with --check if the file differs",
   },
   lint: {
     args: "[DIR ...]",

@@ -37,7 +37,7 @@ import {
   viteNames,
 } from "../sources/variable_sources.ts";
 import { withStore } from "./variable_commands.ts";
-import { generateTypes } from "../../client/generate_types.ts";
+import { generateTypes, hasTypes } from "../../client/generate_types.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { parseCommandManifest } from "../options/manifest_settings.ts";
 import {
@@ -251,7 +251,11 @@ function shownValue({ value, hidden, tier }: EffectiveVariable): string {
   return hidden === tier ? "(hidden)" : `(hidden: ${hidden})`;
 }
 
-/** Prints TypeScript types for the variables in the manifest, or writes them to a file. */
+/**
+ * Prints TypeScript types for the variables in the manifest, writes them to a file, or compares them with it.
+ *
+ * @throws {ConfigurationError} If the file has other types.
+ */
 export async function typegen(
   line: CommandArguments,
   io: CommandIo,
@@ -259,10 +263,20 @@ export async function typegen(
   const path = line.manifest ?? DEFAULT_MANIFEST;
   const { variables } = await readManifest(path);
   const types = generateTypes(variables);
-  if (line.out === undefined) io.print(types.trimEnd());
+  const { out, check } = line;
+  if (check) {
+    if (out === undefined) {
+      throw new UsageError("Cannot check types: expected --out FILE");
+    }
+    if (hasTypes(await readTextFile(out, "--out"), types)) return;
+    throw new ConfigurationError([
+      `Cannot confirm "${out}": expected the types of "${path}", as typegen --out writes them`,
+    ]);
+  }
+  if (out === undefined) io.print(types.trimEnd());
   else {
-    await writeFile("--out", line.out, types);
-    io.printError(`Wrote ${line.out}`);
+    await writeFile("--out", out, types);
+    io.printError(`Wrote ${out}`);
   }
 }
 

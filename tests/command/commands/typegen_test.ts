@@ -79,6 +79,47 @@ Deno.test("typegen generates types for our client and REP's SDK, with which only
   assertEquals([new TextDecoder().decode(stderr), code], ["", 0]);
 });
 
+Deno.test("typegen --check compares a file with the manifest, and says what differs", async () => {
+  await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
+  const manifest = project.at("rep.yaml");
+  const out = project.at("rep.d.ts");
+  const args = ["typegen", "--manifest", manifest, "--out", out];
+  const check = () => run([...args, "--check"]);
+  const { code, err: [missing = ""] } = await check();
+  assertEquals(code, 1);
+  assertStringIncludes(missing, `Cannot read --out "${out}"`);
+
+  await run(args);
+  const types = await Deno.readTextFile(out);
+  const envTypes =
+    "\ninterface ImportMetaEnv {\n  readonly VITE_A: string;\n}\n";
+  for (
+    const same of [types, types.replaceAll("\n", "\r\n"), types + envTypes]
+  ) {
+    await Deno.writeTextFile(out, same);
+    assertEquals(await check(), { code: 0, out: [], err: [] });
+    assertEquals(await Deno.readTextFile(out), same);
+  }
+  const others = [
+    "",
+    types.replace("MODE?:", "MODE:"),
+    types.replace("BANNER", "BANER"),
+    `${types}// edited\n`,
+  ];
+  for (const other of others) {
+    await Deno.writeTextFile(out, other);
+    const message =
+      `Cannot confirm "${out}": expected the types of "${manifest}", as typegen --out writes them`;
+    assertEquals(await check(), { code: 1, out: [], err: [message] });
+    assertEquals(await Deno.readTextFile(out), other);
+  }
+  assertEquals(await run(["typegen", "--manifest", manifest, "--check"]), {
+    code: 2,
+    out: [],
+    err: ["Cannot check types: expected --out FILE"],
+  });
+});
+
 Deno.test("typegen prints the types without --out, with descriptions as comments", async () => {
   await using project = await TempDirectory.make({ "rep.yaml": MANIFEST });
   const { code, out, err } = await run(["typegen"], {

@@ -90,8 +90,10 @@ export async function createGatewayIn(
     shared: services.transfers,
   });
   const { app = NO_APP, keepBuilds, immutable, staticDir } = settings;
-  const files = await localFiles();
-  await checkKeepBuilds(keepBuilds, immutable, [staticDir], files);
+  if (keepBuilds !== undefined) {
+    const files = await localFiles(); // workers have none
+    await checkKeepBuilds(keepBuilds, immutable, [staticDir], files);
+  }
   const content = await openContent({
     staticDir: settings.staticDir,
     staticCacheBytes: settings.staticCacheBytes,

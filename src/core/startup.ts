@@ -8,7 +8,6 @@ import { Problem } from "./http/problem.ts";
 import { createRoute, type Route } from "./http/routes.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
-import { hasLivingMember } from "./rollout/living_members.ts";
 import type { CoreSettings } from "./settings.ts";
 import {
   type Store,
@@ -113,6 +112,7 @@ export class Startup {
       const { publicValues } = changes.tail;
       const isStored = await configuration.load(publicValues)
         .then(() => true, () => false);
+      const { hasLivingMember } = await import("./rollout/living_members.ts"); // not without hot reload
       if (!isStored || await hasLivingMember(store, clock, signal)) throw error;
     }
     await configuration.reload().catch(() => {}); // it logs what is invalid

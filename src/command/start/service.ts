@@ -8,6 +8,7 @@ import type { Telemetry } from "../../core/observe/telemetry.ts";
 import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../engines/memory.ts";
 import { openStore } from "../../engines/open.ts";
+import { isPostgresUrl } from "../../engines/postgres/url.ts";
 import type { Store } from "../../core/store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../core/values/clock.ts";
 import { isGranted } from "../../core/values/runtime.ts";
@@ -29,6 +30,7 @@ import { loadTriggers, ownFiles, startWarnings } from "./check_start.ts";
 import { anyHostname } from "./any_hostname.ts";
 import { listen, type Listener } from "./listen.ts";
 import type { Served } from "./served.ts";
+import { logNodeWarnings } from "./start_log.ts";
 import { createStartingResponder } from "./starting_responder.ts";
 
 /** What a {@linkcode Service} depends on. */
@@ -129,6 +131,10 @@ export class Service {
    */
   async start(): Promise<void> {
     try {
+      const { upstream, kv = "" } = this.#start.options;
+      if (upstream !== undefined || isPostgresUrl(kv)) {
+        await logNodeWarnings(this.#log);
+      }
       await this.#startTriggers();
       this.#store = await this.#openStore();
       this.#gateway = await this.#createGateway(this.#store);

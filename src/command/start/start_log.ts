@@ -1,4 +1,3 @@
-import process from "node:process";
 import {
   AUDIT_EVENT,
   createLog,
@@ -90,24 +89,34 @@ const UNWANTED_FLAG = "--unstable-no-legacy-abort";
 const PRINTERS = ["debug", "log", "info", "warn", "error", "trace"] as const;
 
 /**
- * Logs what Deno and libraries print with the console, and the warnings of Node.js's modules, so that the output consists
- * of log lines only, and none of them waits for its reader.
+ * Logs what Deno and libraries print with the console, so that the output consists of log lines only, and none of them
+ * waits for its reader.
  *
  * It leaves out the warning that `Deno.serve` also aborts `request.signal` after a successful response, since operators
  * cannot do anything about it. The proxy needs that signal, because nothing else reports a client that disconnects before
  * the response, and stops using it when the response begins.
  */
 export function logRuntimeWarnings(log: Log): void {
-  function warn(detail: string): void {
-    if (detail.includes(UNWANTED_FLAG)) return;
-    log.warn("rep.runtime.warning", { detail });
-  }
   for (const name of PRINTERS) {
     // deno-lint-ignore no-console -- it is replaced, not called
-    console[name] = (...data) => warn(data.map(describeError).join(" "));
+    console[name] = (...data) => {
+      const detail = data.map(describeError).join(" ");
+      if (detail.includes(UNWANTED_FLAG)) return;
+      log.warn("rep.runtime.warning", { detail });
+    };
   }
-  process.removeAllListeners("warning"); // that of Node.js, which prints
-  process.on("warning", (warning) => warn(`${warning}`));
+}
+
+/**
+ * Logs the warnings of Node.js's modules as well, which Node.js's own listener would print. Deno takes 15 ms to load what
+ * that needs: it is for gateways that use such modules anyway.
+ */
+export async function logNodeWarnings(log: Log): Promise<void> {
+  const { default: process } = await import("node:process");
+  process.removeAllListeners("warning");
+  process.on("warning", (warning) => {
+    log.warn("rep.runtime.warning", { detail: `${warning}` });
+  });
 }
 
 /**

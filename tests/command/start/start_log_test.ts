@@ -3,6 +3,7 @@ import process from "node:process";
 import { assertEquals, assertThrows } from "@std/assert";
 import { OPTION_NAMES } from "../../../src/command/options/option_table.ts";
 import {
+  logNodeWarnings,
   logRuntimeWarnings,
   openLog,
   startErrorMessage,
@@ -30,7 +31,7 @@ function keepingConsole(call: () => void): void {
   }
 }
 
-Deno.test("logRuntimeWarnings() logs what is printed with the console and by Node.js, except for what no user can follow", async () => {
+Deno.test("logRuntimeWarnings() and logNodeWarnings() log what is printed with the console and by Node.js, except for what no user can follow", async () => {
   const { log, lines } = captureLog();
   const listeners = process.listeners("warning");
   keepingConsole(() => {
@@ -40,6 +41,7 @@ Deno.test("logRuntimeWarnings() logs what is printed with the console and by Nod
       "Deno.serve: request.signal aborts. Opt in to the new behavior with --unstable-no-legacy-abort.",
     );
   });
+  await logNodeWarnings(log);
   process.emitWarning("soon", "DeprecationWarning");
   await new Promise(process.nextTick);
   process.removeAllListeners("warning");

@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { generateTypes } from "../src/client/generate_types.ts";
 import { parseManifest } from "../src/core/config/variables/manifest.ts";
+import { dirname } from "@std/path";
 import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage, withAbsoluteLinks } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
@@ -404,9 +405,11 @@ testRuntimes(
     }).spawn();
     await unread.stderr.cancel();
     assertEquals((await unread.status).code, 0);
+    const bin = dirname(pathOf("Node 22")); // npm itself may run on an older one
     const npx = await npm(
       ["exec", "--", "@rep/gateway", "--version"],
       project.path,
+      { PATH: `${bin}:${Deno.env.get("PATH")}` },
     );
     assertEquals(npx.stdout, `${VERSION}\n`, npx.stderr);
     const page = await Deno.readTextFile(project.at("dist/index.html"));

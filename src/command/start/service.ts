@@ -8,7 +8,6 @@ import type { Telemetry } from "../../core/observe/telemetry.ts";
 import type { ProcessInfo } from "../../options.ts";
 import { MEMORY } from "../../engines/memory.ts";
 import { openStore } from "../../engines/open.ts";
-import { isPostgresUrl } from "../../engines/postgres/url.ts";
 import type { Store } from "../../core/store/store.ts";
 import { type Clock, sleep, waitAtMost } from "../../core/values/clock.ts";
 import { isGranted } from "../../core/values/runtime.ts";
@@ -132,7 +131,7 @@ export class Service {
   async start(): Promise<void> {
     try {
       const { upstream, kv = "" } = this.#start.options;
-      if (upstream !== undefined || isPostgresUrl(kv)) {
+      if (upstream !== undefined || kv.startsWith("postgres")) {
         await logNodeWarnings(this.#log);
       }
       await this.#startTriggers();

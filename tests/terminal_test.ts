@@ -22,7 +22,9 @@ Deno.test({
       ...["--kv=:memory:", "--static-dir", app.path],
       ...["--env-file", app.at("app.env")],
     ].map((word) => `'${word}'`).join(" ");
+    const tooLong = AbortSignal.timeout(60_000);
     await using terminal = new Deno.Command(SCRIPT ?? "script", {
+      signal: tooLong,
       args: ["-qefc", `exec ${line}`, "/dev/null"],
       stdin: "null",
       stdout: "piped",
@@ -43,6 +45,7 @@ Deno.test({
       }
       if (isStarted && text.includes("rep.config.changed key=A")) break;
     }
+    assertEquals(tooLong.aborted, false, lines.join("\n"));
     const link = lines.findIndex((text) =>
       /^http:\/\/localhost:\d+\/$/.test(text)
     );

@@ -66,10 +66,10 @@ async function serve(start: Start, log: Log, output: Output): Promise<void> {
   });
   await service.start();
   const { link } = service;
-  if (link !== undefined && Deno.stdout.isTerminal()) print(link);
+  if (link !== undefined && Deno.stdout.isTerminal()) output.stdout.add(link);
 }
 
 function print(text: string): void {
-  // deno-lint-ignore no-console -- help, version and link belong to standard output
+  // deno-lint-ignore no-console -- help and version belong to standard output
   console.log(text);
 }

@@ -1,5 +1,8 @@
 import { assertEquals, assertLess, assertStringIncludes } from "@std/assert";
-import { listVariables } from "../src/core/config/stored/stored_variables.ts";
+import {
+  listVariables,
+  readHistory,
+} from "../src/core/config/stored/stored_variables.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import type { Member } from "../src/core/rollout/observation.ts";
 import { memoryStore } from "../src/engines/memory.ts";
@@ -132,6 +135,31 @@ Deno.test("set that exits with 3 names what the manifest rejects, also if somebo
   const undone = await world.run(`undo ${ids[0]} ${manifest}`);
   assertEquals([undone.code, undone.err.at(-1)], [0, "Taken by 1 gateway"]);
 });
+
+/** Manifests of whoever runs the command, and what is wrong with them. */
+const BROKEN = {
+  [STRICT.replace("N:", "M:").replace("number", "number, default: x")]:
+    'Cannot use the default of REP_PUBLIC_M in the manifest ".rep.yaml": expected a number, got "x"',
+  [STRICT.replace("0.1.0", "1")]:
+    'Cannot use the manifest ".rep.yaml:1": version: expected a quoted version such as "0.1.0", got "1"',
+};
+
+for (const [manifest, issue] of Object.entries(BROKEN)) {
+  Deno.test(`unset that exits with 3 does not name what is in the store because of a manifest that nobody can use: ${issue}`, async () => {
+    await using world = new World();
+    await using files = await TempDirectory.make({ ".rep.yaml": manifest });
+    await world.start("a:1", { manifest: STRICT });
+    await world.run("set A=1 B=1");
+    await world.run("set N=one");
+    const directory = Deno.cwd();
+    Deno.chdir(files.path);
+    const { code, err } = await world.run("unset B")
+      .finally(() => Deno.chdir(directory));
+    const [{ id } = { id: 0 }] = await readHistory(world.store, 1);
+    const advice = `To take this back, use: undo ${id}`;
+    assertEquals([code, err.slice(1)], [3, [issue, advice]]);
+  });
+}
 
 Deno.test("set exits with 0 and names the gateways if some reject the write", async () => {
   await using world = new World();

@@ -3,12 +3,15 @@ import type { Store } from "../core/store/store.ts";
 import { type Clock, systemClock } from "../core/values/clock.ts";
 import { requireRuntime } from "../core/values/runtime.ts";
 import { readEnvironment } from "../files/read_environment.ts";
+import type { Issue } from "../core/config/variables/apply_manifest.ts";
 import type { Manifest } from "../core/config/variables/manifest.ts";
 import { formatValue } from "../core/config/variables/quote.ts";
 import {
   buildSnapshot,
   ConfigurationError,
+  evaluate,
   MAX_NAME_BYTES,
+  type SnapshotInput,
 } from "../core/config/variables/snapshot.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
@@ -86,7 +89,8 @@ export async function setStoredVariables(
   });
 }
 
-interface Validation {
+/** What variables are validated against. */
+export interface Validation {
   readonly manifest: Manifest | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. */
   readonly environment: Environment;
@@ -104,19 +108,10 @@ interface Validation {
  */
 export async function validateAssignments(
   values: ReadonlyMap<string, string | undefined>,
-  { manifest, environment, force }: Validation,
+  validation: Validation,
 ): Promise<string[]> {
-  const snapshot = await buildSnapshot({
-    environment: environmentOf(values, environment),
-    stored: undefined,
-    manifest,
-    sourceOf: () => undefined,
-    strict: false,
-    rejectsSuspiciousValues: !force,
-    acceptPublic: [],
-    requiredTiers: [],
-    loadPatternLibrary: undefined,
-  });
+  const { force } = validation;
+  const snapshot = await buildSnapshot(inputOf(values, validation));
   const isSet = (name: string) => values.get(name) !== undefined;
   const secrets = snapshot.warnings.filter(({ name }) => isSet(name))
     .map(({ name, detail }) => `${publicVariable(name)}: ${detail}`);
@@ -134,6 +129,32 @@ export async function validateAssignments(
     warnings.push(`Deprecated: ${name}${end}`);
   }
   return warnings;
+}
+
+/** Returns why gateways reject variables that are in the store. */
+export async function findIssues(
+  values: ReadonlyMap<string, string>,
+  validation: Validation,
+): Promise<readonly Issue[]> {
+  const { issues } = await evaluate(inputOf(values, validation));
+  return issues;
+}
+
+function inputOf(
+  values: ReadonlyMap<string, string | undefined>,
+  { manifest, environment, force }: Validation,
+): SnapshotInput {
+  return {
+    environment: environmentOf(values, environment),
+    stored: undefined,
+    manifest,
+    sourceOf: () => undefined,
+    strict: false,
+    rejectsSuspiciousValues: !force,
+    acceptPublic: [],
+    requiredTiers: [],
+    loadPatternLibrary: undefined,
+  };
 }
 
 /** Returns the variables in the form of an environment, with those of other tiers that have the same names. */

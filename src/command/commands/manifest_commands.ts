@@ -152,7 +152,8 @@ async function check(
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]
     : [];
-  const issues = [...sources.issues, ...found.issues];
+  const texts = found.issues.map(({ text }) => text);
+  const issues = [...sources.issues, ...texts];
   return {
     valid: issues.length === 0,
     issues,

@@ -1,7 +1,10 @@
 import {
+  findIssues,
   publicName,
   validateAssignments,
+  type Validation,
 } from "../../stored/set_stored_variables.ts";
+import type { Issue } from "../../core/config/variables/apply_manifest.ts";
 import { formatValue } from "../../core/config/variables/quote.ts";
 import {
   listVariables,
@@ -9,7 +12,11 @@ import {
   type StoredWrite,
   type WriteCause,
 } from "../../core/config/stored/stored_variables.ts";
-import { ConflictError, writeVariables } from "../../stored/write_variables.ts";
+import {
+  ConflictError,
+  publicVariable,
+  writeVariables,
+} from "../../stored/write_variables.ts";
 import { undoWrite } from "../../stored/undo_write.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import { noMetrics } from "../../core/observe/metrics.ts";
@@ -48,7 +55,8 @@ export async function set(
   io: CommandIo,
 ): Promise<number> {
   const values = parseAssignments(line.args);
-  const warnings = await validate(values, line, io);
+  const validation = await readValidation(line, io);
+  const warnings = await validateAssignments(values, validation);
   const app = line.site ?? line.app;
   async function run(store: Store, root: Store): Promise<StoredWrite[]> {
     if (app !== undefined) {
@@ -68,6 +76,7 @@ export async function undo(
   io: CommandIo,
 ): Promise<number> {
   const id = parseId(line.args);
+  const validation = await readValidation(line, io);
   async function run(store: Store): Promise<StoredWrite[]> {
     const { writes, undone } = await undoWrite(store, {
       id,
@@ -75,7 +84,7 @@ export async function undo(
       clock: io.clock,
       random: io.random,
       async validate(values) {
-        const warnings = await validate(values, line, io);
+        const warnings = await validateAssignments(values, validation);
         for (const warning of warnings) io.printError(warning);
       },
     });
@@ -89,22 +98,18 @@ export async function undo(
 /** Values by name; `undefined` for a variable to be removed. */
 type Values = ReadonlyMap<string, string | undefined>;
 
-/** Returns warnings. A site has no manifest by default. */
-async function validate(
-  values: Values,
-  { manifest, site, force }: Pick<
-    CommandArguments,
-    "manifest" | "site" | "force"
-  >,
+/** Reads what variables are validated against. A site has no manifest by default. */
+async function readValidation(
+  { manifest, site, force }: CommandArguments,
   { environment }: CommandIo,
-): Promise<string[]> {
+): Promise<Validation> {
   const path = manifest ??
     (site === undefined ? await findDefaultManifest() : undefined);
-  return await validateAssignments(values, {
+  return {
     manifest: path === undefined ? undefined : await readManifest(path),
     environment,
     force,
-  });
+  };
 }
 
 async function writeValues(
@@ -262,18 +267,21 @@ async function write(
 async function printRejected(
   writes: readonly StoredWrite[],
   store: Store,
-  { manifest, site }: CommandArguments,
+  line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const rejected: string[] = [];
-  for (const { name, value, id } of await listVariables(store)) {
-    const options = { manifest, site, force: true };
-    await validate(new Map([[name, value]]), options, io).catch((error) => {
-      rejected.push(`${messageOf(error)}; to take that back, use: undo ${id}`);
-    });
+  const stored = await listVariables(store);
+  const values = new Map(stored.map(({ name, value }) => [name, value]));
+  const ids = new Map(stored.map(({ name, id }) => [publicVariable(name), id]));
+  const issues = await readValidation(line, io)
+    .then((validation) => findIssues(values, validation))
+    .catch((error): Issue[] => [{ text: messageOf(error) }]); // `unset` works without the manifest
+  for (const { variable = "", text } of issues) {
+    const id = ids.get(variable);
+    const advice = id && `; to take that back, use: undo ${id}`;
+    io.printError(text + (advice ?? ""));
   }
-  for (const text of rejected) io.printError(text);
-  if (rejected.length > 0) return;
+  if (issues.some(({ variable = "" }) => ids.has(variable))) return;
   io.printError(`To take this back, use: undo ${writes.at(-1)?.id}`);
 }
 

@@ -17,13 +17,20 @@ import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 export interface AppliedManifest {
   /** The variables that are set, and the defaults of the others. */
   readonly variables: readonly Variable[];
-  /** One sentence per issue. They contain values of PUBLIC variables only. */
-  readonly issues: readonly string[];
+  readonly issues: readonly Issue[];
   readonly deprecated: readonly Deprecation[];
   /** The required variables that are set to nothing, as in the environment. */
   readonly empty: readonly string[];
   /** The variables that are set, but not declared. */
   readonly undeclared: readonly Suspicion[];
+}
+
+/** Why a configuration is invalid. */
+export interface Issue {
+  /** The variable in question, as in the environment; absent if the manifest itself is invalid. */
+  readonly variable?: string | undefined;
+  /** One sentence. It contains values of PUBLIC variables only. */
+  readonly text: string;
 }
 
 /** A deprecated variable that is set. */
@@ -54,9 +61,12 @@ export async function applyManifest(
 ): Promise<AppliedManifest> {
   const { requiredTiers, ignoredNames } = options;
   const load = options.loadPatternLibrary ?? loadPatternLibrary;
-  const issues = [...manifest.issues];
-  const report = (issue: string) => issues.push(issue);
-  const patterns = await compilePatterns(manifest, load, report);
+  const issues: Issue[] = manifest.issues.map((text) => ({ text }));
+  const patterns = await compilePatterns(
+    manifest,
+    load,
+    (text) => issues.push({ text }),
+  );
   const given = new Map(variables.map((variable) => [variable.name, variable]));
   const undeclared = findUndeclared(given, manifest);
   const otherNames = [...ignoredNames, ...undeclared.map(({ name }) => name)];
@@ -66,31 +76,31 @@ export async function applyManifest(
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
     const key = environmentName({ name, tier });
-    const check = (subject: string, variable: Variable) => {
-      const pattern = patterns.get(name);
-      const issue = valueIssue(subject, variable, declaration, pattern);
-      if (issue !== undefined) report(issue);
-    };
+    const place = nameAt(name, manifest);
+    const pattern = patterns.get(name);
     if (value !== undefined) { // valid even while it is not used (REP-RFC-0001 §6.3)
-      const place = nameAt(name, manifest);
-      check(`the default of ${key} in ${place}`, { name, tier, value });
+      const subject = `the default of ${key} in ${place}`;
+      const text = valueIssue(subject, value, declaration, pattern);
+      if (text !== undefined) issues.push({ text });
     }
     const variable = given.get(name);
     if (variable === undefined) {
       if (!required && value !== undefined) all.push({ name, tier, value });
       if (required && requiredTiers.includes(tier)) {
-        report(missingIssue({ name, tier }, manifest, otherNames));
+        const text = missingIssue({ name, tier }, place, otherNames);
+        issues.push({ variable: key, text });
       }
       continue;
     }
-    if (variable.tier === tier) check(key, variable);
-    else report(tierIssue(environmentName(variable), { name, tier }, manifest));
+    const givenKey = environmentName(variable);
+    const text = givenKey === key
+      ? valueIssue(key, variable.value, declaration, pattern)
+      : `Cannot use ${givenKey}: ${place} declares it as ${key}`;
+    if (text !== undefined) issues.push({ variable: givenKey, text });
     if (declaration.deprecated) {
       deprecated.push({ name, message: declaration.deprecatedMessage });
     }
-    if (required && variable.value === "") {
-      empty.push(environmentName(variable));
-    }
+    if (required && variable.value === "") empty.push(givenKey);
   }
   const normalized = all.map((variable) => normalize(variable, manifest));
   return { variables: normalized, issues, deprecated, empty, undeclared };
@@ -113,9 +123,6 @@ function findUndeclared(
   return undeclared;
 }
 
-/** A variable without its value. */
-type VariableName = Pick<Variable, "name" | "tier">;
-
 /** Writes booleans in lower case, in which the generated types declare them. Any case is valid (REP-RFC-0001 §6.2). */
 function normalize(variable: Variable, { variables }: Manifest): Variable {
   const { name, tier, value } = variable;
@@ -124,8 +131,8 @@ function normalize(variable: Variable, { variables }: Manifest): Variable {
 }
 
 function missingIssue(
-  variable: VariableName,
-  manifest: Manifest,
+  variable: Pick<Variable, "name" | "tier">,
+  place: string,
   otherNames: readonly string[],
 ): string {
   const { name } = variable;
@@ -135,18 +142,7 @@ function missingIssue(
   const similar = otherNames.find(isWithoutTier) ??
     findSimilar(key, otherNames);
   const hint = similar === undefined ? "" : `; is it misspelled as ${similar}?`;
-  const place = nameAt(name, manifest);
   return `Cannot find ${key}: ${place} requires it, but it is not set${hint}`;
-}
-
-function tierIssue(
-  subject: string,
-  declared: VariableName,
-  manifest: Manifest,
-): string {
-  const place = nameAt(declared.name, manifest);
-  const name = environmentName(declared);
-  return `Cannot use ${subject}: ${place} declares it as ${name}`;
 }
 
 /**
@@ -156,14 +152,14 @@ function tierIssue(
  */
 function valueIssue(
   subject: string,
-  { tier, value }: Variable,
+  value: string,
   declaration: Declaration,
   pattern: Pattern | undefined,
 ): string | undefined {
   const expected = typeIssue(value, declaration) ??
     (pattern && patternIssue(value, declaration, pattern));
   if (expected === undefined) return undefined;
-  const got = describeValue(value, tier);
+  const got = describeValue(value, declaration.tier);
   return `Cannot use ${subject}: expected ${expected}, got ${got}`;
 }
 
@@ -282,7 +278,7 @@ interface Pattern {
 async function compilePatterns(
   manifest: Manifest,
   load: () => Promise<PatternLibrary>,
-  report: (issue: string) => void,
+  report: (text: string) => void,
 ): Promise<Map<string, Pattern>> {
   const patterns = new Map<string, Pattern>();
   const left = { steps: MAX_STEPS, instructions: MAX_INSTRUCTIONS };

@@ -3,6 +3,7 @@ import type {
   AppliedManifest,
   ApplyOptions,
   Deprecation,
+  Issue,
 } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
@@ -188,12 +189,12 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const [rejected, accepted] = input.rejectsSuspiciousValues
     ? [found, []]
     : [[], found];
-  const issues = [
+  const issues: Issue[] = [
     ...classified.issues,
     ...applied.issues,
     ...sizeIssues(variables),
     ...blocked,
-    ...rejected.map(({ name, detail }) => `Cannot use ${name}: ${detail}`),
+    ...rejected.map(({ name, detail }) => issueOf(name, detail)),
   ];
   return {
     variables,
@@ -220,7 +221,8 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   const { stored, manifest = NO_MANIFEST } = input;
   const { variables, issues, blocked, ...findings } = await evaluate(input);
   if (issues.length > 0) {
-    throw new ConfigurationError(issues, { blocked });
+    const texts = issues.map(({ text }) => text);
+    throw new ConfigurationError(texts, { blocked });
   }
   const publicValues = valuesOf("public", variables);
   const serverValues = valuesOf("server", variables);
@@ -243,25 +245,26 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   };
 }
 
-/**
- * Says where a variable comes from that is in no file. Issues of variables begin with `Cannot use NAME`, and one may
- * mention other variables after that.
- */
+function issueOf(variable: string, detail: string): Issue {
+  return { variable, text: `Cannot use ${variable}: ${detail}` };
+}
+
+/** Says where a variable comes from that is in no file. */
 function nameStored(
-  issue: string,
+  issue: Issue,
   stored: StoredEnvironment | undefined,
-): string {
-  const environment = stored?.environment ?? {};
-  const [, , key = ""] = issue.split(/[\s:]+/, 3);
-  if (!Object.hasOwn(environment, key)) return issue;
-  return `${issue}; ${key} is in the store: set or unset it`;
+): Issue {
+  const { variable = "", text } = issue;
+  if (!Object.hasOwn(stored?.environment ?? {}, variable)) return issue;
+  const advice = `${variable} is in the store: set or unset it`;
+  return { variable, text: `${text}; ${advice}` };
 }
 
 /** The result of {@linkcode classify}. */
 interface Classified {
   readonly variables: readonly Variable[];
-  /** One sentence per issue, without values. */
-  readonly issues: readonly string[];
+  /** They show no values. */
+  readonly issues: readonly Issue[];
 }
 
 /**
@@ -270,7 +273,7 @@ interface Classified {
  */
 export function classify(environment: Environment): Classified {
   const variables: Variable[] = [];
-  const issues: string[] = [];
+  const issues: Issue[] = [];
   // A module in JavaScript may pass values of any type.
   const entries: [string, unknown][] = Object.entries(environment);
   for (const [key, value] of entries) {
@@ -278,11 +281,11 @@ export function classify(environment: Environment): Classified {
     if (prefix === undefined || name === undefined) continue;
     if (typeof value !== "string") {
       const got = describeKind(value);
-      issues.push(`Cannot use ${key}: expected a string, got ${got}`);
+      issues.push(issueOf(key, `expected a string, got ${got}`));
       continue;
     }
     if (name === "") {
-      issues.push(`Cannot use ${key}: expected a name after the prefix`);
+      issues.push(issueOf(key, "expected a name after the prefix"));
     }
     variables.push({ name, tier: prefix.toLowerCase() as Tier, value });
   }
@@ -290,12 +293,14 @@ export function classify(environment: Environment): Classified {
 }
 
 /** REP-RFC-0001 §3.2 rule 4: a name belongs to one tier. */
-function collisionIssues(variables: readonly Variable[]): string[] {
+function collisionIssues(variables: readonly Variable[]): Issue[] {
   const byName = Map.groupBy(variables, ({ name }) => name);
   const collisions = [...byName.values()].filter(({ length }) => length > 1);
   return collisions.map((group) => {
-    const names = group.map(environmentName).sort().join(" and ");
-    return `Cannot use ${names}: expected a name in one tier only`;
+    const keys = group.map(environmentName).sort(); // first the PUBLIC one, which may be in the store
+    const names = keys.join(" and ");
+    const text = `Cannot use ${names}: expected a name in one tier only`;
+    return { variable: keys[0], text };
   });
 }
 
@@ -406,18 +411,23 @@ export function isEqualMap(
     [...a].every(([name, value]) => b.get(name) === value);
 }
 
-function strictIssue(warning: GuardrailWarning): string {
+function strictIssue(warning: GuardrailWarning): Issue {
   const { name } = warning;
-  const key = environmentName({ name, tier: "public" });
-  return `Cannot publish ${key} in strict mode: ${describeWarning(warning)}`;
+  const variable = environmentName({ name, tier: "public" });
+  const reason = describeWarning(warning);
+  return {
+    variable,
+    text: `Cannot publish ${variable} in strict mode: ${reason}`,
+  };
 }
 
-function sizeIssues(variables: readonly Variable[]): string[] {
-  const issues: string[] = [];
+function sizeIssues(variables: readonly Variable[]): Issue[] {
+  const issues: Issue[] = [];
   for (const [name, value] of valuesOf("public", variables)) {
-    const key = environmentName({ name, tier: "public" });
+    const variable = environmentName({ name, tier: "public" });
+    const subject = `Cannot publish ${variable.slice(0, 100)}`;
     const reject = (expected: string) =>
-      issues.push(`Cannot publish ${key.slice(0, 100)}: expected ${expected}`);
+      issues.push({ variable, text: `${subject}: expected ${expected}` });
     const nameBytes = toUtf8(name).length;
     const valueBytes = toUtf8(value).length;
     if (nameBytes > MAX_NAME_BYTES) {

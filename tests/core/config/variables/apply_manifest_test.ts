@@ -25,7 +25,13 @@ async function apply(
   environment: Environment = {},
 ) {
   const { variables } = classify(environment);
-  return await applyManifest(variables, manifestOf(declarations), OPTIONS);
+  return await applyText(variables, manifestOf(declarations), OPTIONS);
+}
+
+/** Returns only the text of each issue. */
+async function applyText(...args: Parameters<typeof applyManifest>) {
+  const applied = await applyManifest(...args);
+  return { ...applied, issues: applied.issues.map(({ text }) => text) };
 }
 
 /** Returns the issues of a PUBLIC variable V with this declaration and this value. */
@@ -113,12 +119,12 @@ Deno.test("applyManifest() names what is set instead of a missing variable, if i
   for (const name of misspelled) {
     const ignoredNames = ["REP_PUBLIC_COLOR", name];
     const options = { ...OPTIONS, ignoredNames };
-    const { issues } = await applyManifest([], manifest, options);
+    const { issues } = await applyText([], manifest, options);
     assertEquals(issues, [`${issue}; is it misspelled as ${name}?`]);
   }
   for (const name of ["REP_PUBLIC_MY_TITLE", "REP_PUBLIC_COLOR"]) {
     const options = { ...OPTIONS, ignoredNames: [name] };
-    const { issues } = await applyManifest([], manifest, options);
+    const { issues } = await applyText([], manifest, options);
     assertEquals(issues, [issue]);
   }
 });
@@ -207,7 +213,7 @@ Deno.test("applyManifest() names the file in every issue that it is the cause of
   const text = JSON.stringify({ version: "1", variables: declarations });
   const { variables } = classify({ REP_PUBLIC_B: "x" });
   const manifest = parseManifest(text, { path: "rep.yaml" });
-  const { issues } = await applyManifest(variables, manifest, OPTIONS);
+  const { issues } = await applyText(variables, manifest, OPTIONS);
   assertEquals(issues, [
     'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
     'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +

@@ -68,7 +68,8 @@ Deno.test("classify() reports values that are no strings, every collision with a
     REP_PUBLIC_B: "5",
     REP_PUBLIC_: "x",
   };
-  assertEquals(classify(environment as Environment).issues, [
+  const { issues } = classify(environment as Environment);
+  assertEquals(issues.map(({ text }) => text), [
     "Cannot use REP_PUBLIC_MAX: expected a string, got a number",
     "Cannot use REP_SENSITIVE_X: expected a string, got nothing",
     "Cannot use REP_SERVER_Y: expected a string, got nothing",

@@ -63,6 +63,62 @@ Deno.test("an issue says that its variable is in the store, but not that of anot
   );
 });
 
+/** Values in the store that are rejected, by the name of their variable. */
+const REJECTED: Record<string, string> = {
+  COUNT: "ten",
+  MOVED: "x",
+  TWICE: "x",
+  QUOTED: '"x"',
+  KEY: AWS_KEY,
+  BIG: "x".repeat(MAX_PUBLIC_BYTES + 1),
+  HALF: "\ud800",
+  "A B:C": AWS_KEY,
+  ["N".repeat(MAX_NAME_BYTES + 1)]: "x",
+};
+
+for (const [name, value] of Object.entries(REJECTED)) {
+  const variable = `REP_PUBLIC_${name}`;
+  Deno.test(`each issue of a value in the store names its variable: ${variable.slice(0, 20)}`, async () => {
+    const input = snapshotInput({
+      environment: { REP_SERVER_TWICE: "x" },
+      stored: {
+        environment: { [variable]: value },
+        version: "1",
+        newestWrite: 1,
+      },
+      manifest: withVariables({
+        COUNT: { tier: "public", type: "number" },
+        MOVED: { tier: "server" },
+      }),
+      strict: true,
+      rejectsSuspiciousValues: true,
+    });
+    const { issues } = await evaluate(input);
+    const [issue] = issues;
+    const advice = `${variable} is in the store: set or unset it`;
+    assertEquals(
+      [issues.length, issue?.variable, issue?.text.split("; ").at(-1)],
+      [1, variable, advice],
+    );
+  });
+}
+
+Deno.test("an issue of the manifest, or of a default in it, names no variable", async () => {
+  const manifest = withVariables({
+    COUNT: { tier: "public", type: "number", default: "ten" },
+    PATTERN: { tier: "public", pattern: "(" },
+    WRONG: {},
+    MISSING: { tier: "server", required: true },
+  });
+  const { issues } = await evaluate(snapshotInput({ manifest }));
+  assertEquals(issues.map(({ variable }) => variable), [
+    undefined,
+    undefined,
+    undefined,
+    "REP_SERVER_MISSING",
+  ]);
+});
+
 Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER variables", async () => {
   const environment = {
     REP_PUBLIC_A: "1",

@@ -64,9 +64,10 @@ for (const [value, detail] of VALUES) {
         ...input,
         rejectsSuspiciousValues: true,
       });
+      const issue = { variable: name, text: `Cannot use ${name}: ${detail}` };
       assertEquals(
         [strict.issues, strict.suspicious],
-        [detail === undefined ? [] : [`Cannot use ${name}: ${detail}`], []],
+        [detail === undefined ? [] : [issue], []],
       );
     }
   });

@@ -12,7 +12,7 @@ import { pathOf } from "./_runtimes.ts";
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-/** What other tests of packages need: Angular's service worker, and the versions of Vite and Vitest with which the plugin works. */
+/** What other tests of packages need: Angular's service worker, Svelte, and the versions of Vite and Vitest with which the plugin works. */
 const OTHER_PROJECTS = {
   "angular": { devDependencies: { "@angular/service-worker": "22.2.0" } },
   "vite-6": { devDependencies: { vite: "6.4.6" } },
@@ -23,6 +23,15 @@ const OTHER_PROJECTS = {
       vite: "8.3.8",
       vitest: "5.1.1",
       vue: "3.5.45",
+    },
+  },
+  "svelte": {
+    devDependencies: {
+      "@sveltejs/vite-plugin-svelte": "7.1.2",
+      jsdom: "31.0.1",
+      svelte: "5.57.3",
+      vite: "8.3.8",
+      vitest: "5.1.1",
     },
   },
   ...vitestProjects(["2.1.9", "3.2.7", "4.1.12"]),

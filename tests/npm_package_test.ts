@@ -45,10 +45,12 @@ server.close();
 
 const PAGE = `import rep, { get, getSecure } from "@rep/gateway/client";
 import { useRep, useRepSecure } from "@rep/gateway/react";
+import { repSecureStore, repStore } from "@rep/gateway/svelte";
 import { setVariables } from "@rep/gateway/testing";
 import { useRep as useVueRep } from "@rep/gateway/vue";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
+import { derived, get as valueOf, type Readable } from "svelte/store";
 import { createSSRApp, h, type Ref } from "vue";
 
 const title: "Hello" | "Bye" = get("TITLE");
@@ -63,6 +65,12 @@ setVariables({ TITLE: "Welcome" });
 // @ts-expect-error: the manifest has no such variable
 setVariables({}, { KEI: "secret" });
 
+const titleStore: Readable<"Hello" | "Bye"> = repStore("TITLE");
+const keyStore: Readable<string | null> = repSecureStore("KEY");
+// @ts-expect-error: the manifest has no such variable
+repStore("TITEL");
+const both = derived([titleStore, keyStore], ([first, second]) => String(first ?? "none") + String(second));
+
 function Page() {
   const text: "Hello" | "Bye" = useRep("TITLE");
   const { value, loading }: { value: string | null; loading: boolean } = useRepSecure("KEY");
@@ -74,7 +82,7 @@ const app = createSSRApp({
     return () => h("p", text.value);
   },
 });
-console.log(renderToString(createElement(Page)), typeof app.mount, title ?? rep.get("TITLE") ?? "none");
+console.log(renderToString(createElement(Page)), typeof app.mount, valueOf(both), title ?? rep.get("TITLE") ?? "none");
 `;
 
 const VITE = `import { rep } from "@rep/gateway/vite";
@@ -142,6 +150,7 @@ async function makeProject(
     "@types/react-dom": "19.3.0",
     react: "19.3.1",
     "react-dom": "19.3.1",
+    svelte: "5.57.3",
     typescript,
     vue: "3.5.45",
   };
@@ -218,7 +227,7 @@ for (const { name, install, typescript } of INSTALLERS) {
       );
       assertEquals(
         await run("Node 22", ["page.ts"], project.path),
-        "<p>nonenulltrue</p> function none\n",
+        "<p>nonenulltrue</p> function nonenull none\n",
       );
       assertEquals(await run("Node 22", ["vite.ts"], project.path), "rep\n");
       assertEquals((await copiesOf("react", project.path)).size, 1);

@@ -34,7 +34,8 @@ const SVELTEKIT = {
   example: "sveltekit",
   create:
     "npx -y sv@latest create app --template minimal --types ts --no-add-ons --install npm",
-  build: "npm run build",
+  build:
+    "npx rep-gateway typegen --out src/rep.d.ts && npm run check && npm run build",
   outDir: "build",
 };
 const REACT_ROUTER = {

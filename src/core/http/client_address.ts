@@ -184,8 +184,10 @@ export function createProxyWarning(
   return (request, peer) => {
     if (hasWarned) return;
     // For has(), Deno would copy the names of all headers, and keep them for as long as the response is a stream.
-    const isForwarded = request.headers.get("x-forwarded-for") !== null;
-    if (!isForwarded || isTrusted(peer)) return;
+    const forwardedFor = request.headers.get("x-forwarded-for");
+    if (forwardedFor === null || isTrusted(peer)) return;
+    // Without a proxy, the server of Next.js adds the address of the peer itself.
+    if (unmapIPv4(forwardedFor) === peer) return;
     hasWarned = true;
     const detail =
       "X-Forwarded-For is ignored, and all clients of this peer share one rate limit; " +

@@ -375,6 +375,16 @@ Deno.test("createProxyWarning() warns once of X-Forwarded-For from a peer that i
   check(new Request("http://gateway.test/"), "192.0.2.1");
   check(FORWARDED, "10.1.1.1");
   check(FORWARDED, "::ffff:10.1.1.1");
+  for (
+    const [peer, own] of [
+      ["192.0.2.1", "192.0.2.1"],
+      ["192.0.2.1", "::ffff:192.0.2.1"],
+      ["2001:db8::1", "2001:db8::1"],
+    ] as const
+  ) {
+    const headers = { "x-forwarded-for": own };
+    check(new Request("http://gateway.test/", { headers }), peer); // of Next.js, without a proxy
+  }
   assertEquals(warnings, []);
   check(FORWARDED, "192.0.2.1");
   check(FORWARDED, "192.0.2.2");

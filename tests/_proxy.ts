@@ -56,6 +56,7 @@ export const NGINX: ProxyProgram = {
   replacements: ({ directory, port }) => [
     ["http {", `http { access_log off; ${temporaryPaths(directory)}`],
     ["listen 443", `listen 127.0.0.1:${port}`],
+    ["/var/cache/rep-polls", `${directory}/polls`],
     ["/etc/ssl/gateway.crt", `${directory}/gateway.crt`],
     ["/etc/ssl/gateway.key", `${directory}/gateway.key`],
   ],
@@ -85,6 +86,7 @@ export const HAPROXY: ProxyProgram = {
   replacements: ({ directory, port }) => [
     ["maxconn 8000", "maxconn 200"], // each takes two file descriptors
     ["bind :443", `bind 127.0.0.1:${port}`],
+    ["abns@polls", `abns@polls-${port}`],
     ["/etc/ssl/gateway.pem", `${directory}/gateway.pem`],
   ],
   args: (path) => ["-db", "-f", path],
@@ -189,6 +191,7 @@ export class RunningProxy implements AsyncDisposable {
     config: string,
   ): Promise<RunningProxy> {
     const directory = await TempDirectory.make(await certificates());
+    await Deno.chmod(directory.path, 0o755); // nginx's workers have another user, and their cache is in it
     const port = findFreePort();
     const places = { directory: directory.path, port };
     const write = (text: string) =>

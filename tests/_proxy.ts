@@ -56,7 +56,6 @@ export const NGINX: ProxyProgram = {
   replacements: ({ directory, port }) => [
     ["http {", `http { access_log off; ${temporaryPaths(directory)}`],
     ["listen 443", `listen 127.0.0.1:${port}`],
-    ["/var/cache/rep-polls", `${directory}/polls`],
     ["/etc/ssl/gateway.crt", `${directory}/gateway.crt`],
     ["/etc/ssl/gateway.key", `${directory}/gateway.key`],
   ],
@@ -197,7 +196,8 @@ export class RunningProxy implements AsyncDisposable {
     const write = (text: string) =>
       directory.write(
         program.config,
-        replaceAll(text, program.replacements(places)),
+        replaceAll(text, program.replacements(places))
+          .replace("/var/cache/rep-polls", `${directory.path}/polls`), // an Ingress has none
       );
     const args = program.args(await write(config), directory.path);
     const env = {

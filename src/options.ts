@@ -23,7 +23,7 @@ import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
-import { parsePollMs, POLL_SECONDS } from "./core/changes/shared_polls.ts";
+import { parsePollMs, POLL_SECONDS } from "./core/values/shared_polls.ts";
 import type { DirectoryGate } from "./content/builds/directory_gate.ts";
 import { parseIpBlock } from "./core/http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "./core/http/origin.ts";

@@ -21,6 +21,7 @@ const OTHER_HOST = "other.example.com";
 /** What Chromium's `EventSource` sends; a browser that reconnects adds the last line. */
 const EVENT_SOURCE = [
   "Accept: text/event-stream",
+  "Accept-Encoding: gzip, br",
   "Cache-Control: no-cache",
   "Pragma: no-cache",
   `Last-Event-ID: ${CURSOR}`,
@@ -122,6 +123,11 @@ async function testCollapse(proxied: Proxied) {
   for (let time = 0; time < 3; time++) await proxied.ask(POLL); // nginx stores the second
   const before = pollsOf(proxied);
   assertLessOrEqual(before, 2);
+  const { head } = await proxied.ask(POLL);
+  assertEquals(
+    /^(vary|content-encoding|x-accel-buffering):/m.test(head),
+    false,
+  );
   const all = await Promise.all(
     Array.from({ length: 50 }, () => proxied.ask(POLL)),
   );

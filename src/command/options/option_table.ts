@@ -1,4 +1,4 @@
-import { EXPECTED_POLL, parsePollMs } from "../../core/changes/shared_polls.ts";
+import { EXPECTED_POLL, parsePollMs } from "../../core/values/shared_polls.ts";
 import { parseDuration } from "../../core/values/units.ts";
 import { EXPECTED_APP, isAppName } from "../../core/store/app_store.ts";
 import { WINDOW_MS } from "../../core/keys/rate_limit.ts";

@@ -1,9 +1,5 @@
 import type { Changes } from "../changes/changes.ts";
 import type { Position } from "../changes/position.ts";
-import {
-  sharedPollCacheControl,
-  sharedPollSeconds,
-} from "../changes/shared_polls.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { StreamRejection } from "../changes/stream_rejections.ts";
 import type { Tail } from "../changes/tail.ts";
@@ -15,6 +11,10 @@ import {
   type RouteContext,
 } from "../http/routes.ts";
 import { shortHash } from "../values/hash.ts";
+import {
+  sharedPollCacheControl,
+  sharedPollSeconds,
+} from "../values/shared_polls.ts";
 import { parseEventId, readNewEvents } from "../changes/known_events.ts";
 
 /** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */

@@ -32,7 +32,11 @@ function poll(
 }
 
 /** Returns all that a cache sees. */
-async function ask(gate: TestGateway, query: string, headers?: HeadersInit) {
+async function ask(
+  gate: TestGateway,
+  query: string,
+  headers: HeadersInit = {},
+) {
   const response = await gate.ask(`/rep/changes${query}`, { headers });
   return {
     status: response.status,

@@ -67,6 +67,16 @@ http { access_log off; ${temporary} types { text/html html; text/javascript js; 
   });
 }
 
+/** Starts nginx, if it is installed, as a cache of polls, with files in a folder of its own. */
+export async function startNginxCached(
+  folder: string,
+  upstreamPort: number,
+): Promise<SubjectProcess | undefined> {
+  const config = await readConfig("nginx_cached.conf");
+  const text = config.replace("${UPSTREAM}", String(upstreamPort));
+  return await startNginx(folder, text, "/ready");
+}
+
 function readConfig(name: string): Promise<string> {
   return Deno.readTextFile(new URL(name, import.meta.url));
 }

@@ -158,7 +158,7 @@ export class PollClients {
 }
 
 /** Reads a response whose length is known. */
-async function readResponse(connection: Deno.TcpConn): Promise<string> {
+export async function readResponse(connection: Deno.TcpConn): Promise<string> {
   const buffer = new Uint8Array(4_096);
   let text = "";
   for (let length; (length = await connection.read(buffer)) !== null;) {

@@ -79,7 +79,8 @@ async function startFloor(
   return await startDeno(module, args, port, readyPath, readyStatus);
 }
 
-async function startDeno(
+/** Starts a module in Deno, which is ready when this port answers. */
+export async function startDeno(
   module: string,
   args: readonly string[],
   port: number,

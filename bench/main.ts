@@ -16,6 +16,7 @@
 import { writePerformance } from "../tools/performance.ts";
 import { BUILDS_SIZES, updates } from "./builds.ts";
 import { ENGINE_SIZES, engines } from "./engines.ts";
+import { fanout, FANOUT_SIZES } from "./fanout.ts";
 import { HTTP_SIZES, HTTP_WORK, httpRows } from "./http.ts";
 import { printReport, type Report } from "./_report.ts";
 import {
@@ -53,6 +54,7 @@ const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
   ["store_costs", (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES))],
   ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],
   ["polls", (args) => polls(readSizes(args, POLL_SIZES))],
+  ["fanout", (args) => fanout(readSizes(args, FANOUT_SIZES))],
   ["refetches", (args) => refetches(readSizes(args, REFETCH_SIZES))],
   ["sites", (args) => sitesCost(readSizes(args, SITES_SIZES))],
   ["simulation", (args) => simulate(readSizes(args, WORLD))],

@@ -23,6 +23,7 @@ import type { Certificate } from "./addons/certificate_watch.ts";
 import { LABEL_VALUES } from "./addons/metrics/metrics.ts";
 import { EXPECTED_HOSTS, isHostPattern } from "./core/http/allowed_hosts.ts";
 import { EXPECTED_PROXIES } from "./core/http/client_address.ts";
+import { parsePollMs, POLL_SECONDS } from "./core/values/shared_polls.ts";
 import type { DirectoryGate } from "./content/builds/directory_gate.ts";
 import { parseIpBlock } from "./core/http/ip_address.ts";
 import { EXPECTED_ORIGINS, normalizeOrigin } from "./core/http/origin.ts";
@@ -139,6 +140,13 @@ export interface GatewayOptions {
   maxStreamsPerClient?: number | undefined;
   /** Maximum age of a stream: 1 to 86_400_000. @default {1_800_000} */
   maxStreamAgeMs?: number;
+  /**
+   * How often pages poll instead of opening a stream, so that any shared cache can answer them: 10_000, 15_000, 30_000,
+   * 60_000, 300_000 or 3_600_000. It has no effect without `hotReload`.
+   *
+   * @default {undefined: pages open streams}
+   */
+  pollMs?: number | undefined;
   /** Whether `GET /rep/health` is served by {@linkcode Gateway.fetchHealth} only. @default {false} */
   separateHealth?: boolean;
   /** Path under which everything is served, such as `/app`. @default {""} */
@@ -266,11 +274,14 @@ export interface NumberOption extends NumberRange {
   readonly default: number;
 }
 
-type NumberOptionName = {
-  [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined
-    ? K
-    : never;
-}[keyof GatewayOptions];
+type NumberOptionName = Exclude<
+  {
+    [K in keyof GatewayOptions]-?: GatewayOptions[K] extends number | undefined
+      ? K
+      : never;
+  }[keyof GatewayOptions],
+  "pollMs"
+>;
 
 /**
  * The default and the valid range of every numeric option; the options of the command refer to them as well. The
@@ -397,7 +408,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions) {
-  const { upstream, revision } = options;
+  const { upstream, revision, pollMs } = options;
   const basePath = options.basePath ?? "";
   return {
     ...resolveSwitches(options),
@@ -430,6 +441,12 @@ export function resolveSettings(options: GatewayOptions) {
       revision,
     ),
     app: checkApp(options.app),
+    pollMs: pollMs === undefined ? undefined : valid(
+      "pollMs",
+      `one of ${POLL_SECONDS.map((seconds) => seconds * 1_000).join(", ")}`,
+      parsePollMs(pollMs),
+      pollMs,
+    ),
   };
 }
 

@@ -85,6 +85,7 @@ export const HAPROXY: ProxyProgram = {
   replacements: ({ directory, port }) => [
     ["maxconn 8000", "maxconn 200"], // each takes two file descriptors
     ["bind :443", `bind 127.0.0.1:${port}`],
+    ["abns@polls", `abns@polls-${port}`],
     ["/etc/ssl/gateway.pem", `${directory}/gateway.pem`],
   ],
   args: (path) => ["-db", "-f", path],
@@ -189,12 +190,14 @@ export class RunningProxy implements AsyncDisposable {
     config: string,
   ): Promise<RunningProxy> {
     const directory = await TempDirectory.make(await certificates());
+    await Deno.chmod(directory.path, 0o755); // nginx's workers have another user, and their cache is in it
     const port = findFreePort();
     const places = { directory: directory.path, port };
     const write = (text: string) =>
       directory.write(
         program.config,
-        replaceAll(text, program.replacements(places)),
+        replaceAll(text, program.replacements(places))
+          .replace("/var/cache/rep-polls", `${directory.path}/polls`), // an Ingress has none
       );
     const args = program.args(await write(config), directory.path);
     const env = {

@@ -104,6 +104,7 @@ const SCENARIOS: Scenario[] = [
       }),
       exchange("GET /rep/changes 200", { query: "?last_event_id=none" }),
       exchange("GET /rep/changes 200", { query: "?heartbeat=event&poll" }),
+      exchange("GET /rep/changes 200", { query: "?last_event_id=0&poll=30" }),
       exchange("GET /rep/changes 200", {
         query: "?format=ofrep&last_event_id=none",
       }),
@@ -161,6 +162,13 @@ const SCENARIOS: Scenario[] = [
     name: "a gateway that is stopping",
     prepare: (gate) => gate.gateway.beginShutdown(),
     exchanges: everyOperation(503, /health|readyz/),
+  },
+  {
+    name: "a gateway that has stopped",
+    prepare: (gate) => gate.gateway.close(),
+    exchanges: [
+      exchange("GET /rep/changes 503", { query: "?last_event_id=0&poll=30" }),
+    ],
   },
   {
     name: "a gateway without hot reload and SENSITIVE variables",

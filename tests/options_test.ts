@@ -156,6 +156,7 @@ const VALUES: Required<Omit<GatewayOptions, NotHere>> = {
   revision: "8f3a1c9",
   allowedHosts: ["app.example.com"],
   basePath: "/app",
+  pollMs: 30_000,
   staticDir: "dist",
   fallback: "app.html",
   immutable: ["assets/*"],
@@ -183,6 +184,18 @@ for (const name of Object.keys(VALUES) as (keyof typeof VALUES)[]) {
     assertNotStrictEquals(resolveAll({})[name], VALUES[name]);
   });
 }
+
+Deno.test("resolveSettings() accepts the intervals of polls, and no others", () => {
+  for (const pollMs of [10_000, 15_000, 30_000, 60_000, 300_000, 3_600_000]) {
+    assertEquals(resolveAll({ pollMs }).pollMs, pollMs);
+  }
+  for (const pollMs of [0, 1, 30, 20_000, 29_999, NaN, -10_000, "30s"]) {
+    assertStringIncludes(
+      messageOf({ pollMs }),
+      "expected one of 10000, 15000, 30000, 60000, 300000, 3600000, got",
+    );
+  }
+});
 
 Deno.test("resolveServices() puts the circuit breaker around the store that it is given", () => {
   const store = { ...memoryStore(), engine: "mine" };

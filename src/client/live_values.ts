@@ -8,6 +8,7 @@ import type { Payload } from "../core/pages/payload.ts";
 import {
   advance,
   HIDDEN_PAUSE_MS,
+  MAX_MUTE,
   OPEN,
   RECEIVED,
   RESUME,
@@ -37,8 +38,9 @@ export interface StreamStatus {
    */
   readonly state: "closed" | "connecting" | "open";
   /**
-   * `poll` if something between gateway and page holds streams back. The page then asks every few seconds, and `state` is
-   * `open` only while it asks. It is also `poll` for a moment when the page is shown again.
+   * `poll` if the gateway wants polls (`--poll`), or if something between gateway and page holds streams back. The page then
+   * asks again and again, and `state` is `open` only while it asks. It is also `poll` for a moment when the page is shown
+   * again.
    */
   readonly transport: "stream" | "poll";
   /** The ID of the last change that the page has received or does not need; `null` if it is unknown. */
@@ -106,7 +108,8 @@ export function createLiveValues(
   function open(url: URL) {
     const heartbeat = hasHeartbeats ? "&heartbeat=event" : "";
     const poll = transport.poll ? "&poll" : "";
-    const opened = new browser.EventSource(url.href + heartbeat + poll);
+    const query = transport.pollMs ? "" : heartbeat + poll;
+    const opened = new browser.EventSource(url.href + query);
     opened.onerror = () => {
       // A prefix of the path that a proxy removes, or an extension that blocks /rep/, looks like an outage.
       if (transport.attempts! > 1) {
@@ -194,11 +197,19 @@ export function createLiveValues(
   }
 
   /** Sets the page's configuration, and calls back for each value if there are subscribers already. */
-  function start({ public: { ...first }, _meta: { hot_reload } }: Payload) {
+  function start(
+    { public: { ...first }, _meta: { hot_reload, poll } }: Payload,
+  ) {
     if (hot_reload) url = new URL(hot_reload, browser.location.origin);
     values = freezeValues(first);
     hasHeartbeats = !!url?.searchParams.has(CURSOR);
     transport = { mute: hasHeartbeats ? 0 : NaN };
+    if (url && poll) {
+      transport = { mute: MAX_MUTE, pollMs: poll * 1_000 };
+      // Caches answer the polls of all pages with the same cursor, so their URL contains nothing else.
+      url.searchParams.delete(STATE);
+      url.searchParams.set("poll", `${poll}`);
+    }
     if (url) {
       const resume = hasHeartbeats ? RESUME : START;
       // A page with an open connection may be excluded from the back/forward cache.

@@ -2,6 +2,8 @@
 export interface Transport {
   /** Whether the client polls; otherwise it uses a stream. */
   readonly poll: boolean;
+  /** How often the client polls; 0 if it uses streams as far as possible. */
+  readonly pollMs: number;
   /**
    * How long to wait before the client opens a stream or a poll; 0 means that it opens one now. In both cases it closes
    * the open one. `undefined` if nothing changes.
@@ -39,7 +41,7 @@ const FIRST_HEARTBEAT_MS = 20_000;
 /** How long each later heartbeat may take: three periods of the gateway. */
 const HEARTBEAT_MS = 45_000;
 /** After so many mute streams in a row, a page polls. */
-const MAX_MUTE = 2;
+export const MAX_MUTE = 2;
 /** How long a page stays connected after it was hidden, so that users can switch between tabs for a moment. */
 export const HIDDEN_PAUSE_MS = 1_500;
 /** How long a poll may take. The next poll delivers what this one could not. */
@@ -76,6 +78,10 @@ const BURST_MS = 60_000;
  * - In the long run, a page never sends more than one request in 5 s. If the browser would reconnect sooner, the client
  *   closes the stream and reconnects itself.
  *
+ * - With an interval, the client only polls. It ends each poll, and opens the next after 0.75 to 1.25 intervals: a browser
+ *   that reconnects would send a `Last-Event-ID`, which caches do not look at. After an error, it waits for at least half
+ *   an interval.
+ *
  * The pause before the browser reconnects does not count as silence. But the client cannot see its end. So if the request
  * after the pause is never answered, the client notices that only after the longest pause, of 60 s.
  *
@@ -86,6 +92,7 @@ const BURST_MS = 60_000;
  */
 export function advance(
   {
+    pollMs = 0,
     until = 0,
     mute = 0,
     pollEnd = 0,
@@ -119,13 +126,16 @@ export function advance(
 
   function reopen() {
     if (attempts >= MAX_MUTE) mute = Math.max(mute, MAX_MUTE);
-    const longestMs = FIRST_PAUSE_MS * 2 ** attempts;
-    open(Math.min(longestMs, LONGEST_PAUSE_MS) * (1 + random) / 2);
+    const longestMs = (pollMs / 2 || FIRST_PAUSE_MS) * 2 ** attempts;
+    const limitMs = Math.max(pollMs, LONGEST_PAUSE_MS);
+    open(Math.min(longestMs, limitMs) * (1 + random) / 2);
   }
 
   switch (event) {
     case CONNECTING:
-      if (polls && attempts === 0 && now >= pollEnd) {
+      if (pollMs && attempts === 0) open(pollMs * (0.75 + random / 2));
+      else if (pollMs) reopen();
+      else if (polls && attempts === 0 && now >= pollEnd) {
         mute = MAX_MUTE - 1;
         open(0);
       } else if (excessMs > 0 || attempts >= MAX_MUTE) reopen();
@@ -158,6 +168,7 @@ export function advance(
   }
   return {
     poll: mute >= MAX_MUTE,
+    pollMs,
     waitMs,
     until,
     mute,

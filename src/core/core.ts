@@ -298,6 +298,7 @@ function connect(
         current,
         isRendered,
         hotReload: settings.hotReload,
+        pollMs: settings.pollMs,
         basePath: settings.basePath,
         epochs: parts.epochs,
         clock,

@@ -24,6 +24,7 @@ export interface CoreSettings {
   readonly maxStreams: number;
   readonly maxStreamsPerClient: number;
   readonly maxStreamAgeMs: number;
+  readonly pollMs: number | undefined;
   readonly instanceId: string | undefined;
   readonly revision: string | undefined;
   readonly app: string | undefined;

@@ -1072,6 +1072,78 @@ Deno.test("listenInBackground() keeps the stream of a hidden page open", () => {
   assertEquals(page.sources.map(({ readyState }) => readyState), [0]);
 });
 
+/** A page of a gateway with `--poll 30s`. */
+function subscribeToPolls(page: FakePage = {}) {
+  const hot_reload =
+    "/app/rep/changes?last_event_id=100&state=0123456789abcdef";
+  const text = JSON.stringify({
+    ...PAYLOAD,
+    _meta: { ...META, hot_reload, poll: 30 },
+  });
+  return subscribe({ text, ...page });
+}
+
+Deno.test("with an interval, the client ends each poll, and its URL is the cursor and the interval alone", () => {
+  const { client, sources, timers, changes, runTimers } = subscribeToPolls();
+  for (const [index, cursor] of ["100", "101", "101"].entries()) {
+    const source = sources[index]!;
+    const url = `https://app.example.com/app/rep/changes`;
+    assertEquals(source.url, `${url}?last_event_id=${cursor}&poll=30`);
+    source.succeed();
+    assertEquals(client.status().state, "open");
+    source.heartbeat(cursor);
+    if (index === 0) source.update("A", "1", "101");
+    source.reconnect();
+    assertEquals(source.readyState, 2); // so that the browser does not reconnect
+    assertEquals(client.status(), {
+      state: "connecting",
+      transport: "poll",
+      lastEventId: "101",
+    });
+    assertEquals(timers.map(({ ms }) => ms), [30_000]);
+    runTimers(30_000);
+  }
+  assertEquals(changes, [["A", "1", undefined]]);
+});
+
+Deno.test("with an interval, a hidden page does not poll, and polls at once when it is shown or online again", () => {
+  const page = subscribeToPolls();
+  const polls = () => page.sources.length;
+  const end = () => {
+    page.sources.at(-1)?.succeed();
+    page.sources.at(-1)?.heartbeat("100");
+    page.sources.at(-1)?.reconnect();
+  };
+  end();
+  page.setHidden(true);
+  page.runTimers(1_500);
+  assertEquals([page.timers, page.client.status().state], [[], "closed"]);
+  page.dispatch("online");
+  assertEquals(polls(), 1);
+  page.setHidden(false);
+  page.runTimers(0);
+  assertEquals(polls(), 2);
+  end();
+  page.dispatch("online");
+  assertEquals(polls(), 3);
+  end();
+  page.dispatch("pagehide");
+  page.dispatch("pageshow");
+  assertEquals(polls(), 4);
+  end();
+  assertEquals(page.timers.map(({ ms }) => ms), [30_000]);
+});
+
+Deno.test("with an interval, a rejected poll is repeated later and later", () => {
+  const { sources, timers, warnings } = subscribeToPolls();
+  sources[0]?.fail();
+  assertEquals(timers.map(({ ms }) => ms), [22_500]);
+  timers[0]?.callback();
+  sources[1]?.fail();
+  assertEquals(timers.map(({ ms }) => ms), [22_500]);
+  assertEquals(warnings.length, 1);
+});
+
 Deno.test("the stream is not opened by events of the page without subscribers", () => {
   const { client, sources, dispatch } = open();
   dispatch("pageshow");

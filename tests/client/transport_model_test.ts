@@ -1,6 +1,6 @@
 /**
  * A page behind a network that fails at random: what it is told never goes back, in the end it has the newest value, and
- * it asks at most once in 5 s, but for the first requests.
+ * it asks at most once in 5 s, but for the first requests; with an interval, too.
  */
 import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
 import { createClient } from "../../src/client/client.ts";
@@ -46,6 +46,8 @@ class World {
   excess = 0;
   mostExcess = 0;
   #lastRequestAt = 0;
+  /** How many streams were opened that are no polls. */
+  opened = 0;
 
   constructor(seed: number) {
     this.choices = new SeededChoices(seed);
@@ -154,6 +156,7 @@ class FakeEventSource {
     this.#dispatch("rep:heartbeat", {});
     if (Number(cursor) < newest) this.update();
     if (isPoll) return this.#complete();
+    this.#world.opened++;
     streams.add(this);
     this.#beat();
   }
@@ -225,14 +228,14 @@ class FakeEventSource {
 }
 
 /** Opens a page that listens to changes. */
-function openPage(world: World) {
+function openPage(world: World, poll: number | undefined) {
   const { time, choices } = world;
   const listeners = new Map<PageEvent, () => void>();
   const timers = new Map<number, () => void>();
   let lastTimer = 0;
   const payload = {
     public: { A: "100" },
-    _meta: { hot_reload: "/rep/changes?last_event_id=100" },
+    _meta: { hot_reload: "/rep/changes?last_event_id=100", poll },
   };
   const element = {
     textContent: JSON.stringify(payload),
@@ -277,10 +280,10 @@ function openPage(world: World) {
 }
 
 /** Half an hour in which everything happens, and then one network that lets values through. */
-async function play(seed: number) {
+async function play(seed: number, poll?: number) {
   const world = new World(seed);
   const { choices, time } = world;
-  const page = openPage(world);
+  const page = openPage(world, poll);
   while (time.now < 30 * MINUTE) {
     world.network = choices.pick(NETWORKS);
     if (choices.chance(0.5)) page.goOnline();
@@ -311,4 +314,15 @@ Deno.test("behind a network that fails at random, a page never goes back, has th
   }
   assertGreater(met.poll, 50);
   assertGreater(met.stream, 50);
+});
+
+Deno.test("with an interval, such a page only polls", async () => {
+  for (let seed = 1; seed <= 100; seed++) {
+    const { client, values, world } = await play(seed, 10);
+    const message = `seed ${seed}, behind a network that ${world.network}`;
+    assertEquals(values, values.toSorted((a, b) => a - b), message);
+    assertEquals(client.get("A"), `${world.newest}`, message);
+    assertLessOrEqual(world.mostExcess, 14, message);
+    assertEquals([client.status().transport, world.opened], ["poll", 0]);
+  }
 });

@@ -5,7 +5,9 @@
 import { assertEquals } from "@std/assert";
 import {
   advance,
+  CLOSED,
   CONNECTING,
+  MAX_MUTE,
   OPEN,
   RECEIVED,
   RESUME,
@@ -139,6 +141,65 @@ const SCENARIOS: Record<string, Step[]> = {
   ],
 };
 
+/** The same, for a client that polls every 30 s. */
+const POLLING: Record<string, [random: number, steps: Step[]]> = {
+  "the next poll comes after 0.75 intervals at least": [0, [
+    [0, START, "opens a poll, due in 30"],
+    [0.1, OPEN, "stays, due in 29.9"],
+    [0.1, RECEIVED, "stays, due in 29.9"],
+    [0.1, CONNECTING, "waits, due in 22.5"],
+    [22.6, START, "opens a poll, due in 30"],
+  ]],
+  "and after 1.25 at most": [1, [
+    [0, START, "opens a poll, due in 30"],
+    [0, RECEIVED, "stays, due in 30"],
+    [0, CONNECTING, "waits, due in 37.5"],
+  ]],
+  "it never tries a stream, whatever happens": [0.5, [
+    ...repeat(3, [0, START, "opens a poll, due in 30"]),
+    [0, RECEIVED, "stays, due in 30"],
+    [0, CONNECTING, "waits, due in 30"],
+    [2 * HOUR, RESUME, "opens a poll, due in 30"],
+    [2 * HOUR, RECEIVED, "stays, due in 30"],
+    [2 * HOUR, CONNECTING, "waits, due in 30"],
+    [2 * HOUR + 30, START, "opens a poll, due in 30"],
+    [2 * HOUR + 60, SILENT, "waits, due in 22.5"],
+    [2 * HOUR + 83, START, "opens a poll, due in 30"],
+  ]],
+  "a page that is shown or online again polls at once": [0.5, [
+    [0, START, "opens a poll, due in 30"],
+    [0, RECEIVED, "stays, due in 30"],
+    [0, CONNECTING, "waits, due in 30"],
+    [1, RESUME, "opens a poll, due in 30"],
+    [1, RECEIVED, "stays, due in 30"],
+    [1, CONNECTING, "waits, due in 30"],
+  ]],
+  "after an error, it waits for half an interval at least, however the browser takes it":
+    [0, [
+      [0, START, "opens a poll, due in 30"],
+      [0, CLOSED, "waits, due in 15"],
+      [15, START, "opens a poll, due in 30"],
+      [15, CONNECTING, "waits, due in 15"], // not twice as long: a page is at most 30 s late
+      [30, START, "opens a poll, due in 30"],
+      [30, RECEIVED, "stays, due in 30"],
+      [30, CONNECTING, "waits, due in 22.5"],
+    ]],
+  "and for an interval at most": [1, [
+    [0, START, "opens a poll, due in 30"],
+    [0, CLOSED, "waits, due in 30"],
+    [30, START, "opens a poll, due in 30"],
+    [30, CLOSED, "waits, due in 30"],
+  ]],
+};
+
+/** The first pauses after errors, in seconds, at the least and at the most. */
+const PAUSES: [intervalS: number, least: number[], most: number[]][] = [
+  [10, [5, 10, 15, 15], [10, 20, 30, 30]],
+  [15, [7.5, 15, 15], [15, 30, 30]],
+  [60, [30, 30], [60, 60]],
+  [3_600, [1_800, 1_800], [3_600, 3_600]],
+];
+
 /** Says what the client does. */
 function describe({ poll, waitMs, until }: Transport, second: number) {
   const kind = poll ? "poll" : "stream";
@@ -157,6 +218,36 @@ for (const [name, steps] of Object.entries(SCENARIOS)) {
       const next = advance(transport, event, second * 1_000, 0.5);
       assertEquals(describe(next, second), action, `at ${second} s`);
       transport = next;
+    }
+  });
+}
+
+for (const [name, [random, steps]] of Object.entries(POLLING)) {
+  Deno.test(`advance() with an interval: ${name}`, () => {
+    let transport: Partial<Transport> = { mute: MAX_MUTE, pollMs: 30_000 };
+    for (const [second, event, action] of steps) {
+      const next = advance(transport, event, second * 1_000, random);
+      assertEquals(describe(next, second), action, `at ${second} s`);
+      transport = next;
+    }
+  });
+}
+
+for (const [intervalS, ...pauses] of PAUSES) {
+  Deno.test(`advance() with an interval of ${intervalS} s backs off after errors`, () => {
+    for (const [random, expected] of pauses.entries()) {
+      let transport: Partial<Transport> = {
+        mute: MAX_MUTE,
+        pollMs: intervalS * 1_000,
+      };
+      let now = 0;
+      const waits = expected.map(() => {
+        const opened = advance(transport, START, now, random);
+        transport = advance(opened, CLOSED, now, random);
+        now += transport.waitMs!;
+        return transport.waitMs! / 1_000;
+      });
+      assertEquals(waits, expected);
     }
   });
 }

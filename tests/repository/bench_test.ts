@@ -109,6 +109,25 @@ Deno.test("polls has a change reach every page without a stream", async () => {
   assertEquals(all < 60, true, `${all} s`);
 });
 
+Deno.test({
+  name: hasNginx
+    ? "fanout has caches answer the polls, and no page goes back or gets a value of another site"
+    : "fanout has caches answer the polls (nginx is not installed)",
+  ignore: !hasNginx,
+  async fn() {
+    const sizes = "--seconds 0.5 --changeSeconds 0.2 --speed 50";
+    const reports = await run(
+      `fanout --pages 40 --sites 2 --caches 2 ${sizes}`,
+    );
+    const names = ["steps back", "values of another site", "failed requests"];
+    for (const name of names) assertEquals(medianOf(reports, name), 0, name);
+    const cached = medianOf(reports, "quiet: … at the gateway");
+    const all = medianOf(reports, "not cached: quiet: … at the gateway");
+    assertEquals(cached < all / 4, true, `${cached} of ${all}`);
+    assertEquals(medianOf(reports, "… while the gateway is away"), 0);
+  },
+});
+
 Deno.test("refetches has every page of OpenFeature's web SDK get the flags of a change", async () => {
   const reports = await run("refetches --pages 20 --changes 2");
   const all = medianOf(reports, "all have it");

@@ -34,6 +34,7 @@ export async function inject(
     sensitive: new Map(),
     keys: NO_KEYS,
     cursor: undefined,
+    pollMs: undefined,
     basePath: "",
     now: io.clock.now(),
   });

@@ -1,3 +1,5 @@
+import { EXPECTED_POLL, parsePollMs } from "../../core/values/shared_polls.ts";
+import { parseDuration } from "../../core/values/units.ts";
 import { EXPECTED_APP, isAppName } from "../../core/store/app_store.ts";
 import { WINDOW_MS } from "../../core/keys/rate_limit.ts";
 import {
@@ -246,6 +248,15 @@ export const GROUPS = {
       duration(
         NUMBER_OPTIONS.maxStreamAgeMs,
         "Maximum age of a stream; its client then reconnects",
+      ),
+    ),
+    "poll": sets(
+      "pollMs",
+      textual(
+        "DURATION",
+        EXPECTED_POLL,
+        (text) => parsePollMs(parseDuration(text)),
+        `How often pages poll instead of opening a stream, so that any shared cache can answer: ${EXPECTED_POLL}`,
       ),
     ),
     "ofrep": sets(

@@ -84,6 +84,9 @@ export function startWarnings(
     );
   }
   if (options["hot-reload"]) warnings.push(...reloadWarnings(options, context));
+  else if (options.poll !== undefined) {
+    warnings.push("--poll has no effect: expected --hot-reload");
+  }
   return warnings;
 }
 

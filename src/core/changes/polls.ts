@@ -1,4 +1,5 @@
 import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
+import { Problem } from "../http/problem.ts";
 import { concat } from "../values/chunks.ts";
 import {
   type Hub,
@@ -6,7 +7,7 @@ import {
   REJECTION_EVENT,
   type StreamRequest,
 } from "./hub.ts";
-import { cursorAt, progressAt, readMissed } from "./position.ts";
+import { cursorAt, type Position, progressAt, readMissed } from "./position.ts";
 import {
   openStreamForm,
   type RetryMs,
@@ -97,6 +98,29 @@ export class Polls {
     const opening = this.#open(form, reason, retryMs, cursorAt(position));
     if (last === undefined) return opening;
     return concat([opening, STREAM_FORMS[form].events(missed)]);
+  }
+
+  /**
+   * Answers a shared poll with the newest event of each variable that its client has missed. It is all that it has missed,
+   * since the rest would come an interval later.
+   */
+  answerShared(position: Position, seconds: number): Uint8Array<ArrayBuffer> {
+    const { metrics } = this.#options;
+    const { cursor } = progressAt(position);
+    const missed = this.#tail.newestOfEach(cursor, Infinity);
+    metrics.count("rep.streams.polled", 1);
+    metrics.count("rep.events.replayed", missed.length);
+    const form = "with_heartbeat_events";
+    const retryMs: RetryMs = [seconds * 1_000, seconds * 1_000]; // the same for all
+    const opening = this.#open(form, "poll", retryMs, cursorAt(position));
+    return concat([opening, STREAM_FORMS[form].events(missed)]);
+  }
+
+  /** Rejects a shared poll. */
+  sharedProblem(reason: StreamRejection, headers: HeadersInit): Problem {
+    this.#options.metrics.count("rep.streams.rejected", 1, reason);
+    const detail = `Cannot answer this poll: ${STREAM_REJECTIONS[reason]}`;
+    return new Problem(503, { detail, headers });
   }
 
   #retryMs(client: CountedClient): RetryMs {

@@ -1,6 +1,7 @@
 import type { Changes } from "../changes/changes.ts";
 import type { Position } from "../changes/position.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
+import type { StreamRejection } from "../changes/stream_rejections.ts";
 import type { Tail } from "../changes/tail.ts";
 import { corsHeaders, preflight, readOrigin } from "../http/origin.ts";
 import { Problem } from "../http/problem.ts";
@@ -10,6 +11,10 @@ import {
   type RouteContext,
 } from "../http/routes.ts";
 import { shortHash } from "../values/hash.ts";
+import {
+  sharedPollCacheControl,
+  sharedPollSeconds,
+} from "../values/shared_polls.ts";
 import { parseEventId, readNewEvents } from "../changes/known_events.ts";
 
 /** `no-transform` and `X-Accel-Buffering` keep proxies from buffering the stream. */
@@ -53,6 +58,13 @@ export function createChangesEndpoint(
       if (request.method === "OPTIONS") {
         return preflight(request, originOf(request, context), "GET");
       }
+      const seconds = sharedPollSeconds(context.url.search);
+      if (seconds !== undefined) {
+        // Without allowed origins, the response is the same for all, and caches need no `Vary`.
+        const isShared = allowedOrigins.length === 0;
+        const headers = isShared ? {} : headersFor(request, context);
+        return await answerSharedPoll(seconds, { headers, context, changes });
+      }
       const headers = headersFor(request, context);
       const body = await openStream(request.headers, context, changes);
       return new Response(body, { headers: { ...headers, ...STREAM_HEADERS } });
@@ -70,26 +82,69 @@ export function createChangesEndpoint(
  *   read first, for the first time or to validate the id, and the store is unavailable, the stream ends at once and
  *   asks the client to reconnect.
  * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
+ * - A poll with an interval is answered for caches, see {@linkcode answerSharedPoll}.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
 async function openStream(
   headers: Headers,
   { client, url }: RouteContext,
-  { hub, polls, rollout, tail }: Changes,
+  changes: Changes,
 ): Promise<ReadableStream | Uint8Array<ArrayBuffer>> {
+  const { hub, polls } = changes;
   const query = new URLSearchParams(url.search);
   const form = readForm(query);
-  if (rollout.standsApart) return polls.reject("stands_apart", form);
-  const position = await readPosition(headers, query, tail);
-  // Not with the public state, which may be older in this process than the client's values.
-  if (position === undefined) return polls.reject("store_unavailable", form);
-  if (hub.isClosing) return polls.reject("stopping", form);
+  const position = await findPosition(headers, query, changes);
+  if (typeof position === "string") return polls.reject(position, form);
   const request = { client, position, form };
   if (query.has("poll")) return await polls.answer(request, undefined);
   const limit = hub.limits.rejection(client);
   if (limit !== undefined) return await polls.answer(request, limit);
   return hub.open(request);
+}
+
+interface SharedPollParts {
+  readonly headers: Record<string, string>;
+  readonly context: RouteContext;
+  readonly changes: Changes;
+}
+
+/**
+ * Handles a shared poll. It ignores the headers of the request: a cache that asks again sends those of any client, also
+ * its `Last-Event-ID`.
+ *
+ * @throws {Problem} With 503 if there is no answer: a cache would give a stream that says so to all pages.
+ */
+async function answerSharedPoll(
+  seconds: number,
+  { headers, context, changes }: SharedPollParts,
+): Promise<Response> {
+  const query = new URLSearchParams(context.url.search);
+  const position = await findPosition(new Headers(), query, changes);
+  if (typeof position === "string") {
+    throw changes.polls.sharedProblem(position, headers);
+  }
+  const body = changes.polls.answerShared(position, seconds);
+  return new Response(body, {
+    headers: {
+      ...headers,
+      "content-type": STREAM_HEADERS["content-type"],
+      "cache-control": sharedPollCacheControl(seconds),
+    },
+  });
+}
+
+/** Finds where a stream or a poll begins, or why it is rejected. */
+async function findPosition(
+  headers: Headers,
+  query: URLSearchParams,
+  { hub, rollout, tail }: Changes,
+): Promise<Position | StreamRejection> {
+  if (rollout.standsApart) return "stands_apart";
+  const position = await readPosition(headers, query, tail);
+  // Not with the public state, which may be older in this process than the client's values.
+  if (position === undefined) return "store_unavailable";
+  return hub.isClosing ? "stopping" : position;
 }
 
 function readForm(query: URLSearchParams): StreamFormName {

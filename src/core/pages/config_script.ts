@@ -22,6 +22,8 @@ export interface PayloadInput extends Pick<Snapshot, "public" | "sensitive"> {
   keys: EpochKeys;
   /** The ID of the newest event that the values contain; `undefined` without hot reload. */
   cursor: number | undefined;
+  /** How often the page polls; `undefined` if it opens a stream. */
+  pollMs: number | undefined;
   /** The path under which the endpoints are served, such as `/app`, or empty. */
   basePath: string;
   /** Milliseconds since the Unix epoch. */
@@ -40,7 +42,7 @@ export const NO_KEYS: EpochKeys = {
 
 /** Creates the payload for a snapshot and an epoch. */
 export async function makePayload(input: PayloadInput): Promise<Payload> {
-  const { keys, cursor, sensitive, basePath } = input;
+  const { keys, cursor, pollMs, sensitive, basePath } = input;
   const integrity = await integrityToken(input.public, keys.integrityKey);
   const isSecret = sensitive.size > 0;
   const meta: Payload["_meta"] = {
@@ -52,6 +54,7 @@ export async function makePayload(input: PayloadInput): Promise<Payload> {
     }),
     ...(cursor !== undefined && {
       hot_reload: await streamPath(cursor, input),
+      ...(pollMs !== undefined && { poll: pollMs / 1_000 }),
     }),
     ttl: 0,
   };
@@ -105,8 +108,9 @@ export async function renderConfigScript(
   const mark = isRendered ? " data-rep-rendered" : "";
   const html = `<script id="__rep__" ${attributes}${mark}>${text}</script>`;
   const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
-  const hasNoStream = payload._meta.hot_reload === undefined;
-  const hash = await sriHash(`${publicValues}|${hasNoStream}`);
+  const { hot_reload, poll } = payload._meta;
+  const changes = poll ?? hot_reload === undefined;
+  const hash = await sriHash(`${publicValues}|${changes}`);
   return {
     bytes: toUtf8(html),
     etagPart: hash.replace(/^sha256-/, "").slice(0, 16),
@@ -137,6 +141,8 @@ interface ConfigScriptCacheOptions extends ScriptOptions {
   /** Returns the values for a page that is sent now. */
   current: () => PageValues;
   hotReload: boolean;
+  /** How often pages poll; `undefined` if they open streams. */
+  pollMs: number | undefined;
   /** The path under which the endpoints are served, such as `/app`, or empty. */
   basePath: string;
   epochs: Pick<Epochs, "current" | "keys" | "hasMasterKey">;
@@ -181,7 +187,8 @@ export class ConfigScriptCache {
   }
 
   async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
-    const { hotReload, clock, basePath, isRendered = false } = this.#options;
+    const { hotReload, pollMs, clock, basePath, isRendered = false } =
+      this.#options;
     this.#validUntil = Infinity;
     const keys = await this.#keysFor(values, epoch);
     const payload = await makePayload({
@@ -189,6 +196,7 @@ export class ConfigScriptCache {
       sensitive: keys === undefined ? new Map() : values.sensitive,
       keys: keys ?? NO_KEYS,
       cursor: hotReload ? cursor : undefined,
+      pollMs,
       basePath,
       now: clock.now(),
     });

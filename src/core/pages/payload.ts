@@ -12,6 +12,8 @@ export interface Payload {
     readonly key_endpoint?: string;
     /** The path of the stream of changes since this payload; absent without hot reload. */
     readonly hot_reload?: string;
+    /** Seconds between two polls; absent if the page opens a stream. */
+    readonly poll?: number;
     /** Seconds until the payload expires; 0 means never. */
     readonly ttl?: 0;
   };

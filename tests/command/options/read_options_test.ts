@@ -164,6 +164,21 @@ const RULES: Partial<Record<OptionName, Rule>> = {
     { "1ms": 1, "24h": 86_400_000 },
     ["", "0s", "24h1ms", "30"],
   ),
+  "poll": rule(
+    "10s, 15s, 30s, 60s, 5m or 1h",
+    {
+      "10s": 10_000,
+      "15s": 15_000,
+      "30s": 30_000,
+      "60s": 60_000,
+      "1m": 60_000,
+      "5m": 300_000,
+      "300s": 300_000,
+      "1h": 3_600_000,
+      "60m": 3_600_000,
+    },
+    ["", "0", "0s", "30", "5s", "20s", "2m", "24h", "true", "off", "-30s"],
+  ),
   "allowed-origins": rule(
     "origins such as https://app.example.com, without wildcards, separated by commas",
     {

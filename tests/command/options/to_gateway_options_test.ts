@@ -45,6 +45,7 @@ const TEXTS = [
   "true",
   "7",
   "7s",
+  "10s",
   "1MiB",
   "https://a.example",
   "10.0.0.0/8",

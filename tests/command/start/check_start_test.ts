@@ -84,6 +84,8 @@ const WARNINGS: readonly (readonly [
     isModeSet: true,
   }, []],
   [[SERVED, "--env-file=a.env"], {}, []],
+  [[SERVED, "--poll=30s"], {}, ["--poll has no effect"]],
+  [[SERVED, HOT, "--poll=30s"], { isStoreShared: true }, []],
 ];
 
 Deno.test("startWarnings() says what is probably not intended", () => {

@@ -32,6 +32,7 @@ function payload(input: Partial<PayloadInput> = {}) {
     sensitive: new Map(),
     keys: KEYS,
     cursor: undefined,
+    pollMs: undefined,
     basePath: "",
     now: Date.UTC(2026, 1, 18, 14, 30),
     ...input,
@@ -74,6 +75,27 @@ Deno.test("makePayload() sets the key's epoch and the stream's cursor", async ()
     "/rep/session-key?kid=1700000000",
     "/rep/changes?last_event_id=42&state=PtovBnQfHQgq",
   ]);
+});
+
+Deno.test("makePayload() sets the interval of polls beside the stream, whose URL stays as it is", async () => {
+  const { _meta } = await payload({ cursor: 42, pollMs: 300_000 });
+  assertEquals([_meta.hot_reload, _meta.poll], [
+    "/rep/changes?last_event_id=42&state=PtovBnQfHQgq",
+    300,
+  ]);
+  const cold = await payload({ pollMs: 300_000 });
+  assertEquals("poll" in cold._meta, false);
+});
+
+Deno.test("a script with another interval of polls is another representation of the page", async () => {
+  const etags: string[] = [];
+  for (const pollMs of [undefined, 10_000, 30_000]) {
+    const script = await renderConfigScript(
+      await payload({ cursor: 1, pollMs }),
+    );
+    etags.push(script.etagPart);
+  }
+  assertEquals(new Set(etags).size, 3);
 });
 
 Deno.test("makePayload() encrypts SENSITIVE values with the epoch's key and the page's integrity token only", async () => {
@@ -192,6 +214,7 @@ function setUpCache(sensitive: [name: string, value: string][]) {
       cursor: 0,
     }),
     hotReload: false,
+    pollMs: undefined,
     basePath: "",
     epochs: { current: () => "1700000000", keys, hasMasterKey: false },
     clock,

@@ -37,6 +37,7 @@ import { configScripts } from "./pages/config_scripts.ts";
 import type { DecodeResponse } from "./pages/page.ts";
 import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
+import { OwnBuild } from "./own_build.ts";
 import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
 import { indexApp } from "./store/app_index.ts";
 import { storeOfApp } from "./store/app_store.ts";
@@ -138,6 +139,7 @@ async function createParts(
     random,
     limit: settings.sessionKeyMaxRate,
   });
+  const build = new OwnBuild(around.content, settings.revision);
   // A gateway without hot reload does not load what publishes and delivers changes.
   const changesModule = settings.hotReload
     ? await import("./changes/changes.ts")
@@ -151,6 +153,7 @@ async function createParts(
     metrics,
     instanceId: settings.instanceId,
     revision: settings.revision,
+    build: () => build.id,
     maxStreams: settings.maxStreams,
     streams: services.streams,
     maxStreamsPerClient: settings.maxStreamsPerClient,
@@ -176,11 +179,13 @@ async function createParts(
   });
   if (changes !== undefined) {
     const { rollout } = changes;
+    build.onChange = () => rollout.announceBuild();
     rollout.onActiveChange = () => {
       if (rollout.isActive) void configuration.readAgain();
     };
   }
   const tasks = new BackgroundTasks({
+    build,
     store,
     epochs,
     rateLimit,
@@ -198,6 +203,7 @@ async function createParts(
 
   const health = new Health({
     version: around.version,
+    build,
     configuration,
     store: breaker,
     storedVariables,
@@ -241,6 +247,7 @@ async function createParts(
     store,
     settings,
     storedVariables,
+    build,
     configuration,
     epochs,
     changes,
@@ -268,6 +275,7 @@ async function createParts(
     log,
   });
   return {
+    build,
     epochs,
     changes,
     configuration,
@@ -294,6 +302,7 @@ function connect(
   const current = () => rendering?.pinned ?? pageValues();
   const scripts = (isRendered: boolean) =>
     configScripts({
+      build: () => parts.build.look(),
       current,
       isRendered,
       hotReload: settings.hotReload,
@@ -424,7 +433,7 @@ function internalRouter({ health, additions }: Parts): Router {
   return new Router({
     basePath: "",
     table: joined({
-      "/rep/health": createHealthEndpoint(health),
+      "/rep/health": createHealthEndpoint(health, true),
       "/livez": LIVE_ENDPOINT,
       "/readyz": createReadyEndpoint(health),
     }, additions.map(({ internalRoutes }) => internalRoutes)),

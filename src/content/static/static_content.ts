@@ -230,8 +230,9 @@ export class StaticContent implements Content {
     const page = this.#hasPage
       ? await this.#files.look(INDEX)
       : (await this.#findFallback())?.file;
-    if (typeof page === "object" && page.etags !== "") {
-      this.#build = page.etags.replace(/\W/g, "");
+    if (typeof page === "object") {
+      const [tag = ""] = page.etags.split(","); // the others are those of compressed variants
+      this.#build = tag.replace(/\W/g, "") || this.#build;
     }
     return this.#build;
   }

@@ -1,4 +1,5 @@
 import type { Changes } from "../changes/changes.ts";
+import type { PageBuild } from "../changes/hub.ts";
 import type { Position } from "../changes/position.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { Tail } from "../changes/tail.ts";
@@ -71,21 +72,24 @@ export function createChangesEndpoint(
  *   asks the client to reconnect.
  * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
+ * - With `?build=`, the ID of a page's build, and a cursor, it says once no process delivers that build any more.
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
 async function openStream(
   headers: Headers,
   { client, url }: RouteContext,
-  { hub, polls, rollout, tail }: Changes,
+  changes: Changes,
 ): Promise<ReadableStream | Uint8Array<ArrayBuffer>> {
+  const { hub, polls, rollout, tail } = changes;
   const query = new URLSearchParams(url.search);
   const form = readForm(query);
   if (rollout.standsApart) return polls.reject("stands_apart", form);
   const position = await readPosition(headers, query, tail);
   // Not with the public state, which may be older in this process than the client's values.
   if (position === undefined) return polls.reject("store_unavailable", form);
+  const build = await readBuild(headers, query, changes);
   if (hub.isClosing) return polls.reject("stopping", form);
-  const request = { client, position, form };
+  const request = { client, position, form, build };
   if (query.has("poll")) return await polls.answer(request, undefined);
   const limit = hub.limits.rejection(client);
   if (limit !== undefined) return await polls.answer(request, limit);
@@ -96,6 +100,22 @@ function readForm(query: URLSearchParams): StreamFormName {
   if (query.get("format") === "ofrep") return "ofrep";
   const hasHeartbeatEvents = query.get("heartbeat") === "event";
   return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
+}
+
+/** Returns the build of the client's page, if the client asks for others. One without a cursor is no page. */
+async function readBuild(
+  headers: Headers,
+  query: URLSearchParams,
+  changes: Changes,
+): Promise<PageBuild | undefined> {
+  const id = query.get("build");
+  const isPage = readCursor(headers, query) && readForm(query) !== "ofrep";
+  if (!id || !isPage) return undefined;
+  return { id, replacement: await changes.replacementOf(id) };
+}
+
+function readCursor(headers: Headers, query: URLSearchParams): string | null {
+  return headers.get("last-event-id") || query.get("last_event_id");
 }
 
 /** The newest event of each variable. */
@@ -115,7 +135,7 @@ async function readPosition(
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
   if (!tail.isLoaded && !await readNewEvents(tail)) return undefined;
   const header = headers.get("last-event-id");
-  const text = header || query.get("last_event_id");
+  const text = readCursor(headers, query);
   if (!text) return { kind: "every_event", cursor: tail.head };
   const cursor = parseEventId(text);
   if (cursor === undefined) return WHOLE_STATE;

@@ -257,3 +257,20 @@ Deno.test("without hot reload there are no messages", async () => {
   assertEquals(response.status, 404);
   assertEquals((await healthOf(gate)).builds, [await buildOf(gate)]);
 });
+
+Deno.test("a script that asks for the page gets it, with its build; other requests of scripts get a fragment", async () => {
+  await using shared = await shareStore();
+  await using gate = await shared.start("A");
+  const headers = {
+    "accept": "text/html",
+    "sec-fetch-dest": "empty",
+    "sec-fetch-mode": "cors",
+  };
+  for (const path of ["/", "/a/route", "/a/route.with.dots"]) {
+    const asked = { ...headers, "rep-page": "1" };
+    const page = await gate.ask(path, { headers: asked });
+    assert((await page.text()).includes(" data-rep-build="), path);
+  }
+  const fragment = await (await gate.ask("/", { headers })).text();
+  assertEquals(fragment.includes("data-rep-build"), false);
+});

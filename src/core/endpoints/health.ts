@@ -58,8 +58,8 @@ export interface HealthState {
 export interface BuildReport {
   /** The ID of this process's build; `undefined` if it is unknown. */
   readonly build: string | undefined;
-  /** Those of all replicas. During an update, there are several. */
-  readonly builds: readonly string[];
+  /** Those of all replicas; `undefined` if none is known. During an update, there are several. */
+  readonly builds: readonly string[] | undefined;
 }
 
 /** The report of `GET /rep/health` (endpoint specification, Health report). */
@@ -132,7 +132,8 @@ export class Health implements HealthState {
   builds(): BuildReport {
     const { build: { id: build }, changes } = this.#options;
     const own = build === undefined ? [] : [build];
-    return { build, builds: changes?.rollout.builds ?? own };
+    const builds = changes?.rollout.builds ?? own;
+    return { build, builds: builds.length > 0 ? builds : undefined };
   }
 
   /** A gateway with problems serves everything, and is degraded. */

@@ -117,7 +117,7 @@ export function createClient(browser: Browser): Client {
     try {
       if (element) {
         const read = JSON.parse(element.textContent!);
-        start(read);
+        start(read, element.getAttribute("data-rep-build"));
         payload = read;
         isLoading = false;
         isIntact(element, browser).then(setIntegrity);

@@ -45,6 +45,8 @@ export interface StreamStatus {
   readonly transport: "stream" | "poll";
   /** The ID of the last change that the page has received or does not need; `null` if it is unknown. */
   readonly lastEventId: string | null;
+  /** The ID of the build that has replaced the page's in all gateways; `undefined` while none is known. */
+  readonly newBuild: string | undefined;
 }
 
 /** The event type of a variable that is added or changed (REP-RFC-0001 §4.6). */
@@ -58,6 +60,9 @@ const STATE = "state";
 
 /** The event type of the heartbeats that `?heartbeat=event` requests. */
 const HEARTBEAT = "rep:heartbeat";
+
+/** The event type of the message that tells a page of another build, which `?build=` requests. */
+const BUILD = "rep:build";
 
 /**
  * Creates the PUBLIC variables of a page. Besides `start()`, it returns functions of {@linkcode Client}.
@@ -81,6 +86,7 @@ export function createLiveValues(
   /** The URL of the changes since the page was generated. */
   let url: URL | undefined;
   let values = freezeValues({});
+  let newBuild: string | undefined;
   let hasHeartbeats: boolean;
   let transport: Partial<Transport> = {};
   let timer: unknown;
@@ -119,6 +125,7 @@ export function createLiveValues(
     };
     opened.onopen = () => step(hasHeartbeats ? OPEN : RECEIVED);
     opened.addEventListener(HEARTBEAT, receive);
+    opened.addEventListener(BUILD, receive);
     opened.addEventListener(UPDATE, receive);
     opened.addEventListener(DELETE, receive);
     source = opened;
@@ -127,8 +134,9 @@ export function createLiveValues(
   function receive({ type, data, lastEventId }: StreamMessage) {
     // A new EventSource sends no Last-Event-ID, so the URL has to contain the cursor.
     if (lastEventId) url!.searchParams.set(CURSOR, lastEventId);
-    const { key, value } = JSON.parse(data); // the browser reports a SyntaxError
-    // A heartbeat has no key.
+    const { key, value, build = newBuild } = JSON.parse(data); // the browser reports a SyntaxError
+    newBuild = build;
+    // Only a change has a key.
     if (key) applyChange(key, type === DELETE ? undefined : value);
     if (source) step(RECEIVED); // a callback may have ended the last subscription
   }
@@ -167,6 +175,7 @@ export function createLiveValues(
       state: isOpen ? "open" : source ? "connecting" : "closed",
       transport: transport.poll ? "poll" : "stream",
       lastEventId: url?.searchParams.get(CURSOR) ?? null,
+      newBuild,
     };
   }
 
@@ -196,11 +205,15 @@ export function createLiveValues(
     refresh(START);
   }
 
-  /** Sets the page's configuration, and calls back for each value if there are subscribers already. */
+  /**
+   * Sets the page's configuration and its build, and calls back for each value if there are subscribers already.
+   */
   function start(
     { public: { ...first }, _meta: { hot_reload, poll } }: Payload,
+    build: string | null,
   ) {
     if (hot_reload) url = new URL(hot_reload, browser.location.origin);
+    if (build && !poll) url?.searchParams.set("build", build);
     values = freezeValues(first);
     hasHeartbeats = !!url?.searchParams.has(CURSOR);
     transport = { mute: hasHeartbeats ? 0 : NaN };

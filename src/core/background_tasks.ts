@@ -5,6 +5,7 @@ import {
   VARIABLES_HEAD_KEY,
 } from "./config/stored/stored_variables.ts";
 import type { StoredVariablesSource } from "./config/stored/stored_variables_source.ts";
+import type { OwnBuild } from "./own_build.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import { type RateLimit, WINDOW_MS } from "./keys/rate_limit.ts";
 import { type Log, logTaskError } from "./observe/log.ts";
@@ -17,10 +18,13 @@ const NEWS_MS = 1_000;
 const PUBLISH_MS = 5_000;
 /** How often to make sure that the store still has the master key. */
 const MASTER_KEY_MS = 60_000;
+/** How often to look whether another build is delivered, as long as no page is requested. */
+const BUILD_MS = 5_000;
 
 /** What the tasks work on. */
 interface BackgroundTasksOptions {
   readonly store: Store;
+  readonly build: OwnBuild;
   readonly epochs: Epochs;
   readonly rateLimit: RateLimit;
   /** `undefined` without hot reload. */
@@ -51,7 +55,8 @@ export class BackgroundTasks {
 
   /** Starts all tasks. */
   start(): void {
-    const { epochs, rateLimit, changes } = this.#options;
+    const { build, epochs, rateLimit, changes } = this.#options;
+    this.#repeat(BUILD_MS, "build", () => build.look());
     this.#catchUp.push(
       this.#repeat(WINDOW_MS, "sweep", () => rateLimit.sweep()),
       this.#repeat(NEWS_MS, "poll", () => this.#findNews()),

@@ -36,6 +36,7 @@ import type { GetConfigScript, PageValues } from "./pages/config_script.ts";
 import type { DecodeResponse } from "./pages/page.ts";
 import type { CoreServices, CoreSettings, CoreSources } from "./settings.ts";
 import { type CloseOptions, Shutdown } from "./shutdown.ts";
+import { OwnBuild } from "./own_build.ts";
 import { NOT_READY_ROUTE, notReady, Startup } from "./startup.ts";
 import { indexApp } from "./store/app_index.ts";
 import { storeOfApp } from "./store/app_store.ts";
@@ -137,6 +138,7 @@ async function createParts(
     random,
     limit: settings.sessionKeyMaxRate,
   });
+  const build = new OwnBuild(around.content, settings.revision);
   // A gateway without hot reload does not load what publishes and delivers changes.
   const changesModule = settings.hotReload
     ? await import("./changes/changes.ts")
@@ -150,6 +152,7 @@ async function createParts(
     metrics,
     instanceId: settings.instanceId,
     revision: settings.revision,
+    build: () => build.id,
     maxStreams: settings.maxStreams,
     streams: services.streams,
     maxStreamsPerClient: settings.maxStreamsPerClient,
@@ -175,11 +178,13 @@ async function createParts(
   });
   if (changes !== undefined) {
     const { rollout } = changes;
+    build.onChange = () => rollout.announceBuild();
     rollout.onActiveChange = () => {
       if (rollout.isActive) void configuration.readAgain();
     };
   }
   const tasks = new BackgroundTasks({
+    build,
     store,
     epochs,
     rateLimit,
@@ -197,6 +202,7 @@ async function createParts(
 
   const health = new Health({
     version: around.version,
+    build,
     configuration,
     store: breaker,
     storedVariables,
@@ -240,6 +246,7 @@ async function createParts(
     store,
     settings,
     storedVariables,
+    build,
     configuration,
     epochs,
     changes,
@@ -267,6 +274,7 @@ async function createParts(
     log,
   });
   return {
+    build,
     epochs,
     changes,
     configuration,
@@ -295,6 +303,7 @@ function connect(
     onceOpened(async () => {
       const { configScripts } = await import("./pages/config_script.ts");
       return configScripts({
+        build: () => parts.build.look(),
         current,
         isRendered,
         hotReload: settings.hotReload,
@@ -427,7 +436,7 @@ function internalRouter({ health, additions }: Parts): Router {
   return new Router({
     basePath: "",
     table: joined({
-      "/rep/health": createHealthEndpoint(health),
+      "/rep/health": createHealthEndpoint(health, true),
       "/livez": LIVE_ENDPOINT,
       "/readyz": createReadyEndpoint(health),
     }, additions.map(({ internalRoutes }) => internalRoutes)),

@@ -62,7 +62,7 @@ export class Shutdown {
   begin(): void {
     const { health, changes } = this.#options;
     health.isStopping = true;
-    void changes?.leave(); // close() waits for it
+    void changes?.stop(); // close() waits for it
   }
 
   /** Waits for what `Deno.HttpServer.shutdown()` breaks, and logs what it will break. */
@@ -81,9 +81,11 @@ export class Shutdown {
   async #close({ drainMs = 0, stopListening }: CloseOptions): Promise<void> {
     const { content, transfers, changes, clock } = this.#options;
     this.begin();
+    let closing: Promise<void> | undefined;
+    const closePorts = () => closing ??= stopListening?.();
     await Promise.all([
       this.#endStreams(drainMs),
-      waitAtMost(drainMs, this.#finishRequests(stopListening), clock),
+      waitAtMost(drainMs, this.#finishRequests(closePorts), clock),
     ]);
     this.#logCutOff(transfers.requests);
     content?.close(); // ends the remaining WebSockets, so that the ports are closed
@@ -91,6 +93,7 @@ export class Shutdown {
     changes?.polls.close();
     this.#options.background.abort();
     for (const addition of this.#options.additions) addition.close?.();
+    void closePorts(); // uploads have been cut off
     const leaving = Promise.all([
       this.#options.configuration.close(),
       changes?.leave(),
@@ -107,16 +110,16 @@ export class Shutdown {
     const { changes, clock } = this.#options;
     if (changes === undefined) return;
     const waitMs = Math.min(drainMs, LEAVE_TIMEOUT_MS);
-    await waitAtMost(waitMs, changes.leave(), clock);
+    await waitAtMost(waitMs, changes.stop(), clock);
     await changes.hub.close(changes.rollout.isAlone ? 0 : drainMs);
   }
 
   async #finishRequests(
-    stopListening: CloseOptions["stopListening"],
+    closePorts: () => Promise<void> | undefined,
   ): Promise<void> {
     const { transfers } = this.#options;
     await transfers.incomingIdle();
-    await Promise.all([stopListening?.(), transfers.idle()]);
+    await Promise.all([closePorts(), transfers.idle()]);
   }
 
   #logCutOff(requests: number): void {

@@ -8,6 +8,7 @@ import { Problem } from "./http/problem.ts";
 import { createRoute, type Route } from "./http/routes.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
+import type { OwnBuild } from "./own_build.ts";
 import type { CoreSettings } from "./settings.ts";
 import {
   type Store,
@@ -25,6 +26,7 @@ interface StartupOptions {
     "startWithoutStore" | "allowedHosts" | "allowedOrigins"
   >;
   readonly storedVariables: StoredVariablesSource;
+  readonly build: OwnBuild;
   readonly configuration: Configuration;
   readonly epochs: Epochs;
   /** `undefined` without hot reload. */
@@ -82,6 +84,7 @@ export class Startup {
   async #start(): Promise<void> {
     const { configuration, changes, tasks, health, signal } = this.#options;
     health.isStarting = true;
+    await this.#options.build.look();
     await this.#untilRead(() => this.#readStoredVariables());
     await this.#untilRead(async () => await changes?.tail.readNew());
     await this.#load(); // after the store, so that the newest files count

@@ -14,6 +14,7 @@
 import { requireRuntime } from "../core/values/runtime.ts";
 import { checkReads } from "./check_reads.ts";
 import { gatewayPlugin } from "./gateway_plugin.ts";
+import { lostChunks } from "./lost_chunks.ts";
 import { checkOptionNames, type RepOptions } from "./project_files.ts";
 import { runtimeEnv } from "./runtime_env.ts";
 
@@ -28,7 +29,8 @@ export interface RepPlugin {
 
 /**
  * Returns a list, which Vite accepts in place of a plugin: the plugin, one that warns of reads of `import.meta.env`
- * without a value, and with `env: true` one that gives them values.
+ * without a value and lets pages of a build reload when a lazy chunk is gone, and with `env: true` one that gives variables
+ * values.
  *
  * @throws {Error} If Node.js is too old.
  * @throws {TypeError} If an option does not exist.
@@ -37,7 +39,7 @@ export function rep(options: RepOptions = {}): RepPlugin[] {
   requireRuntime();
   checkOptionNames(options);
   const names = new Set<string>();
-  const reads = checkReads(options, names);
+  const reads = { ...checkReads(options, names), ...lostChunks() };
   if (!options.env) return [gatewayPlugin(options), reads];
   const live = runtimeEnv(options);
   const onValid = live.api.restartIfOutdated;

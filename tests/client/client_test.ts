@@ -104,6 +104,10 @@ class FakeEventSource {
     this.#send("rep:heartbeat", {}, lastEventId);
   }
 
+  tell(build: string, lastEventId: string) {
+    this.#send("rep:build", { build }, lastEventId);
+  }
+
   #send(type: string, data: object, lastEventId: string) {
     const event = new MessageEvent(type, {
       data: JSON.stringify(data),
@@ -118,6 +122,8 @@ interface FakePage {
   /** The text of the element with the payload; `undefined` for a page without it. @default {that of PAYLOAD} */
   text?: string | undefined;
   integrity?: string | null;
+  /** The ID of the page's build. */
+  build?: string;
   /** Responds to requests for a session key. @default {there is no network} */
   respond?: () => Promise<Response>;
   /** Whether the page has come over plain HTTP, and so has no `crypto.subtle`. */
@@ -173,7 +179,12 @@ function open(page: FakePage = {}) {
       return text ?? null;
     },
     getAttribute(name: string) {
-      return name === "data-rep-integrity" ? page.integrity ?? null : null;
+      const { integrity = null, build = null } = page;
+      return name === "data-rep-integrity"
+        ? integrity
+        : name === "data-rep-build"
+        ? build
+        : null;
     },
   };
   const document = {
@@ -333,6 +344,7 @@ async function assertUnavailable(client: Client) {
     state: "closed",
     transport: "stream",
     lastEventId: null,
+    newBuild: undefined,
   });
   const { message } = await rejectionOf({ client }, "TOKEN");
   assertEquals(message, 'Cannot find "TOKEN" among the SENSITIVE variables');
@@ -1032,6 +1044,7 @@ Deno.test("the stream is closed 1.5 s after the page is hidden; when it is shown
     state: "closed",
     transport: "stream",
     lastEventId: "101",
+    newBuild: undefined,
   });
   setHidden(false);
   runTimers(0);
@@ -1214,6 +1227,39 @@ Deno.test("CLIENT_JS is a module with the exports of mod.ts and without imports"
   const url = `data:text/javascript,${encodeURIComponent(CLIENT_JS)}`;
   const module = await import(url);
   assertEquals(Object.keys(module).sort(), Object.keys(published).sort());
+});
+
+Deno.test("the client appends the page's build to the URL of its stream, and status() says which build has replaced it", () => {
+  const page = open({
+    text: textWith({ hot_reload: "/rep/changes?last_event_id=1&state=s" }),
+    build: "a b",
+  });
+  page.client.onAnyChange(() => {});
+  const [stream] = page.sources;
+  assertEquals(
+    stream?.search,
+    "?last_event_id=1&state=s&build=a+b&heartbeat=event",
+  );
+  const seen: unknown[] = [];
+  page.client.onStatus(({ newBuild }) => seen.push(newBuild));
+  stream?.succeed();
+  stream?.tell("B", "1");
+  stream?.heartbeat("1");
+  const { lastEventId, newBuild } = page.client.status();
+  assertEquals([lastEventId, newBuild], ["1", "B"]);
+  assertEquals(seen, [undefined, "B", "B"]);
+});
+
+Deno.test("the stream of a page without a build is requested as before, and REP's own gateway knows none", () => {
+  const page = open({
+    text: textWith({ hot_reload: "/rep/changes?last_event_id=1" }),
+  });
+  page.client.onAnyChange(() => {});
+  assertEquals(
+    page.sources.map(({ search }) => search),
+    ["?last_event_id=1&heartbeat=event"],
+  );
+  assertEquals(page.client.status().newBuild, undefined);
 });
 
 /** The size limits of the client as it is sent. Every browser accepts Brotli. */

@@ -50,6 +50,7 @@ declare module "@rep/gateway/client" {
     readonly state: "closed" | "connecting" | "open";
     readonly transport: "stream" | "poll";
     readonly lastEventId: string | null;
+    readonly newBuild: string | undefined;
   }
   export function status(): StreamStatus;
   export function onStatus(callback: (status: StreamStatus) => void): () => void;

@@ -140,6 +140,7 @@ function renderFacts(status: Status): Markup {
   const facts = {
     "Place": status.place,
     "Configuration": `${own}, ${state}${other}`,
+    "Build": status.build,
     "Loaded": ago(loaded, time),
     "Reloads rejected since": rejectedSince,
     "From": counts.join(", "),

@@ -40,6 +40,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
   const certificateRejection = options.certificate.rejection();
   return {
     ...parts.health.report(),
+    build: parts.health.builds?.().build,
     time: formatTime(parts.clock.now()),
     place: options.instanceId,
     issues: issues.map(toMessage),
@@ -99,6 +100,7 @@ function describeRollout(changes: SeenChanges | undefined) {
   return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
     hash: shortHash(member.hash),
     revision: member.revision,
+    build: member.build || undefined,
     role: member.hash === active ? "active" : "superseded",
     rank: member.rank,
     place: member.place,

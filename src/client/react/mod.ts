@@ -20,6 +20,7 @@ import {
   type PublicVariables,
   type SensitiveVariables,
 } from "@rep/gateway/client";
+import { onNewBuild } from "../builds/mod.ts";
 import { renderedValues } from "../rendered_values.ts";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
@@ -86,4 +87,14 @@ export function useRepSecure<Name extends keyof SensitiveVariables & string>(
     };
   }, [name]);
   return secure as SecureValue<NonNullable<SensitiveVariables[Name]>>;
+}
+
+/**
+ * Returns the ID of the build that a reload brings, once no gateway delivers the page's build any more; `undefined` until
+ * then, on a server, and if an earlier page of the tab was told. It opens the stream of changes.
+ */
+export function useNewBuild(): string | undefined {
+  const [newBuild, setNewBuild] = useState<string | undefined>(undefined);
+  useEffect(() => onNewBuild(setNewBuild), []);
+  return newBuild;
 }

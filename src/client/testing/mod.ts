@@ -96,6 +96,7 @@ export const rep: Client = {
     state: changes.size() > 0 ? "open" : "closed",
     transport: "stream",
     lastEventId: null,
+    newBuild: undefined,
   }),
   onStatus: () => () => {},
 };

@@ -24,6 +24,7 @@ import {
   type PublicVariables,
   type SensitiveVariables,
 } from "@rep/gateway/client";
+import { onNewBuild } from "../builds/mod.ts";
 import { renderedValues } from "../rendered_values.ts";
 
 export type { PublicVariables, SensitiveVariables } from "@rep/gateway/client";
@@ -81,4 +82,16 @@ export function useRepSecure<Name extends keyof SensitiveVariables & string>(
     getSecure(name).then((secret) => value.value = secret, reportError);
   }
   return value as Ref<NonNullable<SensitiveVariables[Name]> | null>;
+}
+
+/**
+ * Returns a reference to the ID of the build that a reload brings, once no gateway delivers the page's build any more;
+ * `undefined` until then, on a server, and if an earlier page of the tab was told. It opens the stream of changes.
+ */
+export function useNewBuild(): Readonly<Ref<string | undefined>> {
+  const build = shallowRef<string | undefined>(undefined);
+  if (!("document" in globalThis)) return build;
+  const stop = onNewBuild((newBuild) => build.value = newBuild);
+  if (getCurrentScope()) onScopeDispose(stop);
+  return build;
 }

@@ -336,10 +336,11 @@ export class Sites implements Served {
   #reports(): Record<string, unknown> {
     const entries = [...this.#entries].sort(([a], [b]) => a < b ? -1 : 1);
     const reports = entries.map(([name, entry]) => {
-      const report = entry.site?.parts.health.report();
-      const { status = "rejected", problems } = report ?? {};
+      const health = entry.site?.parts.health;
+      const { status = "rejected", problems } = health?.report() ?? {};
       return [name, {
         status,
+        ...health?.builds?.(),
         problems,
         issues: issuesOfEntry(entry),
       }] as const;

@@ -105,14 +105,15 @@ export function isRoute(path: FilePath, headers: Headers): boolean {
 
 /**
  * Returns whether a browser requests a document for a tab. It says so only to secure origins: elsewhere, it is who prefers
- * HTML. A service worker that forwards the request makes its destination empty, but not its mode. A download
+ * HTML. A service worker that forwards the request makes its destination empty, but not its mode; a script that looks for
+ * another build says what it wants (`isFragmentRequest()`). A download
  * (`<a download>`) has both, too, and no `Accept`.
  */
 function isDocumentRequest(headers: Headers): boolean {
   const destination = headers.get("sec-fetch-dest");
   if (destination === "document") return true;
   const isForwarded = destination === "empty" &&
-    headers.get("sec-fetch-mode") === "navigate";
+    (headers.get("sec-fetch-mode") === "navigate" || headers.has("rep-page"));
   return (destination === null || isForwarded) &&
     prefersHtml(headers, "text/plain", "application/json", "text/html");
 }

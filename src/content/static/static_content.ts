@@ -42,6 +42,8 @@ export interface StaticContentOptions extends ServedFilesOptions {
   readonly builds: BuildsOptions | undefined;
 }
 
+/** For how long the build is that of the last page. */
+const BUILD_AGE_MS = 1_000;
 /** How long the start waits until its build is kept. */
 const MAX_START_MS = 10_000;
 
@@ -104,6 +106,7 @@ export class StaticContent implements Content {
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
   #build: string | undefined;
+  #buildFoundAt = -Infinity;
   #indexVersion: string | undefined;
   #builds: KeptBuilds | undefined;
   #isAppGone = false;
@@ -200,8 +203,9 @@ export class StaticContent implements Content {
           await this.#findPage(path, headers);
         if (typeof found === "string") return redirectTo(found + url.search);
         const { file: { content }, routeStatus } = found;
-        if (content instanceof HtmlFile && this.#builds !== undefined) {
-          await this.#builds.follow(await this.#findBuild());
+        if (content instanceof HtmlFile) {
+          const build = await this.#findBuild(); // of the same look as the page
+          await this.#builds?.follow(build);
         }
         const representations = content instanceof HtmlFile
           ? await represent(content, headers, getConfigScript)
@@ -227,6 +231,8 @@ export class StaticContent implements Content {
    * of its pages. While the directory is emptied, it is that of the last build. `undefined` if there has been no page.
    */
   async build(): Promise<string | undefined> {
+    const now = this.#options.clock.monotonic();
+    if (now - this.#buildFoundAt < BUILD_AGE_MS) return this.#build;
     const path = `${this.#options.directory}/${INDEX}`;
     const stats = await Deno.stat(path).catch(() => undefined); // a look takes ten times as long, and reports it
     const version = stats && versionOf({ path, stats });
@@ -308,8 +314,10 @@ export class StaticContent implements Content {
     const page = this.#hasPage
       ? await this.#files.look(INDEX)
       : (await this.#findFallback())?.file;
-    if (typeof page === "object" && page.etags !== "") {
-      this.#build = page.etags.replace(/\W/g, "");
+    this.#buildFoundAt = this.#options.clock.monotonic();
+    if (typeof page === "object") {
+      const [tag = ""] = page.etags.split(","); // the others are those of compressed variants
+      this.#build = tag.replace(/\W/g, "") || this.#build;
     }
     return this.#build;
   }

@@ -8,7 +8,11 @@ import type { Metrics, ObservedValue } from "../observe/metrics.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
-import type { Entry, Store } from "../store/store.ts";
+import {
+  type Entry,
+  type Store,
+  StoreUnavailableError,
+} from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY, type EventsHead } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
@@ -29,6 +33,8 @@ export interface ChangesOptions extends HubOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
+  /** Returns the ID of the build that this process delivers; `undefined` if it delivers none. */
+  readonly build: () => string | undefined;
 }
 
 /** What is new in the store. */
@@ -65,7 +71,7 @@ export class Changes {
   readonly #metrics: Metrics;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
-  #leaving: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
 
   constructor(options: ChangesOptions) {
     const { store, clock, random, log, metrics } = options;
@@ -80,6 +86,7 @@ export class Changes {
       processId: crypto.randomUUID(),
       instanceId: options.instanceId,
       revision: options.revision,
+      build: options.build,
       maxRepresentatives: MAX_REPRESENTATIVES,
       epochs: options.epochs,
     });
@@ -103,6 +110,8 @@ export class Changes {
     this.hub = new Hub(this.tail, options);
     this.polls = new Polls(this.tail, this.hub, options);
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
+    this.rollout.onHeartbeat = () =>
+      this.hub.tellBuilds((build) => this.rollout.replacementOf(build));
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
   }
 
@@ -126,9 +135,29 @@ export class Changes {
     };
   }
 
-  /** Leaves the rollout, so that the other replicas need not wait. From then on, this process publishes nothing. */
+  /**
+   * Returns the build that the page of a new stream or poll is told of. The members are read again: the page may be that
+   * of a process that has started since the last heartbeat. During an outage, no page is told.
+   */
+  async replacementOf(build: string): Promise<string | undefined> {
+    if (this.rollout.replacementOf(build) === undefined) return undefined;
+    try {
+      await this.rollout.look();
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) return undefined;
+      throw error;
+    }
+    return this.rollout.replacementOf(build);
+  }
+
+  /** Leaves the election, so that the other replicas need not wait. From then on, this process publishes nothing. */
+  stop(): Promise<void> {
+    return this.#stopping ??= this.rollout.stop();
+  }
+
+  /** Leaves the rollout, once the ports are closed. */
   leave(): Promise<void> {
-    return this.#leaving ??= this.rollout.leave();
+    return this.rollout.leave();
   }
 
   async #readHeads() {

@@ -2,6 +2,7 @@ import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Budget } from "../values/budget.ts";
+import { concat } from "../values/chunks.ts";
 import { type Clock, every, sleep } from "../values/clock.ts";
 import {
   CHUNK_BYTES,
@@ -12,6 +13,7 @@ import {
   readMissed,
 } from "./position.ts";
 import {
+  buildMessage,
   onceForEachForm,
   openStreamForm,
   type RetryMs,
@@ -38,11 +40,20 @@ export interface HubOptions {
   maxStreamAgeMs: number;
 }
 
+/** The build of a client's page. */
+export interface PageBuild {
+  readonly id: string;
+  /** The build that it is told of; `undefined` for none yet. */
+  readonly replacement: string | undefined;
+}
+
 /** What a client asks for. */
 export interface StreamRequest {
   readonly client: CountedClient;
   readonly position: Position;
   readonly form: StreamFormName;
+  /** @default {the client does not ask for other builds} */
+  readonly build?: PageBuild | undefined;
 }
 
 type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
@@ -56,6 +67,7 @@ interface Subscriber extends Progress {
   /** The {@linkcode CountedClient.clientKey}. */
   readonly clientKey: string;
   readonly form: StreamFormName;
+  build: PageBuild | undefined;
   /** When the next heartbeat is due. */
   heartbeatAt: number;
   /** Until when its client has to read what was sent last. */
@@ -132,7 +144,8 @@ export class Hub {
       ? "unknown event id; sending the full public state"
       : "connected";
     const fields = { retryMs: RETRY_MS, comment, id };
-    return this.#stream(request, openStreamForm(request.form, fields, random));
+    const opening = openStreamForm(request.form, fields, random);
+    return this.#stream(request, concat([opening, buildNews(request)]));
   }
 
   #stream(
@@ -152,7 +165,7 @@ export class Hub {
   }
 
   #subscribe(
-    { client: { clientKey }, position, form }: StreamRequest,
+    { client: { clientKey }, position, form, build }: StreamRequest,
   ): Subscriber {
     const { clock, random, maxStreamAgeMs } = this.#options;
     const { cursor, skipsOutdated } = progressAt(position);
@@ -160,6 +173,7 @@ export class Hub {
     const subscriber: Subscriber = {
       clientKey,
       form,
+      build,
       cursor,
       skipsOutdated,
       heartbeatAt: this.#nextHeartbeat(now),
@@ -223,6 +237,25 @@ export class Hub {
       "rep.events.delivered",
       frames.length * waiting.size,
     );
+  }
+
+  /**
+   * Tells the pages whose build no process delivers any more, if their client waits for the next event. The others are
+   * told at the next call.
+   */
+  tellBuilds(replacementOf: (build: string) => string | undefined): void {
+    for (const subscriber of [...this.#idle]) {
+      const { id, replacement: told } = subscriber.build ?? {};
+      const replacement = id === undefined ? undefined : replacementOf(id);
+      if (id === undefined || replacement === undefined) continue;
+      if (replacement === told) continue;
+      this.#guard(subscriber, () => {
+        subscriber.build = { id, replacement };
+        this.#idle.delete(subscriber);
+        const message = buildMessage(replacement, subscriber.cursor);
+        this.#send(subscriber, [], toUtf8(message));
+      });
+    }
   }
 
   #send(
@@ -316,4 +349,16 @@ export class Hub {
     if (ms > 0) await sleep(ms, clock, { signal: removed.signal });
     this.#guard(subscriber, () => this.#end(subscriber));
   }
+}
+
+/** Returns what a client is told of builds when it connects. */
+export function buildNews(
+  { build, position }: StreamRequest,
+): Uint8Array<ArrayBuffer> {
+  const { replacement } = build ?? {};
+  return toUtf8(
+    replacement === undefined
+      ? ""
+      : buildMessage(replacement, cursorAt(position)),
+  );
 }

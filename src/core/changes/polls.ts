@@ -2,6 +2,7 @@ import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
 import { Problem } from "../http/problem.ts";
 import { concat } from "../values/chunks.ts";
 import {
+  buildNews,
   type Hub,
   type HubOptions,
   REJECTION_EVENT,
@@ -73,9 +74,10 @@ export class Polls {
    * @param limit Why it is no stream; `undefined` if the client asked for a poll.
    */
   async answer(
-    { client, position, form }: StreamRequest,
+    request: StreamRequest,
     limit: StreamRejection | undefined,
   ): Promise<Uint8Array<ArrayBuffer>> {
+    const { client, position, form } = request;
     const { metrics } = this.#options;
     const tail = this.#tail;
     const progress = progressAt(position);
@@ -95,9 +97,12 @@ export class Polls {
     const retryMs = last !== undefined && last.id < tail.head
       ? UNFINISHED_RETRY_MS
       : this.#retryMs(client);
-    const opening = this.#open(form, reason, retryMs, cursorAt(position));
-    if (last === undefined) return opening;
-    return concat([opening, STREAM_FORMS[form].events(missed)]);
+    const parts = [
+      this.#open(form, reason, retryMs, cursorAt(position)),
+      buildNews(request),
+    ];
+    if (last !== undefined) parts.push(STREAM_FORMS[form].events(missed));
+    return concat(parts);
   }
 
   /**

@@ -62,6 +62,18 @@ const OFREP: StreamForm = {
   },
 };
 
+/**
+ * Returns the message that tells a page of the build that has replaced its own. It is not in the log: its id is the
+ * client's own cursor, or none if that means nothing here.
+ */
+export function buildMessage(
+  build: string,
+  cursor: number | undefined,
+): string {
+  const id = cursor === undefined ? "" : `id: ${cursor}\n`;
+  return `event: rep:build\ndata: ${JSON.stringify({ build })}\n${id}\n`;
+}
+
 /** All forms. */
 export const STREAM_FORMS = {
   plain: PLAIN,

@@ -1,4 +1,5 @@
 import type { Changes } from "../changes/changes.ts";
+import type { PageBuild } from "../changes/hub.ts";
 import type { Position } from "../changes/position.ts";
 import type { StreamFormName } from "../changes/stream_forms.ts";
 import type { StreamRejection } from "../changes/stream_rejections.ts";
@@ -84,6 +85,7 @@ export function createChangesEndpoint(
  * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
  * - A poll with an interval is answered for caches, see {@linkcode answerSharedPoll}.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
+ * - With `?build=`, the ID of a page's build, and a cursor, it says once no process delivers that build any more.
  * - With `?format=ofrep`, which an SDK finds among the flags, its events say that something has changed.
  */
 async function openStream(
@@ -94,9 +96,10 @@ async function openStream(
   const { hub, polls } = changes;
   const query = new URLSearchParams(url.search);
   const form = readForm(query);
+  const build = await readBuild(headers, query, changes);
   const position = await findPosition(headers, query, changes);
   if (typeof position === "string") return polls.reject(position, form);
-  const request = { client, position, form };
+  const request = { client, position, form, build };
   if (query.has("poll")) return await polls.answer(request, undefined);
   const limit = hub.limits.rejection(client);
   if (limit !== undefined) return await polls.answer(request, limit);
@@ -153,6 +156,22 @@ function readForm(query: URLSearchParams): StreamFormName {
   return hasHeartbeatEvents ? "with_heartbeat_events" : "plain";
 }
 
+/** Returns the build of the client's page, if the client asks for others. One without a cursor is no page. */
+async function readBuild(
+  headers: Headers,
+  query: URLSearchParams,
+  changes: Changes,
+): Promise<PageBuild | undefined> {
+  const id = query.get("build");
+  const isPage = readCursor(headers, query) && readForm(query) !== "ofrep";
+  if (!id || !isPage) return undefined;
+  return { id, replacement: await changes.replacementOf(id) };
+}
+
+function readCursor(headers: Headers, query: URLSearchParams): string | null {
+  return headers.get("last-event-id") || query.get("last_event_id");
+}
+
 /** The newest event of each variable. */
 const WHOLE_STATE: Position = { kind: "whole_state" };
 
@@ -170,7 +189,7 @@ async function readPosition(
   // After an outage at the start, the store is available, and reported as such, before the log has been read.
   if (!tail.isLoaded && !await readNewEvents(tail)) return undefined;
   const header = headers.get("last-event-id");
-  const text = header || query.get("last_event_id");
+  const text = readCursor(headers, query);
   if (!text) return { kind: "every_event", cursor: tail.head };
   const cursor = parseEventId(text);
   if (cursor === undefined) return WHOLE_STATE;

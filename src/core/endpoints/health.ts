@@ -7,6 +7,7 @@ import {
 } from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { OwnBuild } from "../own_build.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
 
@@ -49,6 +50,16 @@ export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 export interface HealthState {
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport;
+  /** Returns which builds of the app are delivered now, for operators. */
+  builds?(): BuildReport;
+}
+
+/** The builds of the app that are delivered now. It is no part of the specified report, so only internal ports have it. */
+export interface BuildReport {
+  /** The ID of this process's build; `undefined` if it is unknown. */
+  readonly build: string | undefined;
+  /** Those of all replicas; `undefined` if none is known. During an update, there are several. */
+  readonly builds: readonly string[] | undefined;
 }
 
 /** The report of `GET /rep/health` (endpoint specification, Health report). */
@@ -80,6 +91,7 @@ function createReport(
 /** What the health of a gateway depends on. */
 interface HealthOptions {
   readonly version: string;
+  readonly build: Pick<OwnBuild, "id">;
   readonly configuration: Configuration;
   readonly store: CircuitBreaker;
   readonly storedVariables: StoredVariablesSource;
@@ -115,6 +127,13 @@ export class Health implements HealthState {
     const report = createReport(status, version, configuration, uptimeMs);
     const hasReason = problems.length > 0 && status !== "stopping";
     return hasReason ? { ...report, problems } : report;
+  }
+
+  builds(): BuildReport {
+    const { build: { id: build }, changes } = this.#options;
+    const own = build === undefined ? [] : [build];
+    const builds = changes?.rollout.builds ?? own;
+    return { build, builds: builds.length > 0 ? builds : undefined };
   }
 
   /** A gateway with problems serves everything, and is degraded. */
@@ -165,11 +184,17 @@ export function startingHealth(
 /**
  * Creates the endpoint `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200:
  * restarting it because its last reload was rejected would not help.
+ *
+ * @param isInternal Whether the port stays internal. The report then contains the builds.
  */
-export function createHealthEndpoint(health: HealthState): Endpoint {
+export function createHealthEndpoint(
+  health: HealthState,
+  isInternal = false,
+): Endpoint {
   const handler = ({ method }: Request) => {
     const report = health.report();
-    const body = method === "HEAD" ? null : JSON.stringify(report);
+    const shown = isInternal ? { ...report, ...health.builds?.() } : report;
+    const body = method === "HEAD" ? null : JSON.stringify(shown);
     const status = isUnavailable(report.status) ? 503 : 200;
     return new Response(body, { status, headers: REPORT_HEADERS });
   };

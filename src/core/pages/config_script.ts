@@ -81,7 +81,7 @@ export async function streamPath(
 export interface ConfigScript {
   /** The whole element. */
   readonly bytes: Uint8Array;
-  /** A part of the page's `ETag`. It changes with the PUBLIC values. */
+  /** A part of the page's `ETag`. It changes with the PUBLIC values and the build. */
   readonly etagPart: string;
   /** Whether it contains SENSITIVE values. A page with it must not be stored. */
   readonly isSecret: boolean;
@@ -89,6 +89,8 @@ export interface ConfigScript {
 
 /** Options of {@linkcode renderConfigScript}. */
 interface ScriptOptions {
+  /** The ID of the app's build. @default {it is unknown} */
+  readonly build?: string | undefined;
   /** Whether the HTML of the page was rendered with the PUBLIC values. The client then hydrates it with the same. */
   readonly isRendered?: boolean;
 }
@@ -99,18 +101,22 @@ interface ScriptOptions {
  */
 export async function renderConfigScript(
   payload: Payload,
-  { isRendered = false }: ScriptOptions = {},
+  { build, isRendered = false }: ScriptOptions = {},
 ): Promise<ConfigScript> {
   const text = escapeForScript(JSON.stringify(payload));
   const integrity = await sriHash(text);
   const attributes =
     `type="application/json" data-rep-version="${PROTOCOL_VERSION}" data-rep-integrity="${integrity}"`;
   const mark = isRendered ? " data-rep-rendered" : "";
-  const html = `<script id="__rep__" ${attributes}${mark}>${text}</script>`;
+  const named = build === undefined
+    ? ""
+    : ` data-rep-build="${escapeAttribute(build)}"`;
+  const html =
+    `<script id="__rep__" ${attributes}${named}${mark}>${text}</script>`;
   const publicValues = canonicalJson(new Map(Object.entries(payload.public)));
   const { hot_reload, poll } = payload._meta;
   const changes = poll ?? hot_reload === undefined;
-  const hash = await sriHash(`${publicValues}|${changes}`);
+  const hash = await sriHash(`${publicValues}|${changes}|${build ?? ""}`);
   return {
     bytes: toUtf8(html),
     etagPart: hash.replace(/^sha256-/, "").slice(0, 16),
@@ -126,6 +132,14 @@ export function escapeForScript(json: string): string {
   return json.replace(/[<\u007f-\uffff]/g, escapeCodeUnit);
 }
 
+/** Escapes a text for an attribute in double quotes. The result is ASCII, like that of {@linkcode escapeForScript}. */
+function escapeAttribute(text: string): string {
+  return text.replace(
+    /["&<>\u007f-\u{10ffff}]/gu,
+    (character) => `&#${character.codePointAt(0)};`,
+  );
+}
+
 /** Returns the config script for a page that is sent now. */
 export type GetConfigScript = () => Promise<ConfigScript>;
 
@@ -137,7 +151,9 @@ export interface PageValues {
 }
 
 /** Options of {@linkcode ConfigScriptCache}. */
-interface ConfigScriptCacheOptions extends ScriptOptions {
+interface ConfigScriptCacheOptions extends Pick<ScriptOptions, "isRendered"> {
+  /** Returns the ID of the app's build that is delivered now; `undefined` if it is unknown. */
+  build: () => Promise<string | undefined>;
   /** Returns the values for a page that is sent now. */
   current: () => PageValues;
   hotReload: boolean;
@@ -155,11 +171,12 @@ const RETRY_MS = 1_000;
 
 /** Everything that a config script depends on. */
 interface CacheKey extends PageValues {
+  readonly build: string | undefined;
   readonly epoch: string;
 }
 
 /**
- * Renders the config script once for each combination of values, cursor and epoch. So a reload without a change, such as
+ * Renders the config script once for each combination of build, values, cursor and epoch. So a reload without a change, such as
  * most polls, does not invalidate the pages in memory and their compressed variants.
  */
 export class ConfigScriptCache {
@@ -177,8 +194,9 @@ export class ConfigScriptCache {
   /** Returns the config script for a page that is sent now. */
   async get(): Promise<ConfigScript> {
     const { current, epochs, clock } = this.#options;
+    const build = await this.#options.build();
     const { values, cursor } = current();
-    const key = { values, cursor, epoch: epochs.current() };
+    const key = { build, values, cursor, epoch: epochs.current() };
     const isCurrent = this.#cached !== undefined &&
       clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
@@ -186,7 +204,9 @@ export class ConfigScriptCache {
     return await script;
   }
 
-  async #render({ values, cursor, epoch }: CacheKey): Promise<ConfigScript> {
+  async #render(
+    { build, values, cursor, epoch }: CacheKey,
+  ): Promise<ConfigScript> {
     const { hotReload, pollMs, clock, basePath, isRendered = false } =
       this.#options;
     this.#validUntil = Infinity;
@@ -200,7 +220,7 @@ export class ConfigScriptCache {
       basePath,
       now: clock.now(),
     });
-    return await renderConfigScript(payload, { isRendered });
+    return await renderConfigScript(payload, { build, isRendered });
   }
 
   /**
@@ -248,6 +268,7 @@ export function configScripts(
 
 function isSame(a: CacheKey, b: CacheKey): boolean {
   if (a.cursor !== b.cursor || a.epoch !== b.epoch) return false;
+  if (a.build !== b.build) return false;
   if (a.values === b.values) return true;
   return isEqualMap(a.values.public, b.values.public) &&
     isEqualMap(a.values.sensitive, b.values.sensitive);

@@ -14,11 +14,13 @@ import { injectScript, insertScript } from "./insert_script.ts";
  * the script inserts into a page that already contains the configuration.
  *
  * A service worker that forwards a navigation with `fetch(event.request)` requests a page. The copy of the request loses
- * its destination, but keeps the mode `navigate`, which no other script can set (Fetch §5.4).
+ * its destination, but keeps the mode `navigate`, which no other script can set (Fetch §5.4). A script that looks for
+ * another build (`lost_chunks.ts`) asks for the page with the header `Rep-Page`. `Vary` does not name it: caches revalidate
+ * HTML in any case, and the entity tags of page and fragment differ.
  */
 export function isFragmentRequest(headers: Headers): boolean {
   return headers.get("sec-fetch-dest") === "empty" &&
-    headers.get("sec-fetch-mode") !== "navigate";
+    headers.get("sec-fetch-mode") !== "navigate" && !headers.has("rep-page");
 }
 
 /** The body of an HTML document, as it is before the configuration is inserted. */
@@ -266,7 +268,7 @@ export function isHtml(
 /** Returns whether the response may become a page. It cannot if the browser says that it loads a part of a page. */
 export function mayExpectPage(headers: Headers): boolean {
   return headers.get("sec-fetch-dest") === null ||
-    headers.get("sec-fetch-mode") === "navigate";
+    headers.get("sec-fetch-mode") === "navigate" || headers.has("rep-page");
 }
 
 /**

@@ -22,7 +22,7 @@ export interface ElectionInput {
   readonly observations: readonly Observation[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
-  /** How many processes have an entry for each configuration. */
+  /** How many processes have an entry for each configuration and build. */
   readonly maxRepresentatives: number;
 }
 
@@ -36,7 +36,7 @@ export interface ElectionResult {
   readonly isNew: boolean;
   /** The member whose rank the process takes over; its entry must not change before the commit. */
   readonly rankSource: Observation | undefined;
-  /** Whether the process needs an entry of its own. If many processes use one configuration, some represent all. */
+  /** Whether the process needs an entry of its own. If many have one configuration and build, some represent all. */
   readonly isRepresentative: boolean;
   /** The hash of the configuration that is active for the process. */
   readonly active: string;
@@ -47,8 +47,8 @@ export interface ElectionResult {
 }
 
 /**
- * How many processes have an entry for each configuration: enough that they do not all stop at once while other
- * processes with the same configuration live on.
+ * How many processes have an entry for each configuration and build: enough that they do not all stop at once while
+ * other processes with the same ones live on.
  */
 export const MAX_REPRESENTATIVES = 8;
 /** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the history need three. */
@@ -59,13 +59,14 @@ const MAX_CLEAN_UPS = 7;
  * process decides for itself, and all decide the same, since only the members' entries and the highest rank count.
  */
 export function elect(input: ElectionInput): ElectionResult {
-  const { self: { id }, observations, maxRepresentatives } = input;
+  const { self: { id, build }, observations, maxRepresentatives } = input;
   const others = observations.filter((other) => other.id !== id);
   const living = others.filter(isLive);
   const ranking = rankOwn(living, input);
   const { hash, rank, isNew } = ranking;
   const earlierPeers = living.filter((other) =>
-    other.member.hash === hash && other.id < id && isOnTime(other)
+    other.member.hash === hash && other.member.build === build &&
+    other.id < id && isOnTime(other)
   );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
   const ended = isFirst ? others : [];

@@ -24,7 +24,7 @@ export const HIGHEST_RANK: Key = ["rollout"];
 /** Holds the history of rollouts. It has the name that versions until ebbde15d read. */
 const HISTORY: Key = ["activations"];
 /** Holds the entry of a process that stands apart: it is no member, but the app that came first has to learn of it. */
-const APART: Key = ["apart"];
+export const APART: Key = ["apart"];
 
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
@@ -170,18 +170,23 @@ function commitOf(
 }
 
 /**
- * Marks the entry of a process as having left, if it has one. The entry stays for a while, so that the process finds its
- * rank when it restarts.
+ * Marks the entry of a process as having left. The entry stays for a while, so that the process finds its rank when it
+ * restarts. While a process stops, it needs an entry of its own, since those that represent it may be gone before it is.
+ *
+ * @param stopping Whether it still answers requests.
  */
 export async function markLeft(
   store: Store,
-  id: string,
-  isApart: boolean,
+  { self: { id, ...announced }, decision: { hash, rank } }: Heartbeat,
+  { stopping, now }: { readonly stopping: boolean; readonly now: number },
 ): Promise<void> {
+  const isApart = rank === 0;
   const key = isApart ? APART : keyOf(id);
   const entry = await store.get<Member>(key);
-  if (entry === undefined) return; // others represent it
-  await store.commit([], [{ key, value: { ...entry.value, hasLeft: true } }]);
+  if (entry === undefined && (isApart || !stopping)) return;
+  const member: Member = { ...announced, hash, rank, heartbeatAt: now };
+  const value = { ...entry?.value ?? member, hasLeft: true, stopping };
+  await store.commit([], [{ key, value }]);
 }
 
 function keyOf(id: string): Key {

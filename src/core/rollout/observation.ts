@@ -8,6 +8,8 @@ export interface Member {
   readonly rank: number;
   /** What it was built from, such as a Git hash, if that is known. */
   readonly revision?: string | undefined;
+  /** The ID of the app's build that it delivers; empty if it delivers none. Versions until ebbde15d had no such field. */
+  readonly build?: string | undefined;
   /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */
   readonly heartbeatAt: number;
   /** Says where it runs, such as a host and port. */
@@ -20,13 +22,18 @@ export interface Member {
   readonly newestWrite?: number;
   /** It has left, or another process has found it dead and marked its entry. It counts as dead in both cases. */
   readonly hasLeft?: boolean;
+  /** It has left the election, but answers requests until its port is closed. Until then, it renews its entry. */
+  readonly stopping?: boolean;
   /** Another process has marked its entry, since its heartbeats were missing. */
   readonly wasFoundDead?: boolean;
 }
 
 /** A process, as it announces itself: what it writes into its entry with each heartbeat, apart from its rank and the time. */
-export interface Self
-  extends Omit<Member, "rank" | "heartbeatAt" | "hasLeft" | "wasFoundDead"> {
+export interface Self extends
+  Omit<
+    Member,
+    "rank" | "heartbeatAt" | "hasLeft" | "stopping" | "wasFoundDead"
+  > {
   /** The process ID. */
   readonly id: string;
 }
@@ -152,7 +159,8 @@ export function isOnTime(observation: Observation): boolean {
 
 /** Names the state of a member, for operators. */
 export function stateOf(observation: Observation): string {
-  const { hasLeft, wasFoundDead } = observation.member;
+  const { hasLeft, wasFoundDead, stopping } = observation.member;
+  if (stopping && !wasFoundDead && !isDead(observation)) return "stopping";
   if (hasLeft && !wasFoundDead) return "left";
   if (!isLive(observation)) return "dead";
   return isOnTime(observation) ? "living" : "late";

@@ -8,10 +8,12 @@ import {
   StoreUnavailableError,
 } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
-import { sleep } from "../values/clock.ts";
+import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
+import { answeringBuilds, findReplacement } from "./builds.ts";
 import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
+  APART,
   type Heartbeat,
   HIGHEST_RANK,
   markLeft,
@@ -42,7 +44,9 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   revision: string | undefined;
-  /** The maximum number of processes with an entry for each configuration. */
+  /** Returns the ID of the app's build that the process delivers; `undefined` if it delivers none. */
+  build: () => string | undefined;
+  /** The maximum number of processes with an entry for each configuration and build. */
   maxRepresentatives: number;
   /** Knows the fingerprint of the master key, once it is loaded. */
   epochs: Pick<Epochs, "fingerprint">;
@@ -61,7 +65,7 @@ export type Announcement = Pick<
   | "rankAtRead"
 >;
 
-const APART =
+const APART_DETAIL =
   "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
 
 /** What is logged when a conflict begins. */
@@ -75,6 +79,10 @@ const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
 const MEMBER_HEARTBEAT_MS = 5_000;
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
+/** How long the first page of a new build waits until the build is announced. */
+const MAX_ANNOUNCEMENT_MS = 1_000;
+/** So many scheduled heartbeats after a failed one, all others have sent one, too. */
+const SETTLED_AFTER = 2;
 
 /**
  * Makes a process a member of the rollout: decides which of several configurations with living processes is active. The
@@ -86,6 +94,8 @@ export class Rollout {
    * or stops standing apart. Callers of {@linkcode claimCommit} learn this from its result.
    */
   onActiveChange: () => void = () => {};
+  /** Called after each scheduled heartbeat that has found out which members live. */
+  onHeartbeat: () => void = () => {};
   readonly #options: RolloutOptions;
   /** What the next heartbeat announces. */
   #own: Announcement | undefined;
@@ -94,7 +104,13 @@ export class Rollout {
   /** When it was last read before sources were. */
   #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
-  /** Aborted when this process leaves. */
+  /** The next look at the members, until it begins. */
+  #nextLook: Promise<void> | undefined;
+  /** How many heartbeats have to succeed until all others can have announced what they deliver. */
+  #unsettled = 0;
+  /** Whether this process has begun to stop. */
+  #isStopping = false;
+  /** Aborted when this process has left. */
   readonly #leaving = new AbortController();
 
   constructor(options: RolloutOptions) {
@@ -193,7 +209,7 @@ export class Rollout {
    * heartbeats, which announce it if the store is unavailable now.
    *
    * @returns The checks of that commit, which fail if a newer rollout has begun in the meantime; `superseded` if its
-   * configuration is not active for all, also while it stands apart, and once it has left: it no longer sees newer rollouts;
+   * configuration is not active for all, also while it stands apart, and once it stops: it no longer sees newer rollouts;
    * `undefined` if another process wrote in the meantime, so that the caller has to repeat this, together with its commit.
    * @throws {StoreUnavailableError} If it cannot be announced, so nobody knows which one should be active.
    */
@@ -201,12 +217,12 @@ export class Rollout {
     own: Announcement,
   ): Promise<readonly Check[] | "superseded" | undefined> {
     return await this.#queue.run(async () => {
-      if (this.#hasLeft) return "superseded";
+      if (this.#isStopping) return "superseded";
       if (this.#own === undefined) void this.#sendHeartbeats();
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = this.isActive && !this.standsApart && !this.#hasLeft;
+      const mayCommit = this.isActive && !this.standsApart && !this.#isStopping;
       return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
@@ -231,22 +247,71 @@ export class Rollout {
     );
   }
 
+  /** Announces the build that this process delivers, if it is another one, so that no page of it is told to be outdated. */
+  async announceBuild(): Promise<void> {
+    const { build, clock } = this.#options;
+    const { self } = this.#last ?? {};
+    if (self === undefined || self.build === toText(build())) return;
+    // In an outage, a later heartbeat announces it.
+    await waitAtMost(MAX_ANNOUNCEMENT_MS, this.#heartbeat(false), clock);
+  }
+
   /**
-   * Marks this process as having left, so that no other waits for it, stops the heartbeats, and observes the members for
-   * the last time.
+   * Returns the build that a page is told of, by the last look at the members; `undefined` if a process may deliver the
+   * page's own. It is also `undefined` until all processes have had the time to announce theirs after an outage.
    */
+  replacementOf(build: string): string | undefined {
+    const { maxRepresentatives } = this.#options;
+    const isKnown = this.#last !== undefined && !this.standsApart;
+    if (!isKnown || this.#unsettled > 0) return undefined;
+    const others = this.#others;
+    const own = toText(this.#options.build());
+    return findReplacement(build, { own, others, maxRepresentatives });
+  }
+
+  /** The builds that processes may deliver now. During an update, there are several. */
+  get builds(): string[] {
+    const own = toText(this.#options.build());
+    const all = new Set(answeringBuilds(own, this.#others));
+    return [...all].flatMap((it) => it ? [it] : []).sort();
+  }
+
+  /**
+   * Looks at the members between two heartbeats. Calls share a look that has not begun.
+   *
+   * @throws {StoreUnavailableError} If the store is unavailable.
+   */
+  look(): Promise<void> {
+    return this.#nextLook ??= this.#queue.run(async () => {
+      this.#nextLook = undefined;
+      await this.#observe();
+    });
+  }
+
+  /**
+   * Leaves the election, so that no other process waits for this one, and observes the members for the last time. Its
+   * entry says until {@linkcode leave} that it still answers requests.
+   */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#markLeft(true);
+  }
+
+  /** Marks this process as one that answers no requests any more, and ends the heartbeats. */
   async leave(): Promise<void> {
+    this.#isStopping = true;
     this.#leaving.abort();
-    if (this.#own === undefined) return; // never joined
-    const { store, processId, clock } = this.#options;
+    await this.#markLeft(false);
+  }
+
+  async #markLeft(stopping: boolean): Promise<void> {
+    const { store, clock } = this.#options;
     try {
       await this.#queue.run(async () => {
-        await markLeft(store, processId, this.standsApart);
-        if (this.#last === undefined) return;
-        const entries = await store.list<Member>(MEMBERS);
-        const previous = this.#last.observed;
-        const options = { previous, now: clock.now(), isScheduled: false };
-        this.#last = { ...this.#last, observed: observe(entries, options) };
+        const isTooLate = stopping && this.#leaving.signal.aborted;
+        if (this.#last === undefined || isTooLate) return;
+        await markLeft(store, this.#last, { stopping, now: clock.now() });
+        await this.#observe();
       });
     } catch (error) {
       // In an outage, the others notice the missing heartbeats instead.
@@ -254,8 +319,17 @@ export class Rollout {
     }
   }
 
-  get #hasLeft(): boolean {
-    return this.#leaving.signal.aborted;
+  async #observe(): Promise<void> {
+    const { store, clock } = this.#options;
+    if (this.#last === undefined) return; // never joined
+    const entries = await store.list<Member>(MEMBERS);
+    const previous = this.#last.observed;
+    const now = clock.now();
+    const found = observe(entries, { previous, now, isScheduled: false });
+    const members = new Map(found.members);
+    const apart = previous.members.get(`${APART[0]}`); // only heartbeats read it
+    if (apart !== undefined) members.set(apart.id, apart);
+    this.#last = { ...this.#last, observed: { members, at: now } };
   }
 
   async #sendHeartbeats(): Promise<void> {
@@ -265,8 +339,12 @@ export class Rollout {
       const ms = MEMBER_HEARTBEAT_MS * (1 - JITTER * random());
       await sleep(ms, clock, { signal, isBackground: true });
       try {
-        await this.#heartbeat(true);
+        if (this.#isStopping) await this.#markLeft(true);
+        else await this.#heartbeat(true);
+        this.#unsettled = Math.max(0, this.#unsettled - 1);
+        this.onHeartbeat();
       } catch (error) {
+        this.#unsettled = SETTLED_AFTER;
         if (error instanceof StoreUnavailableError) continue; // the circuit breaker reports it
         logTaskError(log, "rollout")(error);
       }
@@ -276,7 +354,7 @@ export class Rollout {
   async #heartbeat(isScheduled: boolean): Promise<void> {
     const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
-      if (this.#hasLeft || own === undefined) return false;
+      if (this.#isStopping || own === undefined) return false;
       const { active, standsApart } = this;
       const attempt = () => this.#announce(own, isScheduled);
       await retryConflicts(attempt, this.#options);
@@ -313,11 +391,20 @@ export class Rollout {
       id,
       hash: own.configurationHash,
       revision,
+      build: toText(this.#options.build()),
       instanceId,
       names: sampleNames(own.configurationNames),
       keyFingerprint: needsKey ? epochs.fingerprint : undefined,
       newestWrite: own.newestWrite,
     };
+  }
+
+  /** The other members, without a process that stands apart. */
+  get #others(): readonly Observation[] {
+    const { processId } = this.#options;
+    return this.#observations.filter(({ id }) =>
+      id !== processId && id !== APART[0]
+    );
   }
 
   get #observations(): readonly Observation[] {
@@ -336,7 +423,7 @@ export class Rollout {
     const { log } = this.#options;
     if (stranger !== undefined && before?.stranger === undefined) {
       log.info("rep.rollout.apart", {
-        detail: APART,
+        detail: APART_DETAIL,
         place: placeOf(stranger),
       });
     }
@@ -389,4 +476,9 @@ export class Rollout {
       detail: describeRollback(rollback),
     });
   }
+}
+
+/** An entry without the field would be that of an older version. */
+function toText(build: string | undefined): string {
+  return build ?? "";
 }

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
-import { useRep, useRepSecure } from "../../../src/client/react/mod.ts";
+import {
+  useNewBuild,
+  useRep,
+  useRepSecure,
+} from "../../../src/client/react/mod.ts";
 
 Deno.test("useRep() and useRepSecure() render their defaults on a server", () => {
   function Page() {
@@ -19,4 +23,9 @@ Deno.test("useRep() and useRepSecure() render their defaults on a server", () =>
     html.replaceAll("<!-- -->", " "),
     "<p>none undefined ,true,</p>",
   );
+});
+
+Deno.test("useNewBuild() knows of no build on a server", () => {
+  const html = renderToString(createElement(() => String(useNewBuild())));
+  assertEquals(html, "undefined");
 });

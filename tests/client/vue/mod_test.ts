@@ -1,5 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { useRep, useRepSecure } from "../../../src/client/vue/mod.ts";
+import {
+  useNewBuild,
+  useRep,
+  useRepSecure,
+} from "../../../src/client/vue/mod.ts";
 
 Deno.test("useRep() and useRepSecure() have their defaults on a server", () => {
   assertEquals([
@@ -11,4 +15,8 @@ Deno.test("useRep() and useRepSecure() have their defaults on a server", () => {
     undefined,
     null,
   ]);
+});
+
+Deno.test("useNewBuild() knows of no build on a server", () => {
+  assertEquals(useNewBuild().value, undefined);
 });

@@ -206,6 +206,7 @@ function setUpCache(sensitive: [name: string, value: string][]) {
       : Promise.resolve(KEYS);
   };
   const cache = new ConfigScriptCache({
+    build: () => Promise.resolve(undefined),
     current: () => ({
       values: {
         public: new Map([["A", "1"]]),

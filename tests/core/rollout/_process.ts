@@ -112,6 +112,7 @@ export class Process {
       maxRepresentatives,
       instanceId: undefined,
       revision: undefined,
+      build: () => undefined,
       log: silentLog,
       epochs: { fingerprint: undefined },
     });

@@ -1,0 +1,85 @@
+/**
+ * Tells a page that another build of the app has replaced its own. This is beside the client, since most pages do not need
+ * it.
+ *
+ * ```ts
+ * import { onNewBuild } from "@rep/gateway/builds";
+ * import { assertEquals } from "@std/assert";
+ *
+ * let notice = "";
+ * const stop = onNewBuild(() => notice = "A new version is there: reload");
+ *
+ * stop();
+ * assertEquals(notice, ""); // outside a page, there are no builds
+ * ```
+ *
+ * @module
+ */
+import {
+  onAnyChange,
+  onStatus,
+  status,
+  type StreamStatus,
+} from "@rep/gateway/client";
+
+/** Receives the ID of the build that a reload brings, and of the page's own. */
+export type NewBuildCallback = (newBuild: string, build: string) => void;
+
+/** The builds that this page was told of, and whether its tab had not been told before. */
+const isNews = new Map<string, boolean>();
+
+/**
+ * Calls back when no gateway delivers the page's build any more, so that a reload brings another one: once for each build
+ * and tab, so that a page that a cache keeps does not reload again and again. Like {@linkcode onAnyChange}, it opens the
+ * stream of changes.
+ *
+ * @returns A function that ends the subscription.
+ */
+export function onNewBuild(callback: NewBuildCallback): () => void {
+  const told = new Set<string>();
+
+  function tell({ newBuild }: StreamStatus) {
+    if (newBuild === undefined || told.has(newBuild)) return;
+    told.add(newBuild);
+    if (isNewForTab(newBuild)) callback(newBuild, pageBuild() ?? "");
+  }
+
+  const stopStream = onAnyChange(() => {});
+  const stopStatus = onStatus(tell);
+  let isActive = true;
+  queueMicrotask(() => isActive && tell(status())); // the page may know it already
+  return () => {
+    isActive = false;
+    stopStatus();
+    stopStream();
+  };
+}
+
+/** Returns whether no earlier page of the tab was told of a build. Without storage, nobody knows of earlier pages. */
+function isNewForTab(build: string): boolean {
+  const known = isNews.get(build);
+  if (known !== undefined) return known;
+  let isNew = true;
+  try {
+    const key = `rep:build:${build}`;
+    isNew = sessionStorage.getItem(key) === null;
+    sessionStorage.setItem(key, "told");
+  } catch {
+    // The page has no access to storage, or it is full.
+  }
+  isNews.set(build, isNew);
+  return isNew;
+}
+
+/** Returns the ID of the page's build; `undefined` if it is unknown, and outside a page. */
+function pageBuild(): string | undefined {
+  const { document } = globalThis as unknown as { document?: PageDocument };
+  return document?.getElementById("__rep__")?.dataset["repBuild"];
+}
+
+/** The part of a browser's `document` that this module uses. */
+interface PageDocument {
+  getElementById(
+    id: string,
+  ): { readonly dataset: Readonly<Record<string, string>> } | null;
+}

@@ -1,0 +1,80 @@
+import { assertEquals } from "@std/assert";
+import { replaceGlobals, storageOf } from "./_page.ts";
+
+/** A stream to which a test sends messages. */
+class FakeStream {
+  static opened: FakeStream[] = [];
+  readyState = 1;
+  readonly #listeners = new Map<string, (event: MessageEvent) => void>();
+
+  constructor(readonly url: string) {
+    FakeStream.opened.push(this);
+  }
+
+  addEventListener(type: string, listener: (event: MessageEvent) => void) {
+    this.#listeners.set(type, listener);
+  }
+
+  tell(build: string) {
+    const data = JSON.stringify({ build });
+    this.#listeners.get("rep:build")?.(
+      new MessageEvent("rep:build", { data, lastEventId: "1" }),
+    );
+  }
+
+  close() {
+    this.readyState = 2;
+  }
+}
+
+const PAYLOAD = JSON.stringify({
+  public: {},
+  _meta: { hot_reload: "/rep/changes?last_event_id=1" },
+});
+
+Deno.test("onNewBuild() opens the stream and calls back with both ids, once for each build and tab, also later subscribers of the page", async () => {
+  let stored: Map<string, string> | undefined = new Map([[
+    "rep:build:TOLD",
+    "told",
+  ]]);
+  const element = {
+    textContent: PAYLOAD,
+    dataset: { repBuild: "A" },
+    getAttribute: (name: string) => name === "data-rep-build" ? "A" : null,
+  };
+  using _ = replaceGlobals({
+    document: { hidden: false, getElementById: () => element },
+    location: { origin: "https://app.test" },
+    EventSource: FakeStream,
+    addEventListener: () => {},
+    setTimeout: () => 0,
+    clearTimeout: () => {},
+    sessionStorage: {
+      getItem: (key: string) => storageOf(stored).getItem(key),
+      setItem: (key: string, value: string) =>
+        storageOf(stored).setItem(key, value),
+    },
+  });
+  const { onNewBuild } = await import("../../../src/client/builds/mod.ts"); // the client reads the page
+  const told: string[][] = [];
+  const stop = onNewBuild((...ids) => void told.push(ids));
+  const [stream] = FakeStream.opened;
+  assertEquals(
+    FakeStream.opened.map(({ url }) => new URL(url).search),
+    ["?last_event_id=1&build=A&heartbeat=event"],
+  );
+  for (const build of ["TOLD", "B", "B", "TOLD", "B"]) stream?.tell(build);
+  assertEquals(told, [["B", "A"]]);
+  assertEquals([...stored.keys()], ["rep:build:TOLD", "rep:build:B"]);
+  const later: string[][] = [];
+  const stopLater = onNewBuild((...ids) => void later.push(ids));
+  await Promise.resolve();
+  assertEquals(later, [["B", "A"]]);
+  stored = undefined;
+  stream?.tell("C");
+  assertEquals([told.at(-1), later.at(-1)], [["C", "A"], ["C", "A"]]);
+  stop();
+  assertEquals(stream?.readyState, 1);
+  stopLater();
+  assertEquals(stream?.readyState, 2);
+});

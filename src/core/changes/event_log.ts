@@ -107,10 +107,12 @@ export class EventLog {
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<EventsHead>(EVENTS_HEAD_KEY);
-    // Every commit of events writes the head, so the same version means the same state.
+    // Every commit writes the head. After a restore, another one may have the same version.
+    const known = this.#known;
     const isKnown = head !== undefined &&
-      head.version === this.#known?.head?.version;
-    if (isKnown) return this.#known!;
+      head.version === known?.head?.version &&
+      head.value.id === known.head.value.id;
+    if (isKnown) return known;
     const newest = toStates(await this.#store.list<StoredState>(STATES));
     return this.#known = { head, newest };
   }

@@ -41,6 +41,8 @@ interface HeartbeatInput {
 /** What a process has announced with a heartbeat, and what it has found. */
 export interface Heartbeat {
   readonly self: Self;
+  /** Whether the process has started with another configuration. */
+  readonly isReload: boolean;
   /** The members, and a process that stands apart. */
   readonly observed: Observed;
   readonly decision: ElectionResult;
@@ -94,10 +96,11 @@ export async function tryHeartbeat(
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
   const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  const isReload = previous !== undefined &&
+    (previous.isReload || previous.self.hash !== self.hash);
   let history = recorded?.value ?? [];
   if (decision.isNew) {
     const { rank } = decision;
-    const isReload = previous !== undefined;
     history = addRollout(history, self, { rank, since: now, isReload });
     checks.push(rankCheck);
     checks.push({ key: HISTORY, version: recorded?.version ?? null });
@@ -112,6 +115,7 @@ export async function tryHeartbeat(
     : undefined;
   return {
     self,
+    isReload,
     observed,
     decision,
     stranger,

@@ -97,7 +97,6 @@ export class Changes {
     });
     this.pageValues = new PublishedPageValues({
       rollout: this.rollout,
-      publisher: this.publisher,
       tail: this.tail,
     });
     this.hub = new Hub(this.tail, options);

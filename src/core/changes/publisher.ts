@@ -18,7 +18,9 @@ import type { Tail } from "./tail.ts";
 interface PublisherOptions {
   rollout: Pick<
     Rollout,
-    | "isActive"
+    | "highestRank"
+    | "isAnnounced"
+    | "isSuperseded"
     | "configurations"
     | "claimCommit"
     | "rollback"
@@ -48,12 +50,14 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  *
  * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, or has
  * variables that are newer than the snapshot. What was committed until then is valid as it is. While a snapshot waits,
- * everything is read and published again every few seconds, and pages and streams keep what is published.
+ * `BackgroundTasks` has everything read and published again, and pages and streams keep what is published.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
   /** The last snapshot that was published or superseded. */
   #settled = EMPTY_SNAPSHOT;
+  /** The highest rank when that was published; `undefined` if it was superseded. */
+  #publishedAt: number | undefined;
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
@@ -70,27 +74,28 @@ export class Publisher {
 
   /** Whether a change of PUBLIC values waits. After a restart, the values may be those in the log. */
   get hasWaitingChange(): boolean {
-    const waiting = this.#waiting ?? this.#settled;
-    return waiting.publicHash !== this.#settled.publicHash &&
+    const waiting = this.#waiting;
+    return waiting !== undefined && this.#isMissed(waiting) &&
       !isEqualMap(waiting.public, this.#options.tail.publicValues);
   }
 
-  /** Whether another configuration is active instead of that of a snapshot, which nobody will publish. */
-  isSuperseded({ publicHash }: Snapshot): boolean {
-    return publicHash === this.#settled.publicHash &&
-      !this.#options.rollout.isActive;
+  /** Whether anybody misses a snapshot that could not be published: not while another configuration is active. */
+  #isMissed({ publicHash }: Snapshot): boolean {
+    const { highestRank, isAnnounced, isSuperseded } = this.#options.rollout;
+    if (isAnnounced && isSuperseded) return false;
+    const mayDiffer = highestRank !== this.#publishedAt; // another one has been active since
+    return mayDiffer || publicHash !== this.#settled.publicHash;
   }
 
   /**
    * Publishes a snapshot. It never rejects, and is not called again before it returns: of two publications at once, the
    * older could be written last.
    *
-   * @returns Whether no change of PUBLIC values waits. None does while another configuration is active: a failure is then
-   * no error, since nobody misses a change.
+   * @returns Whether no change of PUBLIC values waits, even if the snapshot does.
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
-    const before = this.#waiting ?? this.#settled;
-    this.#noteUnsure(snapshot, before);
+    const waiting = this.#waiting;
+    this.#noteUnsure(snapshot, waiting ?? this.#settled);
     try {
       const outcome = await retryConflicts(
         () => this.#tryToCommit(snapshot),
@@ -99,17 +104,20 @@ export class Publisher {
       if (outcome === "published") this.#unsure = new Set();
       if (outcome !== "waits") {
         this.#settled = snapshot;
+        const { highestRank } = this.#options.rollout;
+        this.#publishedAt = outcome === "published" ? highestRank : undefined;
         this.#waiting = undefined;
         return true;
       }
       const detail = "variables in the store are newer; reading them again";
       this.#logWaiting("debug", detail);
     } catch (error) {
-      const isNew = snapshot.publicHash !== before.publicHash;
-      this.#logWaiting(isNew ? "error" : "debug", messageOf(error));
+      const isNew = snapshot.publicHash !== waiting?.publicHash;
+      const isError = isNew && this.#isMissed(snapshot);
+      this.#logWaiting(isError ? "error" : "debug", messageOf(error));
     }
     this.#waiting = snapshot;
-    return snapshot.publicHash === this.#settled.publicHash;
+    return !this.#isMissed(snapshot);
   }
 
   /**

@@ -106,6 +106,11 @@ export class Rollout {
     return this.#last?.decision.active;
   }
 
+  /** The highest rank as of the last heartbeat; `undefined` before the first one. */
+  get highestRank(): number | undefined {
+    return this.#last?.highestRank;
+  }
+
   /** Whether the last heartbeat has announced this process's configuration. */
   get isAnnounced(): boolean {
     const hash = this.#own?.configurationHash;
@@ -115,6 +120,11 @@ export class Rollout {
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
     return this.isAnnounced && this.active === this.#last?.decision.hash;
+  }
+
+  /** Whether what this process has announced last is not to be published: another configuration is active, or it stands apart. */
+  get isSuperseded(): boolean {
+    return this.standsApart || this.active !== this.#last?.decision.hash;
   }
 
   /** The revision of the active configuration, if it is known. */
@@ -206,7 +216,7 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = this.isActive && !this.standsApart && !this.#hasLeft;
+      const mayCommit = !this.isSuperseded && !this.#hasLeft;
       return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
@@ -219,7 +229,7 @@ export class Rollout {
    * @throws {StoreUnavailableError} If the members cannot be read; the next call repeats it.
    */
   async follow(highestRank: number): Promise<void> {
-    if (highestRank === this.#last?.highestRank) return;
+    if (highestRank === this.highestRank) return;
     await this.#heartbeat(false);
   }
 

@@ -108,11 +108,8 @@ export class EventLog {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<EventsHead>(EVENTS_HEAD_KEY);
     // Every commit writes the head. After a restore, another one may have the same version.
-    const known = this.#known;
-    const isKnown = head !== undefined &&
-      head.version === known?.head?.version &&
-      head.value.id === known.head.value.id;
-    if (isKnown) return known;
+    const known = this.knownState(head?.value.id ?? 0);
+    if (known?.head && known.head.version === head?.version) return known;
     const newest = toStates(await this.#store.list<StoredState>(STATES));
     return this.#known = { head, newest };
   }

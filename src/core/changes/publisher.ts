@@ -120,20 +120,18 @@ export class Publisher {
     return !this.#isMissed(snapshot);
   }
 
-  /**
-   * Notes what no comparison with the store will find. While a snapshot waits, pages of this process already lack names
-   * that are SENSITIVE or SERVER in it: if such a name is PUBLIC again before anything could be published, with the same
-   * value, those pages would never get it. And while the log is empty, pages have the process's own values: if a name is
-   * gone before anything could be published, they would never lose it.
-   */
+  /** Notes what no comparison with the store will find. */
   #noteUnsure(snapshot: Snapshot, before: Snapshot): void {
     const { head, publicValues } = this.#options.tail;
+    // While a snapshot waits, pages of this process already lack names that are hidden in it: if such a name is PUBLIC
+    // again before anything could be published, with the same value, those pages would never get it.
     const hidden = [...snapshot.sensitive.keys(), ...snapshot.server];
-    const gone = [...before.public.keys()];
-    const names = head === 0
-      ? gone.filter((name) => !snapshot.public.has(name))
-      : hidden.filter((name) => publicValues.has(name));
-    this.#unsure = new Set([...this.#unsure, ...names]);
+    const lacking = hidden.filter((name) => publicValues.has(name));
+    // While the log is empty, pages have the process's own values: if a name is gone before anything could be published,
+    // they would never lose it.
+    const gone = before.public.keys()
+      .filter((name) => head === 0 && !snapshot.public.has(name));
+    this.#unsure = new Set([...this.#unsure, ...lacking, ...gone]);
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
@@ -170,7 +168,7 @@ export class Publisher {
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic)
       .map(({ name }) => name);
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
-    // the target is compared again, and nothing is left to delete.
+    // the target is compared again, and nothing is left to delete; if the state is stale, the commit's check fails.
     if (await eventLog.deleteValues(new Set(leaving), state)) {
       return await this.#commitChanges(target, checks);
     }

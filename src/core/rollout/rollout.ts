@@ -23,6 +23,7 @@ import {
   isLive,
   isOnTime,
   type Member,
+  MEMBER_HEARTBEAT_MS,
   type Observation,
   observe,
   placeOf,
@@ -71,8 +72,6 @@ const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
   clock_skew: "rep.rollout.clock_skew",
 };
 
-/** The maximum interval between heartbeats. */
-const MEMBER_HEARTBEAT_MS = 5_000;
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 
@@ -91,7 +90,7 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  /** When it was last read before sources were. */
+  /** As {@linkcode readHighestRank} last read it, for while the store fails. */
   #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** Aborted when this process leaves. */

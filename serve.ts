@@ -51,7 +51,7 @@ const service = new Service(start, {
 // Before the start: a thread that misses the signal keeps the whole process alive.
 onSignals({
   log,
-  reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
+  reload: () => service.reloadVariablesAndTls({ isRequested: true }),
   stop,
   exit,
 });

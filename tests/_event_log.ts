@@ -46,7 +46,9 @@ export class TestPublisher {
     this.#tail = new Tail(this.log, clock);
     this.#publisher = new Publisher({
       rollout: {
-        isActive: true,
+        highestRank: 1,
+        isAnnounced: true,
+        isSuperseded: false,
         configurations: {},
         rollback: undefined,
         claimCommit: () => Promise.resolve([]),

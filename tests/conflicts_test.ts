@@ -1,5 +1,5 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { STATES, type StoredState } from "../src/core/changes/event_log.ts";
 import { sampleNames } from "../src/core/rollout/conflicts.ts";
 import type { Store } from "../src/core/store/store.ts";
@@ -430,4 +430,17 @@ Deno.test("a clock that was off is no problem any more once it is set", async ()
   offMs = 0;
   await shared.clock.tick(20_000);
   assertEquals(await problemsOf(right), "healthy");
+});
+
+Deno.test("a process that stands apart is in no list of members, and is named even if nobody has said where it runs", async () => {
+  await using shared = await shareStore();
+  await using shop = await shared.start(SHOP);
+  await using blog = await shared.start(BLOG);
+  await shared.clock.tick(11 * MINUTE);
+  const [shown, ...more] = (await readStatus(shop)).rollout;
+  assertEquals([shown?.state, more], ["this process", []]);
+  const seen = (await readStatus(blog)).rollout;
+  assertEquals(seen.map(({ hash }) => hash), [shown?.hash]);
+  const [conflict] = (await readStatus(shop)).conflicts;
+  assertMatch(String(conflict), /^the gateway at [0-9a-f-]{36} has /);
 });

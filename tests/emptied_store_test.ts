@@ -148,7 +148,7 @@ Deno.test("a store that came back empty is reported once, until somebody asks fo
 
   await gate.gateway.reload(); // as a changed file does
   assertEquals(await healthOf(gate), EMPTIED);
-  await gate.gateway.reload({ logsUnchanged: true }); // as SIGHUP does
+  await gate.gateway.reload({ isRequested: true }); // as SIGHUP does
   assertEquals(await healthOf(gate), HEALTHY);
 });
 
@@ -157,7 +157,7 @@ Deno.test("a reload that somebody asks for does not hide the loss that it finds"
   await world.set({ A: "set" });
   const gate = await world.start({ hotReload: false });
   await empty(world.store);
-  const reload = gate.gateway.reload({ logsUnchanged: true });
+  const reload = gate.gateway.reload({ isRequested: true });
   await world.wait(1);
   await reload;
   assertEquals(await healthOf(gate), EMPTIED);
@@ -281,7 +281,7 @@ for (const [what, [writes, values]] of Object.entries(FIRST_WRITES)) {
         }
         await world.wait(8);
         await assertRestored(world, values);
-        await world.gates[0]?.gateway.reload({ logsUnchanged: true });
+        await world.gates[0]?.gateway.reload({ isRequested: true });
         await world.wait(8);
         assertEquals(await healthOf(world.gates[0]!), HEALTHY);
       },

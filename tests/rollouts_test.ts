@@ -5,6 +5,7 @@ import type { Store } from "../src/core/store/store.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { pageValues, shareStore } from "./_replicas.ts";
 import type { SseReader } from "./_sse.ts";
+import { delegate, fallibleStore } from "./_store.ts";
 
 /** The pages of all gateways have these values. */
 async function assertPages(
@@ -126,4 +127,72 @@ Deno.test("a replica that rejects a variable in the store publishes nothing, and
   await setStoredVariables(store, { LIMIT: "7" }, { clock });
   await clock.tick(2_000);
   assertEquals(await pageValues(old), { A: "old", LIMIT: "7" });
+});
+
+/** What a superseded replica may read while its heartbeats fail. */
+const READ_IN_AN_OUTAGE: Readonly<
+  Record<string, (old: TestGateway, store: Store) => Promise<unknown>>
+> = {
+  "a `set`": (_old, store) => setStoredVariables(store, { TICK: "1" }),
+  "an edit": (old) => old.set({ REP_PUBLIC_A: "edited", REP_SERVER_B: "s" }),
+};
+
+for (const [what, read] of Object.entries(READ_IN_AN_OUTAGE)) {
+  Deno.test(`pages of a superseded replica leave nothing out, and report nothing but an edit as waiting, while it cannot announce ${what}`, async () => {
+    await using replicas = await shareStore();
+    const { clock, store } = replicas;
+    let isFull = false;
+    await using old = await replicas.start({
+      REP_PUBLIC_A: "old",
+      REP_SERVER_B: "s",
+    }, {
+      store: fallibleStore(store, () => isFull, { operations: ["commit"] }),
+    });
+    await using next = await replicas.start({
+      REP_PUBLIC_A: "new",
+      REP_PUBLIC_B: "public",
+    });
+    await clock.tick(5_000);
+    isFull = true;
+    await read(old, store);
+    for (let seconds = 0; seconds < 3; seconds++) await clock.tick(1_000);
+    const { B } = await pageValues(old);
+    assertEquals(B, "public");
+    const isEdit = what === "an edit";
+    const [line] = old.logged("rep.config.not_published");
+    assertEquals(line?.level, isEdit ? "ERROR" : "DEBUG");
+    const health = await (await old.ask("/rep/health")).json();
+    const problems: unknown[] = health.problems ?? [];
+    assertEquals(problems.includes("change_waiting"), isEdit);
+    assertEquals(await pageValues(next), await pageValues(old));
+  });
+}
+
+Deno.test("a configuration that is active again, but cannot be published, is a change that waits", async () => {
+  await using replicas = await shareStore();
+  const { clock, store } = replicas;
+  let isFull = false;
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" }, {
+    store: {
+      ...delegate(store),
+      commit: (checks, writes) =>
+        isFull && writes.some(({ key }) => key[0] === "event")
+          ? Promise.reject(new Error("full"))
+          : store.commit(checks, writes),
+    },
+  });
+  const next = await replicas.start({ REP_PUBLIC_A: "new" });
+  await clock.tick(5_000);
+  isFull = true;
+  await next.gateway.close();
+  for (let seconds = 0; seconds < 10; seconds++) await clock.tick(1_000);
+  const { problems } = await (await old.ask("/rep/health")).json();
+  assertEquals(problems, ["store_unavailable", "change_waiting"]);
+  const levels = old.logged("rep.config.not_published").map(({ level }) =>
+    level
+  );
+  assertEquals(levels.indexOf("ERROR"), 0);
+  isFull = false;
+  for (let seconds = 0; seconds < 6; seconds++) await clock.tick(1_000);
+  assertEquals((await storedEvents(store)).at(-1), "A=old");
 });

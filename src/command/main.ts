@@ -61,7 +61,7 @@ async function serve(start: Start, log: Log, output: Output): Promise<void> {
   onSignals({
     log,
     exit: output.exit,
-    reload: () => service.reloadVariablesAndTls({ logsUnchanged: true }),
+    reload: () => service.reloadVariablesAndTls({ isRequested: true }),
     stop: () => service.stop(),
   });
   await service.start();

@@ -245,7 +245,7 @@ export class Sites implements Served {
   async reload(options: ReloadOptions = {}): Promise<void> {
     const before = JSON.stringify(this.#base);
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
-    const isConfirmed = options.logsUnchanged === true;
+    const isConfirmed = options.isRequested === true;
     const readsAll = isConfirmed || JSON.stringify(this.#base) !== before;
     this.#look({ readsAll, isConfirmed });
     await this.looked();

@@ -3,8 +3,7 @@ import {
   type VariablesHead,
 } from "../config/stored/stored_variables.ts";
 import type { Epochs } from "../keys/epochs.ts";
-import type { Log } from "../observe/log.ts";
-import type { Metrics, ObservedValue } from "../observe/metrics.ts";
+import type { ObservedValue } from "../observe/metrics.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
@@ -66,18 +65,14 @@ export class Changes {
   readonly hub: Hub;
   /** The streams that end at once. */
   readonly polls: Polls;
-  readonly #store: Store;
-  readonly #log: Log;
-  readonly #metrics: Metrics;
+  readonly #options: ChangesOptions;
   /** The newest event whose loss was logged. */
   #loggedLoss: number | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(options: ChangesOptions) {
     const { store, clock, random, log, metrics } = options;
-    this.#store = store;
-    this.#log = log;
-    this.#metrics = metrics;
+    this.#options = options;
     this.rollout = new Rollout({
       store,
       clock,
@@ -104,7 +99,6 @@ export class Changes {
     });
     this.pageValues = new PublishedPageValues({
       rollout: this.rollout,
-      publisher: this.publisher,
       tail: this.tail,
     });
     this.hub = new Hub(this.tail, options);
@@ -162,7 +156,7 @@ export class Changes {
 
   async #readHeads() {
     const keys = [EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY, HIGHEST_RANK];
-    const entries: unknown[] = await this.#store.getMany(keys);
+    const entries: unknown[] = await this.#options.store.getMany(keys);
     return entries as [
       Entry<EventsHead> | undefined,
       Entry<VariablesHead> | undefined,
@@ -173,10 +167,11 @@ export class Changes {
   #logLoss(delivered: number, stored: number): void {
     if (delivered === this.#loggedLoss) return; // until the events are published, it is found each time
     this.#loggedLoss = delivered;
-    this.#metrics.count("rep.store.lost_events", 1);
+    const { log, metrics } = this.#options;
+    metrics.count("rep.store.lost_events", 1);
     const detail =
       "publishing them again: the store came back without the latest events";
-    this.#log.error("rep.store.lost_events", { detail, delivered, stored });
+    log.error("rep.store.lost_events", { detail, delivered, stored });
   }
 }
 

@@ -107,10 +107,9 @@ export class EventLog {
   async state(): Promise<PublicState> {
     // The head is read first: so a commit in between makes the next check fail.
     const head = await this.#store.get<EventsHead>(EVENTS_HEAD_KEY);
-    // Every commit of events writes the head, so the same version means the same state.
-    const isKnown = head !== undefined &&
-      head.version === this.#known?.head?.version;
-    if (isKnown) return this.#known!;
+    // Every commit writes the head. After a restore, another one may have the same version.
+    const known = this.knownState(head?.value.id ?? 0);
+    if (known?.head && known.head.version === head?.version) return known;
     const newest = toStates(await this.#store.list<StoredState>(STATES));
     return this.#known = { head, newest };
   }

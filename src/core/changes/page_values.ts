@@ -1,12 +1,10 @@
 import type { Snapshot } from "../config/variables/snapshot.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import type { Rollout } from "../rollout/rollout.ts";
-import type { Publisher } from "./publisher.ts";
 import type { Tail } from "./tail.ts";
 
 interface PublishedPageValuesOptions {
-  readonly rollout: Pick<Rollout, "standsApart">;
-  readonly publisher: Pick<Publisher, "isSuperseded">;
+  readonly rollout: Pick<Rollout, "standsApart" | "isSuperseded">;
   readonly tail: Pick<Tail, "head" | "publicValues">;
 }
 
@@ -31,7 +29,7 @@ interface PublishedFor {
  * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
  *
  * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
- * the newest event, would never get it. That reveals nothing of this process, whose name may be SERVER here: the value is
+ * the newest event, would never get it. It stays superseded until it has announced what it reads next. That reveals nothing of this process, whose name may be SERVER here: the value is
  * that of a process in which the name is PUBLIC, and all streams have it as well.
  *
  * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
@@ -50,10 +48,10 @@ export class PublishedPageValues {
 
   /** Returns the values of a page that is sent now by a process with this snapshot. */
   current(own: Snapshot): PageValues {
-    const { rollout, publisher, tail } = this.#options;
+    const { rollout, tail } = this.#options;
     const cursor = tail.head;
     if (rollout.standsApart || cursor === 0) return { values: own, cursor: 0 };
-    const isSuperseded = publisher.isSuperseded(own);
+    const { isSuperseded } = rollout;
     const published = this.#published;
     const isCurrent = published?.cursor === cursor && published.own === own &&
       published.isSuperseded === isSuperseded;

@@ -18,7 +18,9 @@ import type { Tail } from "./tail.ts";
 interface PublisherOptions {
   rollout: Pick<
     Rollout,
-    | "isActive"
+    | "highestRank"
+    | "isAnnounced"
+    | "isSuperseded"
     | "configurations"
     | "claimCommit"
     | "rollback"
@@ -48,12 +50,14 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  *
  * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, or has
  * variables that are newer than the snapshot. What was committed until then is valid as it is. While a snapshot waits,
- * everything is read and published again every few seconds, and pages and streams keep what is published.
+ * `BackgroundTasks` has everything read and published again, and pages and streams keep what is published.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
   /** The last snapshot that was published or superseded. */
   #settled = EMPTY_SNAPSHOT;
+  /** The highest rank when that was published; `undefined` if it was superseded. */
+  #publishedAt: number | undefined;
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
@@ -70,27 +74,28 @@ export class Publisher {
 
   /** Whether a change of PUBLIC values waits. After a restart, the values may be those in the log. */
   get hasWaitingChange(): boolean {
-    const waiting = this.#waiting ?? this.#settled;
-    return waiting.publicHash !== this.#settled.publicHash &&
+    const waiting = this.#waiting;
+    return waiting !== undefined && this.#isMissed(waiting) &&
       !isEqualMap(waiting.public, this.#options.tail.publicValues);
   }
 
-  /** Whether another configuration is active instead of that of a snapshot, which nobody will publish. */
-  isSuperseded({ publicHash }: Snapshot): boolean {
-    return publicHash === this.#settled.publicHash &&
-      !this.#options.rollout.isActive;
+  /** Whether anybody misses a snapshot that could not be published: not while another configuration is active. */
+  #isMissed({ publicHash }: Snapshot): boolean {
+    const { highestRank, isAnnounced, isSuperseded } = this.#options.rollout;
+    if (isAnnounced && isSuperseded) return false;
+    const mayDiffer = highestRank !== this.#publishedAt; // another one has been active since
+    return mayDiffer || publicHash !== this.#settled.publicHash;
   }
 
   /**
    * Publishes a snapshot. It never rejects, and is not called again before it returns: of two publications at once, the
    * older could be written last.
    *
-   * @returns Whether no change of PUBLIC values waits. None does while another configuration is active: a failure is then
-   * no error, since nobody misses a change.
+   * @returns Whether no change of PUBLIC values waits, even if the snapshot does.
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
-    const before = this.#waiting ?? this.#settled;
-    this.#noteUnsure(snapshot, before);
+    const waiting = this.#waiting;
+    this.#noteUnsure(snapshot, waiting ?? this.#settled);
     try {
       const outcome = await retryConflicts(
         () => this.#tryToCommit(snapshot),
@@ -99,33 +104,34 @@ export class Publisher {
       if (outcome === "published") this.#unsure = new Set();
       if (outcome !== "waits") {
         this.#settled = snapshot;
+        const { highestRank } = this.#options.rollout;
+        this.#publishedAt = outcome === "published" ? highestRank : undefined;
         this.#waiting = undefined;
         return true;
       }
       const detail = "variables in the store are newer; reading them again";
       this.#logWaiting("debug", detail);
     } catch (error) {
-      const isNew = snapshot.publicHash !== before.publicHash;
-      this.#logWaiting(isNew ? "error" : "debug", messageOf(error));
+      const isNew = snapshot.publicHash !== waiting?.publicHash;
+      const isError = isNew && this.#isMissed(snapshot);
+      this.#logWaiting(isError ? "error" : "debug", messageOf(error));
     }
     this.#waiting = snapshot;
-    return snapshot.publicHash === this.#settled.publicHash;
+    return !this.#isMissed(snapshot);
   }
 
-  /**
-   * Notes what no comparison with the store will find. While a snapshot waits, pages of this process already lack names
-   * that are SENSITIVE or SERVER in it: if such a name is PUBLIC again before anything could be published, with the same
-   * value, those pages would never get it. And while the log is empty, pages have the process's own values: if a name is
-   * gone before anything could be published, they would never lose it.
-   */
+  /** Notes what no comparison with the store will find. */
   #noteUnsure(snapshot: Snapshot, before: Snapshot): void {
     const { head, publicValues } = this.#options.tail;
+    // While a snapshot waits, pages of this process already lack names that are hidden in it: if such a name is PUBLIC
+    // again before anything could be published, with the same value, those pages would never get it.
     const hidden = [...snapshot.sensitive.keys(), ...snapshot.server];
-    const gone = [...before.public.keys()];
-    const names = head === 0
-      ? gone.filter((name) => !snapshot.public.has(name))
-      : hidden.filter((name) => publicValues.has(name));
-    this.#unsure = new Set([...this.#unsure, ...names]);
+    const lacking = hidden.filter((name) => publicValues.has(name));
+    // While the log is empty, pages have the process's own values: if a name is gone before anything could be published,
+    // they would never lose it.
+    const gone = before.public.keys()
+      .filter((name) => head === 0 && !snapshot.public.has(name));
+    this.#unsure = new Set([...this.#unsure, ...lacking, ...gone]);
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
@@ -162,7 +168,7 @@ export class Publisher {
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic)
       .map(({ name }) => name);
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
-    // the target is compared again, and nothing is left to delete.
+    // the target is compared again, and nothing is left to delete; if the state is stale, the commit's check fails.
     if (await eventLog.deleteValues(new Set(leaving), state)) {
       return await this.#commitChanges(target, checks);
     }

@@ -228,7 +228,7 @@ export class Tail {
     return takeAfter(this.newestOfAll, cursor, maxBytes);
   }
 
-  /** Returns events after an older cursor; none if there are none between the cursor and the cache. */
+  /** Returns events after an older cursor; none only if the store has no event after it. */
   async readFromStore(
     cursor: number,
     maxBytes: number,

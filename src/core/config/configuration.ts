@@ -41,8 +41,7 @@ interface SnapshotPublisher {
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @returns Whether it is done: everything is published, or another configuration is active. If not, the snapshot waits
-   * until it is read and published again.
+   * @returns Whether no change of PUBLIC values waits until it is read and published again.
    */
   publish(snapshot: Snapshot): Promise<boolean>;
 }
@@ -61,7 +60,7 @@ export interface ReloadOptions {
    *
    * @default {false}
    */
-  logsUnchanged?: boolean;
+  isRequested?: boolean;
 }
 
 /** How a reload is logged and counted. */
@@ -99,10 +98,10 @@ export class Configuration {
   #changedAt = 0;
   #rejection: Rejection | undefined;
   #blocked = 0;
-  /** The last valid sources, without the variables in the store. */
+  /** The last valid sources, without the variables in the store, and with the rank when they were read: they stay that old. */
   #sources: SnapshotSources | undefined;
   #queuedReload: Promise<void> | undefined;
-  /** Whether somebody asked for the queued reload (`ReloadOptions.logsUnchanged`). */
+  /** Whether somebody asked for the queued reload (`ReloadOptions.isRequested`). */
   #isRequested = false;
   /** Whether the queued reload counts even if nothing has changed: not if it only publishes again. */
   #isCounted = false;
@@ -200,7 +199,7 @@ export class Configuration {
    * newest variables in the store if these are valid.
    */
   async reload(
-    { logsUnchanged: isRequested = false }: ReloadOptions = {},
+    { isRequested = false }: ReloadOptions = {},
   ): Promise<void> {
     this.#isRequested ||= isRequested;
     this.#isCounted = true;
@@ -263,18 +262,18 @@ export class Configuration {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const isSettled = await publisher?.publish(snapshot) ?? true;
+    const isDone = await publisher?.publish(snapshot) ?? true;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#changedAt = clock.now();
     this.#notify(before, snapshot);
     const isRejected = this.isReloadRejected;
-    if (!isRejected && !isUnchanged) this.#count("applied");
-    if (!isRejected && isUnchanged && isCounted) this.#count("unchanged");
     if (isRejected && isUnchanged) return;
+    const outcome = isUnchanged ? "unchanged" : "applied";
+    if (!isRejected && (!isUnchanged || isCounted)) this.#count(outcome);
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isSettled) detail = NOT_PUBLISHED;
+    if (!isDone) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {

@@ -106,14 +106,14 @@ export function standApart({ hash }: Self): ElectionResult {
  * | starts or reloads to it | a living process, otherwise a dead                           | that one; its entry is the `rankSource` |
  * | starts or reloads to it | nobody, and no rollout has begun since its sources were read | above all others: a rollout begins      |
  * | starts or reloads to it | nobody, but a rollout has begun since                        | half a rank above the one that it knew  |
+ * | starts or reloads to it | nobody, and the highest rank was not known: the store failed | above all others: a rollout begins      |
  *
  * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
  * while the new ones start.
  *
  * Of two edits of a file that all replicas read, the replica that read the first one must not publish it over the second
  * one. So a reading that is older than a rollout belongs below it: it is superseded until all processes of newer ones
- * have ended. It is a configuration of its own, with a hash that nobody else takes over: whoever reads the same values
- * later, this process included, begins a rollout with them.
+ * have ended.
  *
  * @param living The living others.
  */
@@ -133,6 +133,8 @@ function rankOwn(
     return { hash, rank: rankSource.member.rank, isNew: false, rankSource };
   }
   if (highestRank > rankAtRead) {
+    // It must not stick: whoever reads the same values later, this process included, begins a rollout with them. So it
+    // has a hash of its own, such as `sha256-…@3.5`, and takes over the rank of others with the plain one (above).
     const between = rankAtRead + 0.5;
     const own = `${hash}@${between}`;
     return { hash: own, rank: between, isNew: false, rankSource };
@@ -153,7 +155,8 @@ function lowestRanked(
 
 /**
  * Returns the configuration with the highest rank among those with a living process, each of which has its lowest rank.
- * Ranks are equal only if the store has lost the highest one. Then the hash decides, so that all processes agree.
+ * Ranks are equal if two readings are older than the same rollout, or the store has lost the highest rank. Then the hash
+ * decides, so that all processes agree.
  */
 function activeHash(living: readonly Ranked[]): string {
   const inOrder = living.toSorted((a, b) =>

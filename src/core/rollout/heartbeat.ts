@@ -41,8 +41,12 @@ interface HeartbeatInput {
 /** What a process has announced with a heartbeat, and what it has found. */
 export interface Heartbeat {
   readonly self: Self;
-  /** The members, and a process that stands apart. */
+  /** Whether the process has started with another configuration. */
+  readonly isReload: boolean;
+  /** The members. */
   readonly observed: Observed;
+  /** The process that stands apart, if there is one. */
+  readonly apart: Observed;
   readonly decision: ElectionResult;
   /** A member of an app that came first, so that this process stands apart. */
   readonly stranger: Observation | undefined;
@@ -69,23 +73,21 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded, apart] = await readRollout(store);
+  const [highest, recorded, apartEntry] = await readRollout(store);
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
-  if (apart !== undefined) entries.push(apart);
-  const observed = observe(entries, {
-    previous: previous?.observed ?? NEVER_OBSERVED,
-    now,
-    isScheduled,
-  });
-  const observations = [...observed.members.values()];
-  const members = observations.filter(({ id }) => id !== APART[0]);
+  const observeNow = (found: Entry<Member>[], before = NEVER_OBSERVED) =>
+    observe(found, { previous: before, now, isScheduled });
+  const observed = observeNow(entries, previous?.observed);
+  const apart = observeNow(apartEntry ? [apartEntry] : [], previous?.apart);
+  const members = [...observed.members.values()];
+  const observations = [...members, ...apart.members.values()];
   const stranger = findOlderStranger(self, members);
-  const isAnnounced = previous?.decision.hash === self.hash;
+  const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
   const highestRank = highest?.value ?? 0;
   const decision = stranger !== undefined ? standApart(self) : elect({
     self,
-    rank: isAnnounced ? previous.decision.rank : 0,
+    rank: keepsRank ? previous.decision.rank : 0,
     rankAtRead,
     observations: members,
     highestRank,
@@ -94,10 +96,11 @@ export async function tryHeartbeat(
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
   const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
+  const isReload = previous !== undefined &&
+    (previous.isReload || previous.self.hash !== self.hash);
   let history = recorded?.value ?? [];
   if (decision.isNew) {
     const { rank } = decision;
-    const isReload = previous !== undefined;
     history = addRollout(history, self, { rank, since: now, isReload });
     checks.push(rankCheck);
     checks.push({ key: HISTORY, version: recorded?.version ?? null });
@@ -112,7 +115,9 @@ export async function tryHeartbeat(
     : undefined;
   return {
     self,
+    isReload,
     observed,
+    apart,
     decision,
     stranger,
     strangersSince,
@@ -165,7 +170,10 @@ function commitOf(
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });
   }
-  if (rank === 0) writes.push({ key: APART, value: member });
+  if (rank === 0) {
+    const instanceId = self.instanceId ?? id; // its key has no ID
+    writes.push({ key: APART, value: { ...member, instanceId } });
+  }
   return { checks, writes };
 }
 

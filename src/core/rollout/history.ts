@@ -55,7 +55,7 @@ export interface Rollback {
 
 /**
  * Returns what is known of a rollback, if the active configuration is not that of the newest rollout, or if that one is
- * itself a rollback.
+ * itself a rollback: after A and B, because A is left over when B has ended, or because a third rollout begins with A.
  */
 export function findRollback(
   history: History,

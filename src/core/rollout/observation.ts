@@ -76,6 +76,8 @@ interface ObserveOptions {
   readonly isScheduled: boolean;
 }
 
+/** A period: the maximum interval between heartbeats. */
+export const MEMBER_HEARTBEAT_MS = 5_000;
 /** A member whose heartbeats have been missing for so many periods is late: another one becomes a representative. */
 const LATE_AFTER_PERIODS = 2;
 /** After so many, it is dead. */

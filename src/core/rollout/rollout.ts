@@ -25,6 +25,7 @@ import {
   isLive,
   isOnTime,
   type Member,
+  MEMBER_HEARTBEAT_MS,
   type Observation,
   observe,
   placeOf,
@@ -75,8 +76,6 @@ const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
   clock_skew: "rep.rollout.clock_skew",
 };
 
-/** The maximum interval between heartbeats. */
-const MEMBER_HEARTBEAT_MS = 5_000;
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 /** How long the first page of a new build waits until the build is announced. */
@@ -101,7 +100,7 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  /** When it was last read before sources were. */
+  /** As {@linkcode readHighestRank} last read it, for while the store fails. */
   #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
@@ -122,6 +121,11 @@ export class Rollout {
     return this.#last?.decision.active;
   }
 
+  /** The highest rank as of the last heartbeat; `undefined` before the first one. */
+  get highestRank(): number | undefined {
+    return this.#last?.highestRank;
+  }
+
   /** Whether the last heartbeat has announced this process's configuration. */
   get isAnnounced(): boolean {
     const hash = this.#own?.configurationHash;
@@ -131,6 +135,11 @@ export class Rollout {
   /** Whether this process's configuration is active. */
   get isActive(): boolean {
     return this.isAnnounced && this.active === this.#last?.decision.hash;
+  }
+
+  /** Whether what this process has announced last is not to be published: another configuration is active, or it stands apart. */
+  get isSuperseded(): boolean {
+    return this.standsApart || this.active !== this.#last?.decision.hash;
   }
 
   /** The revision of the active configuration, if it is known. */
@@ -222,7 +231,7 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = this.isActive && !this.standsApart && !this.#isStopping;
+      const mayCommit = !this.isSuperseded && !this.#isStopping;
       return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
@@ -235,7 +244,7 @@ export class Rollout {
    * @throws {StoreUnavailableError} If the members cannot be read; the next call repeats it.
    */
   async follow(highestRank: number): Promise<void> {
-    if (highestRank === this.#last?.highestRank) return;
+    if (highestRank === this.highestRank) return;
     await this.#heartbeat(false);
   }
 

@@ -118,8 +118,8 @@ export async function serveSites(
       await clock.tickUntil(sites.looked(), 50);
     },
     /** Reloads as SIGHUP does. */
-    async reload(logsUnchanged = true) {
-      await clock.tickUntil(sites.reload({ logsUnchanged }), 50);
+    async reload(isRequested = true) {
+      await clock.tickUntil(sites.reload({ isRequested }), 50);
     },
     async [Symbol.asyncDispose]() {
       await clock.tickUntil(sites.close(), 50);

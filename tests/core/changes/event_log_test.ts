@@ -1,10 +1,15 @@
 import { assert, assertEquals } from "@std/assert";
-import type { EventLog } from "../../../src/core/changes/event_log.ts";
+import {
+  EventLog,
+  EVENTS_HEAD_KEY,
+  STATES,
+} from "../../../src/core/changes/event_log.ts";
 import type { PublicTarget } from "../../../src/core/changes/publisher.ts";
-import type { Store } from "../../../src/core/store/store.ts";
+import type { Key, Store } from "../../../src/core/store/store.ts";
+import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { saidBy, TestPublisher } from "../../_event_log.ts";
-import { testWithStores } from "../../_store.ts";
+import { delegate, testWithStores } from "../../_store.ts";
 
 function target(
   values: Record<string, string>,
@@ -172,4 +177,27 @@ testLog("Publisher preserves values", 100, async ({ put, all }) => {
     Object.fromEntries(events.map(({ name, value }) => [name, value])),
     values,
   );
+});
+
+Deno.test("a state is read again if another one has the same version, as after a restore", async () => {
+  const inner = memoryStore();
+  const store: Store = {
+    ...delegate(inner),
+    async get<T>(key: Key) {
+      const entry = await inner.get<T>(key);
+      return entry && { ...entry, version: "1" };
+    },
+  };
+  const log = new EventLog(store, {
+    clock: new FakeClock(),
+    random: () => 0,
+    keep: 100,
+  });
+  for (const id of [1_000, 2_000]) {
+    await inner.commit([], [
+      { key: EVENTS_HEAD_KEY, value: { id, compactedUpTo: 0, recent: 1 } },
+      { key: [...STATES, "A"], value: { id, name: "A" } },
+    ]);
+    assertEquals((await log.state()).newest.get("A")?.id, id);
+  }
 });

@@ -87,7 +87,7 @@ Deno.test("reload() puts what the sources hold into force and publishes it", asy
 
 Deno.test("reload() says that nothing has changed if somebody has asked for it", async () => {
   await using gate = await setUp({ REP_PUBLIC_A: "1" });
-  await gate.gateway.reload({ logsUnchanged: true });
+  await gate.gateway.reload({ isRequested: true });
   await gate.gateway.reload();
   const line = { msg: "rep.config.reloaded", ...await described({ A: "1" }) };
   assertEquals(linesOf(gate, "rep.config.reloaded"), [
@@ -223,7 +223,7 @@ Deno.test("reload() logs the issues of a rejected change again only if they have
   const rejections: number[] = [];
   const reloadWith = async (
     more: Record<string, string>,
-    options?: { logsUnchanged: boolean },
+    options?: { isRequested: boolean },
   ) => {
     variables = { REP_PUBLIC_A: "1", ...more };
     await gate.gateway.reload(options).catch(() => {}); // the log tells
@@ -233,7 +233,7 @@ Deno.test("reload() logs the issues of a rejected change again only if they have
   for (const more of [one, one, another, another, {}, another]) {
     await reloadWith(more);
   }
-  await reloadWith(another, { logsUnchanged: true });
+  await reloadWith(another, { isRequested: true });
   await reloadWith(another);
   assertEquals(rejections, [1, 1, 2, 2, 2, 3, 4, 4]);
   assertEquals(linesOf(gate, "rep.config.reloaded").length, 1);

@@ -355,6 +355,24 @@ Deno.test("sources that were read before a rollout are active once its processes
   }
 });
 
+for (const isReload of [false, true]) {
+  const begin = isReload ? "reloaded" : "started";
+  Deno.test(`the rollback of a process that lost a race, and ${begin} with what it reads again, says so`, async () => {
+    const cluster = new Cluster();
+    await (await cluster.start("a")).leave();
+    await cluster.start("b");
+    await cluster.clock.tick(25 * PERIOD_MS); // until the entry of a is deleted
+    const rankAtRead = 1;
+    const late = isReload
+      ? await cluster.start("0")
+      : await cluster.start("a", {}, () => {}, rankAtRead);
+    if (isReload) await announce(late, "a", rankAtRead);
+    assertEquals(late.isActive, false);
+    await announce(late, "a", await late.readHighestRank());
+    assertEquals([late.isActive, late.rollback?.isReload], [true, isReload]);
+  });
+}
+
 Deno.test("a gateway of ebbde15d beside replicas that lost a race agrees with them, whoever reads the same values first", async () => {
   for (const isOlderFirst of [false, true]) {
     const { cluster, losers } = await loseRace();

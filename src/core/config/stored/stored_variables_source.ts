@@ -97,8 +97,8 @@ export class StoredVariablesSource {
     const isOther = lineage !== undefined && lineage !== known.lineage;
     if (version !== null && !isOther) return found;
     this.#reportLoss(known);
-    const isWritten = await writeBackVariables(store, known, found);
-    return isWritten ? undefined : found;
+    const mustReadAgain = await writeBackVariables(store, known, found);
+    return mustReadAgain ? undefined : found;
   }
 
   #reportLoss({ variables }: StoredVariables): void {

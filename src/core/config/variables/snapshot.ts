@@ -336,15 +336,12 @@ function deployedValues(
   manifest: Manifest,
 ): Map<string, string> {
   const values = new Map<string, string>();
-  for (const [name, declaration] of manifest.variables) {
-    const { tier, required, default: value } = declaration;
-    const isInjected = tier === "public" && !required;
+  for (const [name, { tier, required, default: value }] of manifest.variables) {
+    const isInjected = tier === "public" && !required; // by `applyManifest()`
     if (isInjected && value !== undefined) values.set(name, value);
   }
   const { variables } = classify(withoutServiceLinks(environment));
-  const own = valuesOf("public", variables);
-  for (const [name, value] of own) values.set(name, value);
-  return values;
+  return new Map([...values, ...valuesOf("public", variables)]);
 }
 
 /** Returns the source and the type of each variable by name. */
@@ -398,7 +395,6 @@ export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
   return isEqualMap(a.public, b.public) &&
     isEqualMap(a.sensitive, b.sensitive) &&
     a.server.size === b.server.size &&
-    a.server.isSubsetOf(b.server) &&
     [...a.server].every((name) => a.serverValue(name) === b.serverValue(name));
 }
 

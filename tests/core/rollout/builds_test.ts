@@ -215,3 +215,32 @@ Deno.test("look() is shared until it begins, and forgets nothing of a process th
   assertEquals(rollout.builds, ["A"]);
   assertEquals(rollout.replacementOf("Z"), "A");
 });
+
+Deno.test("each build has representatives of its own, also if those of another one have lower ids", async () => {
+  const cluster = new Cluster();
+  const startAs = (processId: string, build: string) =>
+    cluster.start("a", { processId, build: () => build });
+  const newer = await startAs("0", "B");
+  for (const id of "1234567") await startAs(id, "B");
+  await startAs("8", "A");
+  await cluster.clock.tick(2 * PERIOD_MS);
+  assertEquals(await told(newer, "A"), undefined);
+});
+
+Deno.test("when all eight representatives end at once, nobody is told before another process has taken over", async () => {
+  const cluster = new Cluster();
+  const startAs = (processId: string, build: string) =>
+    cluster.start("a", { processId, build: () => build });
+  const newer = await startAs("B", "B");
+  await cluster.clock.tick(4_000); // its heartbeats are a second after those of the others
+  const old = await Array.fromAsync("012345678", (id) => startAs(id, "A"));
+  await cluster.clock.tick(PERIOD_MS + 500);
+  for (const rollout of old.slice(0, 8)) await rollout.leave();
+  await cluster.clock.tick(600); // a heartbeat of the newer one only
+  assertEquals(await told(newer, "A"), undefined);
+  await cluster.clock.tick(2 * PERIOD_MS);
+  assertEquals(await told(newer, "A"), undefined);
+  await old[8]!.leave();
+  await cluster.clock.tick(10_000);
+  assertEquals(newer.replacementOf("A"), "B");
+});

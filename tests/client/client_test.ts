@@ -1112,6 +1112,7 @@ Deno.test("with an interval, the client ends each poll, and its URL is the curso
       state: "connecting",
       transport: "poll",
       lastEventId: "101",
+      newBuild: undefined,
     });
     assertEquals(timers.map(({ ms }) => ms), [30_000]);
     runTimers(30_000);

@@ -13,7 +13,6 @@ import { SerialQueue } from "../values/serial_queue.ts";
 import { answeringBuilds, findReplacement } from "./builds.ts";
 import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
-  APART,
   type Heartbeat,
   HIGHEST_RANK,
   markLeft,
@@ -334,11 +333,8 @@ export class Rollout {
     const entries = await store.list<Member>(MEMBERS);
     const previous = this.#last.observed;
     const now = clock.now();
-    const found = observe(entries, { previous, now, isScheduled: false });
-    const members = new Map(found.members);
-    const apart = previous.members.get(`${APART[0]}`); // only heartbeats read it
-    if (apart !== undefined) members.set(apart.id, apart);
-    this.#last = { ...this.#last, observed: { members, at: now } };
+    const observed = observe(entries, { previous, now, isScheduled: false });
+    this.#last = { ...this.#last, observed };
   }
 
   async #sendHeartbeats(): Promise<void> {
@@ -408,12 +404,10 @@ export class Rollout {
     };
   }
 
-  /** The other members, without a process that stands apart. */
+  /** The other members. */
   get #others(): readonly Observation[] {
     const { processId } = this.#options;
-    return this.#observations.filter(({ id }) =>
-      id !== processId && id !== APART[0]
-    );
+    return this.#observations.filter(({ id }) => id !== processId);
   }
 
   get #observations(): readonly Observation[] {

@@ -203,7 +203,7 @@ Deno.test("a process that delivers no build neither tells of one nor keeps other
   assertEquals(await told(endpoints, "A"), "B");
 });
 
-Deno.test("look() is shared until it begins, and forgets nothing of a process that stands apart, whose build does not count", async () => {
+Deno.test("look() is shared until it begins, and the build of a process that stands apart does not count", async () => {
   const cluster = new Cluster();
   const rollout = await start(cluster, "A");
   const apart = { hash: "x", rank: 0, heartbeatAt: 0, build: "Z" };
@@ -211,7 +211,7 @@ Deno.test("look() is shared until it begins, and forgets nothing of a process th
   await cluster.clock.tick(PERIOD_MS);
   assertEquals(rollout.look() === rollout.look(), true);
   await rollout.look();
-  assertEquals(rollout.members.map(({ build }) => build).sort(), ["A", "Z"]);
+  assertEquals(rollout.members.map(({ build }) => build), ["A"]);
   assertEquals(rollout.builds, ["A"]);
   assertEquals(rollout.replacementOf("Z"), "A");
 });

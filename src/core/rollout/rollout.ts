@@ -249,10 +249,7 @@ export class Rollout {
 
   /** Whether no other process was living, and on time, when this one last observed the members. */
   get isAlone(): boolean {
-    const { processId } = this.#options;
-    return !this.#observations.some((it) =>
-      it.id !== processId && isOnTime(it)
-    );
+    return !this.#others.some(isOnTime);
   }
 
   /** Announces the build that this process delivers, if it is another one, so that no page of it is told to be outdated. */

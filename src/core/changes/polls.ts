@@ -1,5 +1,4 @@
 import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
-import { Problem } from "../http/problem.ts";
 import { concat } from "../values/chunks.ts";
 import {
   buildNews,
@@ -121,11 +120,10 @@ export class Polls {
     return concat([opening, STREAM_FORMS[form].events(missed)]);
   }
 
-  /** Rejects a shared poll. */
-  sharedProblem(reason: StreamRejection, headers: HeadersInit): Problem {
+  /** Counts a shared poll that is rejected, and returns why. */
+  rejectShared(reason: StreamRejection): string {
     this.#options.metrics.count("rep.streams.rejected", 1, reason);
-    const detail = `Cannot answer this poll: ${STREAM_REJECTIONS[reason]}`;
-    return new Problem(503, { detail, headers });
+    return `Cannot answer this poll: ${STREAM_REJECTIONS[reason]}`;
   }
 
   #retryMs(client: CountedClient): RetryMs {

@@ -125,7 +125,8 @@ async function answerSharedPoll(
   const query = new URLSearchParams(context.url.search);
   const position = await findPosition(new Headers(), query, changes);
   if (typeof position === "string") {
-    throw changes.polls.sharedProblem(position, headers);
+    const detail = changes.polls.rejectShared(position);
+    throw new Problem(503, { detail, headers });
   }
   const body = changes.polls.answerShared(position, seconds);
   return new Response(body, {

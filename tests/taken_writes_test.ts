@@ -24,6 +24,8 @@ const STRICT = 'version: "0.1.0"\nvariables: {N: {tier: public, type: number}}';
 class World implements AsyncDisposable {
   readonly clock = new FakeClock(START);
   readonly store = memoryStore();
+  /** Where commands look for a manifest. */
+  directory = "no/";
   readonly #gates: TestGateway[] = [];
 
   async start(
@@ -54,6 +56,7 @@ class World implements AsyncDisposable {
   #run(line: string, store: Store, clock: FakeClock) {
     return runWith([...line.split(" "), "--kv=kv.sqlite3"], {
       openStore: () => Promise.resolve(remoteStore(store)),
+      directory: this.directory,
       clock,
     });
   }
@@ -151,13 +154,12 @@ for (const [manifest, issue] of Object.entries(BROKEN)) {
     await world.start("a:1", { manifest: STRICT });
     await world.run("set A=1 B=1");
     await world.run("set N=one");
-    const directory = Deno.cwd();
-    Deno.chdir(files.path);
-    const { code, err } = await world.run("unset B")
-      .finally(() => Deno.chdir(directory));
+    world.directory = `${files.path}/`;
+    const { code, err } = await world.run("unset B");
     const [{ id } = { id: 0 }] = await readHistory(world.store, 1);
     const advice = `To take this back, use: undo ${id}`;
-    assertEquals([code, err.slice(1)], [3, [issue, advice]]);
+    const named = issue.replace(".rep.yaml", `${files.path}/.rep.yaml`);
+    assertEquals([code, err.slice(1)], [3, [named, advice]]);
   });
 }
 

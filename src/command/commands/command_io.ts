@@ -8,6 +8,8 @@ export interface CommandIo {
   program: string;
   /** The `REP_…` variables of the process. */
   environment: Environment;
+  /** The beginning of the path of the manifest that is read by default; empty for the current directory. */
+  directory: string;
   /** Returns who runs the command, as `user@host`; `undefined` if Deno would ask for the permission to read that. */
   actor: () => string | undefined;
   /** Opens the store at a path. The command closes it. */

@@ -15,6 +15,7 @@ export function denoIo(program = PROGRAM): CommandIo {
   return {
     program,
     environment: readEnvironment(),
+    directory: "",
     actor: userAtHost,
     openStore: openPersistentStore,
     async storeExists(path) {

@@ -11,6 +11,7 @@ export function nodeIo(): CommandIo {
   return {
     program: NODE_PROGRAM,
     environment: readEnvironment(),
+    directory: "",
     actor: () => undefined,
     openStore: needsDeno,
     storeExists: needsDeno,

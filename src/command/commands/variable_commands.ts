@@ -101,10 +101,10 @@ type Values = ReadonlyMap<string, string | undefined>;
 /** Reads what variables are validated against. A site has no manifest by default. */
 async function readValidation(
   { manifest, site, force }: CommandArguments,
-  { environment }: CommandIo,
+  { environment, directory }: CommandIo,
 ): Promise<Validation> {
   const path = manifest ??
-    (site === undefined ? await findDefaultManifest() : undefined);
+    (site === undefined ? await findDefaultManifest(directory) : undefined);
   return {
     manifest: path === undefined ? undefined : await readManifest(path),
     environment,

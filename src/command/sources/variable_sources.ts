@@ -139,15 +139,19 @@ export async function readManifest(
   throw new ConfigurationError(manifest.issues);
 }
 
-/** Returns the path of the manifest in the current directory; `undefined` if there is none, or it may not be read. */
-export async function findDefaultManifest(): Promise<string | undefined> {
-  if (!isGranted({ name: "read", path: DEFAULT_MANIFEST })) return undefined;
+/**
+ * Returns the path of the manifest in a directory; `undefined` if there is none, or it may not be read.
+ *
+ * @param directory The beginning of the path. @default {the current directory}
+ */
+export async function findDefaultManifest(
+  directory = "",
+): Promise<string | undefined> {
+  const path = directory + DEFAULT_MANIFEST;
+  if (!isGranted({ name: "read", path })) return undefined;
   const files = await localFiles();
-  const isThere = await files.stat(DEFAULT_MANIFEST).then(
-    () => true,
-    () => false,
-  );
-  return isThere ? DEFAULT_MANIFEST : undefined;
+  const isThere = await files.stat(path).then(() => true, () => false);
+  return isThere ? path : undefined;
 }
 
 /** The options that name a source. */

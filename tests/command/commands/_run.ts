@@ -51,6 +51,7 @@ export function ioOf(out: string[], err: string[]): CommandIo {
   return {
     program: PROGRAM,
     environment: {},
+    directory: "no/", // not the current one, which other tests change while this one runs
     actor: () => undefined,
     openStore: () => Promise.reject(new Error("The store was opened")),
     storeExists: () => Promise.resolve(true),

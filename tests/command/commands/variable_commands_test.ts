@@ -514,30 +514,24 @@ Deno.test("set --manifest reports all invalid values at once, also with --force"
   assertEquals(await values(), {});
 });
 
-Deno.test("set and undo read .rep.yaml in the current directory before they write, except for a site", async () => {
+Deno.test("set and undo read .rep.yaml in their directory before they write, except for a site", async () => {
   await using project = await TempDirectory.make({});
-  const { run, values } = setUp();
-  const before = Deno.cwd();
-  try {
-    Deno.chdir(project.path);
-    await run("set", "LEVEL=six");
-    await run("set", "LEVEL=low");
-    await project.write(".rep.yaml", MANIFEST);
-    const rejection =
-      'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"';
-    assertEquals(await run("set", "LEVEL=six"), failed(rejection));
-    const forced = await run("set", "LEVEL=six", "--force");
-    assertEquals(forced, failed(rejection));
-    assertEquals(await run("undo"), failed(rejection));
-    assertEquals(await values(), { LEVEL: "low" });
-    assertEquals((await run("set", "LEVEL=high")).code, 0);
-    const site = ["--site", "a.example", "--new-app"];
-    assertEquals((await run("set", "LEVEL=six", ...site)).code, 0);
-    await project.write(".rep.yaml", "version: 1");
-    assertEquals((await run("set", "LEVEL=low")).code, 1);
-  } finally {
-    Deno.chdir(before);
-  }
+  const { run, values } = setUp({ directory: `${project.path}/` });
+  await run("set", "LEVEL=six");
+  await run("set", "LEVEL=low");
+  await project.write(".rep.yaml", MANIFEST);
+  const rejection =
+    'Cannot use REP_PUBLIC_LEVEL: expected one of low, high, got "six"';
+  assertEquals(await run("set", "LEVEL=six"), failed(rejection));
+  const forced = await run("set", "LEVEL=six", "--force");
+  assertEquals(forced, failed(rejection));
+  assertEquals(await run("undo"), failed(rejection));
+  assertEquals(await values(), { LEVEL: "low" });
+  assertEquals((await run("set", "LEVEL=high")).code, 0);
+  const site = ["--site", "a.example", "--new-app"];
+  assertEquals((await run("set", "LEVEL=six", ...site)).code, 0);
+  await project.write(".rep.yaml", "version: 1");
+  assertEquals((await run("set", "LEVEL=low")).code, 1);
 });
 
 Deno.test("set rejects a manifest that is invalid", async () => {

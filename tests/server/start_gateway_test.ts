@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { relative } from "@std/path";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ConfigurationError } from "../../src/core/config/variables/snapshot.ts";
@@ -218,7 +219,7 @@ testProcess(
     const missing = `${root}/lost.env`;
     const remedy = (path: string) =>
       `; if it may be absent, expected envFile: { path: "${path}", required: false }, and values in the environment`;
-    const relative = `../${root.split("/").pop()}/lost.env`;
+    const path = relative(Deno.cwd(), missing);
     const cases: [ServerOptions, string[]][] = [
       [{ envFile: missing }, [
         `Cannot read envFile "${missing}": No such file`,
@@ -226,7 +227,7 @@ testProcess(
       ]],
       [{ envFile: { path: missing } }, [remedy(missing)]],
       [{ envFile: [`${root}/there.env`, missing] }, [remedy(missing)]],
-      [{ envFile: relative }, [`envFile "${missing}"`, remedy(relative)]],
+      [{ envFile: path }, [`envFile "${missing}"`, remedy(path)]],
       [{ envFile: `${root}/there.env/x` }, [
         `Cannot read envFile "${root}/there.env/x": Not a directory`,
       ]],
@@ -240,19 +241,13 @@ testProcess(
         `Cannot read manifest "${root}": expected a regular file`,
       ]],
     ];
-    const before = Deno.cwd();
-    Deno.chdir(root);
-    try {
-      for (const [options, texts] of cases) {
-        const error = await assertRejects(
-          () => startGateway({ ...options, log: silentLog }),
-          ConfigurationError,
-        );
-        assertEquals(error.message.split("\n").length, 1);
-        for (const text of texts) assertStringIncludes(error.message, text);
-      }
-    } finally {
-      Deno.chdir(before);
+    for (const [options, texts] of cases) {
+      const error = await assertRejects(
+        () => startGateway({ ...options, log: silentLog }),
+        ConfigurationError,
+      );
+      assertEquals(error.message.split("\n").length, 1);
+      for (const text of texts) assertStringIncludes(error.message, text);
     }
   },
 );

@@ -2,6 +2,7 @@ import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import {
   EMPTY_SNAPSHOT,
   isEqualMap,
+  isHidden,
   type Snapshot,
 } from "../config/variables/snapshot.ts";
 import { type Log, messageOf } from "../observe/log.ts";
@@ -125,8 +126,9 @@ export class Publisher {
     const { head, publicValues } = this.#options.tail;
     // While a snapshot waits, pages of this process already lack names that are hidden in it: if such a name is PUBLIC
     // again before anything could be published, with the same value, those pages would never get it.
-    const hidden = [...snapshot.sensitive.keys(), ...snapshot.server];
-    const lacking = hidden.filter((name) => publicValues.has(name));
+    const lacking = publicValues.keys().filter((name) =>
+      isHidden(snapshot, name)
+    );
     // While the log is empty, pages have the process's own values: if a name is gone before anything could be published,
     // they would never lose it.
     const gone = before.public.keys()
@@ -291,14 +293,7 @@ function isToBeDeleted(
   target: PublicTarget,
 ): boolean {
   if (value !== undefined) return !target.public.has(name);
-  return !leavesPublic && isInOtherTier(name, target);
-}
-
-function isInOtherTier(
-  name: string,
-  { sensitive, server }: PublicTarget,
-): boolean {
-  return sensitive.has(name) || server.has(name);
+  return !leavesPublic && isHidden(target, name);
 }
 
 /**
@@ -309,6 +304,6 @@ function changeTo(target: PublicTarget, name: string): Change {
   return {
     name,
     value: target.public.get(name),
-    leavesPublic: isInOtherTier(name, target),
+    leavesPublic: isHidden(target, name),
   };
 }

@@ -93,6 +93,14 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   suspicious: [],
 };
 
+/** Returns whether a variable is SENSITIVE or SERVER, so that nobody may get a PUBLIC value of it. */
+export function isHidden(
+  { sensitive, server }: Pick<Snapshot, "sensitive" | "server">,
+  name: string,
+): boolean {
+  return sensitive.has(name) || server.has(name);
+}
+
 /** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
 export const EMPTY_VALUE = "it is required, but set to nothing";
 

@@ -1,4 +1,11 @@
-import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
+import {
+  type Check,
+  type Entry,
+  getTuple,
+  type Key,
+  type Store,
+  type Write,
+} from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   type Conflict,
@@ -73,7 +80,9 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded, apartEntry] = await readRollout(store);
+  const [highest, recorded, apartEntry] = await getTuple<
+    [number, History, Member]
+  >(store, [HIGHEST_RANK, HISTORY, APART]);
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observeNow = (found: Entry<Member>[], before = NEVER_OBSERVED) =>
@@ -131,20 +140,6 @@ export async function tryHeartbeat(
     rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
     history,
   };
-}
-
-/** Reads the highest rank, the history, and who stands apart. */
-async function readRollout(store: Store) {
-  const entries: unknown[] = await store.getMany([
-    HIGHEST_RANK,
-    HISTORY,
-    APART,
-  ]);
-  return entries as [
-    Entry<number> | undefined,
-    Entry<History> | undefined,
-    Entry<Member> | undefined,
-  ];
 }
 
 /** @param own The process's own entry. */

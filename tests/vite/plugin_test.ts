@@ -12,6 +12,7 @@ import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import type { ViteConfig, ViteUserConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { serviceLinks } from "../_service_links.ts";
+import { withEnvironment } from "../_environment.ts";
 import { WatchedClock } from "../_time.ts";
 import {
   makeProject,
@@ -526,8 +527,7 @@ Deno.test("service links of Kubernetes do not replace values of files, and are o
     "app.env": envWith({ title: "Hello" }),
   });
   const links = serviceLinks("rep-public-title", "10.43.0.7");
-  for (const [name, value] of Object.entries(links)) Deno.env.set(name, value);
-  try {
+  await withEnvironment(links, async () => {
     await using vite = await project.startVite();
     assertEquals(await vite.title(), "Hello");
     const lines = project.printed.filter((line) =>
@@ -538,9 +538,7 @@ Deno.test("service links of Kubernetes do not replace values of files, and are o
       lines[0] ?? "",
       /rep-public-title: expected enableServiceLinks/,
     );
-  } finally {
-    for (const name of Object.keys(links)) Deno.env.delete(name);
-  }
+  });
 });
 
 Deno.test("what is suspicious is a readable line with file and line", async () => {

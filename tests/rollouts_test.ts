@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/core/changes/event_log.ts";
 import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import type { Store } from "../src/core/store/store.ts";
+import { settle } from "../tools/fake_clock.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { pageValues, shareStore } from "./_replicas.ts";
 import type { SseReader } from "./_sse.ts";
@@ -107,6 +108,34 @@ Deno.test("a replica that is slow to read a `set` publishes nothing over a later
     await assertPages([slow, fast], { A: "1", TICK: "2" });
   }
   assertEquals(await storedEvents(store), events);
+});
+
+Deno.test("a replica that reads a file slowly, and began while the store failed, does not publish it over a newer one", async () => {
+  await using replicas = await shareStore();
+  const { clock, store } = replicas;
+  let file = { REP_PUBLIC_A: "old" };
+  let isDown = true;
+  const read = Promise.withResolvers<void>();
+  const variables = async () => {
+    const found = file;
+    await read.promise;
+    return found;
+  };
+  const starting = replicas.start({}, {
+    variables,
+    store: fallibleStore(store, () => isDown),
+    startWithoutStore: true,
+  });
+  await settle();
+  isDown = false;
+  file = { REP_PUBLIC_A: "new" };
+  await using fast = await replicas.start(file);
+  await clock.tick(2_000); // until the slow one asks the store again
+  read.resolve();
+  await using slow = await starting;
+  await clock.tick(6_000);
+  assertEquals(await storedEvents(store), ["A=new"]);
+  await assertPages([slow, fast], { A: "new" });
 });
 
 Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {

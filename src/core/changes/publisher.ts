@@ -49,8 +49,8 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
  * over a newer one.
  *
- * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, or has
- * variables that are newer than the snapshot. What was committed until then is valid as it is. While a snapshot waits,
+ * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, failed when
+ * the snapshot was read, or has variables that are newer than it. What was committed until then is valid as it is. While a snapshot waits,
  * `BackgroundTasks` has everything read and published again, and pages and streams keep what is published.
  */
 export class Publisher {
@@ -110,7 +110,7 @@ export class Publisher {
         this.#waiting = undefined;
         return true;
       }
-      const detail = "variables in the store are newer; reading them again";
+      const detail = "the store may be newer; reading everything again";
       this.#logWaiting("debug", detail);
     } catch (error) {
       const isNew = snapshot.publicHash !== waiting?.publicHash;
@@ -140,7 +140,7 @@ export class Publisher {
   async #tryToCommit(
     target: Snapshot,
   ): Promise<"published" | "superseded" | "waits" | undefined> {
-    const { storedVersion } = target;
+    const { storedVersion, rankAtRead } = target;
     const { rollout, store } = this.#options;
     if (storedVersion === undefined) {
       throw new Error(
@@ -148,7 +148,9 @@ export class Publisher {
       );
     }
     const fencing = await rollout.claimCommit(target);
-    if (fencing === undefined || fencing === "superseded") return fencing;
+    if (fencing === undefined) return undefined;
+    if (rankAtRead === undefined) return "waits"; // what is published may be newer
+    if (fencing === "superseded") return "superseded";
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
     if (await this.#commitChanges(target, checks)) return "published";

@@ -298,8 +298,9 @@ export class Configuration {
     } catch (error) {
       const sources = this.#sources;
       if (sources === undefined) return { errors: [error], isRebuilt: false };
+      const { rankAtRead = 0 } = sources; // if it was not known, they may be older than any rollout
       try {
-        await this.#build(sources);
+        await this.#build({ ...sources, rankAtRead });
         return { errors: [error], isRebuilt: true };
       } catch (second) {
         return { errors: [error, second], isRebuilt: false };

@@ -36,7 +36,7 @@ export const APART: Key = ["apart"];
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
-  /** The highest rank when the process began to read its sources; `undefined` if it knew none. */
+  /** The highest rank when the process began to read its sources; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
   /** The last heartbeat; `undefined` before the first one. */
   readonly previous: Heartbeat | undefined;

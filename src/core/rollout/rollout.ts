@@ -99,8 +99,6 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  /** As {@linkcode readHighestRank} last read it, for while the store fails. */
-  #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
@@ -197,18 +195,17 @@ export class Rollout {
   }
 
   /**
-   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
-   *
-   * @returns If the store is unavailable, what is known; `undefined` if that is nothing.
+   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration; `undefined` if the
+   * store is unavailable.
    */
   async readHighestRank(): Promise<number | undefined> {
     try {
       const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-      this.#highestRank = entry?.value ?? 0;
+      return entry?.value ?? 0;
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error;
+      if (error instanceof StoreUnavailableError) return undefined;
+      throw error;
     }
-    return this.#highestRank;
   }
 
   /**

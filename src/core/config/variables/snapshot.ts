@@ -47,7 +47,7 @@ export interface Snapshot {
   readonly publicHash: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
-  /** The rank of the newest rollout before the process's own sources were read; `undefined` if it was not known. */
+  /** The rank of the newest rollout before the process's own sources were read; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
   readonly newestWrite: number;

@@ -28,9 +28,10 @@ interface PublishedFor {
  * pages do not go back in time. They may be older while an edit waits, also a removal: nobody serves values that the
  * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
  *
- * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
- * the newest event, would never get it. It stays superseded until it has announced what it reads next. That reveals nothing of this process, whose name may be SERVER here: the value is
- * that of a process in which the name is PUBLIC, and all streams have it as well.
+ * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of the
+ * newest event, would never get it. It stays superseded until it has announced what it reads next. That reveals nothing
+ * of this process, whose name may be SERVER here: the value is that of a process in which the name is PUBLIC, and all
+ * streams have it as well.
  *
  * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
  * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the

@@ -50,8 +50,9 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * over a newer one.
  *
  * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, failed when
- * the snapshot was read, or has variables that are newer than it. What was committed until then is valid as it is. While a snapshot waits,
- * `BackgroundTasks` has everything read and published again, and pages and streams keep what is published.
+ * the snapshot was read, or has variables that are newer than it. What was committed until then is valid as it is. While
+ * a snapshot waits, `BackgroundTasks` has everything read and published again, and pages and streams keep what is
+ * published.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -195,8 +196,8 @@ export class Publisher {
   }
 
   /**
-   * Returns the state that this process knows if the target differs from it: if another process has written since, the commit fails. Only
-   * a read makes certain that there is nothing to commit.
+   * Returns the state that this process knows if the target differs from it: if another process has written since, the
+   * commit fails. Only a read makes certain that there is nothing to commit.
    */
   async #stateToChange(input: PlanInput): Promise<PublicState> {
     const { eventLog, tail } = this.#options;

@@ -98,7 +98,10 @@ export class Configuration {
   #changedAt = 0;
   #rejection: Rejection | undefined;
   #blocked = 0;
-  /** The last valid sources, without the variables in the store, and with the rank when they were read: they stay that old. */
+  /**
+   * The last valid sources, without the variables in the store, and with the rank when they were read: they stay that
+   * old.
+   */
   #sources: SnapshotSources | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.isRequested`). */

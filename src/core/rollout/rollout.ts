@@ -134,7 +134,10 @@ export class Rollout {
     return this.isAnnounced && this.active === this.#last?.decision.hash;
   }
 
-  /** Whether what this process has announced last is not to be published: another configuration is active, or it stands apart. */
+  /**
+   * Whether what this process has announced last is not to be published: another configuration is active, or it stands
+   * apart.
+   */
   get isSuperseded(): boolean {
     return this.standsApart || this.active !== this.#last?.decision.hash;
   }

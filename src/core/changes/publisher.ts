@@ -37,6 +37,13 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
+/** The last snapshot that was published or superseded. */
+interface Settled {
+  readonly snapshot: Snapshot;
+  /** The highest rank when it was published; `undefined` if it was superseded. */
+  readonly publishedAt: number | undefined;
+}
+
 /** The variables to publish, and the names in the other tiers. */
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
@@ -56,10 +63,7 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  /** The last snapshot that was published or superseded. */
-  #settled = EMPTY_SNAPSHOT;
-  /** The highest rank when that was published; `undefined` if it was superseded. */
-  #publishedAt: number | undefined;
+  #settled: Settled = { snapshot: EMPTY_SNAPSHOT, publishedAt: undefined };
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
@@ -85,8 +89,9 @@ export class Publisher {
   #isMissed({ publicHash }: Snapshot): boolean {
     const { highestRank, isAnnounced, isSuperseded } = this.#options.rollout;
     if (isAnnounced && isSuperseded) return false;
-    const mayDiffer = highestRank !== this.#publishedAt; // another one has been active since
-    return mayDiffer || publicHash !== this.#settled.publicHash;
+    const { snapshot, publishedAt } = this.#settled;
+    const mayDiffer = highestRank !== publishedAt; // another one has been active since
+    return mayDiffer || publicHash !== snapshot.publicHash;
   }
 
   /**
@@ -97,17 +102,15 @@ export class Publisher {
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
     const waiting = this.#waiting;
-    this.#noteUnsure(snapshot, waiting ?? this.#settled);
+    this.#noteUnsure(snapshot, waiting ?? this.#settled.snapshot);
     try {
       const outcome = await retryConflicts(
         () => this.#tryToCommit(snapshot),
         this.#options,
       );
-      if (outcome === "published") this.#unsure = new Set();
       if (outcome !== "waits") {
-        this.#settled = snapshot;
-        const { highestRank } = this.#options.rollout;
-        this.#publishedAt = outcome === "published" ? highestRank : undefined;
+        if (outcome.publishedAt !== undefined) this.#unsure = new Set();
+        this.#settled = outcome;
         this.#waiting = undefined;
         return true;
       }
@@ -140,7 +143,7 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-  ): Promise<"published" | "superseded" | "waits" | undefined> {
+  ): Promise<Settled | "waits" | undefined> {
     const { storedVersion, rankAtRead } = target;
     const { rollout, store } = this.#options;
     if (storedVersion === undefined) {
@@ -151,10 +154,14 @@ export class Publisher {
     const fencing = await rollout.claimCommit(target);
     if (fencing === undefined) return undefined;
     if (rankAtRead === undefined) return "waits"; // what is published may be newer
-    if (fencing === "superseded") return "superseded";
+    if (fencing === "superseded") {
+      return { snapshot: target, publishedAt: undefined };
+    }
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks)) return "published";
+    if (await this.#commitChanges(target, checks)) {
+      return { snapshot: target, publishedAt: rollout.highestRank };
+    }
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
     const stored = await store.get(VARIABLES_HEAD_KEY);
     return (stored?.version ?? null) === storedVersion ? undefined : "waits";
@@ -224,7 +231,7 @@ export class Publisher {
     metrics.count("rep.events.published", events.length);
     const sourceOf = await changeSources(store, {
       target,
-      before: this.#settled,
+      before: this.#settled.snapshot,
       isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {

@@ -81,6 +81,11 @@ export function elect(input: ElectionInput): ElectionResult {
   };
 }
 
+/** Returns whether a process stands apart. */
+export function isApart({ rank }: ElectionResult): boolean {
+  return rank === 0;
+}
+
 /** The decision of a process that stands apart: it is no member, and its configuration is active for itself alone. */
 export function standApart({ hash }: Self): ElectionResult {
   return {

@@ -13,7 +13,7 @@ import {
   findOlderStranger,
   findStrangers,
 } from "./conflicts.ts";
-import { elect, type ElectionResult, standApart } from "./election.ts";
+import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
 import { addRollout, type History } from "./history.ts";
 import {
   type Member,
@@ -165,7 +165,7 @@ function commitOf(
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });
   }
-  if (rank === 0) {
+  if (isApart(decision)) {
     const instanceId = self.instanceId ?? id; // its key has no ID
     writes.push({ key: APART, value: { ...member, instanceId } });
   }
@@ -180,13 +180,13 @@ function commitOf(
  */
 export async function markLeft(
   store: Store,
-  { self: { id, ...announced }, decision: { hash, rank } }: Heartbeat,
+  { self: { id, ...announced }, decision }: Heartbeat,
   { stopping, now }: { readonly stopping: boolean; readonly now: number },
 ): Promise<void> {
-  const isApart = rank === 0;
-  const key = isApart ? APART : keyOf(id);
+  const { hash, rank } = decision;
+  const key = isApart(decision) ? APART : keyOf(id);
   const entry = await store.get<Member>(key);
-  if (entry === undefined && (isApart || !stopping)) return;
+  if (entry === undefined && (isApart(decision) || !stopping)) return;
   const member: Member = { ...announced, hash, rank, heartbeatAt: now };
   const value = { ...entry?.value ?? member, hasLeft: true, stopping };
   await store.commit([], [{ key, value }]);

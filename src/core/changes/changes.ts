@@ -28,8 +28,8 @@ export interface ChangesOptions extends HubOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
-  /** Returns the ID of the build that this process delivers; `undefined` if it delivers none. */
-  readonly build: () => string | undefined;
+  /** Returns the ID of the build that this process delivers; empty if it delivers none. */
+  readonly build: () => string;
 }
 
 /** What is new in the store. */

@@ -22,7 +22,7 @@ interface PublishedFor {
  * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here                                |
  * | is superseded: another configuration is active   | the published |                                                        |
  * | stands apart from another app                    | its own       |                                                        |
- * | knows no event: there is none, or it started without the store | its own |                                                |
+ * | knows no event: none exists, or none was read    | its own       |                                                        |
  *
  * The published values may be newer than this process's own, while it still reads what another replica has published:
  * pages do not go back in time. They may be older while an edit waits, also a removal: nobody serves values that the

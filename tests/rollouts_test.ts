@@ -110,32 +110,50 @@ Deno.test("a replica that is slow to read a `set` publishes nothing over a later
   assertEquals(await storedEvents(store), events);
 });
 
-Deno.test("a replica that reads a file slowly, and began while the store failed, does not publish it over a newer one", async () => {
-  await using replicas = await shareStore();
-  const { clock, store } = replicas;
-  let file = { REP_PUBLIC_A: "old" };
+/** Starts a replica whose store fails until it is told to answer, and which reads its file until it is told to end. */
+async function startInOutage(
+  replicas: Awaited<ReturnType<typeof shareStore>>,
+  file: Record<string, string>,
+) {
   let isDown = true;
   const read = Promise.withResolvers<void>();
-  const variables = async () => {
-    const found = file;
-    await read.promise;
-    return found;
-  };
   const starting = replicas.start({}, {
-    variables,
-    store: fallibleStore(store, () => isDown),
+    variables: () => read.promise.then(() => file),
+    store: fallibleStore(replicas.store, () => isDown),
     startWithoutStore: true,
   });
   await settle();
   isDown = false;
-  file = { REP_PUBLIC_A: "new" };
-  await using fast = await replicas.start(file);
-  await clock.tick(2_000); // until the slow one asks the store again
-  read.resolve();
-  await using slow = await starting;
-  await clock.tick(6_000);
-  assertEquals(await storedEvents(store), ["A=new"]);
+  return {
+    async ready() {
+      await replicas.clock.tick(2_000); // until it asks the store again
+      read.resolve();
+      return await starting;
+    },
+  };
+}
+
+Deno.test("what a replica began to read while the store failed is not published over a newer edit", async () => {
+  await using replicas = await shareStore();
+  const file = { REP_PUBLIC_A: "old" };
+  const starting = await startInOutage(replicas, file);
+  await using fast = await replicas.start({ REP_PUBLIC_A: "new" });
+  await using slow = await starting.ready();
+  assertEquals(await storedEvents(replicas.store), ["A=new"]);
+  file.REP_PUBLIC_A = "new";
+  await replicas.clock.tick(6_000);
+  assertEquals(await storedEvents(replicas.store), ["A=new"]);
   await assertPages([slow, fast], { A: "new" });
+});
+
+Deno.test("what was deployed while the store failed becomes active once it has been read again", async () => {
+  await using replicas = await shareStore();
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  const starting = await startInOutage(replicas, { REP_PUBLIC_A: "new" });
+  await using next = await starting.ready();
+  await replicas.clock.tick(6_000);
+  assertEquals(await storedEvents(replicas.store), ["A=old", "A=new"]);
+  await assertPages([old, next], { A: "new" });
 });
 
 Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {

@@ -193,7 +193,8 @@ Deno.test("nothing in src/ starts a process", async () => {
 });
 
 Deno.test("no test changes the directory or the environment of the process, which all test files share", async () => {
-  const changes = /\bDeno\.(?:chdir|env\.set|env\.delete)\(/;
+  const changes =
+    /\bDeno\.(?:chdir|env\.set|env\.delete)\(|\bprocess\.env\["\w+"\] = /;
   const tests = [...await readModules("tests")];
   const found = tests.filter(([, text]) => changes.test(text));
   // Deno itself reads the token of its KV service.

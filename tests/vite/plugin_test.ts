@@ -728,27 +728,12 @@ Deno.test("the types are written where the project has its code, and what cannot
   assertStringIncludes(failure, "[rep] Cannot write file/rep.d.ts: ");
 });
 
-/** Runs a function as on a developer's machine, or in CI. */
-async function withCi(value: string | undefined, fn: () => Promise<void>) {
-  const before = process.env["CI"];
-  const set = (ci: string | undefined) => {
-    if (ci === undefined) delete process.env["CI"];
-    else process.env["CI"] = ci;
-  };
-  set(value);
-  try {
-    await fn();
-  } finally {
-    set(before);
-  }
-}
-
 const WITHOUT_MANIFEST = { envFile: "app.env" };
 const ENV_FILE = "REP_SERVER_DB=x\nREP_PUBLIC_TITLE=Hello\n" +
   "REP_SENSITIVE_KEY=secret-key\nREP_PUBLIC_ODD-NAME=1\nVITE_OTHER=1\n";
 
 Deno.test("without a manifest, the development server writes the names in the env file as types, and again when they change", async () => {
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     await using project = await makeProject({ "app.env": ENV_FILE });
     await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
     const types = await project.read("src/rep.d.ts");
@@ -773,12 +758,12 @@ Deno.test("without a manifest, the development server writes the names in the en
 Deno.test("without a manifest, no types are written in CI, in previews, with types: false, or without names", async () => {
   const hasTypes = (project: { at(name: string): string }) =>
     Deno.stat(project.at("src/rep.d.ts")).then(() => true, () => false);
-  await withCi("1", async () => {
+  await withEnvironment({ CI: "1" }, async () => {
     await using project = await makeProject({ "app.env": ENV_FILE });
     await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
     assertEquals(await hasTypes(project), false);
   });
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     await using project = await makeProject({ "app.env": "OTHER=1\n" });
     {
       await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
@@ -798,7 +783,7 @@ Deno.test("without a manifest, no types are written in CI, in previews, with typ
 });
 
 Deno.test("types are never written over what was not generated, nor names of env files over types from a manifest", async () => {
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     const own = "declare const own: string;\n";
     await using project = await makeProject({
       ...FILES,

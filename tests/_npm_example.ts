@@ -12,7 +12,10 @@ import { pathOf } from "./_runtimes.ts";
 /** The examples with a `package.json`. */
 const NPM_EXAMPLES = ["service-worker", "vite-react", "vite-vue"];
 
-/** What other tests of packages need: Angular's service worker, Svelte, and the versions of Vite and Vitest with which the plugin works. */
+/**
+ * What other tests of packages need: Angular's service worker, Svelte, and the versions of Vite and Vitest with which the
+ * plugin works.
+ */
 const OTHER_PROJECTS = {
   "angular": { devDependencies: { "@angular/service-worker": "22.2.0" } },
   "vite-6": { devDependencies: { vite: "6.4.6" } },

@@ -84,7 +84,11 @@ export class SseReader {
     return this.#text;
   }
 
-  /** Reads one chunk, whatever it contains; returns `false` at the end of the stream. @throws {Error} If none comes within a minute. */
+  /**
+   * Reads one chunk, whatever it contains; returns `false` at the end of the stream.
+   *
+   * @throws {Error} If none comes within a minute.
+   */
   async pull(): Promise<boolean> {
     const { value, done } = await within(this.#reader.read());
     if (done) return false;

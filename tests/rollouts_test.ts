@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { EVENTS, toEvents } from "../src/core/changes/event_log.ts";
 import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import type { Store } from "../src/core/store/store.ts";
+import { settle } from "../tools/fake_clock.ts";
 import type { TestGateway } from "./_gateway.ts";
 import { pageValues, shareStore } from "./_replicas.ts";
 import type { SseReader } from "./_sse.ts";
@@ -107,6 +108,52 @@ Deno.test("a replica that is slow to read a `set` publishes nothing over a later
     await assertPages([slow, fast], { A: "1", TICK: "2" });
   }
   assertEquals(await storedEvents(store), events);
+});
+
+/** Starts a replica whose store fails until it is told to answer, and which reads its file until it is told to end. */
+async function startInOutage(
+  replicas: Awaited<ReturnType<typeof shareStore>>,
+  file: Record<string, string>,
+) {
+  let isDown = true;
+  const read = Promise.withResolvers<void>();
+  const starting = replicas.start({}, {
+    variables: () => read.promise.then(() => file),
+    store: fallibleStore(replicas.store, () => isDown),
+    startWithoutStore: true,
+  });
+  await settle();
+  isDown = false;
+  return {
+    async ready() {
+      await replicas.clock.tick(2_000); // until it asks the store again
+      read.resolve();
+      return await starting;
+    },
+  };
+}
+
+Deno.test("what a replica began to read while the store failed is not published over a newer edit", async () => {
+  await using replicas = await shareStore();
+  const file = { REP_PUBLIC_A: "old" };
+  const starting = await startInOutage(replicas, file);
+  await using fast = await replicas.start({ REP_PUBLIC_A: "new" });
+  await using slow = await starting.ready();
+  assertEquals(await storedEvents(replicas.store), ["A=new"]);
+  file.REP_PUBLIC_A = "new";
+  await replicas.clock.tick(6_000);
+  assertEquals(await storedEvents(replicas.store), ["A=new"]);
+  await assertPages([slow, fast], { A: "new" });
+});
+
+Deno.test("what was deployed while the store failed becomes active once it has been read again", async () => {
+  await using replicas = await shareStore();
+  await using old = await replicas.start({ REP_PUBLIC_A: "old" });
+  const starting = await startInOutage(replicas, { REP_PUBLIC_A: "new" });
+  await using next = await starting.ready();
+  await replicas.clock.tick(6_000);
+  assertEquals(await storedEvents(replicas.store), ["A=old", "A=new"]);
+  await assertPages([old, next], { A: "new" });
 });
 
 Deno.test("a replica that rejects a variable in the store publishes nothing, and its pages have the published values", async () => {

@@ -1,6 +1,12 @@
 /** A gateway that starts while its store cannot be read. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { writeVariables } from "../src/stored/write_variables.ts";
+import {
+  EVENTS,
+  type StoredEvent,
+  toEvents,
+} from "../src/core/changes/event_log.ts";
+import { ConfigurationError } from "../src/core/config/variables/snapshot.ts";
 import { createGateway } from "../src/gateway.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { memoryStore } from "../src/engines/memory.ts";
@@ -154,6 +160,26 @@ Deno.test("with startWithoutStore, a gateway serves its own values until the sto
   state.isDown = false;
   await clock.tick(2_000);
   assertEquals(await valuesOfPage(gate), { A: "stored" });
+});
+
+Deno.test("with startWithoutStore, what was read in an outage is published also if the file is invalid when the store answers", async () => {
+  let isInvalid = false;
+  const variables = () => {
+    if (isInvalid) throw new ConfigurationError(["Cannot read the file"]);
+    return { REP_PUBLIC_B: "1" };
+  };
+  const options = { startWithoutStore: true, variables };
+  const { clock, inner, state, gate } = await setUpOutage({}, options);
+  await using _ = gate;
+  isInvalid = true;
+  await assertRejects(() => gate.gateway.reload(), ConfigurationError);
+  state.isDown = false;
+  await clock.tick(6_000);
+  const events = toEvents(await inner.list<StoredEvent>(EVENTS));
+  assertEquals(events.map(({ name, value }) => [name, value]), [
+    ["A", "stored"],
+    ["B", "1"],
+  ]);
 });
 
 Deno.test("with startWithoutStore, a replica of a superseded configuration has what is published at once if the store answers", async () => {

@@ -367,7 +367,10 @@ Deno.test("the token in the file that DENO_KV_ACCESS_TOKEN_FILE names is sent to
     return new Response(null, { status: 401 });
   };
   await using store = serveLocally(respond);
-  const env = { DENO_KV_ACCESS_TOKEN_FILE: directory.at("token") };
+  const env = {
+    DENO_KV_ACCESS_TOKEN: "", // other tests set it for a moment
+    DENO_KV_ACCESS_TOKEN_FILE: directory.at("token"),
+  };
   const kv = store.url;
   const args = ["--hostname=127.0.0.1", "--port=0", "--kv", kv];
   const { code } = await runCommand(args, env);

@@ -48,7 +48,10 @@ export const LAZY_PACKAGES = [
 ] as const;
 
 const VERSION = /^\d+\.\d+\.\d+$/;
-/** In `jsr:` and `https://jsr.io/` addresses, `npm install`, deno.json, docs/openapi.yaml, the constant of the sources, `package.json` files, and the health report in README.md. */
+/**
+ * In `jsr:` and `https://jsr.io/` addresses, `npm install`, deno.json, docs/openapi.yaml, the constant of the sources,
+ * `package.json` files, and the health report in README.md.
+ */
 const NAMED_VERSION =
   /(jsr(?::|\.io\/)@rep\/gateway[@/]|npm install .*@rep\/gateway@|^ {2}"version": "|^ {2}version: |"healthy","version":"|^export const VERSION = "|"@rep\/gateway": ")\d+\.\d+\.\d+/gm;
 

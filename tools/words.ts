@@ -9,7 +9,10 @@
 /** Nobody reads more. */
 export const MAX_WORDS = 24_000;
 
-/** A table that a tool writes from code or measurements: from the comment that names the tool, to the end of what `deno fmt` ignores. */
+/**
+ * A table that a tool writes from code or measurements: from the comment that names the tool, to the end of what
+ * `deno fmt` ignores.
+ */
 const GENERATED =
   /<!-- [^>]*\bby tools\/\w+\.ts\b[^>]*-->[^]*?<!-- deno-fmt-ignore-end -->/g;
 

@@ -83,7 +83,10 @@ export function createOfrepEndpoints(
   };
 }
 
-/** Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. No body is used. */
+/**
+ * Adds to a handler what every endpoint needs: the headers for scripts of other origins, and the preflight. No body is
+ * used.
+ */
 function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,

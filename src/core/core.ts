@@ -152,7 +152,7 @@ async function createParts(
     metrics,
     instanceId: settings.instanceId,
     revision: settings.revision,
-    build: () => build.id,
+    build: () => build.id ?? "",
     maxStreams: settings.maxStreams,
     streams: services.streams,
     maxStreamsPerClient: settings.maxStreamsPerClient,

@@ -2,80 +2,35 @@
 import { assertEquals, assertGreater, assertLess } from "@std/assert";
 import type { Page } from "playwright-core";
 import { type TestBrowser, testBrowser } from "../_browser.ts";
-import { setUp } from "../_gateway.ts";
-import { serveLocally } from "../_serve.ts";
-import { TempDirectory } from "../_temp.ts";
+import { openFastPage, SPEED, valuesUpTo } from "./_fast_page.ts";
 
-/** How often the time of the client passes faster: it polls every half second, and not every 10 s. */
-const SPEED = 20;
 /** The longest pause between two polls: an interval, and a quarter. */
 const LONGEST_MS = 12_500 / SPEED;
-
-const PAGE = `<!doctype html>
-<html><head><title>test</title><script type="module">
-const passed = performance.now.bind(performance);
-const after = setTimeout;
-performance.now = () => ${SPEED} * passed();
-globalThis.setTimeout = (callback, ms) => after(callback, ms / ${SPEED});
-const { rep } = await import("./rep/client.js");
-globalThis.rep = rep;
-globalThis.values = [];
-rep.onChange("A", (value) => globalThis.values.push(value));
-</script></head></html>`;
-
-/** The globals of the page. */
-declare global {
-  var rep: typeof import("../../src/client/mod.ts").default,
-    values: unknown[];
-}
 
 interface PollRequest {
   readonly search: string;
   readonly lastEventId: string | null;
 }
 
-/** Starts a gateway that wants polls, and opens its page. */
+/** Opens the page of a gateway that wants polls: because of the client's time, every half second instead of 10 s. */
 async function open(browser: TestBrowser) {
-  const directory = await TempDirectory.make({ "index.html": PAGE });
-  const gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    staticDir: directory.path,
-    pollMs: 10_000,
-  });
   const requests: PollRequest[] = [];
   const control = { isAway: false };
-  const server = serveLocally(async (request, info) => {
-    const { pathname, search } = new URL(request.url);
-    if (pathname === "/rep/changes") {
-      requests.push({
-        search,
-        lastEventId: request.headers.get("last-event-id"),
-      });
-      if (control.isAway) return new Response(null, { status: 503 });
-    }
-    return await gate.gateway.fetch(request, info);
-  });
-  const page = await browser.open(server.url);
-  return {
-    gate,
-    page,
-    requests,
-    control,
-    async [Symbol.asyncDispose]() {
-      await page.close();
-      await gate.gateway.close();
-      await server.shutdown();
-      await directory[Symbol.asyncDispose]();
+  const options = { pollMs: 10_000 };
+  const opened = await openFastPage(
+    browser,
+    options,
+    async (request, answer) => {
+      const { pathname, search } = new URL(request.url);
+      if (pathname !== "/rep/changes") return await answer();
+      const lastEventId = request.headers.get("last-event-id");
+      requests.push({ search, lastEventId });
+      return control.isAway
+        ? new Response(null, { status: 503 })
+        : await answer();
     },
-  };
-}
-
-/** Waits until the page has a value, and returns all that it has been told. */
-async function valuesUpTo(page: Page, value: string): Promise<unknown[]> {
-  await page.waitForFunction(
-    (value) => globalThis.rep?.get("A") === value,
-    value,
   );
-  return await page.evaluate(() => globalThis.values);
+  return { ...opened, requests, control };
 }
 
 /** Waits until so many requests have been sent. */

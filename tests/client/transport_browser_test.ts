@@ -5,30 +5,7 @@
 import { assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { type TestBrowser, testBrowser } from "../_browser.ts";
-import { setUp } from "../_gateway.ts";
-import { TempDirectory } from "../_temp.ts";
-import { serveLocally } from "../_serve.ts";
-
-/** How often the time passes faster: of the client, and of `retry:`. The heartbeats of the gateway are too rare then. */
-const SPEED = 20;
-
-const PAGE = `<!doctype html>
-<html><head><title>test</title><script type="module">
-const passed = performance.now.bind(performance);
-const after = setTimeout;
-performance.now = () => ${SPEED} * passed();
-globalThis.setTimeout = (callback, ms) => after(callback, ms / ${SPEED});
-const { rep } = await import("./rep/client.js");
-globalThis.rep = rep;
-globalThis.values = [];
-rep.onChange("A", (value) => globalThis.values.push(value));
-</script></head></html>`;
-
-/** The globals of the page. */
-declare global {
-  var rep: typeof import("../../src/client/mod.ts").default,
-    values: unknown[];
-}
+import { openFastPage, SPEED, valuesUpTo } from "./_fast_page.ts";
 
 /** What happens to the body of a stream, chunk by chunk. */
 type Box = () => Transformer<string, string>;
@@ -69,15 +46,11 @@ function hurry(chunk: string): string {
   );
 }
 
-/** Starts a gateway behind a box, and opens its page. */
+/** Opens the page of a gateway behind a box. The heartbeats of the gateway are too rare for the client's time. */
 async function open(browser: TestBrowser, box: Box) {
-  const directory = await TempDirectory.make({ "index.html": PAGE });
-  const gate = await setUp({ REP_PUBLIC_A: "1" }, {
-    staticDir: directory.path,
-  });
   const requests: string[] = [];
-  const server = serveLocally(async (request, info) => {
-    const response = await gate.gateway.fetch(request, info);
+  const opened = await openFastPage(browser, {}, async (request, answer) => {
+    const response = await answer();
     const { pathname, searchParams } = new URL(request.url);
     if (pathname !== "/rep/changes" || !response.body) return response;
     requests.push(searchParams.has("poll") ? "poll" : "stream");
@@ -91,31 +64,11 @@ async function open(browser: TestBrowser, box: Box) {
       .pipeThrough(new TextEncoderStream());
     return new Response(body, response);
   });
-  const page = await browser.open(server.url);
-  return {
-    gate,
-    page,
-    requests,
-    async [Symbol.asyncDispose]() {
-      await page.close();
-      await gate.gateway.close();
-      await server.shutdown();
-      await directory[Symbol.asyncDispose]();
-    },
-  };
+  return { ...opened, requests };
 }
 
 async function isOpen(page: Page): Promise<void> {
   await page.waitForFunction(() => globalThis.rep?.status().state === "open");
-}
-
-/** Waits until the page has a value, and returns all that it has been told. */
-async function valuesUpTo(page: Page, value: string): Promise<unknown[]> {
-  await page.waitForFunction(
-    (value) => globalThis.rep?.get("A") === value,
-    value,
-  );
-  return await page.evaluate(() => globalThis.values);
 }
 
 function transportOf(page: Page): Promise<string> {

@@ -8,24 +8,17 @@ import {
   denoFileSystem,
   type FileSystem,
 } from "../../src/files/local_files.ts";
+import { withEnvironment } from "../_environment.ts";
 import { TempDirectory } from "../_temp.ts";
 
-Deno.test("readEnvironment() returns the REP_ variables only", () => {
-  Deno.env.set("REP_PUBLIC_ENVIRONMENT_TEST", "1");
-  Deno.env.set("ENVIRONMENT_TEST", "2");
-  Deno.env.set("XREP_ENVIRONMENT_TEST", "3");
-  try {
-    const environment = readEnvironment();
-    assertEquals(environment.REP_PUBLIC_ENVIRONMENT_TEST, "1");
-    assertEquals(
-      Object.keys(environment).filter((name) => !name.startsWith("REP_")),
-      [],
-    );
-  } finally {
-    Deno.env.delete("REP_PUBLIC_ENVIRONMENT_TEST");
-    Deno.env.delete("ENVIRONMENT_TEST");
-    Deno.env.delete("XREP_ENVIRONMENT_TEST");
-  }
+Deno.test("readEnvironment() returns the REP_ variables only", async () => {
+  const variables = { REP_PUBLIC_A: "1", A: "2", XREP_A: "3" };
+  const environment = await withEnvironment(variables, readEnvironment);
+  assertEquals(environment.REP_PUBLIC_A, "1");
+  const others = Object.keys(environment).filter((name) =>
+    !name.startsWith("REP_")
+  );
+  assertEquals(others, []);
 });
 
 Deno.test("readEnvironment() returns nothing without --allow-env", {

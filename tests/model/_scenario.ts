@@ -346,6 +346,7 @@ export async function runScenario(simulation: Simulation) {
     if (simulation.chance(0.5)) await rollOutToOne();
     await reloadAll();
     await verify();
+    if (simulation.file.isShared) await raceTwoEdits();
     for (const process of simulation.living) void process.stop(0);
     await simulation.advance(1_000);
   }
@@ -385,6 +386,28 @@ export async function runScenario(simulation: Simulation) {
       simulation.fail(`version ${version} was replaced by an older one`);
     }
     simulation.check();
+  }
+
+  /**
+   * Of two edits of the file that all share, two processes read one each, so that the rollout of the first may begin while
+   * the second is still being read. At the latest when a third process has read it, the second one is published.
+   */
+  async function raceTwoEdits() {
+    startProcess();
+    startProcess();
+    await simulation.advance(AGREEMENT_MS);
+    const [first, second, third] = simulation.ready;
+    slowDown(second);
+    edit();
+    void first?.reload();
+    await simulation.advance(simulation.pick([0, 10, 300]));
+    edit();
+    void second?.reload();
+    await simulation.advance(AGREEMENT_MS);
+    second?.slowDown(0);
+    void third?.reload();
+    await simulation.advance(AGREEMENT_MS);
+    await verify();
   }
 
   /** @param seen What the pages of each process had before. */

@@ -192,6 +192,15 @@ Deno.test("nothing in src/ starts a process", async () => {
   assertEquals(await modulesWith(starts), []);
 });
 
+Deno.test("no test changes the directory or the environment of the process, which all test files share", async () => {
+  const changes =
+    /\bDeno\.(?:chdir|env\.set|env\.delete)\(|\bprocess\.env\["\w+"\] = /;
+  const tests = [...await readModules("tests")];
+  const found = tests.filter(([, text]) => changes.test(text));
+  // Deno itself reads the token of its KV service.
+  assertEquals(found.map(([path]) => path), ["tests/engines/open_test.ts"]);
+});
+
 /** Returns the paths of the files in the diagram of a section, without those of its lines that match. */
 async function filesInDiagram(section: string, except?: RegExp) {
   const text = await Deno.readTextFile("docs/development/architecture.md");

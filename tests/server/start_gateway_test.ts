@@ -10,6 +10,7 @@ import {
   type ServerOptions,
   startGateway,
 } from "../../src/server/start_gateway.ts";
+import { withEnvironment } from "../_environment.ts";
 import { captureLog } from "../_gateway.ts";
 import { serviceLinks } from "../_service_links.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -44,15 +45,14 @@ testProcess(
       "a.env": "REP_PUBLIC_A=file\nREP_PUBLIC_B=file\n",
       "b.env": "REP_PUBLIC_B=later\nREP_PUBLIC_C=later\n",
     });
-    Deno.env.set("REP_PUBLIC_C", "environment");
-    try {
-      const options: ServerOptions = {
-        envFile: [project.at("a.env"), project.at("b.env"), {
-          path: project.at("missing.env"),
-          required: false,
-        }],
-        log: silentLog,
-      };
+    const options: ServerOptions = {
+      envFile: [project.at("a.env"), project.at("b.env"), {
+        path: project.at("missing.env"),
+        required: false,
+      }],
+      log: silentLog,
+    };
+    await withEnvironment({ REP_PUBLIC_C: "environment" }, async () => {
       const [gateway, same] = await Promise.all([
         startGateway(options),
         startGateway(options),
@@ -60,10 +60,7 @@ testProcess(
       assertEquals(gateway === same, true);
       const values = ["A", "B", "C"].map((name) => gateway.get(name));
       assertEquals(values, ["file", "later", "environment"]);
-    } finally {
-      Deno.env.delete("REP_PUBLIC_C");
-      await end();
-    }
+    }).finally(end);
   },
 );
 
@@ -74,10 +71,7 @@ testProcess(
       "a.env": "REP_PUBLIC_PORT=8080\n",
     });
     const links = serviceLinks("rep-public", "10.43.0.7");
-    for (const [name, value] of Object.entries(links)) {
-      Deno.env.set(name, value);
-    }
-    try {
+    await withEnvironment(links, async () => {
       const { log, lines } = captureLog();
       const envFile = project.at("a.env");
       const gateway = await startGateway({ envFile, log });
@@ -88,10 +82,7 @@ testProcess(
         JSON.stringify(line).includes("enableServiceLinks")
       );
       assertEquals(warnings.length, 1);
-    } finally {
-      for (const name of Object.keys(links)) Deno.env.delete(name);
-      await end();
-    }
+    }).finally(end);
   },
 );
 
@@ -262,12 +253,9 @@ testProcess(
       [{ REP_PUBLIC_A: "1" }, "INFO", 1],
     ];
     for (const [environment, level, count] of counts) {
-      for (const [name, value] of Object.entries(environment)) {
-        Deno.env.set(name, value);
-      }
       const lines: string[] = [];
       const log = createLog({ write: (line) => lines.push(line) });
-      try {
+      await withEnvironment(environment, async () => {
         const envFile = { path, required: false };
         const gateway = await startGateway({ envFile, log });
         assertEquals(gateway.get("A"), environment["REP_PUBLIC_A"]);
@@ -278,10 +266,7 @@ testProcess(
           line.detail,
           `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
         );
-      } finally {
-        for (const name of Object.keys(environment)) Deno.env.delete(name);
-        await end();
-      }
+      }).finally(end);
     }
   },
 );

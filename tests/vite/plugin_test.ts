@@ -12,6 +12,7 @@ import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import type { ViteConfig, ViteUserConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { serviceLinks } from "../_service_links.ts";
+import { withEnvironment } from "../_environment.ts";
 import { WatchedClock } from "../_time.ts";
 import {
   makeProject,
@@ -526,8 +527,7 @@ Deno.test("service links of Kubernetes do not replace values of files, and are o
     "app.env": envWith({ title: "Hello" }),
   });
   const links = serviceLinks("rep-public-title", "10.43.0.7");
-  for (const [name, value] of Object.entries(links)) Deno.env.set(name, value);
-  try {
+  await withEnvironment(links, async () => {
     await using vite = await project.startVite();
     assertEquals(await vite.title(), "Hello");
     const lines = project.printed.filter((line) =>
@@ -538,9 +538,7 @@ Deno.test("service links of Kubernetes do not replace values of files, and are o
       lines[0] ?? "",
       /rep-public-title: expected enableServiceLinks/,
     );
-  } finally {
-    for (const name of Object.keys(links)) Deno.env.delete(name);
-  }
+  });
 });
 
 Deno.test("what is suspicious is a readable line with file and line", async () => {
@@ -730,27 +728,12 @@ Deno.test("the types are written where the project has its code, and what cannot
   assertStringIncludes(failure, "[rep] Cannot write file/rep.d.ts: ");
 });
 
-/** Runs a function as on a developer's machine, or in CI. */
-async function withCi(value: string | undefined, fn: () => Promise<void>) {
-  const before = process.env["CI"];
-  const set = (ci: string | undefined) => {
-    if (ci === undefined) delete process.env["CI"];
-    else process.env["CI"] = ci;
-  };
-  set(value);
-  try {
-    await fn();
-  } finally {
-    set(before);
-  }
-}
-
 const WITHOUT_MANIFEST = { envFile: "app.env" };
 const ENV_FILE = "REP_SERVER_DB=x\nREP_PUBLIC_TITLE=Hello\n" +
   "REP_SENSITIVE_KEY=secret-key\nREP_PUBLIC_ODD-NAME=1\nVITE_OTHER=1\n";
 
 Deno.test("without a manifest, the development server writes the names in the env file as types, and again when they change", async () => {
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     await using project = await makeProject({ "app.env": ENV_FILE });
     await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
     const types = await project.read("src/rep.d.ts");
@@ -775,12 +758,12 @@ Deno.test("without a manifest, the development server writes the names in the en
 Deno.test("without a manifest, no types are written in CI, in previews, with types: false, or without names", async () => {
   const hasTypes = (project: { at(name: string): string }) =>
     Deno.stat(project.at("src/rep.d.ts")).then(() => true, () => false);
-  await withCi("1", async () => {
+  await withEnvironment({ CI: "1" }, async () => {
     await using project = await makeProject({ "app.env": ENV_FILE });
     await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
     assertEquals(await hasTypes(project), false);
   });
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     await using project = await makeProject({ "app.env": "OTHER=1\n" });
     {
       await using _vite = await project.startVite({}, 1, WITHOUT_MANIFEST);
@@ -800,7 +783,7 @@ Deno.test("without a manifest, no types are written in CI, in previews, with typ
 });
 
 Deno.test("types are never written over what was not generated, nor names of env files over types from a manifest", async () => {
-  await withCi(undefined, async () => {
+  await withEnvironment({ CI: "" }, async () => {
     const own = "declare const own: string;\n";
     await using project = await makeProject({
       ...FILES,

@@ -84,7 +84,7 @@ async function readSnapshot(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<Snapshot> {
-  const sources = await readSources(line, io.environment);
+  const sources = await readSources(line, io);
   if (sources.issues.length > 0) throw new ConfigurationError(sources.issues);
   const snapshot = await buildSnapshot({
     environment: sources.environment,

@@ -82,7 +82,7 @@ export async function validateOne(
   io: CommandIo,
   site?: SiteSources,
 ): Promise<Report> {
-  const sources = await readSources(line, io.environment, site);
+  const sources = await readSources(line, io, site);
   sources.issues.push(...await buildsIssues(line));
   return await check(sources, await readStored(line, io, sources));
 }
@@ -261,7 +261,7 @@ export async function typegen(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const path = line.manifest ?? DEFAULT_MANIFEST;
+  const path = line.manifest ?? io.directory + DEFAULT_MANIFEST;
   const { variables } = await readManifest(path);
   const types = generateTypes(variables);
   const { out, check } = line;
@@ -290,13 +290,13 @@ type CommandSources = Awaited<ReturnType<typeof readSources>>;
  */
 export async function readSources(
   line: CommandArguments,
-  processEnvironment: Environment,
+  { environment: processEnvironment, directory }: CommandIo,
   site?: SiteSources,
 ) {
   const issues: string[] = [];
   const warnings: string[] = [];
   const manifestPath = line.manifest ??
-    (site === undefined ? await findDefaultManifest() : undefined);
+    (site === undefined ? await findDefaultManifest(directory) : undefined);
   const text = manifestPath &&
     await orIssues(() => readTextFile(manifestPath, "--manifest"), issues);
   const environment: Record<string, string> = {};
@@ -329,7 +329,7 @@ export async function readSources(
     });
   const options = await orIssues(readAll, issues);
   const isManifestRead = line.manifest !== undefined ||
-    isGranted({ name: "read", path: DEFAULT_MANIFEST });
+    isGranted({ name: "read", path: directory + DEFAULT_MANIFEST });
   const unread = isManifestRead
     ? []
     : [`without --allow-read, ${DEFAULT_MANIFEST} is not read`];

@@ -41,8 +41,8 @@ const MAX_DEPLOY_DRAIN_MS = 3_000;
  *
  * @param given `REP_…` variables; by default, those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
- * @param isTerminal Whether somebody watches, for whom logs are text, and an env file is reloaded when it is saved. Elsewhere, half of
- * an edit could be published.
+ * @param isTerminal Whether somebody watches, for whom logs are text, and an env file is reloaded when it is saved.
+ * Elsewhere, half of an edit could be published.
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
  */

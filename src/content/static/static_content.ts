@@ -72,7 +72,10 @@ interface Found {
 /** How often to look at a file that is replaced before it is read: a deployment may replace it, and then a link to it. */
 const MAX_ATTEMPTS = 3;
 
-/** The longest path that Linux can open (PATH_MAX). A longer one can still be a route of the app, such as a link with a token. */
+/**
+ * The longest path that Linux can open (PATH_MAX). A longer one can still be a route of the app, such as a link with a
+ * token.
+ */
 const MAX_PATH_LENGTH = 4_096;
 
 /** The shortest time between two log lines about unreadable files. */
@@ -392,7 +395,10 @@ async function represent(
   return file.represent(isFragment ? undefined : await getConfigScript());
 }
 
-/** Says what a page for routes depends on. Where only documents get it, nobody may store it: what others expect there is a file. */
+/**
+ * Says what a page for routes depends on. Where only documents get it, nobody may store it: what others expect there is a
+ * file.
+ */
 function describeRoute(headers: Headers, path: FilePath): void {
   headers.set("vary", addToVary(headers.get("vary"), ROUTE_HEADERS));
   if (isOnlyForDocuments(path)) headers.set("cache-control", "no-store");

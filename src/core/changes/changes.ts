@@ -7,11 +7,7 @@ import type { ObservedValue } from "../observe/metrics.ts";
 import { MAX_REPRESENTATIVES } from "../rollout/election.ts";
 import { HIGHEST_RANK } from "../rollout/heartbeat.ts";
 import { Rollout } from "../rollout/rollout.ts";
-import {
-  type Entry,
-  type Store,
-  StoreUnavailableError,
-} from "../store/store.ts";
+import { getTuple, type Store, StoreUnavailableError } from "../store/store.ts";
 import { shortHash } from "../values/hash.ts";
 import { EventLog, EVENTS_HEAD_KEY, type EventsHead } from "./event_log.ts";
 import { Hub, type HubOptions } from "./hub.ts";
@@ -32,8 +28,8 @@ export interface ChangesOptions extends HubOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
-  /** Returns the ID of the build that this process delivers; `undefined` if it delivers none. */
-  readonly build: () => string | undefined;
+  /** Returns the ID of the build that this process delivers; empty if it delivers none. */
+  readonly build: () => string;
 }
 
 /** What is new in the store. */
@@ -116,9 +112,12 @@ export class Changes {
    */
   async findNews(): Promise<News> {
     const { tail } = this;
+    const { store } = this.#options;
     if (!tail.isLoaded) await tail.readNew(); // streams wait for it
     const { head } = tail; // first: what another task reads in between is newer than `newestEvent`
-    const [event, write, rank] = await this.#readHeads();
+    const [event, write, rank] = await getTuple<
+      [EventsHead, VariablesHead, number]
+    >(store, [EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY, HIGHEST_RANK]);
     const newestEvent = event?.value.id ?? 0;
     if (newestEvent > head) await tail.readNew();
     if (newestEvent < head) this.#logLoss(head, newestEvent);
@@ -152,16 +151,6 @@ export class Changes {
   /** Leaves the rollout, once the ports are closed. */
   leave(): Promise<void> {
     return this.rollout.leave();
-  }
-
-  async #readHeads() {
-    const keys = [EVENTS_HEAD_KEY, VARIABLES_HEAD_KEY, HIGHEST_RANK];
-    const entries: unknown[] = await this.#options.store.getMany(keys);
-    return entries as [
-      Entry<EventsHead> | undefined,
-      Entry<VariablesHead> | undefined,
-      Entry<number> | undefined,
-    ];
   }
 
   #logLoss(delivered: number, stored: number): void {

@@ -1,4 +1,4 @@
-import type { Snapshot } from "../config/variables/snapshot.ts";
+import { isHidden, type Snapshot } from "../config/variables/snapshot.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { Tail } from "./tail.ts";
@@ -22,15 +22,16 @@ interface PublishedFor {
  * | has the active configuration, or still joins     | the published | SENSITIVE or SERVER here                                |
  * | is superseded: another configuration is active   | the published |                                                        |
  * | stands apart from another app                    | its own       |                                                        |
- * | knows no event: there is none, or it started without the store | its own |                                                |
+ * | knows no event: none exists, or none was read    | its own       |                                                        |
  *
  * The published values may be newer than this process's own, while it still reads what another replica has published:
  * pages do not go back in time. They may be older while an edit waits, also a removal: nobody serves values that the
  * other replicas do not have. With its own values, a page gets a stream that begins with the whole published state.
  *
- * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of
- * the newest event, would never get it. It stays superseded until it has announced what it reads next. That reveals nothing of this process, whose name may be SERVER here: the value is
- * that of a process in which the name is PUBLIC, and all streams have it as well.
+ * A superseded process leaves nothing out: a page that lacked a value of the active configuration, but has the id of the
+ * newest event, would never get it. It stays superseded until it has announced what it reads next. That reveals nothing
+ * of this process, whose name may be SERVER here: the value is that of a process in which the name is PUBLIC, and all
+ * streams have it as well.
  *
  * SENSITIVE values are always the process's own: the store must not contain any. So until a superseded process is
  * replaced, its pages may have PUBLIC values of the new configuration and SENSITIVE values of the old one. With the
@@ -56,10 +57,8 @@ export class PublishedPageValues {
     const isCurrent = published?.cursor === cursor && published.own === own &&
       published.isSuperseded === isSuperseded;
     if (isCurrent) return published;
-    const isHidden = (name: string) =>
-      own.sensitive.has(name) || own.server.has(name);
     const visible = [...tail.publicValues].filter(([name]) =>
-      isSuperseded || !isHidden(name)
+      isSuperseded || !isHidden(own, name)
     );
     const values = { public: new Map(visible), sensitive: own.sensitive };
     this.#published = { own, isSuperseded, values, cursor };

@@ -2,6 +2,7 @@ import { VARIABLES_HEAD_KEY } from "../config/stored/stored_variables.ts";
 import {
   EMPTY_SNAPSHOT,
   isEqualMap,
+  isHidden,
   type Snapshot,
 } from "../config/variables/snapshot.ts";
 import { type Log, messageOf } from "../observe/log.ts";
@@ -36,6 +37,13 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
+/** The last snapshot that was published or superseded. */
+interface Settled {
+  readonly snapshot: Snapshot;
+  /** The highest rank when it was published; `undefined` if it was superseded. */
+  readonly publishedAt: number | undefined;
+}
+
 /** The variables to publish, and the names in the other tiers. */
 export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
@@ -48,16 +56,14 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  * the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
  * over a newer one.
  *
- * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, or has
- * variables that are newer than the snapshot. What was committed until then is valid as it is. While a snapshot waits,
- * `BackgroundTasks` has everything read and published again, and pages and streams keep what is published.
+ * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, failed when
+ * the snapshot was read, or has variables that are newer than it. What was committed until then is valid as it is. While
+ * a snapshot waits, `BackgroundTasks` has everything read and published again, and pages and streams keep what is
+ * published.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  /** The last snapshot that was published or superseded. */
-  #settled = EMPTY_SNAPSHOT;
-  /** The highest rank when that was published; `undefined` if it was superseded. */
-  #publishedAt: number | undefined;
+  #settled: Settled = { snapshot: EMPTY_SNAPSHOT, publishedAt: undefined };
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
@@ -83,8 +89,9 @@ export class Publisher {
   #isMissed({ publicHash }: Snapshot): boolean {
     const { highestRank, isAnnounced, isSuperseded } = this.#options.rollout;
     if (isAnnounced && isSuperseded) return false;
-    const mayDiffer = highestRank !== this.#publishedAt; // another one has been active since
-    return mayDiffer || publicHash !== this.#settled.publicHash;
+    const { snapshot, publishedAt } = this.#settled;
+    const mayDiffer = highestRank !== publishedAt; // another one has been active since
+    return mayDiffer || publicHash !== snapshot.publicHash;
   }
 
   /**
@@ -95,21 +102,19 @@ export class Publisher {
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
     const waiting = this.#waiting;
-    this.#noteUnsure(snapshot, waiting ?? this.#settled);
+    this.#noteUnsure(snapshot, waiting ?? this.#settled.snapshot);
     try {
       const outcome = await retryConflicts(
         () => this.#tryToCommit(snapshot),
         this.#options,
       );
-      if (outcome === "published") this.#unsure = new Set();
       if (outcome !== "waits") {
-        this.#settled = snapshot;
-        const { highestRank } = this.#options.rollout;
-        this.#publishedAt = outcome === "published" ? highestRank : undefined;
+        if (outcome.publishedAt !== undefined) this.#unsure = new Set();
+        this.#settled = outcome;
         this.#waiting = undefined;
         return true;
       }
-      const detail = "variables in the store are newer; reading them again";
+      const detail = "the store may be newer; reading everything again";
       this.#logWaiting("debug", detail);
     } catch (error) {
       const isNew = snapshot.publicHash !== waiting?.publicHash;
@@ -125,8 +130,9 @@ export class Publisher {
     const { head, publicValues } = this.#options.tail;
     // While a snapshot waits, pages of this process already lack names that are hidden in it: if such a name is PUBLIC
     // again before anything could be published, with the same value, those pages would never get it.
-    const hidden = [...snapshot.sensitive.keys(), ...snapshot.server];
-    const lacking = hidden.filter((name) => publicValues.has(name));
+    const lacking = publicValues.keys().filter((name) =>
+      isHidden(snapshot, name)
+    );
     // While the log is empty, pages have the process's own values: if a name is gone before anything could be published,
     // they would never lose it.
     const gone = before.public.keys()
@@ -137,8 +143,8 @@ export class Publisher {
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-  ): Promise<"published" | "superseded" | "waits" | undefined> {
-    const { storedVersion } = target;
+  ): Promise<Settled | "waits" | undefined> {
+    const { storedVersion, rankAtRead } = target;
     const { rollout, store } = this.#options;
     if (storedVersion === undefined) {
       throw new Error(
@@ -146,10 +152,16 @@ export class Publisher {
       );
     }
     const fencing = await rollout.claimCommit(target);
-    if (fencing === undefined || fencing === "superseded") return fencing;
+    if (fencing === undefined) return undefined;
+    if (rankAtRead === undefined) return "waits"; // what is published may be newer
+    if (fencing === "superseded") {
+      return { snapshot: target, publishedAt: undefined };
+    }
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks)) return "published";
+    if (await this.#commitChanges(target, checks)) {
+      return { snapshot: target, publishedAt: rollout.highestRank };
+    }
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
     const stored = await store.get(VARIABLES_HEAD_KEY);
     return (stored?.version ?? null) === storedVersion ? undefined : "waits";
@@ -191,8 +203,8 @@ export class Publisher {
   }
 
   /**
-   * Returns the state that this process knows if the target differs from it: if another process has written since, the commit fails. Only
-   * a read makes certain that there is nothing to commit.
+   * Returns the state that this process knows if the target differs from it: if another process has written since, the
+   * commit fails. Only a read makes certain that there is nothing to commit.
    */
   async #stateToChange(input: PlanInput): Promise<PublicState> {
     const { eventLog, tail } = this.#options;
@@ -219,7 +231,7 @@ export class Publisher {
     metrics.count("rep.events.published", events.length);
     const sourceOf = await changeSources(store, {
       target,
-      before: this.#settled,
+      before: this.#settled.snapshot,
       isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
     }).catch(() => () => ({}));
     for (const { name, value, id } of events) {
@@ -291,14 +303,7 @@ function isToBeDeleted(
   target: PublicTarget,
 ): boolean {
   if (value !== undefined) return !target.public.has(name);
-  return !leavesPublic && isInOtherTier(name, target);
-}
-
-function isInOtherTier(
-  name: string,
-  { sensitive, server }: PublicTarget,
-): boolean {
-  return sensitive.has(name) || server.has(name);
+  return !leavesPublic && isHidden(target, name);
 }
 
 /**
@@ -309,6 +314,6 @@ function changeTo(target: PublicTarget, name: string): Change {
   return {
     name,
     value: target.public.get(name),
-    leavesPublic: isInOtherTier(name, target),
+    leavesPublic: isHidden(target, name),
   };
 }

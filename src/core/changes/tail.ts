@@ -228,7 +228,7 @@ export class Tail {
     return takeAfter(this.newestOfAll, cursor, maxBytes);
   }
 
-  /** Returns events after an older cursor; none only if the store has no event after it. */
+  /** Returns events after an older cursor; none only if the store has none after it that this process knows. */
   async readFromStore(
     cursor: number,
     maxBytes: number,
@@ -246,7 +246,7 @@ export class Tail {
     const events = await this.#log.after(cursor, this.#oldLimit);
     const frames = await toFrames(events);
     if (removals !== this.#removals) return await this.#readOld(cursor); // it may contain removed values
-    return frames;
+    return frames.filter(({ id }) => id <= this.#head); // newer ones are delivered once they are read
   }
 }
 

@@ -98,7 +98,10 @@ export class Configuration {
   #changedAt = 0;
   #rejection: Rejection | undefined;
   #blocked = 0;
-  /** The last valid sources, without the variables in the store, and with the rank when they were read: they stay that old. */
+  /**
+   * The last valid sources, without the variables in the store, and with the rank when they were read: they stay that
+   * old.
+   */
   #sources: SnapshotSources | undefined;
   #queuedReload: Promise<void> | undefined;
   /** Whether somebody asked for the queued reload (`ReloadOptions.isRequested`). */
@@ -241,8 +244,9 @@ export class Configuration {
     };
     this.#isRequested = this.#isCounted = false;
     if (request.isRequested) this.#options.storedVariables.acknowledgeLoss();
-    const { errors, isRebuilt } = await this.#rebuild();
+    const errors = await this.#rebuild();
     if (this.#isClosed) return; // the shutdown does not wait for the sources
+    const isRebuilt = this.#snapshot !== before;
     if (errors.length > 0) this.#reject(errors, isRebuilt, request);
     else this.#rejection = undefined;
     const isRecovery = wasRejected && !this.isReloadRejected;
@@ -287,22 +291,21 @@ export class Configuration {
    * Reads everything and builds a snapshot of it. If the sources are invalid, it uses the last valid ones, so that a
    * broken file does not delay variables that are set in the store.
    *
-   * @returns Why the sources were rejected, and then why the last valid ones were; no errors if the sources are valid.
+   * @returns Why the sources were rejected, and then why the last valid ones were; nothing if the sources are valid.
    */
-  async #rebuild(): Promise<
-    { errors: readonly unknown[]; isRebuilt: boolean }
-  > {
+  async #rebuild(): Promise<readonly unknown[]> {
     try {
       await this.#readAndBuild();
-      return { errors: [], isRebuilt: true };
+      return [];
     } catch (error) {
       const sources = this.#sources;
-      if (sources === undefined) return { errors: [error], isRebuilt: false };
+      if (sources === undefined) return [error];
+      const { rankAtRead = 0 } = sources; // if it was not known, they may be older than any rollout
       try {
-        await this.#build(sources);
-        return { errors: [error], isRebuilt: true };
+        await this.#build({ ...sources, rankAtRead });
+        return [error];
       } catch (second) {
-        return { errors: [error, second], isRebuilt: false };
+        return [error, second];
       }
     }
   }

@@ -176,8 +176,8 @@ interface CacheKey extends PageValues {
 }
 
 /**
- * Renders the config script once for each combination of build, values, cursor and epoch. So a reload without a change, such as
- * most polls, does not invalidate the pages in memory and their compressed variants.
+ * Renders the config script once for each combination of build, values, cursor and epoch. So a reload without a change,
+ * such as most polls, does not invalidate the pages in memory and their compressed variants.
  */
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;

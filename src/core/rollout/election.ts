@@ -16,7 +16,7 @@ export interface ElectionInput {
   readonly self: Self;
   /** The rank of its configuration; 0 until the process has announced it. */
   readonly rank: number;
-  /** The highest rank when the process began to read its sources; `undefined` if it knew none. */
+  /** The highest rank when the process began to read its sources; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
   /** All members, including the process itself if it is one. */
   readonly observations: readonly Observation[];
@@ -81,6 +81,11 @@ export function elect(input: ElectionInput): ElectionResult {
   };
 }
 
+/** Returns whether a process stands apart. */
+export function isApart({ rank }: ElectionResult): boolean {
+  return rank === 0;
+}
+
 /** The decision of a process that stands apart: it is no member, and its configuration is active for itself alone. */
 export function standApart({ hash }: Self): ElectionResult {
   return {
@@ -106,20 +111,20 @@ export function standApart({ hash }: Self): ElectionResult {
  * | starts or reloads to it | a living process, otherwise a dead                           | that one; its entry is the `rankSource` |
  * | starts or reloads to it | nobody, and no rollout has begun since its sources were read | above all others: a rollout begins      |
  * | starts or reloads to it | nobody, but a rollout has begun since                        | half a rank above the one that it knew  |
- * | starts or reloads to it | nobody, and the highest rank was not known: the store failed | above all others: a rollout begins      |
  *
  * A restart is not a rollout, even if no other process has the configuration: the last of the old replicas may restart
  * while the new ones start.
  *
  * Of two edits of a file that all replicas read, the replica that read the first one must not publish it over the second
  * one. So a reading that is older than a rollout belongs below it: it is superseded until all processes of newer ones
- * have ended.
+ * have ended. If nobody knows how old it is, because the store failed, it counts as the oldest until everything has been
+ * read again; it is not published.
  *
  * @param living The living others.
  */
 function rankOwn(
   living: readonly Observation[],
-  { rank, rankAtRead = Infinity, observations, highestRank, self: { hash } }:
+  { rank, rankAtRead = 0, observations, highestRank, self: { hash } }:
     ElectionInput,
 ): Pick<ElectionResult, "hash" | "rank" | "isNew" | "rankSource"> {
   const hasIt = ({ member }: Observation) => member.hash === hash;

@@ -1,4 +1,11 @@
-import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
+import {
+  type Check,
+  type Entry,
+  getTuple,
+  type Key,
+  type Store,
+  type Write,
+} from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import {
   type Conflict,
@@ -6,7 +13,7 @@ import {
   findOlderStranger,
   findStrangers,
 } from "./conflicts.ts";
-import { elect, type ElectionResult, standApart } from "./election.ts";
+import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
 import { addRollout, type History } from "./history.ts";
 import {
   type Member,
@@ -29,7 +36,7 @@ export const APART: Key = ["apart"];
 /** What a heartbeat depends on. */
 interface HeartbeatInput {
   readonly self: Self;
-  /** The highest rank when the process began to read its sources; `undefined` if it knew none. */
+  /** The highest rank when the process began to read its sources; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
   /** The last heartbeat; `undefined` before the first one. */
   readonly previous: Heartbeat | undefined;
@@ -73,7 +80,9 @@ export async function tryHeartbeat(
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
   // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded, apartEntry] = await readRollout(store);
+  const [highest, recorded, apartEntry] = await getTuple<
+    [number, History, Member]
+  >(store, [HIGHEST_RANK, HISTORY, APART]);
   const now = clock.now();
   const entries = await store.list<Member>(MEMBERS);
   const observeNow = (found: Entry<Member>[], before = NEVER_OBSERVED) =>
@@ -133,20 +142,6 @@ export async function tryHeartbeat(
   };
 }
 
-/** Reads the highest rank, the history, and who stands apart. */
-async function readRollout(store: Store) {
-  const entries: unknown[] = await store.getMany([
-    HIGHEST_RANK,
-    HISTORY,
-    APART,
-  ]);
-  return entries as [
-    Entry<number> | undefined,
-    Entry<History> | undefined,
-    Entry<Member> | undefined,
-  ];
-}
-
 /** @param own The process's own entry. */
 function commitOf(
   self: Self,
@@ -170,7 +165,7 @@ function commitOf(
     checks.push({ key: keyOf(id), version: own?.version ?? null });
     writes.push({ key: keyOf(id), value });
   }
-  if (rank === 0) {
+  if (isApart(decision)) {
     const instanceId = self.instanceId ?? id; // its key has no ID
     writes.push({ key: APART, value: { ...member, instanceId } });
   }
@@ -185,13 +180,13 @@ function commitOf(
  */
 export async function markLeft(
   store: Store,
-  { self: { id, ...announced }, decision: { hash, rank } }: Heartbeat,
+  { self: { id, ...announced }, decision }: Heartbeat,
   { stopping, now }: { readonly stopping: boolean; readonly now: number },
 ): Promise<void> {
-  const isApart = rank === 0;
-  const key = isApart ? APART : keyOf(id);
+  const { hash, rank } = decision;
+  const key = isApart(decision) ? APART : keyOf(id);
   const entry = await store.get<Member>(key);
-  if (entry === undefined && (isApart || !stopping)) return;
+  if (entry === undefined && (isApart(decision) || !stopping)) return;
   const member: Member = { ...announced, hash, rank, heartbeatAt: now };
   const value = { ...entry?.value ?? member, hasLeft: true, stopping };
   await store.commit([], [{ key, value }]);

@@ -18,7 +18,10 @@ export async function listMembers(
   );
 }
 
-/** Returns whether any member lives. The entry of one that was killed stays the same for longer than {@linkcode MAX_WAIT_MS}. */
+/**
+ * Returns whether any member lives. The entry of one that was killed stays the same for longer than
+ * {@linkcode MAX_WAIT_MS}.
+ */
 export async function hasLivingMember(
   store: Store,
   clock: Clock,

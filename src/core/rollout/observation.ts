@@ -28,7 +28,9 @@ export interface Member {
   readonly wasFoundDead?: boolean;
 }
 
-/** A process, as it announces itself: what it writes into its entry with each heartbeat, apart from its rank and the time. */
+/**
+ * A process, as it announces itself: what it writes into its entry with each heartbeat, apart from its rank and the time.
+ */
 export interface Self extends
   Omit<
     Member,

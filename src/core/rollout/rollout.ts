@@ -44,8 +44,8 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   revision: string | undefined;
-  /** Returns the ID of the app's build that the process delivers; `undefined` if it delivers none. */
-  build: () => string | undefined;
+  /** Returns the ID of the app's build that the process delivers; empty if it delivers none. */
+  build: () => string;
   /** The maximum number of processes with an entry for each configuration and build. */
   maxRepresentatives: number;
   /** Knows the fingerprint of the master key, once it is loaded. */
@@ -99,8 +99,6 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  /** As {@linkcode readHighestRank} last read it, for while the store fails. */
-  #highestRank: number | undefined;
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
@@ -136,7 +134,10 @@ export class Rollout {
     return this.isAnnounced && this.active === this.#last?.decision.hash;
   }
 
-  /** Whether what this process has announced last is not to be published: another configuration is active, or it stands apart. */
+  /**
+   * Whether what this process has announced last is not to be published: another configuration is active, or it stands
+   * apart.
+   */
   get isSuperseded(): boolean {
     return this.standsApart || this.active !== this.#last?.decision.hash;
   }
@@ -197,18 +198,17 @@ export class Rollout {
   }
 
   /**
-   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration.
-   *
-   * @returns If the store is unavailable, what is known; `undefined` if that is nothing.
+   * Reads the rank of the newest rollout, for whoever is about to read the sources of a configuration; `undefined` if the
+   * store is unavailable.
    */
   async readHighestRank(): Promise<number | undefined> {
     try {
       const entry = await this.#options.store.get<number>(HIGHEST_RANK);
-      this.#highestRank = entry?.value ?? 0;
+      return entry?.value ?? 0;
     } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error;
+      if (error instanceof StoreUnavailableError) return undefined;
+      throw error;
     }
-    return this.#highestRank;
   }
 
   /**
@@ -256,7 +256,7 @@ export class Rollout {
   async announceBuild(): Promise<void> {
     const { build, clock } = this.#options;
     const { self } = this.#last ?? {};
-    if (self === undefined || self.build === toText(build())) return;
+    if (self === undefined || self.build === build()) return;
     // In an outage, a later heartbeat announces it.
     await waitAtMost(MAX_ANNOUNCEMENT_MS, this.#heartbeat(false), clock);
   }
@@ -270,13 +270,13 @@ export class Rollout {
     const isKnown = this.#last !== undefined && !this.standsApart;
     if (!isKnown || this.#unsettled > 0) return undefined;
     const others = this.#others;
-    const own = toText(this.#options.build());
+    const own = this.#options.build();
     return findReplacement(build, { own, others, maxRepresentatives });
   }
 
   /** The builds that processes may deliver now. During an update, there are several. */
   get builds(): string[] {
-    const own = toText(this.#options.build());
+    const own = this.#options.build();
     const all = new Set(answeringBuilds(own, this.#others));
     return [...all].flatMap((it) => it ? [it] : []).sort();
   }
@@ -387,13 +387,14 @@ export class Rollout {
   }
 
   #describe(own: Announcement): Self {
-    const { processId: id, instanceId, revision, epochs } = this.#options;
+    const { processId: id, instanceId, revision, build, epochs } =
+      this.#options;
     const needsKey = own.sensitive.size > 0;
     return {
       id,
       hash: own.configurationHash,
       revision,
-      build: toText(this.#options.build()),
+      build: build(),
       instanceId,
       names: sampleNames(own.configurationNames),
       keyFingerprint: needsKey ? epochs.fingerprint : undefined,
@@ -476,9 +477,4 @@ export class Rollout {
       detail: describeRollback(rollback),
     });
   }
-}
-
-/** An entry without the field would be that of an older version. */
-function toText(build: string | undefined): string {
-  return build ?? "";
 }

@@ -99,6 +99,15 @@ export interface Store {
   close(): void;
 }
 
+/** Returns the entries at several keys, each with a value of its own type; see {@linkcode Store.getMany}. */
+export async function getTuple<Values extends readonly unknown[]>(
+  store: Pick<Store, "getMany">,
+  keys: { readonly [I in keyof Values]: Key },
+): Promise<{ [I in keyof Values]: Entry<Values[I]> | undefined }> {
+  const entries: unknown = await store.getMany([...keys]);
+  return entries as { [I in keyof Values]: Entry<Values[I]> | undefined };
+}
+
 /** Thrown if a store operation failed or timed out. */
 export class StoreUnavailableError extends Error {
   /** The name of the error class. */

@@ -22,6 +22,7 @@ import { sriHash } from "../../../src/core/values/hash.ts";
 import { SESSION_KEY_REJECTIONS } from "../../../src/core/endpoints/session_key.ts";
 import { bundleStatusPage } from "../../../tools/bundle_client.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
+import { withEnvironment } from "../../_environment.ts";
 import { captureLog, setUp, type TestGateway } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
 import { fallibleStore } from "../../_store.ts";
@@ -626,8 +627,7 @@ Deno.test("GET /status of the command has the sources of the variables, and the 
     await directory.write("first.env", "REP_PUBLIC_A=1\nREP_PUBLIC_B=1\n"),
     await directory.write("second.env", "REP_PUBLIC_B=2\nREP_PUBLIC_C=2\n"),
   ];
-  Deno.env.set("REP_PUBLIC_C", "3");
-  try {
+  await withEnvironment({ REP_PUBLIC_C: "3" }, async () => {
     const args = ["--kv=:memory:", `--env-file=${first},${second}`];
     const context = {
       ...captureLog(),
@@ -655,7 +655,5 @@ Deno.test("GET /status of the command has the sources of the variables, and the 
       `${first},${second}`,
       "10s",
     ]);
-  } finally {
-    Deno.env.delete("REP_PUBLIC_C");
-  }
+  });
 });

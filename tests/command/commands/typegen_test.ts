@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { TempDirectory } from "../../_temp.ts";
-import { run } from "./_run.ts";
+import { run, runWith } from "./_run.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:
@@ -150,7 +150,7 @@ Deno.test("typegen exits with 1 without a manifest, or for an invalid one", asyn
     project.at("rep.yaml"),
   ]);
   assertEquals([code, out, err.length], [1, [], 1]);
-  const missing = await run(["typegen"]);
+  const missing = await runWith(["typegen"], { directory: "" });
   assertEquals(missing.code, 1);
   assertStringIncludes(
     missing.err.join(),
@@ -160,13 +160,11 @@ Deno.test("typegen exits with 1 without a manifest, or for an invalid one", asyn
 
 Deno.test("typegen reads .rep.yaml in the current directory", async () => {
   await using project = await TempDirectory.make({ ".rep.yaml": MANIFEST });
-  const before = Deno.cwd();
-  try {
-    Deno.chdir(project.path);
-    assertEquals((await run(["typegen"])).code, 0);
-  } finally {
-    Deno.chdir(before);
-  }
+  const { code, out } = await runWith(["typegen"], {
+    directory: `${project.path}/`,
+  });
+  assertEquals(code, 0);
+  assertStringIncludes(out.join("\n"), "readonly API_URL: string;");
 });
 
 Deno.test("typegen marks what is deprecated, with the message if there is one", async () => {

@@ -11,6 +11,7 @@ import { memoryStore } from "../../../src/engines/memory.ts";
 import { UsageError } from "../../../src/command/options/read_options.ts";
 import type { Environment } from "../../../src/core/config/variables/tiers.ts";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
+import { withEnvironment } from "../../_environment.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 async function serve(
@@ -226,13 +227,10 @@ for (const [options, expected, isShared] of CASES) {
   });
 }
 
-Deno.test("on Deno Deploy, the default database is the application's own", () => {
-  Deno.env.set("DENO_DEPLOY", "true");
-  try {
+Deno.test("on Deno Deploy, the default database is the application's own", async () => {
+  await withEnvironment({ DENO_DEPLOY: "true" }, () => {
     const database = memoryStore();
     assertEquals(storeOfGateway(database, NONE), database);
     assertEquals(sharesDefaultDatabase({ ...NONE, port: 0 }), false);
-  } finally {
-    Deno.env.delete("DENO_DEPLOY");
-  }
+  });
 });

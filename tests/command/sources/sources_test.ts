@@ -8,6 +8,7 @@ import {
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
+import { withEnvironment } from "../../_environment.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
 import { WatchedClock } from "../../_time.ts";
@@ -24,20 +25,6 @@ function options(some: Partial<SourceOptions>): SourceOptions {
 
 const CONTEXT = { clock: systemClock, log: silentLog };
 
-/** Runs a function with a variable in the environment of the process. */
-async function withVariable(
-  name: string,
-  value: string,
-  run: () => Promise<void>,
-) {
-  Deno.env.set(name, value);
-  try {
-    await run();
-  } finally {
-    Deno.env.delete(name);
-  }
-}
-
 async function messageOf(promise: Promise<unknown>) {
   return (await assertRejects(() => promise, ConfigurationError)).message;
 }
@@ -50,7 +37,7 @@ Deno.test("createSources() lets the environment override the env file", async ()
     options({ "env-file": [directory.at("app.env")] }),
     CONTEXT,
   );
-  await withVariable("REP_PUBLIC_SRC_A", "environment", async () => {
+  await withEnvironment({ REP_PUBLIC_SRC_A: "environment" }, async () => {
     const { REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B } = await variables();
     assertEquals([REP_PUBLIC_SRC_A, REP_PUBLIC_SRC_B], ["environment", "file"]);
   });
@@ -65,7 +52,7 @@ Deno.test("createSources() logs once what is set in an env file without effect, 
     options({ "env-file": [directory.at("app.env")] }),
     { ...CONTEXT, log },
   );
-  await withVariable("REP_PUBLIC_SRC_A", "CANARY", async () => {
+  await withEnvironment({ REP_PUBLIC_SRC_A: "CANARY" }, async () => {
     for (let read = 0; read < 2; read++) await variables();
   });
   assertEquals(

@@ -183,6 +183,34 @@ Deno.test("a stream whose cursor is older than the cache gets every event", asyn
   await hub.close(0);
 });
 
+Deno.test("a stream that reads the store gets no event twice that another process has just committed", async () => {
+  const clock = new FakeClock(1);
+  const store = memoryStore();
+  const tail = await tailWithOldEvents(store, store);
+  const other = new TestPublisher(store, clock);
+  const noPublic = {
+    public: new Map(),
+    sensitive: new Map(),
+    server: new Set(["A", "B"]),
+  };
+  const first = await other.publish(noPublic); // the store has fewer events from now on than one read returns
+  await tail.readNew();
+  const values = new Map([["C", "1"], ["D", "1"]]);
+  const newest = await other.publish({ ...noPublic, public: values });
+  const hub = createHub(tail, clock);
+  tail.onEvents = (frames) => hub.deliver(frames);
+  const reader = await openStream(hub, 0);
+  let text = (await reader.read()).value ?? "";
+  const next = reader.read();
+  await settle();
+  await tail.readNew();
+  text += (await next).value;
+  const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+  assertEquals(ids, [...first, ...newest].map(({ id }) => id));
+  await reader.cancel();
+  await hub.close(0);
+});
+
 Deno.test("Tail.publicHash is that of the newest public state, and computed once for it", async () => {
   const { tail, append } = await setUp(1);
   await tail.readNew();

@@ -59,7 +59,7 @@ export class Cluster {
         log: silentLog,
         instanceId: undefined,
         revision: undefined,
-        build: () => undefined,
+        build: () => "",
         epochs: { fingerprint: undefined },
       },
       ...{

@@ -112,7 +112,7 @@ export class Process {
       maxRepresentatives,
       instanceId: undefined,
       revision: undefined,
-      build: () => undefined,
+      build: () => "",
       log: silentLog,
       epochs: { fingerprint: undefined },
     });

@@ -4,7 +4,7 @@ import type { Rollout } from "../../../src/core/rollout/rollout.ts";
 import { Cluster, PERIOD_MS, switchableStore } from "./_cluster.ts";
 
 /** Starts a process that delivers a build. All have the same configuration unless it is named. */
-function start(cluster: Cluster, build: string | undefined, hash = "a") {
+function start(cluster: Cluster, build: string, hash = "a") {
   return cluster.start(hash, { build: () => build });
 }
 
@@ -197,7 +197,7 @@ Deno.test("during an outage nobody is told, nor after it before all can have ann
 
 Deno.test("a process that delivers no build neither tells of one nor keeps others from it", async () => {
   const cluster = new Cluster();
-  const endpoints = await start(cluster, undefined);
+  const endpoints = await start(cluster, "");
   assertEquals(await told(endpoints, "A"), undefined);
   await start(cluster, "B");
   assertEquals(await told(endpoints, "A"), "B");

@@ -20,6 +20,7 @@ import {
 import { systemClock } from "../../../src/core/values/clock.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { findPostgres, PostgresServer } from "../../../tools/postgres.ts";
+import { withEnvironment } from "../../_environment.ts";
 import { captureLog, setUp } from "../../_gateway.ts";
 import { FAST, MISSING } from "../../_postgres.ts";
 import { TempDirectory } from "../../_temp.ts";
@@ -595,15 +596,11 @@ testPostgres(
       directory.at("none")
     }`;
     await assertCannotOpen(noCa, "no such file");
-    Deno.env.set("PGPASSWORD", server.password);
-    try {
-      await withStores(
+    await withEnvironment({ PGPASSWORD: server.password }, () =>
+      withStores(
         [without],
         async (store) => assertEquals(await store.get(["a"]), undefined),
-      );
-    } finally {
-      Deno.env.delete("PGPASSWORD");
-    }
+      ));
   },
 );
 

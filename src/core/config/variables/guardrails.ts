@@ -112,8 +112,8 @@ export function describeWarning({ name, detail }: GuardrailWarning): string {
 }
 
 /**
- * Returns why a value looks like a secret, if it does: the most reliable reason. It scans only as much of the value as can be published, since
- * regular expressions take seconds or run out of stack on a value of megabytes.
+ * Returns why a value looks like a secret, if it does: the most reliable reason. It scans only as much of the value as
+ * can be published, since regular expressions take seconds or run out of stack on a value of megabytes.
  */
 export function detectSecret(value: string): Detection | undefined {
   const text = value.slice(0, MAX_PUBLIC_BYTES);

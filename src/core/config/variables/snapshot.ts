@@ -47,7 +47,7 @@ export interface Snapshot {
   readonly publicHash: string;
   /** The version of the variables in the store that it was built from; `undefined` if they could not be read. */
   readonly storedVersion: StoredEnvironment["version"] | undefined;
-  /** The rank of the newest rollout before the process's own sources were read; `undefined` if it was not known. */
+  /** The rank of the newest rollout before the process's own sources were read; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
   /** The id of the newest write to a variable in the store that it contains; 0 if there is none. */
   readonly newestWrite: number;
@@ -92,6 +92,14 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   empty: [],
   suspicious: [],
 };
+
+/** Returns whether a variable is SENSITIVE or SERVER, so that nobody may get a PUBLIC value of it. */
+export function isHidden(
+  { sensitive, server }: Pick<Snapshot, "sensitive" | "server">,
+  name: string,
+): boolean {
+  return sensitive.has(name) || server.has(name);
+}
 
 /** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
 export const EMPTY_VALUE = "it is required, but set to nothing";

@@ -3,8 +3,9 @@ import { requiredPath } from "../../files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
+import { isAddress } from "../../core/http/allowed_hosts.ts";
 import { Problem } from "../../core/http/problem.ts";
-import { type Log, silentLog } from "../../core/observe/log.ts";
+import { type Log, logThrough, silentLog } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { NO_APP } from "../../content/builds/owner.ts";
 import { createGatewayIn } from "../../gateway.ts";
@@ -160,12 +161,9 @@ function structureOf(
 
 /** Returns a log that names the site in each line. */
 function logOfSite(log: Log, site: string): Log {
-  return {
-    debug: (event, fields) => log.debug(event, { site, ...fields }),
-    info: (event, fields) => log.info(event, { site, ...fields }),
-    warn: (event, fields) => log.warn(event, { site, ...fields }),
-    error: (event, fields) => log.error(event, { site, ...fields }),
-  };
+  return logThrough((level, event, fields) =>
+    log[level](event, { site, ...fields })
+  );
 }
 
 /** Reads the options in the site's manifest. Those that concern the whole process are ignored, with a warning. */
@@ -229,8 +227,7 @@ function optionsOfSite(
 /** Returns the hosts that a site's gateway accepts: its own, also with the dot of the root, which no address has. */
 function hostsOf(name: string, options: StartOptions): readonly string[] {
   if (name === DEFAULT_SITE) return options["allowed-hosts"];
-  const isAddress = /^\[|^[\d.]+$/.test(name);
-  return isAddress ? [name] : [name, `${name}.`];
+  return isAddress(name) ? [name] : [name, `${name}.`];
 }
 
 /** Returns a function that checks where the app of a site is, which may be a link, whenever that differs from before. */

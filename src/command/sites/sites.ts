@@ -129,6 +129,8 @@ export class Sites implements Served {
   readonly #options: SitesOptions;
   readonly #clock: Clock;
   readonly #log: Log;
+  /** Logs the error of a look. */
+  readonly #onError: (error: unknown) => void;
   readonly #context: SiteContext;
   readonly #isTrusted: (address: string) => boolean;
   /** The sites by host. */
@@ -158,6 +160,7 @@ export class Sites implements Served {
     this.#options = options;
     this.#clock = services.clock;
     this.#log = services.log;
+    this.#onError = logTaskError(services.log, "sites");
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
       options: options.options,
@@ -203,8 +206,8 @@ export class Sites implements Served {
     const look = () => {
       if (this.#looks === 0) this.#look(undefined);
     };
-    const onError = logTaskError(this.#log, "sites");
-    this.#stopLooking = every(LOOK_MS, look, { clock: this.#clock, onError });
+    const options = { clock: this.#clock, onError: this.#onError };
+    this.#stopLooking = every(LOOK_MS, look, options);
   }
 
   /** Resolves when the store has been read. A site that is not ready yet answers 503 itself. */
@@ -381,10 +384,9 @@ export class Sites implements Served {
    * @param reload Set if a reload asks for it.
    */
   #look(reload: Reload | undefined): void {
-    const onError = logTaskError(this.#log, "sites");
     this.#looks++;
     void this.#looking.run(() => this.#lookNow(reload))
-      .catch(onError)
+      .catch(this.#onError)
       .finally(() => this.#looks--);
   }
 
@@ -423,9 +425,8 @@ export class Sites implements Served {
   async #lookAgain(name: string): Promise<SiteFolder | undefined> {
     const folder = await readSiteFolder(name, this.#context.folders);
     if (folder?.leadsElsewhere && !this.#isStopping) {
-      const onError = logTaskError(this.#log, "sites");
       void this.#looking.run(() => this.#follow(folder, undefined))
-        .catch(onError);
+        .catch(this.#onError);
     }
     return folder;
   }

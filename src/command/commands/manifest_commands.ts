@@ -24,6 +24,7 @@ import { storedEnvironment } from "../../core/config/stored/stored_variables.ts"
 import { messageOf } from "../../core/observe/log.ts";
 import { checkKeepBuilds } from "../../content/builds/check_directory.ts";
 import { localFiles } from "../../files/local_files.ts";
+import { readTextFile } from "../../files/read_named.ts";
 import { startErrorMessage } from "../start/start_log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
@@ -34,7 +35,6 @@ import {
   findDefaultManifest,
   readEnvPath,
   readManifest,
-  readTextFile,
   VITE_PREFIX,
   viteNames,
 } from "../sources/variable_sources.ts";

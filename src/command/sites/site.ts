@@ -1,4 +1,5 @@
 import { EnvSource } from "../../files/env_source.ts";
+import { readPaths } from "../../files/read_named.ts";
 import { requiredPath } from "../../files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
@@ -27,7 +28,6 @@ import {
   createIneffectiveLog,
   manifestSource,
   readManifest,
-  readPaths,
   viteNames,
 } from "../sources/variable_sources.ts";
 import { ownFiles } from "../start/check_start.ts";

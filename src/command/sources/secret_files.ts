@@ -5,7 +5,7 @@ import { readVariable } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 import type { Tls } from "../start/listen.ts";
-import { readTextFile } from "./variable_sources.ts";
+import { readTextFile } from "../../files/read_named.ts";
 
 /** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";

@@ -88,17 +88,16 @@ function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
-  const originOf = (request: Request, { client }: RouteContext) =>
-    readOrigin(request, client.origin, allowedOrigins);
   const headersFor = (request: Request, context: RouteContext) =>
-    corsHeaders(originOf(request, context));
+    corsHeaders(readOrigin(request, context, allowedOrigins));
   return {
     methods: METHODS,
     headersOf405: headersFor,
     async handler(request, context) {
       await discardBody(request);
       if (request.method === "OPTIONS") {
-        return preflight(request, originOf(request, context), "POST");
+        const origin = readOrigin(request, context, allowedOrigins);
+        return preflight(request, origin, "POST");
       }
       const response = await respondWith(handler, request, context);
       const headers = new Headers(headersFor(request, context));

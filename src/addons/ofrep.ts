@@ -17,6 +17,7 @@ import {
 import { ifNoneMatchFails } from "../core/http/send.ts";
 import { type PageValues, streamPath } from "../core/pages/config_script.ts";
 import { shortHash, sriHash } from "../core/values/hash.ts";
+import { parseJson } from "../core/values/parse_json.ts";
 import { toUtf8 } from "../core/values/utf8.ts";
 import { parseEventId, readNewEvents } from "../core/changes/known_events.ts";
 
@@ -254,18 +255,10 @@ function typedValue(text: string, type: string | undefined): unknown {
       return Number.isFinite(number) ? number : text;
     }
     case "json": {
-      const value = parseJson(text);
+      const value = parseJson(text); // of another manifest, where it may be no JSON
       return isMapping(value) ? value : text;
     }
     default:
       return text;
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // of another manifest, where it is not JSON
   }
 }

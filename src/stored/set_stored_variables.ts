@@ -148,12 +148,10 @@ function inputOf(
     environment: environmentOf(values, environment),
     stored: undefined,
     manifest,
-    sourceOf: () => undefined,
     strict: false,
     rejectsSuspiciousValues: !force,
     acceptPublic: [],
     requiredTiers: [],
-    loadPatternLibrary: undefined,
   };
 }
 

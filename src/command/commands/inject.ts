@@ -90,12 +90,10 @@ async function readSnapshot(
     environment: sources.environment,
     stored: undefined,
     manifest: sources.manifest,
-    sourceOf: () => undefined,
     strict: sources.strict,
     rejectsSuspiciousValues: false,
     acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
-    loadPatternLibrary: undefined,
   });
   const findings = describeFindings(snapshot, sources);
   for (const warning of [...sources.warnings, ...findings]) {

@@ -145,11 +145,9 @@ async function check(
     stored,
     manifest,
     strict,
-    sourceOf: () => undefined,
     rejectsSuspiciousValues: strict,
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
-    loadPatternLibrary: undefined,
   });
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]

@@ -1,5 +1,6 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../../observe/log.ts";
+import { parseJson } from "../../values/parse_json.ts";
 import { didYouMean, findSimilar } from "../../values/did_you_mean.ts";
 import { importPackage } from "../../values/runtime.ts";
 import { type Declaration, type Manifest, nameAt } from "./manifest.ts";
@@ -10,7 +11,7 @@ import {
   formatWord,
   hasSecret,
 } from "./quote.ts";
-import { isJson, type Suspicion } from "./suspicious_values.ts";
+import type { Suspicion } from "./suspicious_values.ts";
 import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -44,8 +45,8 @@ export interface Deprecation {
 export interface ApplyOptions {
   /** The tiers whose required variables have to be set. */
   readonly requiredTiers: readonly Tier[];
-  /** Loads the library that evaluates patterns; `undefined` for {@linkcode loadPatternLibrary}. */
-  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
+  /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
+  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
   /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. */
   readonly ignoredNames: readonly string[];
 }
@@ -204,7 +205,7 @@ export function typeIssue(
     case "boolean":
       return /^(true|false)$/i.test(value) ? undefined : "true or false";
     case "json":
-      return isJson(value) ? undefined : "JSON";
+      return parseJson(value) === undefined ? "JSON" : undefined;
     case "enum":
       if (values.includes(value)) return undefined;
       if (tier !== "public") return "one of the values in the manifest";

@@ -112,8 +112,8 @@ export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
   readonly environment: Environment;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
-  /** Returns the source of a variable in the environment. */
-  readonly sourceOf: (environmentName: string) => string | undefined;
+  /** Returns the source of a variable in the environment. @default {nobody asks} */
+  readonly sourceOf?: (environmentName: string) => string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
   /** Whether values with quotes or white space around them are errors. */
@@ -352,7 +352,7 @@ function describeAll(
   function sourceIn(key: string): string {
     if (stored?.environment[key] !== undefined) return "store";
     if (environment[key] === undefined) return "default in the manifest";
-    return sourceOf(key) ?? "variables";
+    return sourceOf?.(key) ?? "variables";
   }
   const descriptions = new Map<string, Description>();
   for (const variable of variables) {

@@ -1,3 +1,4 @@
+import { parseJson } from "../../values/parse_json.ts";
 import { environmentName, type Variable } from "./tiers.ts";
 
 /** A name that is probably misspelled or has no effect, or a value with something around it. */
@@ -32,16 +33,8 @@ export function findSuspiciousValues(
 function whatIsAround(value: string): string | undefined {
   if (/^(["'`]).*\1$/s.test(value)) return "quotes";
   if (value === value.trim() || value.includes("-----BEGIN ")) return undefined;
-  const isStructure = /^\s*[[{]/.test(value) && isJson(value); // ` 5` is JSON as well
-  return isStructure ? undefined : "white space";
-}
-
-/** Returns whether a value is JSON. */
-export function isJson(value: string): boolean {
-  try {
-    JSON.parse(value);
-    return true;
-  } catch {
-    return false; // a SyntaxError
-  }
+  const isStructure = /^\s*[[{]/.test(value); // ` 5` is JSON as well
+  return isStructure && parseJson(value) !== undefined
+    ? undefined
+    : "white space";
 }

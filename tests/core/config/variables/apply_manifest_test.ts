@@ -9,7 +9,6 @@ import { parseManifest } from "../../../../src/core/config/variables/manifest.ts
 
 const OPTIONS = {
   requiredTiers: TIERS,
-  loadPatternLibrary: undefined,
   ignoredNames: [],
 };
 

@@ -146,8 +146,6 @@ export class Sites implements Served {
   /** Why the directory is not believed, as logged; `undefined` if it is. */
   #doubt: string | undefined;
   readonly #looking = new SerialQueue();
-  /** How many looks are running, or wait for that. */
-  #looks = 0;
   #stopLooking = () => {};
   #isStopping = false;
 
@@ -203,9 +201,7 @@ export class Sites implements Served {
     }
     const { "hot-reload-mode": mode } = this.#options.options;
     if (mode !== "file_watch") return;
-    const look = () => {
-      if (this.#looks === 0) this.#look(undefined);
-    };
+    const look = () => this.#look(undefined);
     const options = { clock: this.#clock, onError: this.#onError };
     this.#stopLooking = every(LOOK_MS, look, options);
   }
@@ -250,8 +246,7 @@ export class Sites implements Served {
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
     const isConfirmed = options.isRequested === true;
     const readsAll = isConfirmed || JSON.stringify(this.#base) !== before;
-    this.#look({ readsAll, isConfirmed });
-    await this.looked();
+    await this.#look({ readsAll, isConfirmed });
   }
 
   /** Resolves when what was found in the directory is served. */
@@ -379,15 +374,12 @@ export class Sites implements Served {
   }
 
   /**
-   * Begins a look at the directory after the one that is running, if there is one.
+   * Looks at the directory after the look that is running, if there is one.
    *
    * @param reload Set if a reload asks for it.
    */
-  #look(reload: Reload | undefined): void {
-    this.#looks++;
-    void this.#looking.run(() => this.#lookNow(reload))
-      .catch(this.#onError)
-      .finally(() => this.#looks--);
+  async #look(reload: Reload | undefined): Promise<void> {
+    await this.#looking.run(() => this.#lookNow(reload)).catch(this.#onError);
   }
 
   /**

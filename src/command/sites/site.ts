@@ -56,7 +56,10 @@ export interface CommandContext {
 }
 
 /** What the gateway of a site is made with. */
-export interface SiteContext extends CommandContext {
+export interface SiteContext {
+  readonly command: CommandContext;
+  /** Its timers are those of all sites. */
+  readonly clock: Clock;
   /** Returns the variables of the command, over which those of the site lie. */
   readonly base: () => Environment;
   /** What the gateways of all sites share, except where they measure. */
@@ -101,18 +104,19 @@ export async function openSite(
   context: SiteContext,
 ): Promise<Site> {
   if (folder.issues.length > 0) throw new ConfigurationError(folder.issues);
-  const { store, clock, instanceId, masterKey, telemetry } = context.services;
-  const log = logOfSite(context.services.log, folder.name);
+  const { command, clock } = context;
+  const { store, instanceId, masterKey, telemetry } = command.services;
+  const log = logOfSite(command.services.log, folder.name);
   const own = await readOwnOptions(folder, log, clock);
-  const options = optionsOfSite(folder, own, context);
+  const options = optionsOfSite(folder, own, command.options);
   const envFiles = [folder.envFile].filter((path) => path !== undefined);
   const source = new EnvSource(envFiles.map(requiredPath), clock);
   const process: ProcessInfo = {
-    version: context.process.version,
-    scheme: context.process.scheme,
-    sharesBytes: context.process.sharesBytes,
+    version: command.process.version,
+    scheme: command.process.scheme,
+    sharesBytes: command.process.sharesBytes,
     sourceOf: (name) =>
-      source.placeOf(name)?.path ?? context.process.sourceOf(name),
+      source.placeOf(name)?.path ?? command.process.sourceOf(name),
     shownOptions: () => shownOptions(options),
     certificate: UNKNOWN_PROCESS.certificate, // that of the process is watched once
     droppedLines: UNKNOWN_PROCESS.droppedLines, // and its lines are counted once
@@ -122,7 +126,7 @@ export async function openSite(
   const gatewayOptions = toGatewayOptions(options, {
     variables: variablesOf(folder.name, envFiles, source, context, log),
     manifest: manifestSource(options.manifest, clock),
-    neverServed: () => neverServed(folder, options, context.directory),
+    neverServed: () => neverServed(folder, options, command.directory),
     services: { store, log, clock, instanceId, masterKey, telemetry },
   });
   let parts: AddonParts | undefined;
@@ -195,7 +199,7 @@ async function readOwnOptions(
 function optionsOfSite(
   { name, manifest, dist }: SiteFolder,
   own: OwnOptions,
-  { options }: SiteContext,
+  options: StartOptions,
 ): StartOptions {
   const half = (name: "max-streams" | "max-transfers" | "static-cache") =>
     Math.ceil(options[name] / 2);
@@ -263,7 +267,7 @@ function variablesOf(
   site: string,
   envFiles: readonly string[],
   source: EnvSource,
-  { base, lookAgain, services: { clock } }: SiteContext,
+  { base, lookAgain, clock }: SiteContext,
   log: Log,
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);

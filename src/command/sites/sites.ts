@@ -161,17 +161,8 @@ export class Sites implements Served {
     this.#onError = logTaskError(services.log, "sites");
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
-      options: options.options,
-      directory: options.directory,
-      process: options.process,
-      services: {
-        store: services.store,
-        log: services.log,
-        clock: slottedClock(services.clock),
-        instanceId: services.instanceId,
-        masterKey: services.masterKey,
-        telemetry: services.telemetry,
-      },
+      command: options,
+      clock: slottedClock(services.clock),
       base: () => this.#base,
       shared,
       metrics,

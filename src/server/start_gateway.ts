@@ -3,7 +3,7 @@ import { subscribe } from "node:diagnostics_channel";
 import { resolve } from "node:path";
 import process from "node:process";
 import { EnvSource } from "../files/env_source.ts";
-import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
+import { readEnvironment } from "../files/read_environment.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
@@ -120,7 +120,7 @@ async function open(
       : () => readTextFile(manifest, "manifest", clock),
     manifestPath: manifest,
   });
-  logAbsent(envPaths, source, log);
+  logAbsent(source, log);
   const watched = manifest === undefined ? paths : [...paths, manifest];
   // The log says why a reload was rejected.
   await watchFiles(watched, () => void gateway.reload().catch(() => {}));
@@ -130,14 +130,10 @@ async function open(
 }
 
 /** Logs where the values come from if a file is not there: nobody would notice a file that a deployment has lost. */
-function logAbsent(
-  paths: readonly EnvPath[],
-  { files }: EnvSource,
-  log: Log,
-): void {
+function logAbsent({ files }: EnvSource, log: Log): void {
   const count = Object.keys(withoutServiceLinks(readEnvironment())).length;
-  for (const [index, { path }] of paths.entries()) {
-    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+  for (const { path, variables } of files) {
+    if (Object.keys(variables).length > 0) continue;
     log[count > 0 ? "info" : "warn"]("rep.config.no_env_file", {
       detail:
         `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,

@@ -296,8 +296,7 @@ export class ProjectFiles {
   /** Warns of names in the env files that Vite would read, but not the gateway. */
   #hintAtEnvNames(): void {
     const prefixes = envPrefixes(this.#config);
-    for (const [index, { lines }] of this.#source.files.entries()) {
-      const path = this.#paths.envFiles[index]?.path;
+    for (const { path, lines } of this.#source.files) {
       for (const [name, line] of lines) {
         const prefix = prefixes.find((it) => name.startsWith(it));
         if (prefix === undefined || isRepName(name)) continue;

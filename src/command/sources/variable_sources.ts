@@ -40,7 +40,7 @@ export function createSources(
       const isFirst = source.files.length === 0;
       const files = await readPaths(envPaths, () => source.read(), clock);
       environment = withoutServiceLinks(readEnvironment());
-      if (isFirst) logEmpty(envPaths, source.files, log);
+      if (isFirst) logEmpty(envPaths.flag, source.files, log);
       logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };
     },
@@ -59,13 +59,9 @@ export function manifestSource(path: string | undefined, clock: Clock) {
 }
 
 /** Logs each env file or directory without variables. At the start, nothing says that there should be any. */
-function logEmpty(
-  { flag, paths }: FlagPaths,
-  files: readonly EnvFile[],
-  log: Log,
-): void {
-  for (const [index, path] of paths.entries()) {
-    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+function logEmpty(flag: string, files: readonly EnvFile[], log: Log): void {
+  for (const { path, variables } of files) {
+    if (Object.keys(variables).length > 0) continue;
     const detail =
       `${flag} "${path}" contains no variables: expected ${EXPECTED_VARIABLES}`;
     log.warn("rep.start.warning", { detail });

@@ -13,7 +13,7 @@ import {
   FROM_MANIFEST,
   generateTypes,
 } from "../client/generate_types.ts";
-import { describeFinding } from "../core/config/findings.ts";
+import { describeFinding } from "../core/config/variables/finding.ts";
 import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
 import {
   classify,

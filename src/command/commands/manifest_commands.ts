@@ -15,10 +15,10 @@ import {
   type Variable,
 } from "../../core/config/variables/tiers.ts";
 import {
+  allFindings,
   describeFinding,
   type Findings,
-  findingsOf,
-} from "../../core/config/findings.ts";
+} from "../../core/config/variables/finding.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { storedEnvironment } from "../../core/config/stored/stored_variables.ts";
 import { messageOf } from "../../core/observe/log.ts";
@@ -171,7 +171,7 @@ export function describeFindings(
   findings: Findings,
   { strict, manifest }: Pick<CommandSources, "strict" | "manifest">,
 ): string[] {
-  return findingsOf(findings)
+  return allFindings(findings)
     .filter(({ detection }) => !strict || detection === undefined)
     .map(({ event, name, detail }) =>
       describeFinding(event, name, detail, manifest)

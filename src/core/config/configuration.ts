@@ -15,7 +15,7 @@ import {
   type StoredEnvironment,
 } from "./variables/snapshot.ts";
 import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
-import { findingsOf } from "./findings.ts";
+import { allFindings } from "./variables/finding.ts";
 import { EMPTIED, isEmptied } from "./variables/tiers.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 
@@ -361,8 +361,8 @@ export class Configuration {
 
   /** Logs the findings that the previous snapshot did not have. */
   #logFindings(snapshot: Snapshot, before: Snapshot): void {
-    const known = new Set(findingsOf(before).map((it) => JSON.stringify(it)));
-    for (const finding of findingsOf(snapshot)) {
+    const known = new Set(allFindings(before).map((it) => JSON.stringify(it)));
+    for (const finding of allFindings(snapshot)) {
       if (known.has(JSON.stringify(finding))) continue;
       const { event, name, detection, detail } = finding;
       const fields = { variable_name: name, detection_type: detection, detail };

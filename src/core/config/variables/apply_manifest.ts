@@ -11,7 +11,7 @@ import {
   formatWord,
   hasSecret,
 } from "./quote.ts";
-import type { Suspicion } from "./suspicious_values.ts";
+import { DEPRECATED, type Finding, suspiciousName } from "./finding.ts";
 import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -19,11 +19,7 @@ export interface AppliedManifest {
   /** The variables that are set, and the defaults of the others. */
   readonly variables: readonly Variable[];
   readonly issues: readonly Issue[];
-  readonly deprecated: readonly Deprecation[];
-  /** The required variables that are set to nothing, as in the environment. */
-  readonly empty: readonly string[];
-  /** The variables that are set, but not declared. */
-  readonly undeclared: readonly Suspicion[];
+  readonly findings: readonly Finding[];
 }
 
 /** Why a configuration is invalid. */
@@ -32,13 +28,6 @@ export interface Issue {
   readonly variable?: string | undefined;
   /** One sentence. It contains values of PUBLIC variables only. */
   readonly text: string;
-}
-
-/** A deprecated variable that is set. */
-export interface Deprecation {
-  readonly name: string;
-  /** The manifest's message about it. */
-  readonly message: string | undefined;
 }
 
 /** Options of {@linkcode applyManifest}. */
@@ -69,11 +58,9 @@ export async function applyManifest(
     (text) => issues.push({ text }),
   );
   const given = new Map(variables.map((variable) => [variable.name, variable]));
-  const undeclared = findUndeclared(given, manifest);
-  const otherNames = [...ignoredNames, ...undeclared.map(({ name }) => name)];
+  const findings = findUndeclared(given, manifest);
+  const otherNames = [...ignoredNames, ...findings.map(({ name }) => name)];
   const all = [...variables];
-  const deprecated: Deprecation[] = [];
-  const empty: string[] = [];
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
     const key = environmentName({ name, tier });
@@ -99,27 +86,33 @@ export async function applyManifest(
       : `Cannot use ${givenKey}: ${place} declares it as ${key}`;
     if (text !== undefined) issues.push({ variable: givenKey, text });
     if (declaration.deprecated) {
-      deprecated.push({ name, message: declaration.deprecatedMessage });
+      const detail = declaration.deprecatedMessage;
+      findings.push({ event: DEPRECATED, name, detail });
     }
-    if (required && variable.value === "") empty.push(givenKey);
+    if (required && variable.value === "") {
+      const event = "rep.config.empty"; // which REP-RFC-0001 §6.3 permits
+      findings.push({ event, name: givenKey, detail: EMPTY_VALUE });
+    }
   }
   const normalized = all.map((variable) => normalize(variable, manifest));
-  return { variables: normalized, issues, deprecated, empty, undeclared };
+  return { variables: normalized, issues, findings };
 }
+
+const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** Finds variables that a manifest with declarations does not declare. What is meant may be a name that is not set. */
 function findUndeclared(
   given: ReadonlyMap<string, Variable>,
   { variables }: Manifest,
-): Suspicion[] {
+): Finding[] {
   if (variables.size === 0) return []; // it may contain settings only
   const unset = [...variables.keys()].filter((name) => !given.has(name));
-  const undeclared: Suspicion[] = [];
+  const undeclared: Finding[] = [];
   for (const variable of given.values()) {
     if (variables.has(variable.name)) continue;
     const hint = didYouMean(variable.name, unset);
     const detail = `the manifest does not declare it${hint}`;
-    undeclared.push({ name: environmentName(variable), detail });
+    undeclared.push(suspiciousName(environmentName(variable), detail));
   }
   return undeclared;
 }

@@ -1,10 +1,5 @@
 import { publicHash } from "../../values/hash.ts";
-import type {
-  AppliedManifest,
-  ApplyOptions,
-  Deprecation,
-  Issue,
-} from "./apply_manifest.ts";
+import type { AppliedManifest, ApplyOptions, Issue } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
   describeWarning,
@@ -14,7 +9,8 @@ import {
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
 import { serviceLinkWarnings, withoutServiceLinks } from "./service_links.ts";
-import { findSuspiciousValues, type Suspicion } from "./suspicious_values.ts";
+import { type Findings, suspiciousName } from "./finding.ts";
+import { findSuspiciousValues } from "./suspicious_values.ts";
 import {
   type Environment,
   environmentName,
@@ -34,7 +30,7 @@ import { toUtf8 } from "../../values/utf8.ts";
  * each commit of events checks that the store still has the variables of `storedVersion`, and `rankAtRead` tells whether
  * a rollout has begun since. `newestWrite` is for `set` and for the log.
  */
-export interface Snapshot {
+export interface Snapshot extends Findings {
   /**
    * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the
    * configuration in the rollout, so a new value is a rollout, even in a single process (`election.ts`). Variables in
@@ -60,11 +56,6 @@ export interface Snapshot {
   readonly describe: (name: string) => Description | undefined;
   /** The number of variables from each source. */
   readonly sources: Readonly<Record<string, number>>;
-  readonly warnings: readonly GuardrailWarning[];
-  readonly deprecated: readonly Deprecation[];
-  /** The required variables that are set to nothing, as in the environment. */
-  readonly empty: readonly string[];
-  readonly suspicious: readonly Suspicion[];
 }
 
 /** Where a variable comes from, and its type. */
@@ -88,13 +79,8 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   describe: () => undefined,
   sources: {},
   warnings: [],
-  deprecated: [],
-  empty: [],
-  suspicious: [],
+  otherFindings: [],
 };
-
-/** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
-export const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** The variables in the store, in the form of an environment. */
 export interface StoredEnvironment {
@@ -163,9 +149,9 @@ export const NO_MANIFEST: Manifest = {
 };
 
 /** The result of {@linkcode evaluate}. */
-export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
-  readonly warnings: readonly GuardrailWarning[];
-  readonly suspicious: readonly Suspicion[];
+export interface Evaluation extends Findings {
+  readonly variables: readonly Variable[];
+  readonly issues: readonly Issue[];
   /** How many of the issues are guardrail warnings. */
   readonly blocked: number;
 }
@@ -178,7 +164,7 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   const classified = classify(environment);
   const ignoredNames = namesWithoutTier(environment);
   const applied = await apply(classified.variables, input, ignoredNames);
-  const { variables, deprecated, empty, undeclared } = applied;
+  const { variables } = applied;
   const warnings = scanForSecrets(variables, manifest.variables)
     .filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
@@ -201,12 +187,10 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
     issues: issues.map((issue) => nameStored(issue, stored)),
     blocked: blocked.length,
     warnings,
-    deprecated,
-    empty,
-    suspicious: [
+    otherFindings: [
       ...serviceLinkWarnings(input.environment),
-      ...ignoredNames.map(withoutTier),
-      ...undeclared,
+      ...ignoredNames.map((name) => suspiciousName(name, NO_TIER)),
+      ...applied.findings,
       ...accepted,
     ],
   };
@@ -245,7 +229,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   };
 }
 
-function issueOf(variable: string, detail: string): Issue {
+function issueOf(variable: string, detail: string | undefined): Issue {
   return { variable, text: `Cannot use ${variable}: ${detail}` };
 }
 
@@ -320,7 +304,7 @@ async function apply(
   ignoredNames: readonly string[],
 ): Promise<AppliedManifest> {
   if (manifest === undefined) {
-    return { variables, issues: [], deprecated: [], empty: [], undeclared: [] };
+    return { variables, issues: [], findings: [] };
   }
   const { applyManifest } = await import("./apply_manifest.ts");
   return await applyManifest(variables, manifest, {
@@ -372,10 +356,6 @@ function countSources(
     counts[source] = (counts[source] ?? 0) + 1;
   }
   return counts;
-}
-
-function withoutTier(name: string): Suspicion {
-  return { name, detail: NO_TIER };
 }
 
 const NO_TIER =

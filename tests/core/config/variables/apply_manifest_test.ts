@@ -77,10 +77,9 @@ Deno.test("applyManifest() adds the defaults of optional variables that are not 
         { name: "INTERNAL", tier: "server", value: "t0ken" },
       ],
       issues: [],
-      deprecated: [],
-      empty: [],
-      undeclared: [
+      findings: [
         {
+          event: "rep.config.suspicious_name",
           name: "REP_PUBLIC_UNDECLARED",
           detail: "the manifest does not declare it",
         },
@@ -133,19 +132,22 @@ Deno.test("applyManifest() returns the variables that are not declared, with a s
     TITLE: { tier: "public" },
     PLAN_1: { tier: "public" },
   };
-  const { undeclared } = await apply(declarations, {
+  const { findings } = await apply(declarations, {
     REP_PUBLIC_TITEL: "x",
     REP_PUBLIC_PLAN_1: "x",
     REP_PUBLIC_PLAN_2: "x",
     REP_SERVER_OTHER: "s3cret",
   });
-  assertEquals(undeclared, [
+  const event = "rep.config.suspicious_name";
+  const detail = "the manifest does not declare it";
+  assertEquals(findings, [
     {
+      event,
       name: "REP_PUBLIC_TITEL",
-      detail: "the manifest does not declare it; did you mean TITLE?",
+      detail: `${detail}; did you mean TITLE?`,
     },
-    { name: "REP_PUBLIC_PLAN_2", detail: "the manifest does not declare it" },
-    { name: "REP_SERVER_OTHER", detail: "the manifest does not declare it" },
+    { event, name: "REP_PUBLIC_PLAN_2", detail },
+    { event, name: "REP_SERVER_OTHER", detail },
   ]);
 });
 
@@ -155,12 +157,17 @@ Deno.test("applyManifest() returns the required variables that are set to nothin
     B: { tier: "server", required: true },
     C: { tier: "public" },
   };
-  const { empty, issues } = await apply(declarations, {
+  const { findings, issues } = await apply(declarations, {
     REP_PUBLIC_A: "",
     REP_SERVER_B: "",
     REP_PUBLIC_C: "",
   });
-  assertEquals([empty, issues], [["REP_PUBLIC_A", "REP_SERVER_B"], []]);
+  const event = "rep.config.empty";
+  const detail = "it is required, but set to nothing";
+  assertEquals([findings, issues], [[
+    { event, name: "REP_PUBLIC_A", detail },
+    { event, name: "REP_SERVER_B", detail },
+  ], []]);
 });
 
 Deno.test("applyManifest() says of an empty value that is SENSITIVE that it is empty", async () => {
@@ -235,9 +242,10 @@ Deno.test("applyManifest() returns deprecated variables that are set, with the m
     REP_SENSITIVE_OLDER: "2",
     REP_PUBLIC_NEW: "3",
   };
-  assertEquals((await apply(declarations, environment)).deprecated, [
-    { name: "OLD", message: "Use NEW" },
-    { name: "OLDER", message: undefined },
+  const event = "rep.config.deprecated";
+  assertEquals((await apply(declarations, environment)).findings, [
+    { event, name: "OLD", detail: "Use NEW" },
+    { event, name: "OLDER", detail: undefined },
   ]);
 });
 

@@ -36,21 +36,21 @@ export interface ApplyOptions {
   readonly requiredTiers: readonly Tier[];
   /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
   readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
-  /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. */
-  readonly ignoredNames: readonly string[];
 }
 
 /**
  * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1), except
  * those of required variables. The issues include those of the manifest itself.
+ *
+ * @param ignoredNames Names in the environment that are ignored, since they have no tier, and that may be misspelled.
  */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
-  options: ApplyOptions,
+  ignoredNames: readonly string[],
+  { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }:
+    ApplyOptions,
 ): Promise<AppliedManifest> {
-  const { requiredTiers, ignoredNames } = options;
-  const load = options.loadPatternLibrary ?? loadPatternLibrary;
   const issues: Issue[] = manifest.issues.map((text) => ({ text }));
   const patterns = await compilePatterns(
     manifest,

@@ -94,7 +94,7 @@ export interface StoredEnvironment {
 /**
  * What a snapshot is built from, without the store. No limit is optional: whoever builds a snapshot decides about each.
  */
-export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
+export interface SnapshotSources extends ApplyOptions {
   readonly environment: Environment;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
@@ -149,15 +149,10 @@ export const NO_MANIFEST: Manifest = {
 };
 
 /** The result of {@linkcode evaluate}. */
-export interface Evaluation extends Findings {
-  readonly variables: readonly Variable[];
-  readonly issues: readonly Issue[];
-  /** How many of the issues are guardrail warnings. */
-  readonly blocked: number;
-}
+export type Evaluation = Awaited<ReturnType<typeof evaluate>>;
 
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
-export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
+export async function evaluate(input: SnapshotInput) {
   const { strict, stored, manifest = NO_MANIFEST, acceptPublic } = input;
   const own = withoutServiceLinks(input.environment);
   const environment = { ...own, ...stored?.environment };
@@ -185,6 +180,7 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   return {
     variables,
     issues: issues.map((issue) => nameStored(issue, stored)),
+    /** How many of the issues are guardrail warnings. */
     blocked: blocked.length,
     warnings,
     otherFindings: [
@@ -244,18 +240,11 @@ function nameStored(
   return { variable, text: `${text}; ${advice}` };
 }
 
-/** The result of {@linkcode classify}. */
-interface Classified {
-  readonly variables: readonly Variable[];
-  /** They show no values. */
-  readonly issues: readonly Issue[];
-}
-
 /**
  * Sorts the variables of an environment into tiers by their prefix, and strips the prefix (REP-RFC-0001 §3.2).
- * Variables without a tier's prefix are ignored.
+ * Variables without a tier's prefix are ignored. The issues show no values.
  */
-export function classify(environment: Environment): Classified {
+export function classify(environment: Environment) {
   const variables: Variable[] = [];
   const issues: Issue[] = [];
   // A module in JavaScript may pass values of any type.
@@ -300,18 +289,13 @@ export function valuesOf(
 /** Applies a manifest. The code for that, with the evaluation of patterns, is loaded only if there is one. */
 async function apply(
   variables: readonly Variable[],
-  { manifest, requiredTiers, loadPatternLibrary }: SnapshotInput,
+  input: SnapshotInput,
   ignoredNames: readonly string[],
 ): Promise<AppliedManifest> {
-  if (manifest === undefined) {
-    return { variables, issues: [], findings: [] };
-  }
+  const { manifest } = input;
+  if (manifest === undefined) return { variables, issues: [], findings: [] };
   const { applyManifest } = await import("./apply_manifest.ts");
-  return await applyManifest(variables, manifest, {
-    requiredTiers,
-    loadPatternLibrary,
-    ignoredNames,
-  });
+  return await applyManifest(variables, manifest, ignoredNames, input);
 }
 
 /** Returns the PUBLIC values of the process's own sources, including those that the store overrides. */

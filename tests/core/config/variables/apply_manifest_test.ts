@@ -7,10 +7,7 @@ import {
 } from "../../../../src/core/config/variables/tiers.ts";
 import { parseManifest } from "../../../../src/core/config/variables/manifest.ts";
 
-const OPTIONS = {
-  requiredTiers: TIERS,
-  ignoredNames: [],
-};
+const OPTIONS = { requiredTiers: TIERS };
 
 function manifestOf(declarations: Record<string, unknown>) {
   const text = JSON.stringify({ version: "0.1.0", variables: declarations });
@@ -24,7 +21,7 @@ async function apply(
   environment: Environment = {},
 ) {
   const { variables } = classify(environment);
-  return await applyText(variables, manifestOf(declarations), OPTIONS);
+  return await applyText(variables, manifestOf(declarations), [], OPTIONS);
 }
 
 /** Returns only the text of each issue. */
@@ -116,13 +113,11 @@ Deno.test("applyManifest() names what is set instead of a missing variable, if i
     "Cannot find REP_PUBLIC_TITLE: the manifest requires it, but it is not set";
   for (const name of misspelled) {
     const ignoredNames = ["REP_PUBLIC_COLOR", name];
-    const options = { ...OPTIONS, ignoredNames };
-    const { issues } = await applyText([], manifest, options);
+    const { issues } = await applyText([], manifest, ignoredNames, OPTIONS);
     assertEquals(issues, [`${issue}; is it misspelled as ${name}?`]);
   }
   for (const name of ["REP_PUBLIC_MY_TITLE", "REP_PUBLIC_COLOR"]) {
-    const options = { ...OPTIONS, ignoredNames: [name] };
-    const { issues } = await applyText([], manifest, options);
+    const { issues } = await applyText([], manifest, [name], OPTIONS);
     assertEquals(issues, [issue]);
   }
 });
@@ -219,7 +214,7 @@ Deno.test("applyManifest() names the file in every issue that it is the cause of
   const text = JSON.stringify({ version: "1", variables: declarations });
   const { variables } = classify({ REP_PUBLIC_B: "x" });
   const manifest = parseManifest(text, { path: "rep.yaml" });
-  const { issues } = await applyText(variables, manifest, OPTIONS);
+  const { issues } = await applyText(variables, manifest, [], OPTIONS);
   assertEquals(issues, [
     'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
     'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +

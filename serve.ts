@@ -22,7 +22,7 @@ import {
 } from "./src/command/start/start_log.ts";
 import { Output } from "./src/command/start/output.ts";
 import { onSignals } from "./src/command/start/signals.ts";
-import { hostAndPort } from "./src/command/start/listen.ts";
+import { hostAndPort } from "./src/core/values/urls.ts";
 import { checkStart } from "./src/command/start/check_start.ts";
 import { Service } from "./src/command/start/service.ts";
 import type { ConnectionInfo } from "./src/core/http/respond.ts";

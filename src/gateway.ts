@@ -94,25 +94,7 @@ export async function createGatewayIn(
     const files = await localFiles(); // workers have none
     await checkKeepBuilds(keepBuilds, immutable, [staticDir], files);
   }
-  const content = await openContent({
-    staticDir: settings.staticDir,
-    staticCacheBytes: settings.staticCacheBytes,
-    fallback: settings.fallback,
-    immutable: settings.immutable,
-    neverServed: sources.neverServed,
-    upstream: settings.upstream,
-    basePath: settings.basePath,
-    preserveHost: settings.preserveHost,
-    upstreamTimeoutMs: settings.upstreamTimeoutMs,
-    rejectWebsockets: settings.rejectWebsockets,
-    builds: keepBuilds === undefined ? undefined : {
-      directory: keepBuilds,
-      folder: buildsFolder ?? app,
-      owner: () => ownerOf(buildsFolder ?? app, settings, services),
-      gate: shared?.buildsGate ?? new DirectoryGate(clock),
-      metrics,
-    },
-  }, {
+  const content = await openContent(settings, {
     clock,
     log,
     metrics,
@@ -121,6 +103,14 @@ export async function createGatewayIn(
     cacheGroup,
     sharesBytes,
     checkRoot,
+    neverServed: sources.neverServed,
+    builds: keepBuilds === undefined ? undefined : {
+      directory: keepBuilds,
+      folder: buildsFolder ?? app,
+      owner: () => ownerOf(buildsFolder ?? app, settings, services),
+      gate: shared?.buildsGate ?? new DirectoryGate(clock),
+      metrics,
+    },
   });
   const addons: Addon[] = [
     () => ({ problems: () => content?.problems?.() ?? [] }),

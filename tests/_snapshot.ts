@@ -14,13 +14,11 @@ export function snapshotInput(
   return {
     environment: {},
     stored: undefined,
-    sourceOf: () => undefined,
     acceptPublic: [],
     manifest: text === undefined ? undefined : parseManifest(text),
     strict: false,
     rejectsSuspiciousValues: false,
     requiredTiers: TIERS,
-    loadPatternLibrary: undefined,
     ...some,
   };
 }

@@ -17,6 +17,7 @@ import {
 import { ifNoneMatchFails } from "../core/http/send.ts";
 import { type PageValues, streamPath } from "../core/pages/config_script.ts";
 import { shortHash, sriHash } from "../core/values/hash.ts";
+import { parseJson } from "../core/values/parse_json.ts";
 import { toUtf8 } from "../core/values/utf8.ts";
 import { parseEventId, readNewEvents } from "../core/changes/known_events.ts";
 
@@ -91,17 +92,16 @@ function createEndpoint(
   allowedOrigins: readonly string[],
   handler: Handler,
 ): Endpoint {
-  const originOf = (request: Request, { client }: RouteContext) =>
-    readOrigin(request, client.origin, allowedOrigins);
   const headersFor = (request: Request, context: RouteContext) =>
-    corsHeaders(originOf(request, context));
+    corsHeaders(readOrigin(request, context, allowedOrigins));
   return {
     methods: METHODS,
     headersOf405: headersFor,
     async handler(request, context) {
       await discardBody(request);
       if (request.method === "OPTIONS") {
-        return preflight(request, originOf(request, context), "POST");
+        const origin = readOrigin(request, context, allowedOrigins);
+        return preflight(request, origin, "POST");
       }
       const response = await respondWith(handler, request, context);
       const headers = new Headers(headersFor(request, context));
@@ -258,18 +258,10 @@ function typedValue(text: string, type: string | undefined): unknown {
       return Number.isFinite(number) ? number : text;
     }
     case "json": {
-      const value = parseJson(text);
+      const value = parseJson(text); // of another manifest, where it may be no JSON
       return isMapping(value) ? value : text;
     }
     default:
       return text;
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // of another manifest, where it is not JSON
   }
 }

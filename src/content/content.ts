@@ -1,30 +1,23 @@
 import type { Content } from "../core/content.ts";
 import type { ProxyServices, ProxySettings } from "./proxy/reverse_proxy.ts";
 import { CacheGroup } from "../core/values/size_bounded_cache.ts";
-import type { BuildsOptions } from "./builds/kept_builds.ts";
 import type { StaticContentOptions } from "./static/static_content.ts";
 
 /** What to serve, a directory or an upstream, and how, under the names of the gateway's options. */
 export interface ContentSettings
-  extends
-    ProxySettings,
-    Pick<StaticContentOptions, "fallback" | "immutable" | "neverServed"> {
+  extends ProxySettings, Pick<StaticContentOptions, "fallback" | "immutable"> {
   readonly staticDir: string | undefined;
   readonly staticCacheBytes: number;
   readonly upstream: URL | undefined;
-  /** Where builds are kept; `undefined` if they are not. */
-  readonly builds: BuildsOptions | undefined;
 }
 
 /** What the content is given to work with. */
-export interface ContentServices extends ProxyServices {
-  /** What all gateways of the process keep of their files; `undefined` if there is no other one. */
-  readonly cacheGroup: CacheGroup | undefined;
-  /** Whether all responses leave through `Deno.serve`, so that they may share their bytes. */
-  readonly sharesBytes: boolean;
-  /** See `checkRoot` of `ServedFilesOptions`. */
-  readonly checkRoot: StaticContentOptions["checkRoot"];
-}
+export type ContentServices =
+  & ProxyServices
+  & Pick<
+    StaticContentOptions,
+    "builds" | "cacheGroup" | "checkRoot" | "neverServed" | "sharesBytes"
+  >;
 
 /**
  * Opens the directory or the upstream to serve. Returns `undefined` if neither is set. It loads only the code that the
@@ -48,7 +41,7 @@ export async function openContent(
     );
   }
   if (staticDir !== undefined) {
-    const { builds } = settings;
+    const { builds } = services;
     const { openStaticContent } = await import("./static/static_content.ts");
     const { Compressor } = await import("./coding/representations.ts");
     return await openStaticContent({
@@ -60,7 +53,7 @@ export async function openContent(
       fallback: settings.fallback,
       immutable: settings.immutable,
       neverServed: async () => {
-        const paths = await settings.neverServed();
+        const paths = await services.neverServed();
         return builds === undefined ? paths : [...paths, builds.directory];
       },
       checkRoot: services.checkRoot,

@@ -70,29 +70,6 @@ export interface Rendering {
   close(): void;
 }
 
-/** A gateway. `Gateway` describes its members for users of the module. */
-export interface Core extends AsyncDisposable {
-  readonly ready: Promise<void>;
-  /** Begins the start. Resolves when the gateway is ready, or as soon as it waits for its store. */
-  start(): Promise<void>;
-  fetch(request: Request, info?: ConnectionInfo): Response | Promise<Response>;
-  handle(
-    request: Request,
-    info?: ConnectionInfo,
-  ): Promise<Response | undefined>;
-  inject(response: Response, request?: Request): Promise<Response>;
-  configScript(): Promise<string>;
-  run<Result>(callback: () => Result): Result;
-  fetchHealth(request: Request): Response | Promise<Response>;
-  reload(options?: ReloadOptions): Promise<void>;
-  get(name: string): string | undefined;
-  getPrivate(name: string): string | undefined;
-  onChange(name: string, listener: ValueListener): () => void;
-  beginShutdown(): void;
-  finishIncoming(ms: number): Promise<void>;
-  close(options?: CloseOptions): Promise<void>;
-}
-
 /**
  * Creates a gateway, which has to be started: this is the gateway of the specification, without anything of what is
  * around it.
@@ -102,7 +79,7 @@ export async function createCore(
   services: CoreServices,
   sources: CoreSources,
   around: Surroundings,
-): Promise<Core> {
+) {
   const parts = await createParts(settings, services, sources, around);
   return connect(settings, services, parts, around);
 }
@@ -287,13 +264,16 @@ async function createParts(
   };
 }
 
-/** Returns a gateway of its parts. Its functions can be passed on alone: `Deno.serve(gateway.fetch)`. */
+/**
+ * Returns a gateway of its parts. Its functions can be passed on alone: `Deno.serve(gateway.fetch)`. `Gateway` describes
+ * them for users of the module.
+ */
 function connect(
   settings: CoreSettings,
   services: CoreServices,
   parts: Parts,
   { content, scheme, rendering, decode }: Surroundings,
-): Core {
+) {
   const { clock, log, telemetry, metrics } = services;
   const onceLog = logOnce(log);
   const { changes, configuration, pageValues } = parts;
@@ -348,19 +328,35 @@ function connect(
   });
   metrics.observe("rep.streams.open", () => changes?.hub.size ?? 0);
 
-  const core: Core = {
+  function fetch(
+    request: Request,
+    info?: ConnectionInfo,
+  ): Response | Promise<Response> {
+    return respond(request, info, findRoute);
+  }
+
+  async function close(options?: CloseOptions): Promise<void> {
+    await shutdown.close(options);
+    rendering?.close();
+  }
+
+  return {
     ready: startup.ready,
+    /** Begins the start. Resolves when the gateway is ready, or as soon as it waits for its store. */
     async start() {
       await startup.begin();
       rendering?.open(pageValues);
     },
-    fetch: (request, info) => respond(request, info, findRoute),
-    async handle(request, info) {
+    fetch,
+    async handle(request: Request, info?: ConnectionInfo) {
       const path = readUrl(request.url)?.path;
       if (path === undefined || !router.owns(path)) return undefined;
-      return await core.fetch(request, info);
+      return await fetch(request, info);
     },
-    async inject(response, request = new Request("http://gateway.invalid/")) {
+    async inject(
+      response: Response,
+      request = new Request("http://gateway.invalid/"),
+    ) {
       const { injectPage, isHtml } = await import("./pages/page.ts");
       if (health.isStarting && isHtml(response)) {
         await response.body?.cancel();
@@ -377,32 +373,30 @@ function connect(
       const { bytes } = await getRenderedScript();
       return new TextDecoder().decode(bytes);
     },
-    run: (callback) => rendering ? rendering.run(callback) : callback(),
-    fetchHealth: (request) =>
+    run: <Result>(callback: () => Result) =>
+      rendering ? rendering.run(callback) : callback(),
+    fetchHealth: (request: Request) =>
       respondHealth(request, undefined, healthRouter.find),
-    async reload(options) {
+    async reload(options?: ReloadOptions) {
       await startup.ready;
       await configuration.reload(options);
     },
-    get(name) {
+    get(name: string) {
       const { values } = rendering?.pinned ??
         { values: configuration.snapshot };
       return values.public.get(name);
     },
-    getPrivate(name) {
+    getPrivate(name: string) {
       const { sensitive, serverValue } = configuration.snapshot;
       return sensitive.get(name) ?? serverValue(name);
     },
-    onChange: (name, listener) => configuration.onChange(name, listener),
+    onChange: (name: string, listener: ValueListener) =>
+      configuration.onChange(name, listener),
     beginShutdown: () => shutdown.begin(),
-    finishIncoming: (ms) => shutdown.finishIncoming(ms),
-    async close(options) {
-      await shutdown.close(options);
-      rendering?.close();
-    },
-    [Symbol.asyncDispose]: () => core.close(),
+    finishIncoming: (ms: number) => shutdown.finishIncoming(ms),
+    close,
+    [Symbol.asyncDispose]: () => close(),
   };
-  return core;
 }
 
 /** The endpoints of the public port. */

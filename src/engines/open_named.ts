@@ -1,10 +1,14 @@
 import { type Log, messageOf } from "../core/observe/log.ts";
 import { isGranted } from "../core/values/runtime.ts";
-import { redactCredentials, redactUrl } from "../core/values/urls.ts";
+import {
+  hostAndPort,
+  redactCredentials,
+  redactUrl,
+} from "../core/values/urls.ts";
 import type { RetryOptions } from "../core/store/commits.ts";
 import { fileStore, identify } from "./file_store.ts";
 import { kvStore, MAX_CHECKS, NO_KV } from "./kv.ts";
-import { formatHost, isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
+import { isPostgresUrl, parsePostgresUrl } from "./postgres/url.ts";
 import { openRemoteStore } from "./remote.ts";
 import {
   type Store,
@@ -133,7 +137,8 @@ async function openPostgres(
 ): Promise<Store> {
   const target = parsePostgresUrl(url);
   // Only a failover needs the others: Deno would prompt for the permission then, or deny it.
-  for (const host of target.hosts.slice(1).map(formatHost)) {
+  for (const { hostname, port } of target.hosts.slice(1)) {
+    const host = hostAndPort(hostname, port);
     if (isGranted({ name: "net", host })) continue;
     throw new TypeError(`${cannotOpen(url)}: expected --allow-net=${host}`);
   }

@@ -57,12 +57,10 @@ export class EnvSource {
 
   /** Returns where a variable was last read from. The line is counted from 1, and `undefined` for a directory. */
   placeOf(name: string) {
-    const index = this.#files.findLastIndex(({ variables }) =>
+    const file = this.#files.findLast(({ variables }) =>
       variables[name] !== undefined
     );
-    const path = this.#paths[index]?.path;
-    if (path === undefined) return undefined;
-    return { path, line: this.#files[index]?.lines.get(name) };
+    return file && { path: file.path, line: file.lines.get(name) };
   }
 
   /** Reads the files, and once more if they are invalid or incomplete. */

@@ -24,6 +24,7 @@ function pickRepVariables(environment: Environment): Environment {
 
 /** The content of an env file or directory. */
 export interface EnvFile {
+  readonly path: string;
   readonly variables: Environment;
   /** The line of each variable of a file, counted from 1. */
   readonly lines: ReadonlyMap<string, number>;
@@ -45,12 +46,6 @@ export function requiredPath(path: string): EnvPath {
   return { path, required: true };
 }
 
-const NO_FILE: EnvFile = {
-  variables: {},
-  lines: new Map(),
-  isTerminated: true,
-};
-
 /**
  * Reads several env files or directories, in order.
  *
@@ -67,7 +62,7 @@ export async function readEnvFiles(
       files.push(await loadEnvFile(path));
     } catch (error) {
       const isComplete = error instanceof ConfigurationError;
-      if (!required && isMissing(error)) files.push(NO_FILE);
+      if (!required && isMissing(error)) files.push(unnumbered(path, []));
       else if (isComplete) issues.push(...error.issues);
       else {
         const hint = isMissing(error) ? remedy : "";
@@ -108,6 +103,7 @@ export async function loadEnvFile(
     );
   }
   return {
+    path,
     variables: pickRepVariables(Object.fromEntries(variables)),
     lines,
     isTerminated: text.endsWith("\n"),
@@ -146,13 +142,18 @@ async function readDirectory(
   const names = (await files.names(directory)).filter(isRepName).sort();
   const variables = await Promise.all(names.map(async (name) => {
     const text = await readText(`${directory}/${name}`, files);
-    return [name, text.replace(/\r?\n$/, "")]; // without a newline at its end
+    return [name, text.replace(/\r?\n$/, "")] as const; // without a newline at its end
   }));
-  return {
-    variables: Object.fromEntries(variables),
-    lines: new Map(),
-    isTerminated: true,
-  };
+  return unnumbered(directory, variables);
+}
+
+/** Returns what has no lines: a directory, or no file. */
+function unnumbered(
+  path: string,
+  entries: readonly (readonly [string, string])[],
+): EnvFile {
+  const variables = Object.fromEntries(entries);
+  return { path, variables, lines: new Map(), isTerminated: true };
 }
 
 /** Reads UTF-8 without its byte order mark. */

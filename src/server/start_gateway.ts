@@ -3,12 +3,11 @@ import { subscribe } from "node:diagnostics_channel";
 import { resolve } from "node:path";
 import process from "node:process";
 import { EnvSource } from "../files/env_source.ts";
-import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
+import { readEnvironment } from "../files/read_environment.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
-import { ConfigurationError } from "../core/config/variables/snapshot.ts";
-import { type Log, messageOf } from "../core/observe/log.ts";
+import type { Log } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
-import { readBoundedFile } from "../files/local_files.ts";
+import { readPaths, readTextFile } from "../files/read_named.ts";
 import type { ConnectionInfo } from "../core/http/respond.ts";
 import type { Gateway } from "../gateway_interface.ts";
 import type { GatewayOptions } from "../options.ts";
@@ -102,8 +101,10 @@ async function open(
   const { watchFiles } = await import("../sources.ts");
   const manifest = manifestPath && resolve(manifestPath);
   const envPaths = envPathsOf(envFile);
-  const source = new EnvSource(envPaths, options.clock ?? systemClock);
-  const { log = createLog() } = options;
+  const paths = envPaths.map(({ path }) => path);
+  const { log = createLog(), clock = systemClock } = options;
+  const source = new EnvSource(envPaths, clock);
+  const envFiles = { flag: "envFile", paths };
   const gateway = await createGateway({
     hotReload: true,
     ...options,
@@ -111,55 +112,33 @@ async function open(
     variables: async () => {
       const environment = readEnvironment();
       const own = withoutServiceLinks(environment);
-      const files = await source.read().catch(rejectAs("envFile"));
+      const files = await readPaths(envFiles, () => source.read(), clock);
       return { ...environment, ...files, ...own }; // the gateway warns of service links
     },
-    manifest: () => readManifest(manifest),
+    manifest: manifest === undefined
+      ? undefined
+      : () => readTextFile(manifest, "manifest", clock),
     manifestPath: manifest,
   });
-  logAbsent(envPaths, source, log);
-  const paths = envPaths.map(({ path }) => path);
-  if (manifest !== undefined) paths.push(manifest);
+  logAbsent(source, log);
+  const watched = manifest === undefined ? paths : [...paths, manifest];
   // The log says why a reload was rejected.
-  await watchFiles(paths, () => void gateway.reload().catch(() => {}));
+  await watchFiles(watched, () => void gateway.reload().catch(() => {}));
   closeAtSignals(gateway);
   shared().log = log;
   return gateway;
 }
 
-async function readManifest(
-  path: string | undefined,
-): Promise<string | undefined> {
-  if (path === undefined) return undefined;
-  const bytes = await readBoundedFile(path).catch(rejectAs("manifest", path));
-  return new TextDecoder().decode(bytes);
-}
-
 /** Logs where the values come from if a file is not there: nobody would notice a file that a deployment has lost. */
-function logAbsent(
-  paths: readonly EnvPath[],
-  { files }: EnvSource,
-  log: Log,
-): void {
+function logAbsent({ files }: EnvSource, log: Log): void {
   const count = Object.keys(withoutServiceLinks(readEnvironment())).length;
-  for (const [index, { path }] of paths.entries()) {
-    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+  for (const { path, variables } of files) {
+    if (Object.keys(variables).length > 0) continue;
     log[count > 0 ? "info" : "warn"]("rep.config.no_env_file", {
       detail:
         `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
     });
   }
-}
-
-/** Returns a function that throws an error with the option of the file that could not be read. */
-function rejectAs(option: string, path?: string) {
-  return (cause: unknown): never => {
-    const issues = cause instanceof ConfigurationError
-      ? cause.issues
-      : [`"${path}": ${messageOf(cause)}`];
-    const named = issues.map((issue) => `Cannot read ${option} ${issue}`);
-    throw new ConfigurationError(named);
-  };
 }
 
 /** Closes the gateway, whose streams keep a server open. If nobody else listens to the signal, it ends the process. */

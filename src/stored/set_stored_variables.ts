@@ -13,6 +13,7 @@ import {
   MAX_NAME_BYTES,
   type SnapshotInput,
 } from "../core/config/variables/snapshot.ts";
+import { DEPRECATED } from "../core/config/variables/finding.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
@@ -124,8 +125,9 @@ export async function validateAssignments(
   const warnings = secrets.map((secret) =>
     `Set despite the warning: ${secret}`
   );
-  for (const { name, message } of snapshot.deprecated) {
-    const end = message === undefined ? "" : `: ${message}`;
+  for (const { event, name, detail } of snapshot.otherFindings) {
+    if (event !== DEPRECATED) continue;
+    const end = detail === undefined ? "" : `: ${detail}`;
     warnings.push(`Deprecated: ${name}${end}`);
   }
   return warnings;
@@ -148,12 +150,10 @@ function inputOf(
     environment: environmentOf(values, environment),
     stored: undefined,
     manifest,
-    sourceOf: () => undefined,
     strict: false,
     rejectsSuspiciousValues: !force,
     acceptPublic: [],
     requiredTiers: [],
-    loadPatternLibrary: undefined,
   };
 }
 

@@ -22,10 +22,15 @@ export const WHY = {
  * @throws {OptionError} If one of them is invalid.
  */
 export function checkCause({ by = "-", why = "-" }: WriteCause): void {
-  if (!BY.pattern.test(by)) {
-    throw new OptionError("by", BY.expected, `${by.length} characters`);
-  }
-  if (!WHY.pattern.test(why)) {
-    throw new OptionError("why", WHY.expected, `${why.length} characters`);
-  }
+  check("by", by, BY);
+  check("why", why, WHY);
+}
+
+function check(
+  option: string,
+  text: string,
+  { pattern, expected }: typeof BY,
+): void {
+  if (pattern.test(text)) return;
+  throw new OptionError(option, expected, `${text.length} characters`);
 }

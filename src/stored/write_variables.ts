@@ -142,8 +142,8 @@ export async function writeAfter(
   changes: readonly RequestedWrite[],
   { ifId, cause, at }: WriteAttempt,
 ): Promise<StoredWrite[] | undefined> {
-  const before = await Promise.all(
-    changes.map(({ name }) => store.get<StoredValue>([...VARIABLES, name])),
+  const before = await store.getMany<StoredValue>(
+    changes.map(({ name }) => [...VARIABLES, name]),
   );
   if (ifId !== undefined) checkId(changes[0]?.name ?? "", ifId, before[0]);
   const replaced = new Map(

@@ -13,6 +13,7 @@ import {
   FROM_MANIFEST,
   generateTypes,
 } from "../client/generate_types.ts";
+import { describeFinding } from "../core/config/variables/finding.ts";
 import { type Manifest, nameAt } from "../core/config/variables/manifest.ts";
 import {
   classify,
@@ -21,7 +22,6 @@ import {
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
-  environmentName,
   isRepName,
   TIER_PREFIX,
 } from "../core/config/variables/tiers.ts";
@@ -266,13 +266,7 @@ export class ProjectFiles {
     name: string,
     detail: LogFields[string],
   ): string {
-    const { tier = "public" } = this.#manifest?.variables.get(name) ?? {};
-    const key = isRepName(name) ? name : environmentName({ name, tier });
-    const isDeprecated = event === "rep.config.deprecated";
-    const subject = isDeprecated ? `${key} is deprecated` : key;
-    return this.#locate(
-      detail === undefined ? subject : `${subject}: ${detail}`,
-    );
+    return this.#locate(describeFinding(event, name, detail, this.#manifest));
   }
 
   /** Puts the place of the first variable with one in front of a text. Terminals and editors open it at a click. */
@@ -302,8 +296,7 @@ export class ProjectFiles {
   /** Warns of names in the env files that Vite would read, but not the gateway. */
   #hintAtEnvNames(): void {
     const prefixes = envPrefixes(this.#config);
-    for (const [index, { lines }] of this.#source.files.entries()) {
-      const path = this.#paths.envFiles[index]?.path;
+    for (const { path, lines } of this.#source.files) {
       for (const [name, line] of lines) {
         const prefix = prefixes.find((it) => name.startsWith(it));
         if (prefix === undefined || isRepName(name)) continue;

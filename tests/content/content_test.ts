@@ -15,9 +15,7 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     staticDir: undefined,
     fallback: undefined,
     staticCacheBytes: 1_000_000,
-    neverServed: () => Promise.resolve([]),
     upstream: undefined,
-    builds: undefined,
     immutable: [],
     basePath: "",
     preserveHost: false,
@@ -37,6 +35,8 @@ function open(changed: Partial<ContentSettings>): Promise<Content | undefined> {
     cacheGroup: undefined,
     sharesBytes: false,
     checkRoot: undefined,
+    neverServed: () => Promise.resolve([]),
+    builds: undefined,
   };
   return openContent({ ...settings, ...changed }, services);
 }

@@ -10,6 +10,7 @@
  *
  * @module
  */
+import { buildOf, type PageDocument } from "./page_build.ts";
 
 /** When this tab was last reloaded, in milliseconds since the Unix epoch. */
 const RELOADED_AT = "rep:reloaded";
@@ -29,7 +30,7 @@ export function reloadOnLostChunk(): void {
 
 async function answer(page: Page): Promise<void> {
   const { document, location } = page;
-  const build = document.getElementById("__rep__")?.dataset["repBuild"];
+  const build = buildOf(document);
   if (build === undefined || !mayReload()) return;
   const newBuild = await readBuild(location.href).catch(() => undefined); // offline
   if (newBuild === undefined || newBuild === build || !mayReload()) return;
@@ -60,8 +61,7 @@ async function readBuild(url: string): Promise<string | undefined> {
   const html = await response.text();
   if (response.status !== 200) return undefined;
   const { DOMParser } = globalThis as unknown as Page;
-  const document = new DOMParser().parseFromString(html, "text/html");
-  return document.getElementById("__rep__")?.dataset["repBuild"];
+  return buildOf(new DOMParser().parseFromString(html, "text/html"));
 }
 
 /** The parts of a page that this module uses. */
@@ -73,11 +73,4 @@ interface Page {
   };
   addEventListener(type: string, listener: () => void): void;
   dispatchEvent(event: Event): boolean;
-}
-
-/** The part of a `Document` that this module uses. */
-interface PageDocument {
-  getElementById(
-    id: string,
-  ): { readonly dataset: Readonly<Record<string, string>> } | null;
 }

@@ -21,6 +21,7 @@ import {
   status,
   type StreamStatus,
 } from "@rep/gateway/client";
+import { buildOf, type PageDocument } from "./page_build.ts";
 
 /** Receives the ID of the build that a reload brings, and of the page's own. */
 export type NewBuildCallback = (newBuild: string, build: string) => void;
@@ -74,12 +75,5 @@ function isNewForTab(build: string): boolean {
 /** Returns the ID of the page's build; `undefined` if it is unknown, and outside a page. */
 function pageBuild(): string | undefined {
   const { document } = globalThis as unknown as { document?: PageDocument };
-  return document?.getElementById("__rep__")?.dataset["repBuild"];
-}
-
-/** The part of a browser's `document` that this module uses. */
-interface PageDocument {
-  getElementById(
-    id: string,
-  ): { readonly dataset: Readonly<Record<string, string>> } | null;
+  return document && buildOf(document);
 }

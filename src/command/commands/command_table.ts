@@ -89,6 +89,8 @@ interface CommandDescription {
   readonly fails: string;
 }
 
+/** The options that name the store of an app, and those of its output. */
+const STORE_OPTIONS = ["kv", "app", "site", "port", "json"] as const;
 const STORE_NOTES = [
   "Without the flags, REP_GATEWAY_KV, REP_GATEWAY_APP and REP_GATEWAY_PORT are used.",
 ];
@@ -175,11 +177,7 @@ export const COMMANDS = {
     args: "KEY=VALUE ...",
     help: "Set PUBLIC variables in the store",
     options: [
-      "kv",
-      "app",
-      "site",
-      "port",
-      "json",
+      ...STORE_OPTIONS,
       "manifest",
       "if-id",
       "by",
@@ -193,24 +191,14 @@ export const COMMANDS = {
   unset: {
     args: "KEY ...",
     help: "Delete variables from the store",
-    options: ["kv", "app", "site", "port", "json", "if-id", "by", "why"],
+    options: [...STORE_OPTIONS, "if-id", "by", "why"],
     notes: [KEY_NOTE, ...WRITE_NOTES],
     fails: WRITE_FAILS,
   },
   undo: {
     args: "[ID]",
     help: "Take back a set, unset or undo, by default your newest write",
-    options: [
-      "kv",
-      "app",
-      "site",
-      "port",
-      "json",
-      "manifest",
-      "by",
-      "why",
-      "force",
-    ],
+    options: [...STORE_OPTIONS, "manifest", "by", "why", "force"],
     notes: [
       "ID is that of any of its writes, as history prints it. All its variables get the values that they had before. Needed " +
       "if the newest write is an undo, or that of another writer.",
@@ -222,7 +210,7 @@ export const COMMANDS = {
   list: {
     args: "",
     help: "Print the variables in the store",
-    options: ["kv", "app", "site", "port", "json"],
+    options: STORE_OPTIONS,
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },
@@ -248,7 +236,7 @@ export const COMMANDS = {
   history: {
     args: "",
     help: "Print the latest writes, newest first",
-    options: ["kv", "app", "site", "port", "json", "limit"],
+    options: [...STORE_OPTIONS, "limit"],
     notes: STORE_NOTES,
     fails: READ_FAILS,
   },

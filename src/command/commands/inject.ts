@@ -21,6 +21,7 @@ import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { describeFindings, readSources } from "./manifest_commands.ts";
 import { escapeInvisible } from "../../core/values/visible_text.ts";
+import { isThere } from "./workspace.ts";
 import { writeFile } from "./write_file.ts";
 
 /** Writes PUBLIC values into the pages of a build, which is then served without a gateway. */
@@ -90,12 +91,10 @@ async function readSnapshot(
     environment: sources.environment,
     stored: undefined,
     manifest: sources.manifest,
-    sourceOf: () => undefined,
     strict: sources.strict,
     rejectsSuspiciousValues: false,
     acceptPublic: sources.acceptPublic,
     requiredTiers: ["public"],
-    loadPatternLibrary: undefined,
   });
   const findings = describeFindings(snapshot, sources);
   for (const warning of [...sources.warnings, ...findings]) {
@@ -115,7 +114,7 @@ async function warnOfCompressed(
   { printError }: CommandIo,
 ): Promise<void> {
   for (const compressed of [`${path}.br`, `${path}.gz`, `${path}.zst`]) {
-    if (await exists(compressed)) {
+    if (await isThere(compressed)) {
       printError(
         `Warning: ${compressed} contains the previous page: compress it again, or delete it`,
       );
@@ -129,16 +128,12 @@ async function warnOfHashes(
   { printError }: CommandIo,
 ): Promise<void> {
   const path = join(folder, "ngsw.json");
-  if (!await exists(path)) return;
+  if (!await isThere(path)) return;
   printError(
     escapeInvisible(
       `Warning: ${path} contains the hashes of the previous files: update it with "npx ngsw-config ${folder} ngsw-config.json", followed by the build's base href`,
     ),
   );
-}
-
-function exists(path: string): Promise<boolean> {
-  return fs.stat(path).then(() => true, () => false);
 }
 
 /** Renders a script that adds the element to the page that loads it, for builds whose pages are not changed. */

@@ -1,10 +1,8 @@
 import {
   ConfigurationError,
-  EMPTY_VALUE,
   evaluate,
   type Evaluation,
   NO_MANIFEST,
-  type Snapshot,
   type StoredEnvironment,
 } from "../../core/config/variables/snapshot.ts";
 import { withoutServiceLinks } from "../../core/config/variables/service_links.ts";
@@ -16,12 +14,17 @@ import {
   TIERS,
   type Variable,
 } from "../../core/config/variables/tiers.ts";
-import { describeWarning } from "../../core/config/variables/guardrails.ts";
+import {
+  allFindings,
+  describeFinding,
+  type Findings,
+} from "../../core/config/variables/finding.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { storedEnvironment } from "../../core/config/stored/stored_variables.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import { checkKeepBuilds } from "../../content/builds/check_directory.ts";
 import { localFiles } from "../../files/local_files.ts";
+import { readTextFile } from "../../files/read_named.ts";
 import { startErrorMessage } from "../start/start_log.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
@@ -32,7 +35,6 @@ import {
   findDefaultManifest,
   readEnvPath,
   readManifest,
-  readTextFile,
   VITE_PREFIX,
   viteNames,
 } from "../sources/variable_sources.ts";
@@ -143,11 +145,9 @@ async function check(
     stored,
     manifest,
     strict,
-    sourceOf: () => undefined,
     rejectsSuspiciousValues: strict,
     acceptPublic,
     requiredTiers: isManifestAlone ? [] : TIERS,
-    loadPatternLibrary: undefined,
   });
   const alone = isManifestAlone
     ? ["no variable is set: missing variables are not reported"]
@@ -166,32 +166,16 @@ async function check(
   };
 }
 
-/** What is found in variables, besides issues. */
-type Findings = Pick<
-  Snapshot,
-  "warnings" | "suspicious" | "empty" | "deprecated"
->;
-
 /** Returns warnings about variables. In strict mode, what looks like a secret is an issue. */
 export function describeFindings(
-  { warnings, suspicious, empty, deprecated }: Findings,
+  findings: Findings,
   { strict, manifest }: Pick<CommandSources, "strict" | "manifest">,
 ): string[] {
-  const described: string[] = [];
-  for (const warning of strict ? [] : warnings) {
-    const key = environmentName({ name: warning.name, tier: "public" });
-    described.push(`${key}: ${describeWarning(warning)}`);
-  }
-  for (const { name, detail } of suspicious) {
-    described.push(`${name}: ${detail}`);
-  }
-  for (const name of empty) described.push(`${name}: ${EMPTY_VALUE}`);
-  for (const { name, message } of deprecated) {
-    const tier = manifest.variables.get(name)?.tier ?? "public";
-    const reason = message === undefined ? "" : `: ${message}`;
-    described.push(`${environmentName({ name, tier })} is deprecated${reason}`);
-  }
-  return described;
+  return allFindings(findings)
+    .filter(({ detection }) => !strict || detection === undefined)
+    .map(({ event, name, detail }) =>
+      describeFinding(event, name, detail, manifest)
+    );
 }
 
 /** Returns the tier of a name that is SENSITIVE or SERVER in the manifest or a source, even if another source says PUBLIC. */

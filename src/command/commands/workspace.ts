@@ -72,7 +72,8 @@ export async function findUpwards(
   return undefined;
 }
 
-async function isThere(path: string): Promise<boolean> {
+/** Returns whether there is a file or a directory at a path. */
+export async function isThere(path: string): Promise<boolean> {
   return await fs.stat(path).then(() => true, () => false);
 }
 

@@ -104,7 +104,7 @@ async function readMasterKey(
 ): Promise<Uint8Array<ArrayBuffer> | undefined> {
   const text = await readSecret(
     MASTER_KEY_VARIABLE,
-    environment,
+    (name) => environment[name],
     EXPECTED_MASTER_KEY,
   );
   if (text === undefined) return undefined;

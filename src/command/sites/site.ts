@@ -1,10 +1,12 @@
 import { EnvSource } from "../../files/env_source.ts";
+import { readPaths } from "../../files/read_named.ts";
 import { requiredPath } from "../../files/read_environment.ts";
 import type { Addon, AddonParts } from "../../core/addon.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
+import { isAddress } from "../../core/http/allowed_hosts.ts";
 import { Problem } from "../../core/http/problem.ts";
-import { type Log, silentLog } from "../../core/observe/log.ts";
+import { type Log, logThrough, silentLog } from "../../core/observe/log.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import { NO_APP } from "../../content/builds/owner.ts";
 import { createGatewayIn } from "../../gateway.ts";
@@ -26,7 +28,6 @@ import {
   createIneffectiveLog,
   manifestSource,
   readManifest,
-  readPaths,
   viteNames,
 } from "../sources/variable_sources.ts";
 import { ownFiles } from "../start/check_start.ts";
@@ -55,7 +56,10 @@ export interface CommandContext {
 }
 
 /** What the gateway of a site is made with. */
-export interface SiteContext extends CommandContext {
+export interface SiteContext {
+  readonly command: CommandContext;
+  /** Its timers are those of all sites. */
+  readonly clock: Clock;
   /** Returns the variables of the command, over which those of the site lie. */
   readonly base: () => Environment;
   /** What the gateways of all sites share, except where they measure. */
@@ -100,18 +104,19 @@ export async function openSite(
   context: SiteContext,
 ): Promise<Site> {
   if (folder.issues.length > 0) throw new ConfigurationError(folder.issues);
-  const { store, clock, instanceId, masterKey, telemetry } = context.services;
-  const log = logOfSite(context.services.log, folder.name);
+  const { command, clock } = context;
+  const { store, instanceId, masterKey, telemetry } = command.services;
+  const log = logOfSite(command.services.log, folder.name);
   const own = await readOwnOptions(folder, log, clock);
-  const options = optionsOfSite(folder, own, context);
+  const options = optionsOfSite(folder, own, command.options);
   const envFiles = [folder.envFile].filter((path) => path !== undefined);
   const source = new EnvSource(envFiles.map(requiredPath), clock);
   const process: ProcessInfo = {
-    version: context.process.version,
-    scheme: context.process.scheme,
-    sharesBytes: context.process.sharesBytes,
+    version: command.process.version,
+    scheme: command.process.scheme,
+    sharesBytes: command.process.sharesBytes,
     sourceOf: (name) =>
-      source.placeOf(name)?.path ?? context.process.sourceOf(name),
+      source.placeOf(name)?.path ?? command.process.sourceOf(name),
     shownOptions: () => shownOptions(options),
     certificate: UNKNOWN_PROCESS.certificate, // that of the process is watched once
     droppedLines: UNKNOWN_PROCESS.droppedLines, // and its lines are counted once
@@ -121,7 +126,7 @@ export async function openSite(
   const gatewayOptions = toGatewayOptions(options, {
     variables: variablesOf(folder.name, envFiles, source, context, log),
     manifest: manifestSource(options.manifest, clock),
-    neverServed: () => neverServed(folder, options, context.directory),
+    neverServed: () => neverServed(folder, options, command.directory),
     services: { store, log, clock, instanceId, masterKey, telemetry },
   });
   let parts: AddonParts | undefined;
@@ -160,12 +165,9 @@ function structureOf(
 
 /** Returns a log that names the site in each line. */
 function logOfSite(log: Log, site: string): Log {
-  return {
-    debug: (event, fields) => log.debug(event, { site, ...fields }),
-    info: (event, fields) => log.info(event, { site, ...fields }),
-    warn: (event, fields) => log.warn(event, { site, ...fields }),
-    error: (event, fields) => log.error(event, { site, ...fields }),
-  };
+  return logThrough((level, event, fields) =>
+    log[level](event, { site, ...fields })
+  );
 }
 
 /** Reads the options in the site's manifest. Those that concern the whole process are ignored, with a warning. */
@@ -197,7 +199,7 @@ async function readOwnOptions(
 function optionsOfSite(
   { name, manifest, dist }: SiteFolder,
   own: OwnOptions,
-  { options }: SiteContext,
+  options: StartOptions,
 ): StartOptions {
   const half = (name: "max-streams" | "max-transfers" | "static-cache") =>
     Math.ceil(options[name] / 2);
@@ -229,8 +231,7 @@ function optionsOfSite(
 /** Returns the hosts that a site's gateway accepts: its own, also with the dot of the root, which no address has. */
 function hostsOf(name: string, options: StartOptions): readonly string[] {
   if (name === DEFAULT_SITE) return options["allowed-hosts"];
-  const isAddress = /^\[|^[\d.]+$/.test(name);
-  return isAddress ? [name] : [name, `${name}.`];
+  return isAddress(name) ? [name] : [name, `${name}.`];
 }
 
 /** Returns a function that checks where the app of a site is, which may be a link, whenever that differs from before. */
@@ -266,7 +267,7 @@ function variablesOf(
   site: string,
   envFiles: readonly string[],
   source: EnvSource,
-  { base, lookAgain, services: { clock } }: SiteContext,
+  { base, lookAgain, clock }: SiteContext,
   log: Log,
 ): () => Promise<Environment> {
   const logIneffective = createIneffectiveLog(log);

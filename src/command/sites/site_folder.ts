@@ -1,4 +1,4 @@
-import { describeFile, describePath } from "../../files/watch_paths.ts";
+import { describePath } from "../../files/watch_paths.ts";
 import { isMissing } from "../../files/read_environment.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import { isRepName } from "../../core/config/variables/tiers.ts";
@@ -128,21 +128,22 @@ async function readIn(
     if (isNoDirectory(error)) return undefined;
     issues.push(`Cannot read "${path}": ${messageOf(error)}`); // that says nothing about whether it is gone
   }
-  const isNamed = isSiteName(name);
-  if (!isNamed) {
+  if (!isSiteName(name)) {
     issues.push(`Cannot serve the site "${name}": expected ${EXPECTED_SITE}`);
   }
 
   const isInSite = (real: string) => isOwn(real, name, root);
 
-  /** Looks at a file or directory, and returns whether it may be used. */
-  async function check(
-    file: string,
+  /** Returns the path of something in a directory; `undefined` if there is nothing that may be used. */
+  async function find(
+    directory: string,
+    entry: string,
     isAllowed: (real: string) => boolean | Promise<boolean>,
-  ): Promise<boolean> {
+  ): Promise<string | undefined> {
+    const file = directory + SEPARATOR + entry;
     try {
       const real = await files.realPath(file);
-      if (await isAllowed(real)) return true;
+      if (await isAllowed(real)) return file;
       leadsElsewhere = true;
       issues.push(
         `Cannot use "${file}": expected it in the directory of the site, got a link to "${real}"`,
@@ -152,16 +153,7 @@ async function readIn(
         issues.push(`Cannot use "${file}": ${messageOf(error)}`);
       }
     }
-    return false;
-  }
-
-  /** Returns the path of what the site has under a name; `undefined` if it has nothing that may be used. */
-  async function find(
-    entry: string,
-    isAllowed: (real: string) => boolean | Promise<boolean>,
-  ): Promise<string | undefined> {
-    const found = path + SEPARATOR + entry;
-    return isNamed && await check(found, isAllowed) ? found : undefined;
+    return undefined;
   }
 
   /** Returns how many bytes the variables in a directory take: what is wrong with it concerns no other site. */
@@ -177,9 +169,8 @@ async function readIn(
         return 0;
       }
       for (const name of names.filter(isRepName)) {
-        const variable = directory + SEPARATOR + name;
-        if (!await check(variable, isInSite)) continue;
-        size += (await files.stat(variable)).size;
+        const variable = await find(directory, name, isInSite);
+        if (variable !== undefined) size += (await files.stat(variable)).size;
       }
     } catch (error) {
       if (!isMissing(error)) { // a mount may just be replaced
@@ -202,14 +193,16 @@ async function readIn(
       );
     }
     if (issues.length > before) return ""; // the site is not read
-    return info.isDirectory
-      ? await describePath(file, files, now())
-      : describeFile(info, now());
+    return await describePath(file, files, now());
   }
 
-  const envFile = await find("app.env", isInSite);
-  const manifest = await find(".rep.yaml", isInSite);
-  const dist = await find("dist", (real) => mayServe(real, name, options));
+  const envFile = await find(path, "app.env", isInSite);
+  const manifest = await find(path, ".rep.yaml", isInSite);
+  const dist = await find(
+    path,
+    "dist",
+    (real) => mayServe(real, name, options),
+  );
   const versions = [await describe(envFile), await describe(manifest)];
   const version = versions.join("\n");
   return { name, envFile, manifest, dist, version, issues, leadsElsewhere };

@@ -129,6 +129,8 @@ export class Sites implements Served {
   readonly #options: SitesOptions;
   readonly #clock: Clock;
   readonly #log: Log;
+  /** Logs the error of a look. */
+  readonly #onError: (error: unknown) => void;
   readonly #context: SiteContext;
   readonly #isTrusted: (address: string) => boolean;
   /** The sites by host. */
@@ -144,8 +146,6 @@ export class Sites implements Served {
   /** Why the directory is not believed, as logged; `undefined` if it is. */
   #doubt: string | undefined;
   readonly #looking = new SerialQueue();
-  /** How many looks are running, or wait for that. */
-  #looks = 0;
   #stopLooking = () => {};
   #isStopping = false;
 
@@ -158,19 +158,11 @@ export class Sites implements Served {
     this.#options = options;
     this.#clock = services.clock;
     this.#log = services.log;
+    this.#onError = logTaskError(services.log, "sites");
     this.#isTrusted = trustRule(options.options["trusted-proxies"]);
     this.#context = {
-      options: options.options,
-      directory: options.directory,
-      process: options.process,
-      services: {
-        store: services.store,
-        log: services.log,
-        clock: slottedClock(services.clock),
-        instanceId: services.instanceId,
-        masterKey: services.masterKey,
-        telemetry: services.telemetry,
-      },
+      command: options,
+      clock: slottedClock(services.clock),
       base: () => this.#base,
       shared,
       metrics,
@@ -200,11 +192,9 @@ export class Sites implements Served {
     }
     const { "hot-reload-mode": mode } = this.#options.options;
     if (mode !== "file_watch") return;
-    const look = () => {
-      if (this.#looks === 0) this.#look(undefined);
-    };
-    const onError = logTaskError(this.#log, "sites");
-    this.#stopLooking = every(LOOK_MS, look, { clock: this.#clock, onError });
+    const look = () => this.#look(undefined);
+    const options = { clock: this.#clock, onError: this.#onError };
+    this.#stopLooking = every(LOOK_MS, look, options);
   }
 
   /** Resolves when the store has been read. A site that is not ready yet answers 503 itself. */
@@ -247,8 +237,7 @@ export class Sites implements Served {
     await this.#process.reload(options).catch(() => {}); // it is logged; the sites keep the last valid variables
     const isConfirmed = options.isRequested === true;
     const readsAll = isConfirmed || JSON.stringify(this.#base) !== before;
-    this.#look({ readsAll, isConfirmed });
-    await this.looked();
+    await this.#look({ readsAll, isConfirmed });
   }
 
   /** Resolves when what was found in the directory is served. */
@@ -376,16 +365,12 @@ export class Sites implements Served {
   }
 
   /**
-   * Begins a look at the directory after the one that is running, if there is one.
+   * Looks at the directory after the look that is running, if there is one.
    *
    * @param reload Set if a reload asks for it.
    */
-  #look(reload: Reload | undefined): void {
-    const onError = logTaskError(this.#log, "sites");
-    this.#looks++;
-    void this.#looking.run(() => this.#lookNow(reload))
-      .catch(onError)
-      .finally(() => this.#looks--);
+  async #look(reload: Reload | undefined): Promise<void> {
+    await this.#looking.run(() => this.#lookNow(reload)).catch(this.#onError);
   }
 
   /**
@@ -423,9 +408,8 @@ export class Sites implements Served {
   async #lookAgain(name: string): Promise<SiteFolder | undefined> {
     const folder = await readSiteFolder(name, this.#context.folders);
     if (folder?.leadsElsewhere && !this.#isStopping) {
-      const onError = logTaskError(this.#log, "sites");
       void this.#looking.run(() => this.#follow(folder, undefined))
-        .catch(onError);
+        .catch(this.#onError);
     }
     return folder;
   }

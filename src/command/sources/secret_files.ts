@@ -1,11 +1,10 @@
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
-import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import { readVariable } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 import { MASTER_KEY_VARIABLE, UsageError } from "../options/read_options.ts";
 import type { Tls } from "../start/listen.ts";
-import { readTextFile } from "./variable_sources.ts";
+import { readTextFile } from "../../files/read_named.ts";
 
 /** The variable from which `Deno.openKv()` reads the token of a `denokv` server or of Deno Deploy. */
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
@@ -14,17 +13,18 @@ const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
  * Returns the secret in a variable, or in the file whose path is in the variable with `_FILE`, as with Docker and
  * Kubernetes. Whitespace around the text of the file is not part of the secret.
  *
+ * @param read Returns a variable of the environment.
  * @param expected What the secret is, for messages.
  * @throws {UsageError} If both are set.
  * @throws {ConfigurationError} If the file cannot be read.
  */
 export async function readSecret(
   name: string,
-  environment: Environment,
+  read: (variable: string) => string | undefined,
   expected: string,
 ): Promise<string | undefined> {
-  const value = environment[name];
-  const path = environment[`${name}_FILE`];
+  const value = read(name);
+  const path = read(`${name}_FILE`);
   if (!path) return value || undefined; // an empty variable counts as not set, as in Compose files
   if (value) {
     throw new UsageError(
@@ -60,14 +60,8 @@ export function secretPaths(): string[] {
  * @throws {ConfigurationError} If the file cannot be read.
  */
 export async function loadKvToken(): Promise<void> {
-  const name = KV_TOKEN_VARIABLE;
-  const file = `${name}_FILE`;
-  const environment = {
-    [name]: readVariable(name) ?? "",
-    [file]: readVariable(file) ?? "",
-  };
-  const token = await readSecret(name, environment, "a token");
-  if (token !== undefined) Deno.env.set(name, token);
+  const token = await readSecret(KV_TOKEN_VARIABLE, readVariable, "a token");
+  if (token !== undefined) Deno.env.set(KV_TOKEN_VARIABLE, token);
 }
 
 /** The options that name the certificate and its key. */

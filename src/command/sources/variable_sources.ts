@@ -12,13 +12,14 @@ import {
   type Environment,
   OPTION_PREFIX,
 } from "../../core/config/variables/tiers.ts";
-import { type Log, messageOf } from "../../core/observe/log.ts";
+import type { Log } from "../../core/observe/log.ts";
+import { type Clock, systemClock } from "../../core/values/clock.ts";
+import { localFiles } from "../../files/local_files.ts";
 import {
-  type Clock,
-  systemClock,
-  withDeadline,
-} from "../../core/values/clock.ts";
-import { localFiles, readBoundedFile } from "../../files/local_files.ts";
+  type FlagPaths,
+  readPaths,
+  readTextFile,
+} from "../../files/read_named.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import type { StartOptions } from "../options/option_table.ts";
 
@@ -39,7 +40,7 @@ export function createSources(
       const isFirst = source.files.length === 0;
       const files = await readPaths(envPaths, () => source.read(), clock);
       environment = withoutServiceLinks(readEnvironment());
-      if (isFirst) logEmpty(envPaths, source.files, log);
+      if (isFirst) logEmpty(envPaths.flag, source.files, log);
       logIneffective(files, environment, viteNames(source.files));
       return { ...files, ...environment };
     },
@@ -58,13 +59,9 @@ export function manifestSource(path: string | undefined, clock: Clock) {
 }
 
 /** Logs each env file or directory without variables. At the start, nothing says that there should be any. */
-function logEmpty(
-  { flag, paths }: FlagPaths,
-  files: readonly EnvFile[],
-  log: Log,
-): void {
-  for (const [index, path] of paths.entries()) {
-    if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
+function logEmpty(flag: string, files: readonly EnvFile[], log: Log): void {
+  for (const { path, variables } of files) {
+    if (Object.keys(variables).length > 0) continue;
     const detail =
       `${flag} "${path}" contains no variables: expected ${EXPECTED_VARIABLES}`;
     log.warn("rep.start.warning", { detail });
@@ -118,8 +115,6 @@ const OVERRIDDEN =
 
 /** The manifest of a project, as in REP's own command-line tool. */
 export const DEFAULT_MANIFEST = ".rep.yaml";
-/** A network file system may never answer. */
-const READ_TIMEOUT_MS = 15_000;
 
 /**
  * Reads and parses a manifest, including its `settings`.
@@ -160,12 +155,6 @@ export type SourceOptions = Pick<
   "env-file" | "watch-path" | "manifest" | "hot-reload-mode"
 >;
 
-/** Paths, and the flag that sets them. */
-interface FlagPaths {
-  readonly flag: string;
-  readonly paths: readonly string[];
-}
-
 /** Returns the paths of the env files. A mounted ConfigMap may be set by `--watch-path` alone (REP-RFC-0001 §9.3). */
 export function resolveEnvPaths(options: SourceOptions): FlagPaths {
   const {
@@ -194,46 +183,4 @@ export function watchedPaths(options: SourceOptions): string[] {
 export async function readEnvPath(path: string): Promise<EnvFile> {
   const paths = { flag: "--env-file", paths: [path] };
   return await readPaths(paths, () => loadEnvFile(path), systemClock);
-}
-
-/**
- * Reads a file that an option names.
- *
- * @throws {ConfigurationError} If it cannot be read.
- */
-export function readTextFile(
-  path: string,
-  flag: string,
-  clock: Clock = systemClock,
-): Promise<string> {
-  const read = async () =>
-    new TextDecoder().decode(await readBoundedFile(path));
-  return readPaths({ flag, paths: [path] }, read, clock);
-}
-
-/**
- * Reads files that an option names.
- *
- * @throws {ConfigurationError} If they cannot be read in time.
- */
-export async function readPaths<T>(
-  { flag, paths }: FlagPaths,
-  read: () => Promise<T>,
-  clock: Clock,
-): Promise<T> {
-  const seconds = READ_TIMEOUT_MS / 1_000;
-  const createError = () =>
-    new Error(`expected to be read within ${seconds} s`);
-  try {
-    return await withDeadline(read(), READ_TIMEOUT_MS, clock, createError);
-  } catch (cause) {
-    const isComplete = cause instanceof ConfigurationError; // its issues contain the paths
-    const issues = isComplete
-      ? cause.issues
-      : paths.map((path) => `"${path}": ${messageOf(cause)}`);
-    throw new ConfigurationError(
-      issues.map((issue) => `Cannot read ${flag} ${issue}`),
-      { cause },
-    );
-  }
 }

@@ -1,6 +1,7 @@
 import { type Log, messageOf } from "../../core/observe/log.ts";
 import { isGranted } from "../../core/values/runtime.ts";
-import { bindError, hostAndPort } from "./listen.ts";
+import { hostAndPort } from "../../core/values/urls.ts";
+import { bindError } from "./listen.ts";
 
 const IPV4 = "0.0.0.0";
 const IPV6 = "::";

@@ -2,6 +2,7 @@ import { BrokenBodyError } from "../../core/http/broken_body.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { describeError, type Log, messageOf } from "../../core/observe/log.ts";
 import { type Clock, sleep } from "../../core/values/clock.ts";
+import { hostAndPort } from "../../core/values/urls.ts";
 
 /** A certificate chain and its private key, both PEM. */
 export interface Tls {
@@ -245,10 +246,4 @@ function checkTls(tls: Tls): void {
 function withMessage(cause: unknown, message: string): Error {
   const type = cause instanceof Error ? cause.constructor : Error;
   return new (type as ErrorConstructor)(message, { cause });
-}
-
-/** Formats an address for a URL: IPv6 in brackets. */
-export function hostAndPort(hostname: string, port: number): string {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-  return `${host}:${port}`;
 }

@@ -132,11 +132,7 @@ export class KeptBuilds {
       const isDue = clock.monotonic() >= this.#dueAt;
       if (isDue || await this.#isGone()) await this.#keep();
     };
-    let looking: Promise<void> | undefined;
-    this.#stopLooking = every(LOOK_MS, () => {
-      looking ??= look().finally(() => looking = undefined);
-      return looking;
-    }, { clock, onError });
+    this.#stopLooking = every(LOOK_MS, look, { clock, onError });
   }
 
   /** Keeps a build, unless it is kept, and waits for that at most `ms` milliseconds. */

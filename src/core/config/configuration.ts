@@ -1,5 +1,5 @@
 import type { Epochs } from "../keys/epochs.ts";
-import { type Log, type LogFields, logTaskError } from "../observe/log.ts";
+import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Clock } from "../values/clock.ts";
 import { shortHash } from "../values/hash.ts";
@@ -9,14 +9,13 @@ import {
   ConfigurationError,
   countVariables,
   EMPTY_SNAPSHOT,
-  EMPTY_VALUE,
   hasSameVariables,
   type Snapshot,
   type SnapshotSources,
   type StoredEnvironment,
 } from "./variables/snapshot.ts";
 import { digestSecrets, type SecretDigests } from "./secret_digests.ts";
-import { describeWarning } from "./variables/guardrails.ts";
+import { allFindings } from "./variables/finding.ts";
 import { EMPTIED, isEmptied } from "./variables/tiers.ts";
 import type { StoredVariablesSource } from "./stored/stored_variables_source.ts";
 
@@ -365,9 +364,11 @@ export class Configuration {
 
   /** Logs the findings that the previous snapshot did not have. */
   #logFindings(snapshot: Snapshot, before: Snapshot): void {
-    const known = new Set(findingsOf(before).map(toText));
-    const isNew = (finding: Finding) => !known.has(toText(finding));
-    for (const { event, fields } of findingsOf(snapshot).filter(isNew)) {
+    const known = new Set(allFindings(before).map((it) => JSON.stringify(it)));
+    for (const finding of allFindings(snapshot)) {
+      if (known.has(JSON.stringify(finding))) continue;
+      const { event, name, detection, detail } = finding;
+      const fields = { variable_name: name, detection_type: detection, detail };
       this.#options.log.warn(event, fields);
     }
   }
@@ -423,44 +424,6 @@ function describe(snapshot: Snapshot, revision: string | undefined) {
     revision,
     ...countVariables(snapshot),
   };
-}
-
-/** A warning about a variable, as the log shows it. */
-interface Finding {
-  readonly event: string;
-  readonly fields: LogFields;
-}
-
-function findingsOf(snapshot: Snapshot): Finding[] {
-  const { warnings, deprecated, empty, suspicious } = snapshot;
-  return [
-    ...warnings.map((warning) => ({
-      event: "rep.guardrail.warning",
-      fields: {
-        variable_name: warning.name,
-        detection_type: warning.detection,
-        detail: describeWarning(warning),
-      },
-    })),
-    ...deprecated.map(({ name, message }) => ({
-      event: "rep.config.deprecated",
-      fields: { variable_name: name, detail: message },
-    })),
-    ...empty.map((name) => ({
-      event: "rep.config.empty",
-      fields: { variable_name: name, detail: EMPTY_VALUE },
-    })),
-    ...suspicious.map(({ name, detail, isValue }) => ({
-      event: isValue
-        ? "rep.config.suspicious_value"
-        : "rep.config.suspicious_name",
-      fields: { variable_name: name, detail },
-    })),
-  ];
-}
-
-function toText(finding: Finding): string {
-  return JSON.stringify(finding);
 }
 
 /** Looks in all tiers, since a name is in one tier only. */

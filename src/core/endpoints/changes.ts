@@ -35,10 +35,8 @@ export function createChangesEndpoint(
   changes: Changes | undefined,
   allowedOrigins: readonly string[],
 ): Endpoint {
-  const originOf = (request: Request, { client }: RouteContext) =>
-    readOrigin(request, client.origin, allowedOrigins);
   const headersFor = (request: Request, context: RouteContext) =>
-    corsHeaders(originOf(request, context));
+    corsHeaders(readOrigin(request, context, allowedOrigins));
 
   if (changes === undefined) {
     return {
@@ -57,7 +55,8 @@ export function createChangesEndpoint(
     headersOf405: headersFor,
     async handler(request, context) {
       if (request.method === "OPTIONS") {
-        return preflight(request, originOf(request, context), "GET");
+        const origin = readOrigin(request, context, allowedOrigins);
+        return preflight(request, origin, "GET");
       }
       const seconds = sharedPollSeconds(context.url.search);
       if (seconds !== undefined) {

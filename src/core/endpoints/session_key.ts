@@ -109,8 +109,8 @@ export class SessionKeys {
   readonly endpoint: Endpoint = {
     methods: CORS_METHODS,
     handler: (request, context) => this.#respond(request, context),
-    headersOf405: (request, { client }) =>
-      sessionKeyHeaders(this.#originOf(request, client)),
+    headersOf405: (request, context) =>
+      sessionKeyHeaders(this.#originOf(request, context)),
   };
   readonly #options: SessionKeyOptions;
   readonly #rejections: RejectionLog;
@@ -134,11 +134,9 @@ export class SessionKeys {
    * `?kid=` is of a master key that is not known, 503 if it is of another replica's, or of an epoch in the future, and 503
    * if the audit line cannot be written.
    */
-  async #respond(
-    request: Request,
-    { url, client }: RouteContext,
-  ): Promise<Response> {
-    const requester = { client, origin: this.#originOf(request, client) };
+  async #respond(request: Request, context: RouteContext): Promise<Response> {
+    const { url, client } = context;
+    const requester = { client, origin: this.#originOf(request, context) };
     if (this.#options.configuration.snapshot.sensitive.size === 0) {
       throw this.#reject("not_configured", requester);
     }
@@ -165,8 +163,8 @@ export class SessionKeys {
     this.#rejections.close();
   }
 
-  #originOf(request: Request, client: Client): OriginContext {
-    return readOrigin(request, client.origin, this.#options.allowedOrigins);
+  #originOf(request: Request, context: RouteContext): OriginContext {
+    return readOrigin(request, context, this.#options.allowedOrigins);
   }
 
   #requireValidKid(kid: string, requester: Requester): void {

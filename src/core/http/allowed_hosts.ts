@@ -43,7 +43,7 @@ export function internalHostRule(patterns: readonly string[]): HostRule {
 }
 
 /** Returns whether the host name of a URL is an IP address. `URL` accepts no other names of digits and dots. */
-function isAddress(hostname: string): boolean {
+export function isAddress(hostname: string): boolean {
   return hostname.startsWith("[") || /^[\d.]+$/.test(hostname);
 }
 

@@ -1,3 +1,5 @@
+import type { RouteContext } from "./routes.ts";
+
 /** The parts of a request and of the configuration on which cross-origin access depends. */
 export interface OriginContext {
   /** The `Origin` header. */
@@ -14,15 +16,15 @@ export interface OriginContext {
 export const EXPECTED_ORIGINS =
   "origins such as https://app.example.com, without wildcards";
 
-/** Reads the headers on which cross-origin access depends. */
+/** Reads on what cross-origin access depends. */
 export function readOrigin(
   { headers }: Request,
-  own: string,
+  { client }: RouteContext,
   allowed: readonly string[],
 ): OriginContext {
   const origin = headers.get("origin");
   const secFetchSite = headers.get("sec-fetch-site");
-  return { origin, secFetchSite, own, allowed };
+  return { origin, secFetchSite, own: client.origin, allowed };
 }
 
 /**

@@ -130,7 +130,10 @@ export class RateLimit {
       const requests = [...this.#waiting.values().take(this.#batchSize)];
       const clients = requests.map(({ clientKey }) => clientKey);
       try {
-        const decisions = await this.#countInStore(clients);
+        const decisions = await retryConflicts( // another process may commit first
+          () => this.#tryToCount(clients),
+          { clock: this.#clock, random: this.#random },
+        );
         for (const [index, decision] of decisions.entries()) {
           requests[index]?.outcome.resolve(decision);
         }
@@ -142,12 +145,7 @@ export class RateLimit {
     this.#isCounting = false;
   }
 
-  /** Counts a request of each of these clients, which may repeat. It begins again if another process commits first. */
-  async #countInStore(requests: readonly string[]): Promise<RateDecision[]> {
-    const options = { clock: this.#clock, random: this.#random };
-    return await retryConflicts(() => this.#tryToCount(requests), options);
-  }
-
+  /** Counts a request of each of these clients, which may repeat. Returns `undefined` if another process commits first. */
   async #tryToCount(
     requests: readonly string[],
   ): Promise<RateDecision[] | undefined> {

@@ -43,8 +43,8 @@ interface RecurringTaskOptions {
 }
 
 /**
- * Runs a task every `ms` milliseconds, in the background. The next run starts on time even if this one fails or takes
- * longer than `ms`.
+ * Runs a task every `ms` milliseconds, in the background. The next run starts on time even if this one fails. While it
+ * is still running, there is no other one.
  *
  * @returns A function that stops the task.
  */
@@ -53,10 +53,20 @@ export function every(
   task: () => unknown,
   { clock, onError }: RecurringTaskOptions,
 ): () => void {
-  let cancel = clock.after(ms, run, true);
-  function run() {
-    cancel = clock.after(ms, run, true); // first, so that the task can stop itself
-    new Promise((resolve) => resolve(task())).catch(onError); // Promise.try() is missing in Node.js 22
+  let cancel = clock.after(ms, tick, true);
+  let isRunning = false;
+  async function run() {
+    isRunning = true;
+    try {
+      await task();
+    } catch (error) {
+      onError(error);
+    }
+    isRunning = false;
+  }
+  function tick() {
+    cancel = clock.after(ms, tick, true); // first, so that the task can stop itself
+    if (!isRunning) void run();
   }
   return () => cancel();
 }

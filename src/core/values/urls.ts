@@ -28,6 +28,12 @@ export function portOf({ port, protocol }: URL): number {
   return protocol === "https:" ? 443 : 80;
 }
 
+/** Formats an address as in a URL and for `--allow-net`: IPv6 in brackets. */
+export function hostAndPort(hostname: string, port: number): string {
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return `${host}:${port}`;
+}
+
 /** A valid upstream, for error messages. */
 export const EXPECTED_UPSTREAM =
   "an http: or https: URL without credentials, query and fragment, such as http://127.0.0.1:3000";

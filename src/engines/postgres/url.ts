@@ -1,5 +1,5 @@
 import { messageOf } from "../../core/observe/log.ts";
-import { redactUrl } from "../../core/values/urls.ts";
+import { hostAndPort, redactUrl } from "../../core/values/urls.ts";
 
 /** One of the servers that a URL names. */
 export interface PostgresHost {
@@ -64,14 +64,7 @@ export function parsePostgresUrl(url: string): PostgresTarget {
 
 /** Formats a URL for messages, without credentials and parameters. */
 export function formatHosts({ hosts }: PostgresTarget): string {
-  return hosts.map(formatHost).join();
-}
-
-/** Formats a server for `--allow-net`, with brackets around an IPv6 address; connecting needs none. */
-export function formatHost({ hostname, port }: PostgresHost): string {
-  return hostname.includes(":")
-    ? `[${hostname}]:${port}`
-    : `${hostname}:${port}`;
+  return hosts.map(({ hostname, port }) => hostAndPort(hostname, port)).join();
 }
 
 function toTarget(

@@ -11,16 +11,20 @@ import {
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { TempDirectory } from "../../_temp.ts";
 
+function readToken(environment: Record<string, string>) {
+  return readSecret("TOKEN", (name) => environment[name], "a token");
+}
+
 Deno.test("readSecret() returns the value, or the text of the file without white space around it", async () => {
   await using directory = await TempDirectory.make({ token: " abc\n" });
-  assertEquals(await readSecret("TOKEN", {}, "a token"), undefined);
+  assertEquals(await readToken({}), undefined);
   assertEquals(
-    await readSecret("TOKEN", { TOKEN: "", TOKEN_FILE: "" }, "a token"),
+    await readToken({ TOKEN: "", TOKEN_FILE: "" }),
     undefined,
   );
-  assertEquals(await readSecret("TOKEN", { TOKEN: "abc" }, "a token"), "abc");
+  assertEquals(await readToken({ TOKEN: "abc" }), "abc");
   assertEquals(
-    await readSecret("TOKEN", { TOKEN_FILE: directory.at("token") }, "a token"),
+    await readToken({ TOKEN_FILE: directory.at("token") }),
     "abc",
   );
 });
@@ -28,7 +32,7 @@ Deno.test("readSecret() returns the value, or the text of the file without white
 Deno.test("readSecret() rejects both at once, a missing file and an empty one, without the secret", async () => {
   await using directory = await TempDirectory.make({ empty: " \n" });
   const both = await assertRejects(
-    () => readSecret("TOKEN", { TOKEN: "abc", TOKEN_FILE: "x" }, "a token"),
+    () => readToken({ TOKEN: "abc", TOKEN_FILE: "x" }),
     UsageError,
   );
   assertEquals(
@@ -36,7 +40,7 @@ Deno.test("readSecret() rejects both at once, a missing file and an empty one, w
     "Cannot use TOKEN and TOKEN_FILE: expected one of them",
   );
   const empty = await assertRejects(
-    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("empty") }, "a token"),
+    () => readToken({ TOKEN_FILE: directory.at("empty") }),
     UsageError,
   );
   assertEquals(
@@ -46,7 +50,7 @@ Deno.test("readSecret() rejects both at once, a missing file and an empty one, w
     }": expected a token, got an empty file`,
   );
   const missing = await assertRejects(
-    () => readSecret("TOKEN", { TOKEN_FILE: directory.at("x") }, "a token"),
+    () => readToken({ TOKEN_FILE: directory.at("x") }),
     ConfigurationError,
   );
   assertEquals(

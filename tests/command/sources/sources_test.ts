@@ -1,10 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import {
   createSources,
-  readPaths,
   type SourceOptions,
   watchedPaths,
 } from "../../../src/command/sources/variable_sources.ts";
+import { readPaths } from "../../../src/files/read_named.ts";
 import { ConfigurationError } from "../../../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../../../src/core/observe/log.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";

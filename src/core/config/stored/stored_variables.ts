@@ -107,16 +107,10 @@ export function createEntries(
   { name, value: text, id, at }: StoredWrite,
   replaced?: Replaced,
 ): Write[] {
-  const history = [...WRITES, id];
-  const variable = [...VARIABLES, name];
-  if (text === undefined) {
-    const value = { name, at, ...replaced };
-    return [{ key: history, value }, { key: variable }];
-  }
-  const value = toUtf8(text);
+  const value = text === undefined ? undefined : toUtf8(text);
   return [
-    { key: history, value: { name, at, value, ...replaced } },
-    { key: variable, value: { value, id, at } },
+    { key: [...WRITES, id], value: { name, at, value, ...replaced } },
+    { key: [...VARIABLES, name], value: value && { value, id, at } },
   ];
 }
 

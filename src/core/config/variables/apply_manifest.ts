@@ -1,5 +1,6 @@
 import type * as re2js from "npm:re2js@2.10.0";
 import { messageOf } from "../../observe/log.ts";
+import { parseJson } from "../../values/parse_json.ts";
 import { didYouMean, findSimilar } from "../../values/did_you_mean.ts";
 import { importPackage } from "../../values/runtime.ts";
 import { type Declaration, type Manifest, nameAt } from "./manifest.ts";
@@ -10,7 +11,7 @@ import {
   formatWord,
   hasSecret,
 } from "./quote.ts";
-import { isJson, type Suspicion } from "./suspicious_values.ts";
+import { DEPRECATED, type Finding, suspiciousName } from "./finding.ts";
 import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
 /** The result of {@linkcode applyManifest}. */
@@ -18,11 +19,7 @@ export interface AppliedManifest {
   /** The variables that are set, and the defaults of the others. */
   readonly variables: readonly Variable[];
   readonly issues: readonly Issue[];
-  readonly deprecated: readonly Deprecation[];
-  /** The required variables that are set to nothing, as in the environment. */
-  readonly empty: readonly string[];
-  /** The variables that are set, but not declared. */
-  readonly undeclared: readonly Suspicion[];
+  readonly findings: readonly Finding[];
 }
 
 /** Why a configuration is invalid. */
@@ -33,34 +30,27 @@ export interface Issue {
   readonly text: string;
 }
 
-/** A deprecated variable that is set. */
-export interface Deprecation {
-  readonly name: string;
-  /** The manifest's message about it. */
-  readonly message: string | undefined;
-}
-
 /** Options of {@linkcode applyManifest}. */
 export interface ApplyOptions {
   /** The tiers whose required variables have to be set. */
   readonly requiredTiers: readonly Tier[];
-  /** Loads the library that evaluates patterns; `undefined` for {@linkcode loadPatternLibrary}. */
-  readonly loadPatternLibrary: (() => Promise<PatternLibrary>) | undefined;
-  /** Names in the environment that are ignored, since they have no tier, and that may be misspelled. */
-  readonly ignoredNames: readonly string[];
+  /** Loads the library that evaluates patterns. @default {loadPatternLibrary} */
+  readonly loadPatternLibrary?: (() => Promise<PatternLibrary>) | undefined;
 }
 
 /**
  * Validates variables against a manifest and adds its defaults (endpoint specification, Health report, rule 1), except
  * those of required variables. The issues include those of the manifest itself.
+ *
+ * @param ignoredNames Names in the environment that are ignored, since they have no tier, and that may be misspelled.
  */
 export async function applyManifest(
   variables: readonly Variable[],
   manifest: Manifest,
-  options: ApplyOptions,
+  ignoredNames: readonly string[],
+  { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }:
+    ApplyOptions,
 ): Promise<AppliedManifest> {
-  const { requiredTiers, ignoredNames } = options;
-  const load = options.loadPatternLibrary ?? loadPatternLibrary;
   const issues: Issue[] = manifest.issues.map((text) => ({ text }));
   const patterns = await compilePatterns(
     manifest,
@@ -68,11 +58,9 @@ export async function applyManifest(
     (text) => issues.push({ text }),
   );
   const given = new Map(variables.map((variable) => [variable.name, variable]));
-  const undeclared = findUndeclared(given, manifest);
-  const otherNames = [...ignoredNames, ...undeclared.map(({ name }) => name)];
+  const findings = findUndeclared(given, manifest);
+  const otherNames = [...ignoredNames, ...findings.map(({ name }) => name)];
   const all = [...variables];
-  const deprecated: Deprecation[] = [];
-  const empty: string[] = [];
   for (const [name, declaration] of manifest.variables) {
     const { tier, required, default: value } = declaration;
     const key = environmentName({ name, tier });
@@ -98,27 +86,33 @@ export async function applyManifest(
       : `Cannot use ${givenKey}: ${place} declares it as ${key}`;
     if (text !== undefined) issues.push({ variable: givenKey, text });
     if (declaration.deprecated) {
-      deprecated.push({ name, message: declaration.deprecatedMessage });
+      const detail = declaration.deprecatedMessage;
+      findings.push({ event: DEPRECATED, name, detail });
     }
-    if (required && variable.value === "") empty.push(givenKey);
+    if (required && variable.value === "") {
+      const event = "rep.config.empty"; // which REP-RFC-0001 §6.3 permits
+      findings.push({ event, name: givenKey, detail: EMPTY_VALUE });
+    }
   }
   const normalized = all.map((variable) => normalize(variable, manifest));
-  return { variables: normalized, issues, deprecated, empty, undeclared };
+  return { variables: normalized, issues, findings };
 }
+
+const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** Finds variables that a manifest with declarations does not declare. What is meant may be a name that is not set. */
 function findUndeclared(
   given: ReadonlyMap<string, Variable>,
   { variables }: Manifest,
-): Suspicion[] {
+): Finding[] {
   if (variables.size === 0) return []; // it may contain settings only
   const unset = [...variables.keys()].filter((name) => !given.has(name));
-  const undeclared: Suspicion[] = [];
+  const undeclared: Finding[] = [];
   for (const variable of given.values()) {
     if (variables.has(variable.name)) continue;
     const hint = didYouMean(variable.name, unset);
     const detail = `the manifest does not declare it${hint}`;
-    undeclared.push({ name: environmentName(variable), detail });
+    undeclared.push(suspiciousName(environmentName(variable), detail));
   }
   return undeclared;
 }
@@ -204,7 +198,7 @@ export function typeIssue(
     case "boolean":
       return /^(true|false)$/i.test(value) ? undefined : "true or false";
     case "json":
-      return isJson(value) ? undefined : "JSON";
+      return parseJson(value) === undefined ? "JSON" : undefined;
     case "enum":
       if (values.includes(value)) return undefined;
       if (tier !== "public") return "one of the values in the manifest";

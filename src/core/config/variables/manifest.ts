@@ -92,13 +92,13 @@ export function parseManifest(
   const name = path === undefined ? "the manifest" : `the manifest "${path}"`;
   const lines = linesOfKeys(text);
   const issues: string[] = [];
-  const report: Report = (place, problem) => {
-    const [section = "", key = ""] = place.split(".");
-    const where = nameInLine(name, lines.get(key) ?? lines.get(section));
-    issues.push(`Cannot use ${where}: ${place}: ${problem}`);
-  };
   const reportLine = (issue: string, line: number | undefined) =>
     issues.push(`Cannot use ${nameInLine(name, line)}: ${issue}`);
+  const report: Report = (place, problem) => {
+    const [section = "", key = ""] = place.split(".");
+    const line = lines.get(key) ?? lines.get(section);
+    reportLine(`${place}: ${problem}`, line);
+  };
   const root = parseYaml(text, reportLine);
   const texts = mappingOrEmpty(parseTexts(text).variables);
   const variables = readVariables(root, texts, report);

@@ -1,4 +1,4 @@
-import type { Suspicion } from "./suspicious_values.ts";
+import { type Finding, suspiciousName } from "./finding.ts";
 import type { Environment } from "./tiers.ts";
 
 /*
@@ -44,13 +44,11 @@ export function withoutServiceLinks(environment: Environment): Environment {
 }
 
 /** Returns one warning about all service links, or none. */
-export function serviceLinkWarnings(
-  environment: Environment,
-): Suspicion[] {
+export function serviceLinkWarnings(environment: Environment): Finding[] {
   const links = findServiceLinks(environment);
   if (links.size === 0) return [];
   const services = [...new Set(links.values())].join(", ");
   const detail =
     `ignored, since Kubernetes sets it for the Service ${services}: expected enableServiceLinks: false in the pod`;
-  return [{ name: [...links.keys()].join(", "), detail }];
+  return [suspiciousName([...links.keys()].join(", "), detail)];
 }

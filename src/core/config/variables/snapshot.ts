@@ -1,10 +1,5 @@
 import { publicHash } from "../../values/hash.ts";
-import type {
-  AppliedManifest,
-  ApplyOptions,
-  Deprecation,
-  Issue,
-} from "./apply_manifest.ts";
+import type { AppliedManifest, ApplyOptions, Issue } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
   describeWarning,
@@ -14,7 +9,8 @@ import {
 import type { Manifest } from "./manifest.ts";
 import { describeKind } from "./quote.ts";
 import { serviceLinkWarnings, withoutServiceLinks } from "./service_links.ts";
-import { findSuspiciousValues, type Suspicion } from "./suspicious_values.ts";
+import { type Findings, suspiciousName } from "./finding.ts";
+import { findSuspiciousValues } from "./suspicious_values.ts";
 import {
   type Environment,
   environmentName,
@@ -34,7 +30,7 @@ import { toUtf8 } from "../../values/utf8.ts";
  * each commit of events checks that the store still has the variables of `storedVersion`, and `rankAtRead` tells whether
  * a rollout has begun since. `newestWrite` is for `set` and for the log.
  */
-export interface Snapshot {
+export interface Snapshot extends Findings {
   /**
    * The hash of the PUBLIC values of the process's own sources, which it was deployed with. It identifies the
    * configuration in the rollout, so a new value is a rollout, even in a single process (`election.ts`). Variables in
@@ -60,11 +56,6 @@ export interface Snapshot {
   readonly describe: (name: string) => Description | undefined;
   /** The number of variables from each source. */
   readonly sources: Readonly<Record<string, number>>;
-  readonly warnings: readonly GuardrailWarning[];
-  readonly deprecated: readonly Deprecation[];
-  /** The required variables that are set to nothing, as in the environment. */
-  readonly empty: readonly string[];
-  readonly suspicious: readonly Suspicion[];
 }
 
 /** Where a variable comes from, and its type. */
@@ -88,9 +79,7 @@ export const EMPTY_SNAPSHOT: Snapshot = {
   describe: () => undefined,
   sources: {},
   warnings: [],
-  deprecated: [],
-  empty: [],
-  suspicious: [],
+  otherFindings: [],
 };
 
 /** Returns whether a variable is SENSITIVE or SERVER, so that nobody may get a PUBLIC value of it. */
@@ -100,9 +89,6 @@ export function isHidden(
 ): boolean {
   return sensitive.has(name) || server.has(name);
 }
-
-/** The warning about a required variable that is set to nothing, which REP-RFC-0001 §6.3 permits. */
-export const EMPTY_VALUE = "it is required, but set to nothing";
 
 /** The variables in the store, in the form of an environment. */
 export interface StoredEnvironment {
@@ -116,12 +102,12 @@ export interface StoredEnvironment {
 /**
  * What a snapshot is built from, without the store. No limit is optional: whoever builds a snapshot decides about each.
  */
-export interface SnapshotSources extends Omit<ApplyOptions, "ignoredNames"> {
+export interface SnapshotSources extends ApplyOptions {
   readonly environment: Environment;
   /** The parsed manifest. Its issues are issues of the configuration. */
   readonly manifest: Manifest | undefined;
-  /** Returns the source of a variable in the environment. */
-  readonly sourceOf: (environmentName: string) => string | undefined;
+  /** Returns the source of a variable in the environment. @default {nobody asks} */
+  readonly sourceOf?: (environmentName: string) => string | undefined;
   /** Whether guardrail warnings are errors. */
   readonly strict: boolean;
   /** Whether values with quotes or white space around them are errors. */
@@ -171,22 +157,17 @@ export const NO_MANIFEST: Manifest = {
 };
 
 /** The result of {@linkcode evaluate}. */
-export interface Evaluation extends Omit<AppliedManifest, "undeclared"> {
-  readonly warnings: readonly GuardrailWarning[];
-  readonly suspicious: readonly Suspicion[];
-  /** How many of the issues are guardrail warnings. */
-  readonly blocked: number;
-}
+export type Evaluation = Awaited<ReturnType<typeof evaluate>>;
 
 /** Validates a configuration, and returns everything that it finds, whether the configuration is valid or not. */
-export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
+export async function evaluate(input: SnapshotInput) {
   const { strict, stored, manifest = NO_MANIFEST, acceptPublic } = input;
   const own = withoutServiceLinks(input.environment);
   const environment = { ...own, ...stored?.environment };
   const classified = classify(environment);
   const ignoredNames = namesWithoutTier(environment);
   const applied = await apply(classified.variables, input, ignoredNames);
-  const { variables, deprecated, empty, undeclared } = applied;
+  const { variables } = applied;
   const warnings = scanForSecrets(variables, manifest.variables)
     .filter(({ name }) => !acceptPublic.includes(name));
   const blocked = strict ? warnings.map(strictIssue) : [];
@@ -207,14 +188,13 @@ export async function evaluate(input: SnapshotInput): Promise<Evaluation> {
   return {
     variables,
     issues: issues.map((issue) => nameStored(issue, stored)),
+    /** How many of the issues are guardrail warnings. */
     blocked: blocked.length,
     warnings,
-    deprecated,
-    empty,
-    suspicious: [
+    otherFindings: [
       ...serviceLinkWarnings(input.environment),
-      ...ignoredNames.map(withoutTier),
-      ...undeclared,
+      ...ignoredNames.map((name) => suspiciousName(name, NO_TIER)),
+      ...applied.findings,
       ...accepted,
     ],
   };
@@ -253,7 +233,7 @@ export async function buildSnapshot(input: SnapshotInput): Promise<Snapshot> {
   };
 }
 
-function issueOf(variable: string, detail: string): Issue {
+function issueOf(variable: string, detail: string | undefined): Issue {
   return { variable, text: `Cannot use ${variable}: ${detail}` };
 }
 
@@ -268,18 +248,11 @@ function nameStored(
   return { variable, text: `${text}; ${advice}` };
 }
 
-/** The result of {@linkcode classify}. */
-interface Classified {
-  readonly variables: readonly Variable[];
-  /** They show no values. */
-  readonly issues: readonly Issue[];
-}
-
 /**
  * Sorts the variables of an environment into tiers by their prefix, and strips the prefix (REP-RFC-0001 §3.2).
- * Variables without a tier's prefix are ignored.
+ * Variables without a tier's prefix are ignored. The issues show no values.
  */
-export function classify(environment: Environment): Classified {
+export function classify(environment: Environment) {
   const variables: Variable[] = [];
   const issues: Issue[] = [];
   // A module in JavaScript may pass values of any type.
@@ -324,18 +297,13 @@ export function valuesOf(
 /** Applies a manifest. The code for that, with the evaluation of patterns, is loaded only if there is one. */
 async function apply(
   variables: readonly Variable[],
-  { manifest, requiredTiers, loadPatternLibrary }: SnapshotInput,
+  input: SnapshotInput,
   ignoredNames: readonly string[],
 ): Promise<AppliedManifest> {
-  if (manifest === undefined) {
-    return { variables, issues: [], deprecated: [], empty: [], undeclared: [] };
-  }
+  const { manifest } = input;
+  if (manifest === undefined) return { variables, issues: [], findings: [] };
   const { applyManifest } = await import("./apply_manifest.ts");
-  return await applyManifest(variables, manifest, {
-    requiredTiers,
-    loadPatternLibrary,
-    ignoredNames,
-  });
+  return await applyManifest(variables, manifest, ignoredNames, input);
 }
 
 /** Returns the PUBLIC values of the process's own sources, including those that the store overrides. */
@@ -360,7 +328,7 @@ function describeAll(
   function sourceIn(key: string): string {
     if (stored?.environment[key] !== undefined) return "store";
     if (environment[key] === undefined) return "default in the manifest";
-    return sourceOf(key) ?? "variables";
+    return sourceOf?.(key) ?? "variables";
   }
   const descriptions = new Map<string, Description>();
   for (const variable of variables) {
@@ -380,10 +348,6 @@ function countSources(
     counts[source] = (counts[source] ?? 0) + 1;
   }
   return counts;
-}
-
-function withoutTier(name: string): Suspicion {
-  return { name, detail: NO_TIER };
 }
 
 const NO_TIER =

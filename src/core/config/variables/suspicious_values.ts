@@ -1,12 +1,6 @@
+import { parseJson } from "../../values/parse_json.ts";
+import type { Finding } from "./finding.ts";
 import { environmentName, type Variable } from "./tiers.ts";
-
-/** A name that is probably misspelled or has no effect, or a value with something around it. */
-export interface Suspicion {
-  /** As in the environment. */
-  readonly name: string;
-  readonly detail: string;
-  readonly isValue?: true;
-}
 
 /**
  * Finds values with quotes or white space around them, which `docker run --env-file` and others take for a part of the
@@ -17,14 +11,15 @@ export interface Suspicion {
 export function findSuspiciousValues(
   variables: readonly Variable[],
   declarations: ReadonlyMap<string, { readonly type: string }>,
-): Suspicion[] {
-  const found: Suspicion[] = [];
+): Finding[] {
+  const found: Finding[] = [];
+  const event = "rep.config.suspicious_value";
   for (const variable of variables) {
     if (declarations.get(variable.name)?.type === "json") continue;
     const around = whatIsAround(variable.value);
     if (around === undefined) continue;
     const detail = `expected a value without ${around} around it`;
-    found.push({ name: environmentName(variable), detail, isValue: true });
+    found.push({ event, name: environmentName(variable), detail });
   }
   return found;
 }
@@ -32,16 +27,8 @@ export function findSuspiciousValues(
 function whatIsAround(value: string): string | undefined {
   if (/^(["'`]).*\1$/s.test(value)) return "quotes";
   if (value === value.trim() || value.includes("-----BEGIN ")) return undefined;
-  const isStructure = /^\s*[[{]/.test(value) && isJson(value); // ` 5` is JSON as well
-  return isStructure ? undefined : "white space";
-}
-
-/** Returns whether a value is JSON. */
-export function isJson(value: string): boolean {
-  try {
-    JSON.parse(value);
-    return true;
-  } catch {
-    return false; // a SyntaxError
-  }
+  const isStructure = /^\s*[[{]/.test(value); // ` 5` is JSON as well
+  return isStructure && parseJson(value) !== undefined
+    ? undefined
+    : "white space";
 }

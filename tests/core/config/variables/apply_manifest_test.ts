@@ -7,11 +7,7 @@ import {
 } from "../../../../src/core/config/variables/tiers.ts";
 import { parseManifest } from "../../../../src/core/config/variables/manifest.ts";
 
-const OPTIONS = {
-  requiredTiers: TIERS,
-  loadPatternLibrary: undefined,
-  ignoredNames: [],
-};
+const OPTIONS = { requiredTiers: TIERS };
 
 function manifestOf(declarations: Record<string, unknown>) {
   const text = JSON.stringify({ version: "0.1.0", variables: declarations });
@@ -25,7 +21,7 @@ async function apply(
   environment: Environment = {},
 ) {
   const { variables } = classify(environment);
-  return await applyText(variables, manifestOf(declarations), OPTIONS);
+  return await applyText(variables, manifestOf(declarations), [], OPTIONS);
 }
 
 /** Returns only the text of each issue. */
@@ -78,10 +74,9 @@ Deno.test("applyManifest() adds the defaults of optional variables that are not 
         { name: "INTERNAL", tier: "server", value: "t0ken" },
       ],
       issues: [],
-      deprecated: [],
-      empty: [],
-      undeclared: [
+      findings: [
         {
+          event: "rep.config.suspicious_name",
           name: "REP_PUBLIC_UNDECLARED",
           detail: "the manifest does not declare it",
         },
@@ -118,13 +113,11 @@ Deno.test("applyManifest() names what is set instead of a missing variable, if i
     "Cannot find REP_PUBLIC_TITLE: the manifest requires it, but it is not set";
   for (const name of misspelled) {
     const ignoredNames = ["REP_PUBLIC_COLOR", name];
-    const options = { ...OPTIONS, ignoredNames };
-    const { issues } = await applyText([], manifest, options);
+    const { issues } = await applyText([], manifest, ignoredNames, OPTIONS);
     assertEquals(issues, [`${issue}; is it misspelled as ${name}?`]);
   }
   for (const name of ["REP_PUBLIC_MY_TITLE", "REP_PUBLIC_COLOR"]) {
-    const options = { ...OPTIONS, ignoredNames: [name] };
-    const { issues } = await applyText([], manifest, options);
+    const { issues } = await applyText([], manifest, [name], OPTIONS);
     assertEquals(issues, [issue]);
   }
 });
@@ -134,19 +127,22 @@ Deno.test("applyManifest() returns the variables that are not declared, with a s
     TITLE: { tier: "public" },
     PLAN_1: { tier: "public" },
   };
-  const { undeclared } = await apply(declarations, {
+  const { findings } = await apply(declarations, {
     REP_PUBLIC_TITEL: "x",
     REP_PUBLIC_PLAN_1: "x",
     REP_PUBLIC_PLAN_2: "x",
     REP_SERVER_OTHER: "s3cret",
   });
-  assertEquals(undeclared, [
+  const event = "rep.config.suspicious_name";
+  const detail = "the manifest does not declare it";
+  assertEquals(findings, [
     {
+      event,
       name: "REP_PUBLIC_TITEL",
-      detail: "the manifest does not declare it; did you mean TITLE?",
+      detail: `${detail}; did you mean TITLE?`,
     },
-    { name: "REP_PUBLIC_PLAN_2", detail: "the manifest does not declare it" },
-    { name: "REP_SERVER_OTHER", detail: "the manifest does not declare it" },
+    { event, name: "REP_PUBLIC_PLAN_2", detail },
+    { event, name: "REP_SERVER_OTHER", detail },
   ]);
 });
 
@@ -156,12 +152,17 @@ Deno.test("applyManifest() returns the required variables that are set to nothin
     B: { tier: "server", required: true },
     C: { tier: "public" },
   };
-  const { empty, issues } = await apply(declarations, {
+  const { findings, issues } = await apply(declarations, {
     REP_PUBLIC_A: "",
     REP_SERVER_B: "",
     REP_PUBLIC_C: "",
   });
-  assertEquals([empty, issues], [["REP_PUBLIC_A", "REP_SERVER_B"], []]);
+  const event = "rep.config.empty";
+  const detail = "it is required, but set to nothing";
+  assertEquals([findings, issues], [[
+    { event, name: "REP_PUBLIC_A", detail },
+    { event, name: "REP_SERVER_B", detail },
+  ], []]);
 });
 
 Deno.test("applyManifest() says of an empty value that is SENSITIVE that it is empty", async () => {
@@ -213,7 +214,7 @@ Deno.test("applyManifest() names the file in every issue that it is the cause of
   const text = JSON.stringify({ version: "1", variables: declarations });
   const { variables } = classify({ REP_PUBLIC_B: "x" });
   const manifest = parseManifest(text, { path: "rep.yaml" });
-  const { issues } = await applyText(variables, manifest, OPTIONS);
+  const { issues } = await applyText(variables, manifest, [], OPTIONS);
   assertEquals(issues, [
     'Cannot use the manifest "rep.yaml": version: expected a quoted version such as "0.1.0", got "1"',
     'Cannot use the manifest "rep.yaml": variables.C.pattern: ' +
@@ -236,9 +237,10 @@ Deno.test("applyManifest() returns deprecated variables that are set, with the m
     REP_SENSITIVE_OLDER: "2",
     REP_PUBLIC_NEW: "3",
   };
-  assertEquals((await apply(declarations, environment)).deprecated, [
-    { name: "OLD", message: "Use NEW" },
-    { name: "OLDER", message: undefined },
+  const event = "rep.config.deprecated";
+  assertEquals((await apply(declarations, environment)).findings, [
+    { event, name: "OLD", detail: "Use NEW" },
+    { event, name: "OLDER", detail: undefined },
   ]);
 });
 

@@ -142,9 +142,7 @@ Deno.test("buildSnapshot() keeps names and values, but only the names of SERVER 
     server: new Set(["C"]),
     sources: { variables: 3 },
     warnings: [],
-    deprecated: [],
-    empty: [],
-    suspicious: [],
+    otherFindings: [],
   });
   assertEquals(
     Deno.inspect({ ...snapshot, serverValue, describe }, { depth: Infinity })
@@ -337,10 +335,10 @@ async function suspiciousIn(
   manifest = 'version: "0.1.0"\nvariables: {}',
 ): Promise<string[]> {
   const environment = Object.fromEntries(names.map((name) => [name, "secret"]));
-  const { suspicious } = await evaluate(
+  const { otherFindings } = await evaluate(
     snapshotInput({ environment, manifest, requiredTiers: [] }),
   );
-  return suspicious.map(({ name }) => name);
+  return otherFindings.map(({ name }) => name);
 }
 
 Deno.test("evaluate() finds REP_ names without a tier, except options", async () => {

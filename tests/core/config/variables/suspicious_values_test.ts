@@ -52,12 +52,13 @@ for (const [value, detail] of VALUES) {
     for (const tier of ["PUBLIC", "SENSITIVE", "SERVER"]) {
       const name = `REP_${tier}_A`;
       const input = snapshotInput({ environment: { [name]: value } });
-      const { suspicious, warnings, issues } = await evaluate({
+      const { otherFindings, warnings, issues } = await evaluate({
         ...input,
         strict: true,
       });
-      const own = suspicious.map((it) => [it.name, it.detail]);
-      assertEquals(own, detail === undefined ? [] : [[name, detail]]);
+      const own = otherFindings.map((it) => [it.event, it.name, it.detail]);
+      const event = "rep.config.suspicious_value";
+      assertEquals(own, detail === undefined ? [] : [[event, name, detail]]);
       const isPlain = !value.includes("BEGIN");
       if (isPlain) assertEquals([warnings, issues], [[], []]); // it is no guardrail
       const strict = await evaluate({
@@ -66,7 +67,7 @@ for (const [value, detail] of VALUES) {
       });
       const issue = { variable: name, text: `Cannot use ${name}: ${detail}` };
       assertEquals(
-        [strict.issues, strict.suspicious],
+        [strict.issues, strict.otherFindings],
         [detail === undefined ? [] : [issue], []],
       );
     }
@@ -83,9 +84,9 @@ Deno.test("JSON is a value with quotes or white space only if the manifest does 
   for (const value of ['"https://a.example"', " 5", '\n"a" ', "null\n"]) {
     const environment = { REP_PUBLIC_J: value };
     const input = snapshotInput({ environment, manifest: MANIFEST });
-    const { suspicious, issues } = await evaluate(input);
-    assertEquals([suspicious, issues], [[], []]);
-    const { suspicious: without } = await evaluate(
+    const { otherFindings, issues } = await evaluate(input);
+    assertEquals([otherFindings, issues], [[], []]);
+    const { otherFindings: without } = await evaluate(
       snapshotInput({ environment }),
     );
     assertEquals(without.length, 1);

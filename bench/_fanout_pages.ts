@@ -22,8 +22,14 @@ export interface FanoutPagesOptions {
 interface Page {
   readonly host: string;
   cursor: number;
-  /** The number of the value that it has; -1 for none. */
-  value: number;
+  /** The number of the change that it has; -1 for none. */
+  change: number;
+}
+
+/** A change of the variable: the value, and when it was published. */
+interface Change {
+  readonly value: number;
+  readonly at: number;
 }
 
 /** How many connections the pages share, to each cache. */
@@ -37,7 +43,7 @@ export class FanoutPages implements AsyncDisposable {
   /** How many responses they have received, and how many of these or of their connections have failed. */
   responses = 0;
   failures = 0;
-  /** How often a page has received an older value or event than it had, or a value of another site. */
+  /** How often a page has received an event or a value that is older than its own, or a value of another site. */
   backwards = 0;
   foreign = 0;
   /** The milliseconds from each change to each page. */
@@ -49,7 +55,7 @@ export class FanoutPages implements AsyncDisposable {
   /** By cache: the pages whose time has come, and the connections that wait for one. */
   readonly #due: Page[][];
   readonly #idle: ((page: Page | undefined) => void)[][];
-  readonly #changedAt: number[] = [];
+  readonly #changes: Change[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #loops: Promise<void>[];
   #isClosed = false;
@@ -61,7 +67,7 @@ export class FanoutPages implements AsyncDisposable {
     this.#idle = ports.map(() => []);
     this.#pages = Array.from({ length: pages }, (_, index): Page => {
       const host = hosts[index % hosts.length] ?? "";
-      return { host, cursor: 0, value: -1 };
+      return { host, cursor: 0, change: -1 };
     });
     for (const [index, page] of this.#pages.entries()) {
       this.#poll(page, index, this.#intervalMs * index / pages);
@@ -76,15 +82,15 @@ export class FanoutPages implements AsyncDisposable {
     return this.#options.interval * 1_000 / this.#options.speed;
   }
 
-  /** Notes that the next value is published now, and returns its number. */
-  change(): number {
-    return this.#changedAt.push(performance.now()) - 1;
+  /** Notes that a value is published now, and returns the number of this change. */
+  change(value: number): number {
+    return this.#changes.push({ value, at: performance.now() }) - 1;
   }
 
-  /** Waits until every page has a value. @throws {DOMException} If that takes much longer than it should. */
-  async haveAll(value: number): Promise<void> {
+  /** Waits until every page has a change. @throws {DOMException} If that takes much longer than it should. */
+  async haveAll(change: number): Promise<void> {
     const wait = async () => {
-      while (this.#pages.some((page) => page.value < value)) await delay(20);
+      while (this.#pages.some((page) => page.change < change)) await delay(20);
     };
     await deadline(wait(), 2 * this.#intervalMs + MAX_DELAY_MS);
   }
@@ -164,11 +170,14 @@ export class FanoutPages implements AsyncDisposable {
   }
 
   #note(page: Page, value: number): void {
-    if (value < page.value) this.backwards++;
+    const change = this.#changes.findIndex((change, index) =>
+      index >= page.change && change.value === value
+    );
+    if (change === -1) this.backwards++;
     const now = performance.now();
-    while (page.value < value) {
-      const changedAt = this.#changedAt[++page.value];
-      if (changedAt !== undefined) this.delays.push(now - changedAt);
+    while (page.change < change) {
+      const { at } = this.#changes[++page.change]!;
+      this.delays.push(now - at);
     }
   }
 }

@@ -18,12 +18,14 @@ import { serveLocally } from "./_serve.ts";
 const CURSOR = 1_700_000_000_000_000;
 const POLL = `/rep/changes?last_event_id=${CURSOR}&poll=10`;
 const OTHER_HOST = "other.example.com";
-/** What Chromium's `EventSource` sends; a browser that reconnects adds the last line. */
+/** What Chromium's `EventSource` sends behind a login; a browser that reconnects adds the last line. */
 const EVENT_SOURCE = [
   "Accept: text/event-stream",
   "Accept-Encoding: gzip, br",
   "Cache-Control: no-cache",
   "Pragma: no-cache",
+  "Authorization: Basic dXNlcjpwYXNz",
+  "Cookie: session=1",
   `Last-Event-ID: ${CURSOR}`,
 ];
 

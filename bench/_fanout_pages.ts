@@ -24,6 +24,8 @@ interface Page {
   cursor: number;
   /** The number of the change that it has; -1 for none. */
   change: number;
+  /** When it polls next, in milliseconds after the start. */
+  pollsAt: number;
 }
 
 /** A change of the variable: the value, and when it was published. */
@@ -48,12 +50,14 @@ export class FanoutPages implements AsyncDisposable {
   foreign = 0;
   /** The milliseconds from each change to each page. */
   delays: number[] = [];
+  /** By how many milliseconds a poll was sent late, at most: because this process, or the caches, cannot keep up. */
+  latestMs = 0;
   readonly #options: FanoutPagesOptions;
   readonly #startedAt = performance.now();
   readonly #waiting = new EventQueue();
   readonly #pages: readonly Page[];
   /** By cache: the pages whose time has come, and the connections that wait for one. */
-  readonly #due: Page[][];
+  readonly #due: Queue<Page>[];
   readonly #idle: ((page: Page | undefined) => void)[][];
   readonly #changes: Change[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
@@ -63,11 +67,11 @@ export class FanoutPages implements AsyncDisposable {
   constructor(options: FanoutPagesOptions) {
     this.#options = options;
     const { hosts, ports, pages } = options;
-    this.#due = ports.map(() => []);
+    this.#due = ports.map(() => new Queue());
     this.#idle = ports.map(() => []);
     this.#pages = Array.from({ length: pages }, (_, index): Page => {
       const host = hosts[index % hosts.length] ?? "";
-      return { host, cursor: 0, change: -1 };
+      return { host, cursor: 0, change: -1, pollsAt: 0 };
     });
     for (const [index, page] of this.#pages.entries()) {
       this.#poll(page, index, this.#intervalMs * index / pages);
@@ -103,22 +107,22 @@ export class FanoutPages implements AsyncDisposable {
   }
 
   #poll(page: Page, index: number, afterMs: number): void {
-    const at = performance.now() - this.#startedAt + afterMs;
-    const cache = index % this.#due.length;
-    this.#waiting.add(at, () => this.#due[cache]?.push(page));
+    page.pollsAt = performance.now() - this.#startedAt + afterMs;
+    const due = this.#due[index % this.#due.length];
+    this.#waiting.add(page.pollsAt, () => due?.push(page));
   }
 
   #tick(): void {
     this.#waiting.runUntil(performance.now() - this.#startedAt);
     for (const [cache, idle] of this.#idle.entries()) {
-      const due = this.#due[cache] ?? [];
-      while (idle.length > 0 && due.length > 0) idle.pop()?.(due.shift());
+      const due = this.#due[cache]!;
+      while (idle.length > 0 && due.length > 0) idle.pop()?.(due.take());
     }
   }
 
   async #nextDue(cache: number): Promise<Page | undefined> {
-    const due = this.#due[cache] ?? [];
-    if (this.#isClosed || due.length > 0) return due.shift();
+    const due = this.#due[cache]!;
+    if (this.#isClosed || due.length > 0) return due.take();
     const { promise, resolve } = Promise.withResolvers<Page | undefined>();
     this.#idle[cache]?.push(resolve);
     return await promise;
@@ -130,6 +134,8 @@ export class FanoutPages implements AsyncDisposable {
     while (!this.#isClosed) {
       const page = await this.#nextDue(cache);
       if (page === undefined) continue;
+      const lateMs = performance.now() - this.#startedAt - page.pollsAt;
+      this.latestMs = Math.max(this.latestMs, lateMs);
       try {
         connection ??= await Deno.connect({ hostname: "127.0.0.1", port });
         await connection.write(this.#request(page));
@@ -179,6 +185,30 @@ export class FanoutPages implements AsyncDisposable {
       const { at } = this.#changes[++page.change]!;
       this.delays.push(now - at);
     }
+  }
+}
+
+/** Items in the order in which they were added. `Array.shift()` would move all the others, once there are many. */
+class Queue<T> {
+  #items: T[] = [];
+  #taken = 0;
+
+  get length(): number {
+    return this.#items.length - this.#taken;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  take(): T | undefined {
+    if (this.length === 0) return undefined;
+    const item = this.#items[this.#taken++];
+    if (this.#taken > this.#items.length / 2) {
+      this.#items = this.#items.slice(this.#taken);
+      this.#taken = 0;
+    }
+    return item;
   }
 }
 

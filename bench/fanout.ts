@@ -8,8 +8,8 @@
  * three seconds and comes back with the value before (a rollback), and then there is one more change. How many requests
  * reach the gateway, what they cost, how soon a page has a change, and that no page goes back, or gets a value of another
  * site: the cursor that all pages begin with is the same. The caches are processes of nginx; the pages are bare connections
- * of this process, which takes a core for 20,000 requests a second. With `--speed 20`, pages poll twenty times as often,
- * which only shows that everything works.
+ * of this process, which takes a core for 20,000 requests a second. If polls are sent late, it cannot keep up, and the
+ * delays are its own. With `--speed 20`, pages poll twenty times as often, which only shows that everything works.
  */
 import { delay } from "@std/async/delay";
 import { join } from "@std/path";
@@ -173,13 +173,17 @@ async function observeIn(
   await pages.haveAll(pages.change(0)); // the value at the start
   await delay(interval * 1_000 / speed); // the pages are as evenly spread as they will be
   pages.delays = [];
+  pages.latestMs = 0;
 
   const observed = { sizes, origin, pages, caches };
   const quiet = await measure("quiet", observed, () => waitFor(sizes.seconds));
   const changing = await measure("changes", observed, () => change(observed));
   await pages.haveAll(await publish(observed, origin.value + 1));
   const delays = pages.delays.map((ms) => ms / 1_000);
-  const failed = figure("failed requests", "", [pages.failures]);
+  const before = [
+    figure("a poll was sent late by at most", "s", [pages.latestMs / 1_000]),
+    figure("failed requests", "", [pages.failures]),
+  ];
   const end = await ending(observed);
   return [
     ...quiet,
@@ -187,7 +191,7 @@ async function observeIn(
     figure("half of the pages have a change", "s", [quantile(delays, 0.5)]),
     figure("99 % have it", "s", [quantile(delays, 0.99)]),
     figure("all have it", "s", [quantile(delays, 1)]),
-    failed,
+    ...before,
     ...end,
     figure("steps back", "", [pages.backwards]),
     figure("values of another site", "", [pages.foreign]),

@@ -22,8 +22,16 @@ export interface FanoutPagesOptions {
 interface Page {
   readonly host: string;
   cursor: number;
-  /** The number of the value that it has; -1 for none. */
-  value: number;
+  /** The number of the change that it has; -1 for none. */
+  change: number;
+  /** When it polls next, in milliseconds after the start. */
+  pollsAt: number;
+}
+
+/** A change of the variable: the value, and when it was published. */
+interface Change {
+  readonly value: number;
+  readonly at: number;
 }
 
 /** How many connections the pages share, to each cache. */
@@ -37,19 +45,21 @@ export class FanoutPages implements AsyncDisposable {
   /** How many responses they have received, and how many of these or of their connections have failed. */
   responses = 0;
   failures = 0;
-  /** How often a page has received an older value or event than it had, or a value of another site. */
+  /** How often a page has received an event or a value that is older than its own, or a value of another site. */
   backwards = 0;
   foreign = 0;
   /** The milliseconds from each change to each page. */
   delays: number[] = [];
+  /** By how many milliseconds a poll was sent late, at most: because this process, or the caches, cannot keep up. */
+  latestMs = 0;
   readonly #options: FanoutPagesOptions;
   readonly #startedAt = performance.now();
   readonly #waiting = new EventQueue();
   readonly #pages: readonly Page[];
   /** By cache: the pages whose time has come, and the connections that wait for one. */
-  readonly #due: Page[][];
+  readonly #due: Queue<Page>[];
   readonly #idle: ((page: Page | undefined) => void)[][];
-  readonly #changedAt: number[] = [];
+  readonly #changes: Change[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #loops: Promise<void>[];
   #isClosed = false;
@@ -57,11 +67,11 @@ export class FanoutPages implements AsyncDisposable {
   constructor(options: FanoutPagesOptions) {
     this.#options = options;
     const { hosts, ports, pages } = options;
-    this.#due = ports.map(() => []);
+    this.#due = ports.map(() => new Queue());
     this.#idle = ports.map(() => []);
     this.#pages = Array.from({ length: pages }, (_, index): Page => {
       const host = hosts[index % hosts.length] ?? "";
-      return { host, cursor: 0, value: -1 };
+      return { host, cursor: 0, change: -1, pollsAt: 0 };
     });
     for (const [index, page] of this.#pages.entries()) {
       this.#poll(page, index, this.#intervalMs * index / pages);
@@ -76,15 +86,15 @@ export class FanoutPages implements AsyncDisposable {
     return this.#options.interval * 1_000 / this.#options.speed;
   }
 
-  /** Notes that the next value is published now, and returns its number. */
-  change(): number {
-    return this.#changedAt.push(performance.now()) - 1;
+  /** Notes that a value is published now, and returns the number of this change. */
+  change(value: number): number {
+    return this.#changes.push({ value, at: performance.now() }) - 1;
   }
 
-  /** Waits until every page has a value. @throws {DOMException} If that takes much longer than it should. */
-  async haveAll(value: number): Promise<void> {
+  /** Waits until every page has a change. @throws {DOMException} If that takes much longer than it should. */
+  async haveAll(change: number): Promise<void> {
     const wait = async () => {
-      while (this.#pages.some((page) => page.value < value)) await delay(20);
+      while (this.#pages.some((page) => page.change < change)) await delay(20);
     };
     await deadline(wait(), 2 * this.#intervalMs + MAX_DELAY_MS);
   }
@@ -97,22 +107,22 @@ export class FanoutPages implements AsyncDisposable {
   }
 
   #poll(page: Page, index: number, afterMs: number): void {
-    const at = performance.now() - this.#startedAt + afterMs;
-    const cache = index % this.#due.length;
-    this.#waiting.add(at, () => this.#due[cache]?.push(page));
+    page.pollsAt = performance.now() - this.#startedAt + afterMs;
+    const due = this.#due[index % this.#due.length];
+    this.#waiting.add(page.pollsAt, () => due?.push(page));
   }
 
   #tick(): void {
     this.#waiting.runUntil(performance.now() - this.#startedAt);
     for (const [cache, idle] of this.#idle.entries()) {
-      const due = this.#due[cache] ?? [];
-      while (idle.length > 0 && due.length > 0) idle.pop()?.(due.shift());
+      const due = this.#due[cache]!;
+      while (idle.length > 0 && due.length > 0) idle.pop()?.(due.take());
     }
   }
 
   async #nextDue(cache: number): Promise<Page | undefined> {
-    const due = this.#due[cache] ?? [];
-    if (this.#isClosed || due.length > 0) return due.shift();
+    const due = this.#due[cache]!;
+    if (this.#isClosed || due.length > 0) return due.take();
     const { promise, resolve } = Promise.withResolvers<Page | undefined>();
     this.#idle[cache]?.push(resolve);
     return await promise;
@@ -124,6 +134,8 @@ export class FanoutPages implements AsyncDisposable {
     while (!this.#isClosed) {
       const page = await this.#nextDue(cache);
       if (page === undefined) continue;
+      const lateMs = performance.now() - this.#startedAt - page.pollsAt;
+      this.latestMs = Math.max(this.latestMs, lateMs);
       try {
         connection ??= await Deno.connect({ hostname: "127.0.0.1", port });
         await connection.write(this.#request(page));
@@ -164,12 +176,39 @@ export class FanoutPages implements AsyncDisposable {
   }
 
   #note(page: Page, value: number): void {
-    if (value < page.value) this.backwards++;
+    const change = this.#changes.findIndex((change, index) =>
+      index >= page.change && change.value === value
+    );
+    if (change === -1) this.backwards++;
     const now = performance.now();
-    while (page.value < value) {
-      const changedAt = this.#changedAt[++page.value];
-      if (changedAt !== undefined) this.delays.push(now - changedAt);
+    while (page.change < change) {
+      const { at } = this.#changes[++page.change]!;
+      this.delays.push(now - at);
     }
+  }
+}
+
+/** Items in the order in which they were added. `Array.shift()` would move all the others, once there are many. */
+class Queue<T> {
+  #items: T[] = [];
+  #taken = 0;
+
+  get length(): number {
+    return this.#items.length - this.#taken;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  take(): T | undefined {
+    if (this.length === 0) return undefined;
+    const item = this.#items[this.#taken++];
+    if (this.#taken > this.#items.length / 2) {
+      this.#items = this.#items.slice(this.#taken);
+      this.#taken = 0;
+    }
+    return item;
   }
 }
 

@@ -18,12 +18,14 @@ import { serveLocally } from "./_serve.ts";
 const CURSOR = 1_700_000_000_000_000;
 const POLL = `/rep/changes?last_event_id=${CURSOR}&poll=10`;
 const OTHER_HOST = "other.example.com";
-/** What Chromium's `EventSource` sends; a browser that reconnects adds the last line. */
+/** What Chromium's `EventSource` sends behind a login; a browser that reconnects adds the last line. */
 const EVENT_SOURCE = [
   "Accept: text/event-stream",
   "Accept-Encoding: gzip, br",
   "Cache-Control: no-cache",
   "Pragma: no-cache",
+  "Authorization: Basic dXNlcjpwYXNz",
+  "Cookie: session=1",
   `Last-Event-ID: ${CURSOR}`,
 ];
 
@@ -203,17 +205,21 @@ async function testRejections(proxied: Proxied) {
   assertEquals((await proxied.ask(target)).status, 200);
 }
 
-/** While the gateway is away, and while it stops, nginx answers with what it has, however old. */
+/** While the gateway stops, and while it is away, nginx answers with what it has; when it is away, only as long as it may. */
 async function testOutage(proxied: Proxied) {
   const target = "/rep/changes?last_event_id=2&poll=30";
+  const forgotten = "/rep/changes?last_event_id=2&poll=60";
   proxied.intercept = async (respond) => {
     const response = await respond();
     const old = response.headers.get("cache-control")!
-      .replace(/max-age=\d+/, "max-age=1");
+      .replace("max-age=15, stale-if-error=60", "max-age=1, stale-if-error=60")
+      .replace("max-age=30, stale-if-error=60", "max-age=1, stale-if-error=2");
     response.headers.set("cache-control", old);
     return response;
   };
-  for (let time = 0; time < 3; time++) await proxied.ask(target);
+  for (const each of [target, forgotten]) {
+    for (let time = 0; time < 3; time++) await proxied.ask(each);
+  }
   const rejection = { status: 503, headers: { "cache-control": "no-store" } };
   proxied.intercept = () => Promise.resolve(new Response(null, rejection));
   const polls = pollsOf(proxied);
@@ -228,6 +234,12 @@ async function testOutage(proxied: Proxied) {
     const { status, head } = await proxied.ask(target);
     assertEquals([status, head.includes("max-age=1,")], [200, true]);
   }
+  const endsAt = performance.now() + 15_000;
+  let status = 200;
+  while (status === 200 && performance.now() < endsAt) {
+    status = (await proxied.ask(forgotten)).status;
+  }
+  assertEquals(status, 502);
 }
 
 /** Closes each connection, and counts them. */

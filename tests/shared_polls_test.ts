@@ -172,3 +172,22 @@ Deno.test("without an interval, and without hot reload, a page says nothing of p
     assertEquals("poll" in (await pageOf(gate))._meta, false);
   }
 });
+
+Deno.test("a poll with a cursor that has yet to come is answered for its client alone: it would take the pages with that cursor back", async () => {
+  const clock = new FakeClock(1_700_000_000_000);
+  const cache = new SharedCache(clock);
+  await using gate = await setUp({ REP_PUBLIC_A: "1" }, { clock });
+  const page = new PollingPage(0, 0);
+  await page.poll(cache, gate);
+  const guessed = page.cursor + 1_000; // the id of an event a millisecond later
+  await cache.get(
+    `/rep/changes?last_event_id=${guessed}&poll=${SECONDS}`,
+    gate,
+  );
+  await gate.set({ REP_PUBLIC_A: "2" });
+  for (let time = 0; time < 2; time++) {
+    await clock.tick(1_000);
+    await page.poll(cache, gate);
+  }
+  assertEquals([page.cursor, page.values.get("A")], [guessed, "2"]);
+});

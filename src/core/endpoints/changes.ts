@@ -127,12 +127,16 @@ async function answerSharedPoll(
     const detail = changes.polls.rejectShared(position);
     throw new Problem(503, { detail, headers });
   }
+  // A later event may get this id. What was stored before would then take pages back that have received it.
+  const isYetToCome = Number(query.get("last_event_id")) > changes.tail.head;
   const body = changes.polls.answerShared(position, seconds);
   return new Response(body, {
     headers: {
       ...headers,
       "content-type": STREAM_HEADERS["content-type"],
-      "cache-control": sharedPollCacheControl(seconds),
+      "cache-control": isYetToCome
+        ? STREAM_HEADERS["cache-control"]
+        : sharedPollCacheControl(seconds),
     },
   });
 }

@@ -162,7 +162,7 @@ Deno.test("a poll gets everything after its cursor, whatever a chunk holds", asy
   assertEquals([...whole.matchAll(/"key":"V\d+"/g)].length, 20);
 });
 
-Deno.test("a deletion is sent, and an unknown cursor gets the whole state without an id before it", async () => {
+Deno.test("a deletion is sent, and an unknown cursor gets the whole state without an id before it, which no cache stores if it has yet to come", async () => {
   const clock = new FakeClock(T);
   await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
     clock,
@@ -174,11 +174,25 @@ Deno.test("a deletion is sent, and an unknown cursor gets the whole state withou
     await textOf(gate, `?last_event_id=${id(1)}&poll=30`),
     poll(30, id(1), deletion),
   );
-  for (const unknown of ["9999999999999999", String(id(0) + 1)]) {
-    assertEquals(
-      await textOf(gate, `?last_event_id=${unknown}&poll=30`),
-      poll(30, undefined, update("B", "1", id(1)), deletion),
+  const stored = "public, max-age=15, stale-if-error=60, no-transform";
+  const alone = "no-cache, no-store, no-transform";
+  const unknown = [
+    [id(0) + 1, stored],
+    [id(2) - 1, stored],
+    [id(2) + 1, alone],
+    [Number.MAX_SAFE_INTEGER, alone],
+  ] as const;
+  for (const [cursor, cacheControl] of unknown) {
+    await clock.tick(1_000); // each reads new events
+    const { headers, text } = await ask(
+      gate,
+      `?last_event_id=${cursor}&poll=30`,
     );
+    assertEquals([cursor, headers["cache-control"], text], [
+      cursor,
+      cacheControl,
+      poll(30, undefined, update("B", "1", id(1)), deletion),
+    ]);
   }
 });
 

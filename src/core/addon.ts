@@ -1,7 +1,7 @@
 import type { Changes } from "./changes/changes.ts";
 import type { Tail } from "./changes/tail.ts";
 import type { Configuration } from "./config/configuration.ts";
-import type { HealthState } from "./endpoints/health.ts";
+import type { Health } from "./endpoints/health.ts";
 import type { RouteTable } from "./http/routes.ts";
 import type { Transfers } from "./http/transfers.ts";
 import type { Epochs } from "./keys/epochs.ts";
@@ -38,7 +38,7 @@ export interface AddonParts {
   readonly log: Log;
   /** Counts the requests whose body is being received, and large responses. */
   readonly transfers: Transfers;
-  readonly health: HealthState;
+  readonly health: Pick<Health, "report" | "internalReport">;
   readonly configuration: Pick<
     Configuration,
     "digests" | "changedAt" | "rejection" | "snapshot"

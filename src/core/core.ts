@@ -414,7 +414,7 @@ function publicRouter(
       // Load balancers and orchestrators request health by address, so that it is served for any host.
       "/rep/health": settings.separateHealth
         ? { handler: notFound, isForAnyHost: true, isServedAtStart: true }
-        : createHealthEndpoint(health),
+        : createHealthEndpoint(() => health.report()),
       "/rep/session-key": sessionKeys.endpoint,
       "/rep/changes": createChangesEndpoint(changes, settings.allowedOrigins),
     }, additions.map(({ routes }) => routes)),
@@ -430,7 +430,7 @@ function internalRouter({ health, additions }: Parts): Router {
   return new Router({
     basePath: "",
     table: joined({
-      "/rep/health": createHealthEndpoint(health, true),
+      "/rep/health": createHealthEndpoint(() => health.internalReport()),
       "/livez": LIVE_ENDPOINT,
       "/readyz": createReadyEndpoint(health),
     }, additions.map(({ internalRoutes }) => internalRoutes)),

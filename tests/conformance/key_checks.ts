@@ -149,7 +149,9 @@ async function checkKey(launcher: Launcher): Promise<void> {
 
 async function checkHealth(launcher: Launcher): Promise<void> {
   const { text } = await (await launcher.start(STANDARD)).ask("/rep/health");
-  const { version, uptime_seconds, ...report } = JSON.parse(text);
+  const { status, version, variables, guardrails, uptime_seconds } = JSON
+    .parse(text); // a gateway may report more than these
+  const report = { status, variables, guardrails };
   const [publicCount, sensitive, server] = [PUBLIC, SENSITIVE, SERVER].map((
     tier,
   ) => Object.keys(tier).length);

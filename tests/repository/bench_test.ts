@@ -79,7 +79,10 @@ async function receive(url: string) {
     if (headers.has(name)) headers.set(name, "any");
   }
   const text = await response.text();
-  const body = text.replace(/"version":"[^"]*"|"uptime_seconds":\d+/g, "");
+  const body = text.replace(
+    /"version":"[^"]*"|"uptime_seconds":\d+|"build":"[^"]*"/g,
+    "",
+  );
   if (body !== text) headers.set("content-length", "any"); // a checkout's version has its commit
   return { status: response.status, headers: [...headers], body };
 }

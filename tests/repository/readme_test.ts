@@ -106,6 +106,7 @@ function withoutVariables(transcript: string): string {
     .replaceAll(/127\.0\.0\.1:\d+/g, "HOST")
     .replaceAll(/(?<="version":"[\d.]+)\+\w+/g, "") // the commit
     .replaceAll(/"uptime_seconds":\d+/g, '"uptime_seconds":0')
+    .replaceAll(/"build":"\w+"/g, '"build":"BUILD"')
     .replaceAll(/"key":"[A-Za-z0-9+/]{43}="/g, '"key":"KEY"')
     .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME")
     .replaceAll(/^retry: \d+$/gm, "retry: 0")

@@ -40,7 +40,6 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
   const certificateRejection = options.certificate.rejection();
   return {
     ...parts.health.report(),
-    build: parts.health.builds?.().build,
     time: formatTime(parts.clock.now()),
     place: options.instanceId,
     issues: issues.map(toMessage),

@@ -31,13 +31,14 @@ const isNews = new Map<string, boolean>();
 
 /**
  * Calls back when no gateway delivers the page's build any more, so that a reload brings another one: once for each build
- * and tab, so that a page that a cache keeps does not reload again and again. Like {@linkcode onAnyChange}, it opens the
+ * and tab, until a reload brings that build: a page that a cache keeps does not reload again and again. Like {@linkcode onAnyChange}, it opens the
  * stream of changes.
  *
  * @returns A function that ends the subscription.
  */
 export function onNewBuild(callback: NewBuildCallback): () => void {
   const told = new Set<string>();
+  forgetOwnBuild();
 
   function tell({ newBuild }: StreamStatus) {
     if (newBuild === undefined || told.has(newBuild)) return;
@@ -56,13 +57,22 @@ export function onNewBuild(callback: NewBuildCallback): () => void {
   };
 }
 
+/** Forgets that an earlier page of the tab was told of this page's build: if a rollback replaces it, it may come again. */
+function forgetOwnBuild(): void {
+  try {
+    sessionStorage.removeItem(keyOf(pageBuild() ?? ""));
+  } catch {
+    // The page has no access to storage, or there is none.
+  }
+}
+
 /** Returns whether no earlier page of the tab was told of a build. Without storage, nobody knows of earlier pages. */
 function isNewForTab(build: string): boolean {
   const known = isNews.get(build);
   if (known !== undefined) return known;
   let isNew = true;
   try {
-    const key = `rep:build:${build}`;
+    const key = keyOf(build);
     isNew = sessionStorage.getItem(key) === null;
     sessionStorage.setItem(key, "told");
   } catch {
@@ -70,6 +80,10 @@ function isNewForTab(build: string): boolean {
   }
   isNews.set(build, isNew);
   return isNew;
+}
+
+function keyOf(build: string): string {
+  return `rep:build:${build}`;
 }
 
 /** Returns the ID of the page's build; `undefined` if it is unknown, and outside a page. */

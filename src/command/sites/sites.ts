@@ -326,10 +326,12 @@ export class Sites implements Served {
     const entries = [...this.#entries].sort(([a], [b]) => a < b ? -1 : 1);
     const reports = entries.map(([name, entry]) => {
       const health = entry.site?.parts.health;
-      const { status = "rejected", problems } = health?.report() ?? {};
+      const { status = "rejected", build, builds, problems } =
+        health?.internalReport() ?? {};
       return [name, {
         status,
-        ...health?.builds?.(),
+        build,
+        builds,
         problems,
         issues: issuesOfEntry(entry),
       }] as const;

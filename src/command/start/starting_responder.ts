@@ -39,7 +39,7 @@ export function createStartingResponder(
   { options, version, created, clock, log }: StartingOptions,
 ): Answers {
   const starting = startingHealth(version, clock);
-  const health = createHealthEndpoint(starting);
+  const health = createHealthEndpoint(() => starting.report());
   const hasHealthPort = options["health-port"] !== undefined;
   const table: RouteTable = hasHealthPort ? {} : { "/rep/health": health };
   const routes = createRoutes(table, options["base-path"]);

@@ -50,26 +50,20 @@ export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
 export interface HealthState {
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport;
-  /** Returns which builds of the app are delivered now, for operators. */
-  builds?(): BuildReport;
 }
 
-/** The builds of the app that are delivered now. It is no part of the specified report, so only internal ports have it. */
-export interface BuildReport {
-  /** The ID of this process's build; `undefined` if it is unknown. */
-  readonly build: string | undefined;
-  /** Those of all replicas; `undefined` if none is known. During an update, there are several. */
-  readonly builds: readonly string[] | undefined;
-}
-
-/** The report of `GET /rep/health` (endpoint specification, Health report). */
+/** The report of `GET /rep/health` (endpoint specification, Health report), with additions to it: the optional members. */
 export interface HealthReport {
   readonly status: HealthStatus;
   readonly version: string;
   readonly variables: ReturnType<typeof countVariables>;
   readonly guardrails: { readonly warnings: number; readonly blocked: number };
   readonly uptime_seconds: number;
-  /** Why it is degraded, or still starting: an addition to the spec. Those of the core are {@linkcode HEALTH_PROBLEMS}. */
+  /** The ID of the app's build that this process delivers, if it is known. */
+  readonly build?: string | undefined;
+  /** The builds that all replicas deliver now, for operators, if any is known. During an update, there are several. */
+  readonly builds?: readonly string[] | undefined;
+  /** Why it is degraded, or still starting. Those of the core are {@linkcode HEALTH_PROBLEMS}. */
   readonly problems?: readonly string[];
 }
 
@@ -120,20 +114,24 @@ export class Health implements HealthState {
 
   /** Returns the report of `GET /rep/health`. */
   report(): HealthReport {
-    const { version, configuration, clock } = this.#options;
+    const { version, build, configuration, clock } = this.#options;
     const uptimeMs = clock.monotonic() - this.#startedAt;
     const problems = this.#problems();
     const status = this.#statusWith(problems);
-    const report = createReport(status, version, configuration, uptimeMs);
+    const report = {
+      ...createReport(status, version, configuration, uptimeMs),
+      build: build.id,
+    };
     const hasReason = problems.length > 0 && status !== "stopping";
     return hasReason ? { ...report, problems } : report;
   }
 
-  builds(): BuildReport {
-    const { build: { id: build }, changes } = this.#options;
-    const own = build === undefined ? [] : [build];
-    const builds = changes?.rollout.builds ?? own;
-    return { build, builds: builds.length > 0 ? builds : undefined };
+  /** Returns the report on a port that stays internal, which also has the builds of the other replicas. */
+  internalReport(): HealthReport {
+    const report = this.report();
+    const own = report.build === undefined ? [] : [report.build];
+    const builds = this.#options.changes?.rollout.builds ?? own;
+    return builds.length > 0 ? { ...report, builds } : report;
   }
 
   /** A gateway with problems serves everything, and is degraded. */
@@ -184,17 +182,11 @@ export function startingHealth(
 /**
  * Creates the endpoint `GET /rep/health` (endpoint specification, GET /rep/health). A degraded gateway responds with 200:
  * restarting it because its last reload was rejected would not help.
- *
- * @param isInternal Whether the port stays internal. The report then contains the builds.
  */
-export function createHealthEndpoint(
-  health: HealthState,
-  isInternal = false,
-): Endpoint {
+export function createHealthEndpoint(readReport: () => HealthReport): Endpoint {
   const handler = ({ method }: Request) => {
-    const report = health.report();
-    const shown = isInternal ? { ...report, ...health.builds?.() } : report;
-    const body = method === "HEAD" ? null : JSON.stringify(shown);
+    const report = readReport();
+    const body = method === "HEAD" ? null : JSON.stringify(report);
     const status = isUnavailable(report.status) ? 503 : 200;
     return new Response(body, { status, headers: REPORT_HEADERS });
   };

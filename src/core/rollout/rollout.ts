@@ -79,6 +79,8 @@ const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
 const JITTER = 0.2;
 /** How long the first page of a new build waits until the build is announced. */
 const MAX_ANNOUNCEMENT_MS = 1_000;
+/** How long the builds have to be the same until several of them are no update: a canary may stay for days. */
+const SETTLED_BUILDS_MS = 300_000;
 /** So many scheduled heartbeats after a failed one, all others have sent one, too. */
 const SETTLED_AFTER = 2;
 
@@ -102,6 +104,8 @@ export class Rollout {
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
+  /** The builds that were delivered at the last look, and since when they have been the same, by the monotonic clock. */
+  #seenBuilds = { names: "", since: 0 };
   /** How many heartbeats have to succeed until all others can have announced what they deliver. */
   #unsettled = 0;
   /** Whether this process has begun to stop. */
@@ -266,12 +270,26 @@ export class Rollout {
    * page's own. It is also `undefined` until all processes have had the time to announce theirs after an outage.
    */
   replacementOf(build: string): string | undefined {
-    const { maxRepresentatives } = this.#options;
+    const { clock, maxRepresentatives } = this.#options;
+    const sameForMs = clock.monotonic() - this.#seenBuilds.since;
     const isKnown = this.#last !== undefined && !this.standsApart;
     if (!isKnown || this.#unsettled > 0) return undefined;
     const others = this.#others;
     const own = this.#options.build();
-    return findReplacement(build, { own, others, maxRepresentatives });
+    return findReplacement(build, {
+      own,
+      others,
+      isSettled: sameForMs >= SETTLED_BUILDS_MS,
+      maxRepresentatives,
+    });
+  }
+
+  /** Notes since when the same builds have been delivered, after each look at the members. */
+  #noteBuilds(): void {
+    const names = this.builds.join(" ");
+    if (names === this.#seenBuilds.names) return;
+    const since = this.#options.clock.monotonic();
+    this.#seenBuilds = { names, since };
   }
 
   /** The builds that processes may deliver now. During an update, there are several. */
@@ -332,6 +350,7 @@ export class Rollout {
     const now = clock.now();
     const observed = observe(entries, { previous, now, isScheduled: false });
     this.#last = { ...this.#last, observed };
+    this.#noteBuilds();
   }
 
   async #sendHeartbeats(): Promise<void> {
@@ -381,6 +400,7 @@ export class Rollout {
     }, clock);
     if (result === undefined) return undefined;
     this.#last = result;
+    this.#noteBuilds();
     this.#logStrangers(result, before);
     this.#logActive(result, before);
     return result;

@@ -28,5 +28,9 @@ export function storageOf(stored: Map<string, string> | undefined) {
       if (stored === undefined) throw new DOMException("no access");
       stored.set(key, value);
     },
+    removeItem(key: string) {
+      if (stored === undefined) throw new DOMException("no access");
+      stored.delete(key);
+    },
   };
 }

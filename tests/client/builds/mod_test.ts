@@ -32,11 +32,11 @@ const PAYLOAD = JSON.stringify({
   _meta: { hot_reload: "/rep/changes?last_event_id=1" },
 });
 
-Deno.test("onNewBuild() opens the stream and calls back with both ids, once for each build and tab, also later subscribers of the page", async () => {
-  let stored: Map<string, string> | undefined = new Map([[
-    "rep:build:TOLD",
-    "told",
-  ]]);
+Deno.test("onNewBuild() opens the stream and calls back with both ids, once for each build and tab, also later subscribers of the page; a rollback may bring a build again", async () => {
+  let stored: Map<string, string> | undefined = new Map([
+    ["rep:build:TOLD", "told"],
+    ["rep:build:A", "told"], // which a reload has brought
+  ]);
   const element = {
     textContent: PAYLOAD,
     dataset: { repBuild: "A" },
@@ -53,6 +53,7 @@ Deno.test("onNewBuild() opens the stream and calls back with both ids, once for 
       getItem: (key: string) => storageOf(stored).getItem(key),
       setItem: (key: string, value: string) =>
         storageOf(stored).setItem(key, value),
+      removeItem: (key: string) => storageOf(stored).removeItem(key),
     },
   });
   const { onNewBuild } = await import("../../../src/client/builds/mod.ts"); // the client reads the page

@@ -135,6 +135,43 @@ Deno.test("a canary that stays is told of nothing, and neither are the pages bes
   assertEquals([await told(stable, "Z"), await told(canary, "Z")], ["A", "B"]);
 });
 
+Deno.test("while a reload may bring one of two builds, an older page is told of neither, before the update ends or has stopped for five minutes", async () => {
+  const cluster = new Cluster();
+  const page = "A";
+  const first = await start(cluster, page);
+  const second = await start(cluster, "B");
+  for (let period = 0; period < 100; period++) { // the update to B has stopped
+    await cluster.clock.tick(PERIOD_MS);
+  }
+  await first.leave();
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(await told(second, page), "B");
+  const third = await start(cluster, "C"); // known before the next heartbeat
+  assertEquals([await told(second, page), await told(third, page)], [
+    undefined,
+    undefined,
+  ]);
+  for (let period = 0; period < 58; period++) {
+    await cluster.clock.tick(PERIOD_MS);
+    assertEquals([second.replacementOf(page), third.replacementOf(page)], [
+      undefined,
+      undefined,
+    ]);
+  }
+  const fourth = await start(cluster, "C"); // which changes nothing
+  for (let period = 0; period < 3; period++) {
+    await cluster.clock.tick(PERIOD_MS);
+  }
+  assertEquals([second.replacementOf(page), third.replacementOf(page)], [
+    "B",
+    "C",
+  ]);
+  assertEquals(await told(fourth, page), undefined); // it has not seen it for long
+  await second.leave();
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(await told(fourth, page), "C");
+});
+
 Deno.test("a rollback tells the pages of the newer build, since builds have no order", async () => {
   const cluster = new Cluster();
   const first = await start(cluster, "A");
@@ -192,6 +229,9 @@ Deno.test("during an outage nobody is told, nor after it before all can have ann
   assertEquals(await told(other, "B"), undefined);
   await cluster.clock.tick(2 * PERIOD_MS);
   assertEquals(await told(other, "B"), undefined);
+  assertEquals(await told(other, "Z"), undefined); // a reload may bring either
+  await changing.leave();
+  await cluster.clock.tick(PERIOD_MS);
   assertEquals(await told(other, "Z"), "A");
 });
 

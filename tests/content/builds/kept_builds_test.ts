@@ -299,6 +299,25 @@ Deno.test("replicas on one store recognize each other, and a process whose store
   assertEquals(await gateway.problems(), ["builds_not_kept"]);
 });
 
+Deno.test("a directory without any page is kept before the gateway is ready, and each set of its files is a build", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", { "assets/a-1.js": "a" });
+  await using gateway = await serve(directories, "app");
+  assertEquals(await directories.kept(), ["assets/a-1.js"]);
+  await directories.replace("app", { "assets/b-2.js": "bb" });
+  await gateway.lookAgain();
+  assertEquals(await gateway.read("/assets/b-2.js"), "bb");
+  await gateway.later(5_000);
+  await until(async () => (await directories.kept()).length === 2);
+  const lists = await directories.read("keep/_/builds");
+  assertEquals(Object.values(lists).toSorted(), [
+    '{"files":{"assets/a-1.js":1}}',
+    '{"files":{"assets/b-2.js":2}}',
+  ]);
+  const names = Object.keys(lists).map((name) => name.length);
+  assertEquals(names, [17, 17]);
+});
+
 Deno.test("the folder of something else is not written to", async () => {
   await using directories = await Directories.make();
   await directories.write("app", A);

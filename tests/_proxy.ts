@@ -289,7 +289,7 @@ export function atPorts(
   ports: ReadonlyMap<number, number>,
 ): string {
   return config.replace(
-    /(127\.0\.0\.1:|check port |health_port )(\d+)/g,
+    /(127\.0\.0\.[12]:|check port |health_port )(\d+)/g,
     (_, before, port) => `${before}${ports.get(Number(port)) ?? CLOSED_PORT}`,
   );
 }

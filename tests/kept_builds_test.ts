@@ -99,6 +99,43 @@ const canDropCapability = Deno.build.os === "linux" && Deno.uid() === 0 &&
     () => ({ success: false }),
   )).success;
 
+/** Starts a gateway of root that has no more rights than others. */
+async function startWithoutRights(
+  directories: Directories,
+): Promise<RunningCommand> {
+  const capabilities = "--bounding-set=-dac_override,-dac_read_search";
+  const own = ["--hostname=127.0.0.1", "--port", String(findFreePort())];
+  const args = commandArgs([...own, ...argsOf(directories)]);
+  return await RunningCommand.start({
+    program: "setpriv",
+    args: [capabilities, Deno.execPath(), ...args],
+    env: {},
+  }, listeningUrl);
+}
+
+Deno.test({
+  name:
+    `a volume has a directory lost+found, which only root may read: as the app's and as that of kept builds, nothing is wrong with it${
+      canDropCapability ? "" : " (skipped: needs root and setpriv)"
+    }`,
+  ignore: !canDropCapability,
+  async fn() {
+    await using directories = await Directories.make();
+    await directories.write("app", A);
+    for (const name of ["app/lost+found", "keep/lost+found"]) {
+      await Deno.mkdir(directories.at(name), { recursive: true });
+      await Deno.chmod(directories.at(name), 0o700);
+      await Deno.chown(directories.at(name), 1, 1);
+    }
+    await using gateway = await startWithoutRights(directories);
+    assertEquals(await problemsOf(gateway), undefined);
+    assertEquals(await directories.kept(), ["assets/a-1.js"]);
+    await gateway[Symbol.asyncDispose]();
+    const errors = gateway.output.filter((line) => /"ERROR"/.test(line));
+    assertEquals(errors, []);
+  },
+});
+
 Deno.test({
   name: `a directory without write permission is a problem, and is served${
     canDropCapability ? "" : " (skipped: needs root and setpriv)"
@@ -111,12 +148,7 @@ Deno.test({
     for (const name of ["keep", "keep/_", "keep/_/files"]) {
       await Deno.chown(directories.at(name), 1, 1);
     }
-    // Root without this capability has no more rights than others.
-    const program = ["--bounding-set=-dac_override", Deno.execPath()];
-    const own = ["--hostname=127.0.0.1", "--port", String(findFreePort())];
-    const args = [...program, ...commandArgs([...own, ...argsOf(directories)])];
-    const options = { program: "setpriv", args, env: {} };
-    await using gateway = await RunningCommand.start(options, listeningUrl);
+    await using gateway = await startWithoutRights(directories);
     assertEquals(await problemsOf(gateway), ["builds_not_kept"]);
     assertEquals(await statusOf(`${gateway.url}/assets/a-1.js`), 200);
     const { detail } = await gateway.logged(({ msg }) =>

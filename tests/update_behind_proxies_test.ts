@@ -1,6 +1,6 @@
 /**
  * A rolling update from one build to the next behind the proxies in `examples/`: half way through, one gateway has the
- * old build and the other one the new, and no page misses its files.
+ * old build and the other one the new, and no page misses its files. When the old one has stopped, the other one serves all.
  */
 import { assertEquals } from "@std/assert";
 import { setUp } from "./_gateway.ts";
@@ -25,7 +25,17 @@ interface BuildGateway extends AsyncDisposable {
   readonly healthPort: number;
 }
 
-async function startBuild(build: string): Promise<BuildGateway> {
+/** @param like Whose ports it has, at another address. */
+async function startBuild(
+  build: string,
+  like?: BuildGateway,
+): Promise<BuildGateway> {
+  const serve = (handler: Deno.ServeHandler<Deno.NetAddr>, port?: number) =>
+    port === undefined ? serveLocally(handler) : Deno.serve(
+      { hostname: "127.0.0.2", port, onListen() {} },
+      handler,
+    );
+
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(
     await TempDirectory.make({
@@ -42,14 +52,17 @@ async function startBuild(build: string): Promise<BuildGateway> {
       trustedProxies: ["127.0.0.1"],
     }),
   );
-  const server = serveLocally(gateway.fetch);
+  const server = serve(gateway.fetch, like?.port);
   stack.defer(() => server.shutdown());
-  const health = serveLocally((request) => gateway.fetchHealth(request));
+  const health = serve(
+    (request) => gateway.fetchHealth(request),
+    like?.healthPort,
+  );
   stack.defer(() => health.shutdown());
   const all = stack.move();
   return {
-    port: server.port,
-    healthPort: health.port,
+    port: server.addr.port,
+    healthPort: health.addr.port,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
@@ -98,7 +111,7 @@ const CONFIGS: {
       );
       return config.replace(
         "reverse_proxy 127.0.0.1:8080 {",
-        "reverse_proxy 127.0.0.1:8080 127.0.0.1:8090 {",
+        "reverse_proxy 127.0.0.1:8080 127.0.0.2:8080 {",
       );
     },
   },
@@ -119,7 +132,8 @@ for (const { program, file, read } of CONFIGS) {
     `examples/${file} asks the other gateway for a file of its build, half way through an update`;
   await testProxy(program, name, async (path) => {
     await using before = await startBuild("before");
-    await using after = await startBuild("after");
+    const isLike = program === CADDY ? before : undefined;
+    await using after = await startBuild("after", isLike);
     const ports = new Map([
       [8080, before.port],
       [8081, before.healthPort],
@@ -153,5 +167,14 @@ for (const { program, file, read } of CONFIGS) {
       pages.add(/assets\/(\w+)\.js/.exec(page)?.[1]);
     }
     assertEquals([...pages].sort(), ["after", "before"]);
+    await before[Symbol.asyncDispose]();
+    for (let sent = 0; sent < 6; sent++) {
+      const responses = await Promise.all(
+        ["/", "/assets/after.js"].map((path) => app.fetch(path)),
+      );
+      const texts = await Promise.all(responses.map((it) => it.text()));
+      assertEquals(responses.map(({ status }) => status), [200, 200]);
+      assertEquals(texts.map((it) => it.includes("after")), [true, true]);
+    }
   });
 }

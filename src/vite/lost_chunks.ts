@@ -6,10 +6,17 @@ const CODE = `import { reloadOnLostChunk } from "@rep/gateway/lost-chunks";
 reloadOnLostChunk();
 `;
 
+/** What Vite offers to a hook. */
+interface Resolver {
+  /** Finds a module as a file would that imports it. */
+  resolve(id: string, importer: string | undefined): Promise<unknown>;
+}
+
 /** Returns the hooks of a plugin that lets a page of a build reload when another build has replaced a lazy chunk of it. */
 export function lostChunks() {
   return {
-    resolveId(id: string) {
+    resolveId(this: Resolver, id: string, importer?: string) {
+      if (importer === MODULE_ID) return this.resolve(id, import.meta.filename); // the app may not depend on the package itself
       return id === MODULE ? MODULE_ID : undefined;
     },
     load(id: string) {

@@ -1,6 +1,6 @@
 /** Two builds of Vite, one after the other, in a browser: the notice, and a lazy chunk that is gone. */
 import { delay } from "@std/async/delay";
-import { assertEquals, assertNotEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { startCommand } from "../_command.ts";
 import { NpmExample, testNpmExample } from "../_npm_example.ts";
@@ -110,6 +110,40 @@ for (const version of ["vite-6", "vite-8"] as const) {
       }
       assertEquals(await isOld(), false);
       assertEquals(await page.textContent("h1"), "lazy two");
+    },
+  );
+}
+
+for (const version of ["vite-6", "vite-7", "vite-8"] as const) {
+  testNpmExample(
+    `${version}: an app is built if only the package with its configuration depends on the gateway`,
+    async () => {
+      const { "src/other.js": lazy } = FILES;
+      await using project = await NpmExample.make(version, {
+        "index.html": FILES["index.html"],
+        "src/main.js": `import("./lazy.js");`,
+        "src/lazy.js": lazy,
+        "config/index.js": `export { rep } from "@rep/gateway/vite";`,
+        "config/package.json": '{"type":"module"}',
+        "vite.config.js": `import { rep } from "./config/index.js";
+export default { plugins: [rep()] };
+`,
+      });
+      await Deno.mkdir(project.at("config/node_modules/@rep"), {
+        recursive: true,
+      });
+      await Deno.rename(
+        project.at("node_modules/@rep/gateway"),
+        project.at("config/node_modules/@rep/gateway"),
+      );
+      const args = version === "vite-6" ? [] : ["--configLoader", "native"];
+      const { success, output } = await project.run("vite", "build", ...args);
+      assertEquals(success, true, output);
+      let code = "";
+      for await (const { name } of Deno.readDir(project.at("dist/assets"))) {
+        code += await Deno.readTextFile(project.at(`dist/assets/${name}`));
+      }
+      assertMatch(code, /rep:reload/);
     },
   );
 }

@@ -1,7 +1,11 @@
 import { globMatcher } from "../../files/paths.ts";
 import { CODINGS } from "../coding/representations.ts";
 import { HTML, parseFilePath } from "../static/file_path.ts";
-import { type FoundFile, ifThere } from "../static/found_file.ts";
+import {
+  type FoundFile,
+  isAbsence,
+  isUnreadable,
+} from "../static/found_file.ts";
 
 /** Finds what is served at a path, or says what else is there. */
 export type FindFile = (
@@ -48,18 +52,28 @@ export async function listBuild(
   /** @param isLinked Whether a link leads here: no second one is followed, which may lead back. */
   async function walk(prefix: string, isLinked: boolean): Promise<void> {
     const reading = Array.fromAsync(Deno.readDir(`${directory}/${prefix}`));
-    for (const entry of await ifThere(reading) ?? []) {
+    for (const entry of await ifReadable(reading) ?? []) {
       const key = prefix + entry.name;
       if (!isServed(key)) continue;
       if (entry.isDirectory) await walk(`${key}/`, isLinked);
       else if (entry.isSymlink || isKept(key)) {
-        const found = await find(key);
+        const found = await ifReadable(find(key));
         if (found === "directory" && !isLinked) await walk(`${key}/`, true);
         if (typeof found === "object" && isKept(key)) files.set(key, found);
       }
       if (files.size <= MAX_FILES) continue;
       throw new RangeError(`expected at most ${MAX_FILES} immutable files`);
     }
+  }
+}
+
+/** Returns the result of an operation; `undefined` for what may not be read, so that it is not served either, or is gone. */
+async function ifReadable<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isAbsence(error) || isUnreadable(error)) return undefined;
+    throw error;
   }
 }
 

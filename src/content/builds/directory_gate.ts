@@ -2,7 +2,7 @@ import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { type Clock, withDeadline } from "../../core/values/clock.ts";
 
 /** How long an operation may take; the directory is late after that. */
-const LATE_MS = 2_000;
+export const LATE_MS = 2_000;
 
 /**
  * Limits the operations on a directory that may be on a network: one that keeps builds, and one that serves them. A server

@@ -1,6 +1,7 @@
 import { logTaskError, messageOf } from "../../core/observe/log.ts";
 import type { Metrics } from "../../core/observe/metrics.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
+import { shortHash, sriHash } from "../../core/values/hash.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { BarredFiles } from "../static/barred_files.ts";
@@ -12,7 +13,7 @@ import {
 } from "../static/served_files.ts";
 import { type FindFile, keepRule, listBuild } from "./build_files.ts";
 import { join, readLists, readSizes, type Sizes } from "./build_list.ts";
-import type { DirectoryGate } from "./directory_gate.ts";
+import { type DirectoryGate, LATE_MS } from "./directory_gate.ts";
 import { checkOwner, ownerName } from "./owner.ts";
 import { SharedDirectory } from "./shared_directory.ts";
 import { sweepDaily } from "./sweep.ts";
@@ -71,6 +72,7 @@ export class KeptBuilds {
   readonly #directory: SharedDirectory;
   readonly #files: ServedFiles;
   readonly #keeping = new SerialQueue();
+  /** Empty if the directory has no page. */
   #build: string | undefined;
   /** The list of the last build that was kept; empty if this process writes none. */
   #list = "";
@@ -109,7 +111,7 @@ export class KeptBuilds {
       compressor: served.compressor,
       sharesBytes: served.sharesBytes,
       checkRoot: undefined, // whoever made the directory of a site cannot change this one
-      clock: withoutDeadlines(served.clock),
+      clock: withoutLongTimers(served.clock),
       log: served.log,
     }, new BarredFiles(() => Promise.resolve([]), served.clock));
     metrics.observe("rep.builds.files", () => this.#sizes.size);
@@ -136,8 +138,8 @@ export class KeptBuilds {
   }
 
   /** Keeps a build, unless it is kept, and waits for that at most `ms` milliseconds. */
-  async follow(build: string | undefined, ms = MAX_WAIT_MS): Promise<void> {
-    if (build !== undefined && build !== this.#build) {
+  async follow(build = "", ms = MAX_WAIT_MS): Promise<void> {
+    if (build !== this.#build) {
       this.#build = build;
       this.#known.clear();
       this.#followed = waitAtMost(ms, this.#keep(), this.#served.clock);
@@ -193,15 +195,14 @@ export class KeptBuilds {
   /** Returns whether all files are kept, and none was changed just now. */
   async #keepNow(): Promise<boolean> {
     const { folder } = this.#options;
-    const list = `${folder}/builds/${this.#build}.json`;
     const isWritable = await this.#claim();
-    const isSettled = !isWritable || await this.#copyAll(list);
-    this.#list = isWritable ? list : "";
+    const isSettled = !isWritable || await this.#copyAll();
+    if (!isWritable) this.#list = "";
     this.#sizes = join(await readLists(this.#directory, folder));
     this.#failure = undefined;
     if (isWritable && !this.#isClosed) {
       const onError = logTaskError(this.#served.log, "builds");
-      void sweepDaily(this.#directory, list).catch(onError);
+      void sweepDaily(this.#directory, this.#list).catch(onError);
     }
     return isSettled;
   }
@@ -227,16 +228,19 @@ export class KeptBuilds {
     }
   }
 
-  async #copyAll(list: string): Promise<boolean> {
+  async #copyAll(): Promise<boolean> {
     const build = await listBuild(
       this.#served.directory,
       this.#isKept,
       this.#find,
     );
+    const id = this.#build || await idOf(build);
+    const list = `${this.#options.folder}/builds/${id}.json`;
     const sizes = new Map(await readSizes(this.#directory, list)); // part of the build may just be missing
     for (const [key, { stats }] of build) sizes.set(key, stats.size);
     const files = Object.fromEntries(sizes);
     await this.#directory.write(list, JSON.stringify({ files }));
+    this.#list = list;
     let isSettled = true;
     let failure: unknown;
     for (const [key, file] of build) {
@@ -285,11 +289,20 @@ export class KeptBuilds {
   }
 }
 
-/** Returns a clock without timers: only the gate ends a look, since it has to know when the look really ends. */
-function withoutDeadlines(clock: Clock): Clock {
+/** Returns the ID of a build without a page: it has the same files. */
+async function idOf(files: ReadonlyMap<string, unknown>): Promise<string> {
+  return shortHash(await sriHash([...files.keys()].sort().join()));
+}
+
+/**
+ * Returns a clock without long timers: only the gate ends a look, since it has to know when the look really ends. But a look
+ * does not wait for the hash of a large file, for which all others would wait, too.
+ */
+function withoutLongTimers(clock: Clock): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
-    after: () => () => {},
+    after: (ms, callback) =>
+      ms < LATE_MS ? clock.after(ms, callback) : () => {},
   };
 }

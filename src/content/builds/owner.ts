@@ -41,13 +41,18 @@ export function ownerName(folder: string): string {
   return `${folder}/owner`;
 }
 
-/** Returns whether a folder is that of an app. */
+/** Returns whether a folder is that of an app. One that may not be read, such as `lost+found` of a volume, is not. */
 export async function hasOwner(
   directory: SharedDirectory,
   folder: string,
 ): Promise<boolean> {
-  const text = await directory.read(ownerName(folder));
-  return text.startsWith(MARK);
+  try {
+    const text = await directory.read(ownerName(folder));
+    return text.startsWith(MARK);
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return false;
+    throw error;
+  }
 }
 
 /**

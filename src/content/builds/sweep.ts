@@ -32,10 +32,14 @@ export async function sweepDaily(
   const sweptAt = await directory.writtenAt(SWEPT);
   if (Math.abs(newest - sweptAt) < DAY_MS) return;
   await directory.write(SWEPT, "");
+  let failure: unknown;
   for (const [folder, usedAt] of folders) {
-    if (newest - usedAt > KEPT_MS) await directory.remove(folder);
-    else await sweepFolder(directory, folder, newest, served);
+    const sweeping = newest - usedAt > KEPT_MS
+      ? directory.remove(folder)
+      : sweepFolder(directory, folder, newest, served);
+    await sweeping.catch((error) => failure ??= error); // the user of another app may own its folder
   }
+  if (failure !== undefined) throw failure;
 }
 
 async function sweepFolder(

@@ -239,8 +239,9 @@ export class StaticContent implements Content {
     const path = `${this.#options.directory}/${INDEX}`;
     const stats = await Deno.stat(path).catch(() => undefined); // a look takes ten times as long, and reports it
     const version = stats && versionOf({ path, stats });
-    const isSame = version !== undefined && version === this.#indexVersion;
-    if (!isSame) await this.#findBuild();
+    const isSame = version === this.#indexVersion;
+    if (!isSame) this.#files.forgetLooks(); // the last one may be of the page before
+    if (!isSame || version === undefined) await this.#findBuild();
     this.#indexVersion = version;
     return this.#build;
   }

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import {
+  type FindFile,
   keepRule,
   listBuild,
 } from "../../../src/content/builds/build_files.ts";
@@ -134,6 +135,28 @@ Deno.test("the gateway's own files are not kept", async () => {
   );
   await using _gateway = await serve(directories, "app", { neverServed });
   assertEquals(await directories.kept(), ["assets/a-1.js"]);
+});
+
+Deno.test("what cannot be read, or is replaced just now, is left out, and the rest of the build is not", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", {
+    "assets/a-1.js": "a",
+    "assets/b-2.js": "b",
+    "assets/c-3.js": "c",
+  });
+  const stats = await Deno.stat(directories.at("app/assets/a-1.js"));
+  const failures: Record<string, Error> = {
+    "assets/b-2.js": new Deno.errors.PermissionDenied(),
+    "assets/c-3.js": new Deno.errors.NotFound(),
+  };
+  const find: FindFile = (key) => {
+    const failure = failures[key];
+    if (failure !== undefined) return Promise.reject(failure);
+    const path = directories.at(`app/${key}`);
+    return Promise.resolve({ path, stats, lookedAt: 0, coding: "identity" });
+  };
+  const files = await listBuild(directories.at("app"), () => true, find);
+  assertEquals([...files.keys()], ["assets/a-1.js"]);
 });
 
 Deno.test("a directory full of links is not followed without an end", async () => {

@@ -314,3 +314,35 @@ Deno.test("while the directory hangs, pages wait once for 2 s, files are not loo
   assertEquals(lines.map(({ msg }) => msg), ["rep.builds.not_kept"]);
   builds.close();
 });
+
+Deno.test("while a large kept file is hashed for long, it is served without a tag, and others are served, too", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  const large = "x".repeat(300 * 1024);
+  await directories.write("keep/_/files", {
+    "assets/large-3.bin": large,
+    "assets/small-4.js": "small",
+  });
+  const options = { staticCacheBytes: 0 };
+  await using gateway = await serve(directories, "app", options);
+  const { read } = Deno.FsFile.prototype;
+  const gate = Promise.withResolvers<void>();
+  using stack = new DisposableStack();
+  stack.defer(() => Deno.FsFile.prototype.read = read);
+  let isHashing = false;
+  Deno.FsFile.prototype.read = async function (buffer) {
+    isHashing = buffer.length > 100_000;
+    if (isHashing) await gate.promise;
+    return await read.call(this, buffer);
+  };
+  const asking = gateway.ask("/assets/large-3.bin");
+  await until(() => isHashing);
+  await settle();
+  await gateway.clock.tick(500);
+  const response = await asking;
+  assertEquals([response.status, response.headers.get("etag")], [200, null]);
+  await response.body?.cancel();
+  assertEquals(await gateway.read("/assets/small-4.js"), "small");
+  gate.resolve();
+  await swept();
+});

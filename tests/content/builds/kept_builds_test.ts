@@ -1,5 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
+import { answerWith, openContent } from "../static/_content.ts";
 import { buildOf, Directories, serve, until } from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a", "assets/same-0.js": "same" });
@@ -297,6 +299,25 @@ Deno.test("replicas on one store recognize each other, and a process whose store
   assertEquals(await gateway.problems(), ["builds_not_kept"]);
 });
 
+Deno.test("a directory without any page is kept before the gateway is ready, and each set of its files is a build", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", { "assets/a-1.js": "a" });
+  await using gateway = await serve(directories, "app");
+  assertEquals(await directories.kept(), ["assets/a-1.js"]);
+  await directories.replace("app", { "assets/b-2.js": "bb" });
+  await gateway.lookAgain();
+  assertEquals(await gateway.read("/assets/b-2.js"), "bb");
+  await gateway.later(5_000);
+  await until(async () => (await directories.kept()).length === 2);
+  const lists = await directories.read("keep/_/builds");
+  assertEquals(Object.values(lists).toSorted(), [
+    '{"files":{"assets/a-1.js":1}}',
+    '{"files":{"assets/b-2.js":2}}',
+  ]);
+  const names = Object.keys(lists).map((name) => name.length);
+  assertEquals(names, [17, 17]);
+});
+
 Deno.test("the folder of something else is not written to", async () => {
   await using directories = await Directories.make();
   await directories.write("app", A);
@@ -307,8 +328,6 @@ Deno.test("the folder of something else is not written to", async () => {
 });
 
 Deno.test("the ID of the build changes with the page while the gateway runs", async () => {
-  const { openContent } = await import("../static/_content.ts");
-  const { FakeClock } = await import("../../../tools/fake_clock.ts");
   await using directories = await Directories.make();
   await directories.write("app", A);
   const clock = new FakeClock(Date.now());
@@ -329,4 +348,32 @@ Deno.test("the ID of the build changes with the page while the gateway runs", as
   await clock.tick(1_000);
   assertEquals(await content.build(), first);
   content.close();
+});
+
+Deno.test("a page that is replaced within a second after it was looked at is another build, also if nobody requests a page", async () => {
+  for (const replaces of ["a file", "a link"]) {
+    await using directories = await Directories.make();
+    await directories.write("A", A);
+    await directories.write("B", B);
+    await Deno.symlink("A", directories.at("app"));
+    const clock = new FakeClock(Date.now());
+    const content = await openContent({
+      directory: directories.at("app"),
+      clock,
+    });
+    const first = await content.build();
+    await clock.tick(1_000);
+    const missing = new Request("http://app.example/assets/none-1.js");
+    assertEquals((await answerWith(content, missing)).status, 404); // looks at the page
+    if (replaces === "a link") {
+      await Deno.remove(directories.at("app"));
+      await Deno.symlink("B", directories.at("app"));
+    } else await directories.replace("A", B);
+    for (let seconds = 0; seconds < 3; seconds++) {
+      await content.build();
+      await clock.tick(1_000);
+    }
+    assertEquals(await content.build() === first, false, replaces);
+    content.close();
+  }
 });

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { DirectoryGate } from "../../../src/content/builds/directory_gate.ts";
 import { SharedDirectory } from "../../../src/content/builds/shared_directory.ts";
 import { sweepDaily } from "../../../src/content/builds/sweep.ts";
@@ -138,6 +138,37 @@ Deno.test("folders of removed sites are removed, those of others are swept, and 
     "shop.example/files/b.js",
     "shop.example/owner",
   ]);
+});
+
+Deno.test("what this process may not read or remove in folders of others does not keep it from sweeping its own", async () => {
+  await using directories = await Directories.make();
+  const old = { old: { age: 8 * DAY, files: { "old.js": 1 } } };
+  const folders = ["_", "first.example", "last.example"];
+  for (const folder of folders) await writeFolder(directories, folder, old);
+  const others = /^(?!_)/;
+  class Restricted extends SharedDirectory {
+    override async remove(name: string): Promise<void> {
+      if (others.test(name)) throw new Deno.errors.PermissionDenied(name);
+      await super.remove(name);
+    }
+    override async list(name: string): Promise<Deno.DirEntry[]> {
+      const entries = await super.list(name);
+      if (name !== "") return entries;
+      const found = { isFile: false, isDirectory: true, isSymlink: false };
+      return [{ ...found, name: "lost+found" }, ...entries.reverse()];
+    }
+    override async stat(name: string): Promise<Deno.FileInfo | undefined> {
+      if (name.startsWith("lost+found/")) {
+        throw new Deno.errors.PermissionDenied(name);
+      }
+      return await super.stat(name);
+    }
+  }
+  const gate = new DirectoryGate(new FakeClock());
+  const directory = new Restricted(directories.at("keep"), gate);
+  const sweeping = () => sweepDaily(directory, "_/builds/now.json");
+  await assertRejects(sweeping, Deno.errors.PermissionDenied, ".example/");
+  assertEquals(Object.keys(await directories.read("keep/_")), ["owner"]);
 });
 
 Deno.test("a directory is swept once a day, by whichever gateway", async () => {

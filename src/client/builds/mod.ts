@@ -31,7 +31,7 @@ const isNews = new Map<string, boolean>();
 /**
  * Calls back when no gateway delivers the page's build any more, so that a reload brings another one: once for each build
  * and tab, so that a page that a cache keeps does not reload again and again. Like {@linkcode onAnyChange}, it opens the
- * stream of changes.
+ * stream of changes; pages that poll in an interval (`--poll`) are not told.
  *
  * @returns A function that ends the subscription.
  */

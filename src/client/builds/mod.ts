@@ -31,8 +31,8 @@ const isNews = new Map<string, boolean>();
 
 /**
  * Calls back when no gateway delivers the page's build any more, so that a reload brings another one: once for each build
- * and tab, until a reload brings that build: a page that a cache keeps does not reload again and again. Like {@linkcode onAnyChange}, it opens the
- * stream of changes.
+ * and tab, until a reload brings that build: a page that a cache keeps does not reload again and again. Like
+ * {@linkcode onAnyChange}, it opens the stream of changes; pages that poll in an interval (`--poll`) are not told.
  *
  * @returns A function that ends the subscription.
  */

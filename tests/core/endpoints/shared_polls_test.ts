@@ -196,6 +196,22 @@ Deno.test("a deletion is sent, and an unknown cursor gets the whole state withou
   }
 });
 
+Deno.test("no poll gets the value of a variable that has left the PUBLIC tier", async () => {
+  for (const tier of ["SENSITIVE", "SERVER"]) {
+    const clock = new FakeClock(T);
+    await using gate = await setUp({ REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" }, {
+      clock,
+    });
+    await gate.set({ REP_PUBLIC_A: "secret", REP_PUBLIC_B: "1" });
+    await gate.set({ [`REP_${tier}_A`]: "secret", REP_PUBLIC_B: "1" });
+    for (const cursor of [0, id(0), id(1), id(2), id(0) + 1]) {
+      const text = await textOf(gate, `?last_event_id=${cursor}&poll=10`);
+      assertEquals(text.includes("secret"), false);
+      assertEquals(text.includes("rep:config:delete"), true);
+    }
+  }
+});
+
 Deno.test("a poll finds an event that only another process knows so far", async () => {
   const store = memoryStore();
   const clock = new FakeClock(T);

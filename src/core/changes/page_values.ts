@@ -1,4 +1,4 @@
-import type { Snapshot } from "../config/variables/snapshot.ts";
+import { isInOtherTier, type Snapshot } from "../config/variables/snapshot.ts";
 import type { PageValues } from "../pages/config_script.ts";
 import type { Rollout } from "../rollout/rollout.ts";
 import type { Tail } from "./tail.ts";
@@ -56,10 +56,8 @@ export class PublishedPageValues {
     const isCurrent = published?.cursor === cursor && published.own === own &&
       published.isSuperseded === isSuperseded;
     if (isCurrent) return published;
-    const isHidden = (name: string) =>
-      own.sensitive.has(name) || own.server.has(name);
     const visible = [...tail.publicValues].filter(([name]) =>
-      isSuperseded || !isHidden(name)
+      isSuperseded || !isInOtherTier(name, own)
     );
     const values = { public: new Map(visible), sensitive: own.sensitive };
     this.#published = { own, isSuperseded, values, cursor };

@@ -44,6 +44,8 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   revision: string | undefined;
+  /** The version of the gateway. */
+  version: string;
   /** Returns the ID of the app's build that the process delivers; `undefined` if it delivers none. */
   build: () => string | undefined;
   /** The maximum number of processes with an entry for each configuration and build. */
@@ -387,12 +389,14 @@ export class Rollout {
   }
 
   #describe(own: Announcement): Self {
-    const { processId: id, instanceId, revision, epochs } = this.#options;
+    const { processId: id, instanceId, revision, version, epochs } =
+      this.#options;
     const needsKey = own.sensitive.size > 0;
     return {
       id,
       hash: own.configurationHash,
       revision,
+      version,
       build: toText(this.#options.build()),
       instanceId,
       names: sampleNames(own.configurationNames),

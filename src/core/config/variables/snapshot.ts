@@ -398,6 +398,14 @@ export function hasSameVariables(a: Snapshot, b: Snapshot): boolean {
     [...a.server].every((name) => a.serverValue(name) === b.serverValue(name));
 }
 
+/** Returns whether a variable is SENSITIVE or SERVER, so that a value that it had as a PUBLIC one is not shown. */
+export function isInOtherTier(
+  name: string,
+  { sensitive, server }: Pick<Snapshot, "sensitive" | "server">,
+): boolean {
+  return sensitive.has(name) || server.has(name);
+}
+
 /** Returns whether two maps have the same entries, in any order. */
 export function isEqualMap(
   a: ReadonlyMap<string, string>,

@@ -3,6 +3,7 @@ import { clientScript } from "./addons/client_script.ts";
 import { metricsAddon } from "./addons/metrics/metrics.ts";
 import type { ServerRendering } from "./addons/server_rendering.ts";
 import { status } from "./addons/status.ts";
+import type { SiteReport } from "./addons/status/status.ts";
 import { openContent } from "./content/content.ts";
 import { checkKeepBuilds } from "./content/builds/check_directory.ts";
 import { DirectoryGate } from "./content/builds/directory_gate.ts";
@@ -66,6 +67,8 @@ interface Beside {
   readonly addons?: readonly Addon[];
   /** See `checkRoot` of `ServedFilesOptions`. */
   readonly checkRoot?: ((realPath: string) => Promise<void>) | undefined;
+  /** Returns what the status page says of the sites of this process, if it has any. */
+  readonly sites?: () => Readonly<Record<string, SiteReport>>;
   /** The folder in the directory of kept builds. @default {that of the app} */
   readonly buildsFolder?: string;
 }
@@ -74,8 +77,8 @@ interface Beside {
 export async function createGatewayIn(
   process: ProcessInfo,
   options: GatewayOptions,
-  { rendering, shared, addons: added = [], checkRoot, buildsFolder }: Beside =
-    {},
+  { rendering, shared, addons: added = [], checkRoot, sites, buildsFolder }:
+    Beside = {},
 ): Promise<Gateway> {
   requireRuntime();
   const settings = resolveSettings(options);
@@ -113,7 +116,7 @@ export async function createGatewayIn(
     },
   });
   const addons: Addon[] = [
-    () => ({ problems: () => content?.problems?.() ?? [] }),
+    () => ({ problems: () => content?.problems?.() ?? {} }),
     clientScript(sharesBytes),
     certificateWatch(certificate, metrics),
     metricsAddon({ registry, metrics, version, droppedLines }),
@@ -124,6 +127,7 @@ export async function createGatewayIn(
       registry,
       certificate,
       shownOptions: process.shownOptions,
+      sites,
     }),
     ...added,
   ];

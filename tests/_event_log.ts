@@ -55,6 +55,7 @@ export class TestPublisher {
       },
       eventLog: this.log,
       tail: this.#tail,
+      place: "test:8080",
       store,
       clock,
       random: () => 0,
@@ -75,9 +76,9 @@ export class TestPublisher {
   }
 }
 
-/** Returns what a change says: a deletion has no value, and few variables leave the PUBLIC tier. */
+/** Returns what a change says, without its cause: a deletion has no value, and few variables leave the PUBLIC tier. */
 export function saidBy<C extends Change | LogEvent>(
-  { value, leavesPublic, ...rest }: C,
+  { value, leavesPublic, cause: _, ...rest }: C,
 ): object {
   return {
     ...rest,

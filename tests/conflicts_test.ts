@@ -1,5 +1,5 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { STATES, type StoredState } from "../src/core/changes/event_log.ts";
 import { sampleNames } from "../src/core/rollout/conflicts.ts";
 import type { Store } from "../src/core/store/store.ts";
@@ -26,6 +26,11 @@ async function publishedIn(store: Store): Promise<Record<string, string>> {
 async function problemsOf(gate: TestGateway): Promise<unknown> {
   const health = await (await gate.ask("/rep/health")).json();
   return health.problems ?? health.status;
+}
+
+/** Returns the problems, with the times at which they began. */
+async function sinceOf(gate: TestGateway): Promise<unknown> {
+  return (await (await gate.ask("/rep/health")).json()).problems_since;
 }
 
 function errorsOf({ lines }: TestGateway): unknown[] {
@@ -319,6 +324,10 @@ for (
       "Cannot issue a session key: the page is from a gateway with another master key; a retry may reach that one",
     ]);
     assertEquals(rejectionsOf(first), ["other_master_key"]);
+    const since = await sinceOf(first);
+    assertEquals(since, { other_master_key: "2023-11-14T22:13:25.000Z" }); // the first heartbeat after 5 s
+    await shared.clock.tick(MINUTE);
+    assertEquals(await sinceOf(first), since);
     assertEquals((await askForKey(first, first))[0], 200);
   });
 }
@@ -427,9 +436,16 @@ Deno.test("a clock that was off is no problem any more once it is set", async ()
   await using _wrong = await shared.start(SHOP, { clock });
   await shared.clock.tick(15_000);
   assertEquals(await problemsOf(right), ["clock_skew"]);
+  const since = await sinceOf(right);
+  await shared.clock.tick(MINUTE);
+  assertEquals(await sinceOf(right), since);
   offMs = 0;
   await shared.clock.tick(20_000);
   assertEquals(await problemsOf(right), "healthy");
+  offMs = 10 * MINUTE;
+  await shared.clock.tick(MINUTE);
+  assertNotEquals(await sinceOf(right), since);
+  assertEquals(await problemsOf(right), ["clock_skew"]);
 });
 
 Deno.test("a process that stands apart is in no list of members, and is named even if nobody has said where it runs", async () => {

@@ -5,6 +5,7 @@ import type { GatewayOptions, ProcessInfo } from "../src/options.ts";
 
 import { findViolations, testBrowser } from "./_browser.ts";
 import { setUp } from "./_gateway.ts";
+import { serveSites } from "./command/sites/_sites.ts";
 import { serveLocally } from "./_serve.ts";
 
 /** Serves the health port of a gateway in this process. */
@@ -30,7 +31,9 @@ async function serveStatus(
 
 /** Waits until the page has polled. */
 async function waitForPoll(page: Page) {
-  await page.waitForResponse((response) => response.url().endsWith("/status"));
+  const { search } = new URL(page.url());
+  const url = `/status${search}`;
+  await page.waitForResponse((response) => response.url().endsWith(url));
   assertEquals(
     await page.locator("#connection").textContent(),
     "Updated every 2 s, times in UTC",
@@ -43,7 +46,34 @@ const VARIABLES = {
   REP_SENSITIVE_KEY: "s3cret",
 };
 
-for (const width of [360, 1280]) {
+/** The visible tables in a page, by whether they have more than they show, and whether the page says so. */
+async function tablesOf(page: Page): Promise<[string, boolean, boolean][]> {
+  return await page.evaluate(
+    `[...document.querySelectorAll(".table")].filter((it) => it.checkVisibility()).map((it) => [
+    it.ariaLabel,
+    it.scrollWidth > it.clientWidth || it.scrollHeight > it.clientHeight,
+    it.previousElementSibling.checkVisibility(),
+  ])`,
+  );
+}
+
+/** Checks that exactly these tables scroll, that only they have a hint, and that the page itself does not scroll. */
+async function assertScrolls(page: Page, width: number, names: string[]) {
+  // A resize is noticed with the next frame.
+  await page.evaluate(
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))",
+  );
+  const tables = await tablesOf(page);
+  const scrolled = tables.filter(([, scrolls]) => scrolls);
+  assertEquals(scrolled.map(([name]) => name), names);
+  assertEquals(tables.filter(([, scrolls, hint]) => scrolls !== hint), []);
+  assertEquals(
+    await page.evaluate("document.documentElement.scrollWidth"),
+    width,
+  );
+}
+
+for (const width of [320, 390, 1280]) {
   for (const colorScheme of ["light", "dark"] as const) {
     testBrowser(
       `the status page can be read ${width} px wide, and axe finds nothing, in ${colorScheme}`,
@@ -61,13 +91,83 @@ for (const width of [360, 1280]) {
         await waitForPoll(page);
         await page.locator("summary").click();
         assertEquals([await findViolations(page), problems], [[], []]);
-        assertEquals(
-          await page.evaluate("document.documentElement.scrollWidth"),
-          width,
-        );
+        const wide = ["Rollout", "Events", "PUBLIC variables"];
+        await assertScrolls(page, width, width < 1_000 ? wide : []);
       },
     );
   }
+}
+
+testBrowser(
+  "a table of the status page says that it scrolls as long as it does, and scrolls by keyboard",
+  async (browser) => {
+    const shown = { [`--${"long".repeat(30)}`]: "", "--strict": "" };
+    await using gate = await serveStatus({ REP_PUBLIC_A: "" }, {}, {
+      shownOptions: () => Promise.resolve(shown),
+    });
+    const page = await browser.open(gate.url, {
+      viewport: { width: 390, height: 800 },
+    });
+    await waitForPoll(page);
+    await assertScrolls(page, 390, ["Events"]);
+    await page.locator("summary").click();
+    await assertScrolls(page, 390, ["Events", "Options"]);
+    await page.setViewportSize({ width: 1_280, height: 800 });
+    await assertScrolls(page, 1_280, []);
+    const many = Array.from({ length: 40 }, (_, n) => [`REP_PUBLIC_V${n}`, ""]);
+    await gate.set(Object.fromEntries(many)); // they are longer than the table
+    await page.getByText("PUBLIC: 40").waitFor();
+    await assertScrolls(page, 1_280, ["Events", "PUBLIC variables"]);
+    await page.setViewportSize({ width: 320, height: 800 });
+    const table = page.getByRole("region", { name: "Events" });
+    await table.focus();
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction("document.activeElement.scrollLeft > 0");
+  },
+);
+
+testBrowser(
+  "a phone without JavaScript is told that tables may scroll",
+  async (browser) => {
+    await using gate = await serveStatus({ REP_PUBLIC_A: "1" });
+    for (const [width, expected] of [[390, true], [1_280, false]] as const) {
+      const page = await browser.open(gate.url, {
+        javaScriptEnabled: false,
+        viewport: { width, height: 800 },
+      });
+      const hint = page.getByText("Scroll the table to see all of it").first();
+      assertEquals(await hint.isVisible(), expected);
+    }
+  },
+);
+
+for (const colorScheme of ["light", "dark"] as const) {
+  testBrowser(
+    `the status page lists sites, on a phone too, and that of a site stays its own, in ${colorScheme}`,
+    async (browser) => {
+      await using sites = await serveSites({
+        files: {
+          "sites/z.example/app.env": "REP_PUBLIC_A\n",
+          "sites/a.example/app.env": "REP_PUBLIC_OF_A=1\n",
+        },
+      });
+      await using server = serveLocally(sites.sites.fetchHealth);
+      for (const width of [320, 390, 1280]) {
+        const page = await browser.open(`${server.url}/status`, {
+          viewport: { width, height: 800 },
+          colorScheme,
+        });
+        await waitForPoll(page);
+        await assertScrolls(page, width, width < 1_000 ? ["Sites"] : []);
+        assertEquals(await findViolations(page), []);
+        await page.getByRole("link", { name: "a.example" }).click();
+        const cell = page.getByRole("cell", { name: "OF_A" }).first();
+        await cell.waitFor();
+        await waitForPoll(page);
+        assertEquals(await cell.isVisible(), true);
+      }
+    },
+  );
 }
 
 testBrowser(
@@ -106,7 +206,7 @@ testBrowser(
       REP_PUBLIC_TOKEN: "ghp_0123456789abcdefghij",
       REP_SENSITIVE_S: "1",
     });
-    await page.getByRole("cell", { name: "after", exact: true }).waitFor();
+    await table.getByRole("cell", { name: "after", exact: true }).waitFor();
     await page.getByText("Warning: TOKEN").waitFor();
     assertEquals(await state(), before);
     assertEquals(before, ["PUBLIC variables", 10, 200]);
@@ -147,8 +247,9 @@ testBrowser(
   async (browser) => {
     await using gate = await serveStatus({ REP_PUBLIC_A: "the value" });
     const page = await browser.open(gate.url, { javaScriptEnabled: false });
+    const table = page.getByRole("region", { name: "PUBLIC variables" });
     assertEquals(
-      await page.getByRole("cell", { name: "the value" }).isVisible(),
+      await table.getByRole("cell", { name: "the value" }).isVisible(),
       true,
     );
     assertEquals(

@@ -150,8 +150,15 @@ Deno.test("a certificate that cannot be used is rejected, and the previous one s
         tls.directory.at("key.pem")
       }": No certificates found in certificate data`,
   );
-  const { status, problems } = await (await tls.fetch("/rep/health")).json();
+  const { status, problems, problems_since: { certificate_rejected: since } } =
+    await (await tls.fetch("/rep/health")).json();
   assertEquals([status, problems], ["degraded", ["certificate_rejected"]]);
+  assertEquals(Math.abs(Date.now() - Date.parse(since)) < 60_000, true);
+  await tls.directory.write("cert.pem", "another half");
+  tls.command.signal("SIGHUP");
+  await tls.command.logged(({ msg }) => msg === "rep.tls.rejected");
+  const later = await (await tls.fetch("/rep/health")).json();
+  assertEquals(later.problems_since, { certificate_rejected: since });
   await renew(tls);
   tls.command.signal("SIGHUP");
   await tls.command.logged(isReloaded);

@@ -2,20 +2,16 @@
  * Takes a picture of the status page in a rollout, and writes docs/status.png:
  * `deno run $(deno run -A tools/std.ts) -A tools/status_picture.ts`. It needs a browser, see `find_browser.ts`.
  */
-import {
-  createGateway,
-  type Gateway,
-  type GatewayOptions,
-  memoryStore,
-} from "../main.ts";
+import { type Gateway, type GatewayOptions, memoryStore } from "../main.ts";
 import { createGatewayIn } from "../src/gateway.ts";
 import { UNKNOWN_PROCESS } from "../src/options.ts";
+import { setStoredVariables } from "../src/stored/set_stored_variables.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { launchBrowser } from "./launch_browser.ts";
 import { seededRandom } from "./seeded_random.ts";
 
 const FILE = "docs/status.png";
-const SIZE = { width: 920, height: 1000 };
+const SIZE = { width: 1_180, height: 1_000 };
 const MINUTES = 58;
 const MINUTE_MS = 60_000;
 
@@ -79,7 +75,8 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
     clock,
   };
   const sourceOf = () => "/etc/app/app.env";
-  const older = await createGatewayIn({ ...UNKNOWN_PROCESS, sourceOf }, {
+  const process = { ...UNKNOWN_PROCESS, sourceOf };
+  const older = await createGatewayIn(process, {
     ...common,
     variables: () => variables,
     manifest: MANIFEST,
@@ -87,7 +84,13 @@ async function startReplicas(): Promise<{ older: Gateway; newer: Gateway }> {
     revision: "v1.4.0",
   });
   await passAnHour(older, clock, random);
-  const newer = await createGateway({
+  await setStoredVariables(
+    store,
+    { API_URL: "https://eu.example.com" },
+    { clock, by: "alice@example.com", why: "Move to the EU" },
+  );
+  await clock.tick(10_000);
+  const newer = await createGatewayIn(process, {
     ...common,
     variables: NEWER,
     instanceId: "app-6c5b-9kq7p:8080",

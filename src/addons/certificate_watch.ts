@@ -1,7 +1,7 @@
 import type { Addon } from "../core/addon.ts";
-import type { HealthProblem } from "../core/endpoints/health.ts";
 import { logTaskError } from "../core/observe/log.ts";
 import type { Metrics } from "../core/observe/metrics.ts";
+import type { Problems } from "../core/observe/problems.ts";
 import { every } from "../core/values/clock.ts";
 import { formatTime } from "../core/values/units.ts";
 
@@ -10,7 +10,15 @@ export interface Certificate {
   /** Returns the end of the certificate in use, in seconds since the Unix epoch; `undefined` without one. */
   readonly notAfter: () => number | undefined;
   /** Returns why a newer certificate was rejected; `undefined` unless the last one was. */
-  readonly rejection: () => string | undefined;
+  readonly rejection: () => CertificateRejection | undefined;
+}
+
+/** Why certificates are rejected. */
+export interface CertificateRejection {
+  /** Why the last one was. */
+  readonly detail: string;
+  /** When the first one was, in milliseconds since the Unix epoch. */
+  readonly since: number;
 }
 
 /** How long before its end a certificate causes a warning. */
@@ -27,16 +35,18 @@ export function certificateWatch(
   return ({ clock, log }) => {
     /** What was logged last. */
     let logged: string | undefined;
+    const startedAt = clock.now();
 
     function secondsLeft(): number {
       return (notAfter() ?? Infinity) - clock.now() / 1_000;
     }
 
-    function problems(): readonly HealthProblem[] {
-      const found: HealthProblem[] = [];
-      if (rejection() !== undefined) found.push("certificate_rejected");
-      if (secondsLeft() <= 0) found.push("certificate_ended");
-      return found;
+    function problems(): Problems {
+      const endedAt = Math.max(startedAt, 1_000 * (notAfter() ?? 0));
+      return {
+        certificate_rejected: rejection()?.since,
+        certificate_ended: secondsLeft() <= 0 ? endedAt : undefined,
+      };
     }
 
     /** Logs once for each certificate that it ends soon, and once that it has ended. */

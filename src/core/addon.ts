@@ -6,6 +6,7 @@ import type { RouteTable } from "./http/routes.ts";
 import type { Transfers } from "./http/transfers.ts";
 import type { Epochs } from "./keys/epochs.ts";
 import type { Log } from "./observe/log.ts";
+import type { Problems } from "./observe/problems.ts";
 import type { PageValues } from "./pages/config_script.ts";
 import type { CircuitBreaker } from "./store/circuit_breaker.ts";
 import type { Clock } from "./values/clock.ts";
@@ -15,7 +16,7 @@ export interface SeenChanges {
   /** The events that this process knows. */
   readonly tail: Pick<
     Tail,
-    "head" | "hasReached" | "newest" | "readForClient"
+    "events" | "head" | "hasReached" | "readForClient"
   >;
   /** Which configuration of all replicas is active. */
   readonly rollout: Pick<
@@ -62,7 +63,7 @@ export interface Addition {
   /** Endpoints of the port that stays internal. */
   readonly internalRoutes?: RouteTable;
   /** Returns what is wrong, for the health report. */
-  readonly problems?: () => readonly string[];
+  readonly problems?: () => Problems;
   /** Ends what the add-on does by itself, when the gateway closes. */
   readonly close?: () => void;
 }

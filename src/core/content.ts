@@ -1,4 +1,5 @@
 import type { RouteContext } from "./http/routes.ts";
+import type { Problems } from "./observe/problems.ts";
 import type { GetConfigScript } from "./pages/config_script.ts";
 
 /** The source of every response that is not the gateway's own, such as a directory or an upstream. */
@@ -18,7 +19,7 @@ export interface Content {
    */
   build?(): Promise<string | undefined>;
   /** Returns what is wrong, for the health report. */
-  problems?(): readonly string[];
+  problems?(): Problems;
   /** Closes what stays open between requests. */
   close(): void;
 }

@@ -129,6 +129,7 @@ async function createParts(
     metrics,
     instanceId: settings.instanceId,
     revision: settings.revision,
+    version: around.version,
     build: () => build.id ?? "",
     maxStreams: settings.maxStreams,
     streams: services.streams,
@@ -218,7 +219,7 @@ async function createParts(
   };
   const additions = around.addons.map((addon) => addon(seen));
   health.problemsAround = () =>
-    additions.flatMap(({ problems }) => problems?.() ?? []);
+    Object.assign({}, ...additions.map(({ problems }) => problems?.()));
   const startup = new Startup({
     store,
     settings,

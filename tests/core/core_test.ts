@@ -102,10 +102,19 @@ Deno.test("createCore() keeps its endpoints if an add-on has one of the same pat
 
 Deno.test("createCore() has the problems of its add-ons in the health report", async () => {
   const { core, ask } = await startCore([
-    () => ({ problems: () => ["certificate_ended"] }),
+    () => ({ problems: () => ({ certificate_ended: 0, other: undefined }) }),
     () => ({}),
+    () => ({ problems: () => ({ site_rejected: 1_000 }) }),
   ]);
   await using _core = core;
-  const { status, problems } = await (await ask("/rep/health")).json();
-  assertEquals([status, problems], ["degraded", ["certificate_ended"]]);
+  const { status, problems, problems_since } = await (await ask("/rep/health"))
+    .json();
+  assertEquals([status, problems, problems_since], [
+    "degraded",
+    ["certificate_ended", "site_rejected"],
+    {
+      certificate_ended: "1970-01-01T00:00:00.000Z",
+      site_rejected: "1970-01-01T00:00:01.000Z",
+    },
+  ]);
 });

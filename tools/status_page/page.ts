@@ -14,6 +14,11 @@ interface PageNode {
   >;
   className: string;
   textContent: string;
+  readonly previousElementSibling: PageNode;
+  readonly clientWidth: number;
+  readonly clientHeight: number;
+  readonly scrollWidth: number;
+  readonly scrollHeight: number;
   isEqualNode(other: PageNode): boolean;
   setAttribute(name: string, value: string): void;
   append(child: PageNode): void;
@@ -24,6 +29,7 @@ interface PageNode {
 declare const document: {
   readonly hidden: boolean;
   querySelector(selector: string): PageNode;
+  querySelectorAll(selector: string): Iterable<PageNode>;
 };
 declare const DOMParser: {
   new (): {
@@ -41,11 +47,22 @@ async function poll(): Promise<void> {
 
 async function refresh(): Promise<void> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const response = await fetch(location.pathname, { signal });
+  const path = location.pathname + location.search; // of a site
+  const response = await fetch(path, { signal });
   if (!response.ok) throw new Error(`Status ${response.status}`);
   const text = await response.text();
   const page = new DOMParser().parseFromString(text, "text/html");
   update(main, page.querySelector("main"));
+  showHints();
+}
+
+/** Says of each table that it scrolls, if it does. */
+function showHints(): void {
+  for (const table of document.querySelectorAll(".table")) {
+    const isWhole = table.scrollWidth <= table.clientWidth &&
+      table.scrollHeight <= table.clientHeight;
+    table.previousElementSibling.className = isWhole ? "hint" : "hint needed";
+  }
 }
 
 function reportUpdated(): void {
@@ -53,7 +70,7 @@ function reportUpdated(): void {
 }
 
 function reportGone(): void {
-  const last = document.querySelector("time").textContent;
+  const last = document.querySelector("dl > :last-child time").textContent;
   report(
     `The gateway does not answer. Below is what it said at ${last}`,
     "gone",
@@ -86,4 +103,7 @@ function update(current: PageNode, next: PageNode): void {
 }
 
 reportUpdated(); // the gateway has just sent the page
+showHints();
+addEventListener("resize", showHints);
+addEventListener("toggle", showHints, { capture: true }); // details open, and do not bubble
 setTimeout(poll, POLL_MS);

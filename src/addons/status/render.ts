@@ -5,7 +5,12 @@ import {
 import type { RouteContext } from "../../core/http/routes.ts";
 import type { AddonParts } from "../../core/addon.ts";
 import { visibleJson } from "../../core/values/visible_text.ts";
-import { createStatus, type Status, type StatusOptions } from "./status.ts";
+import {
+  createStatus,
+  MAX_SHOWN,
+  type Status,
+  type StatusOptions,
+} from "./status.ts";
 import { STATUS_PAGE, STATUS_POLICY } from "./status_page.ts";
 
 const JSON_HEADERS = {
@@ -46,6 +51,7 @@ function renderPage(status: Status): string {
   // First what is wrong, then what explains it.
   const main = markup`<main>${renderHealth(status)}
 ${renderFacts(status)}
+${renderSites(status)}
 ${renderRollout(status)}
 ${renderEvents(status)}
 ${renderVariables(status)}
@@ -81,8 +87,10 @@ const PROBLEMS: Readonly<Record<string, string>> = {
     "Another replica has a different master key: neither can issue keys for the other's pages. Set the same key for all replicas, or for none.",
   clock_skew:
     "The clock of this process or of another replica is wrong: keys for pages are rejected. Synchronize the clocks of the machines (NTP).",
+  builds_not_kept:
+    "The files of this build cannot be written to --keep-builds; rep.builds.not_kept in the log says why.",
   site_rejected:
-    "A site was rejected: GET /rep/health on this port names it, and says why. Correct its files.",
+    "A site was rejected: the table of sites says why. Correct its files.",
   sites_missing:
     "Many sites are gone at once, and are still served. If they were removed, send SIGHUP; otherwise, bring their directory back.",
 };
@@ -101,13 +109,14 @@ const NO_KEY =
   "Pages have no SENSITIVE values, because their key is in the store. Do not restart gateways that have already read it.";
 
 function renderHealth(status: Status): Markup {
-  const { problems = [], issues, conflicts, store, configuration } = status;
+  const { problems_since = {}, time, issues, conflicts } = status;
+  const { store, configuration } = status;
   const { state, rollback } = configuration;
   const isRolledBack = state === "superseded" && rollback !== undefined;
   const pages = PAGES[isRolledBack ? "rolledBack" : state];
   const lacksKey = !status.has_master_key && status.variables.sensitive > 0;
-  const paragraphs = problems.map((type) =>
-    markup`<p>${PROBLEMS[type] ?? type}</p>`
+  const paragraphs = Object.entries(problems_since).map(([type, since]) =>
+    markup`<p>${PROBLEMS[type] ?? type} Since ${ago(since, time)}.</p>`
   );
   const reasons = [...issues, ...conflicts];
   if (store.failure !== undefined) reasons.push(store.failure);
@@ -133,25 +142,24 @@ function renderFacts(status: Status): Markup {
   const rejections = Object.entries(status.rejected_keys)
     .filter(([, number]) => number > 0)
     .map(([reason, number]) => `${number} ${reason}`);
-  const rejectedSince = status.rejected_since &&
-    ago(status.rejected_since, time);
   const certificate = status.certificate_end &&
-    `until ${status.certificate_end.slice(0, 10)}`;
+    markup`until ${timeOf(status.certificate_end)}`;
   const facts = {
     "Place": status.place,
     "Configuration": `${own}, ${state}${other}`,
     "Build": status.build,
     "Loaded": ago(loaded, time),
-    "Reloads rejected since": rejectedSince,
     "From": counts.join(", "),
-    "Store": `${store.engine}, ${availability} since ${ago(store.since, time)}`,
+    "Store": markup`${store.engine}, ${availability} since ${
+      ago(store.since, time)
+    }`,
     "Certificate": certificate,
     "Open streams": status.streams,
     "Session keys issued": status.keys,
     "Session keys rejected": rejections.join(", ") || "none",
     "Version": status.version,
     "Running for": duration(status.uptime_seconds),
-    "As of": markup`<time>${time}</time>`,
+    "As of": timeOf(time),
   };
   return markup`<dl>
 ${Object.entries(facts).map(([name, value]) => fact(name, value))}</dl>`;
@@ -167,14 +175,54 @@ function fact(name: string, value: Content): Content {
   return markup`<div><dt>${name}</dt><dd>${value}</dd></div>\n`;
 }
 
+function renderSites({ sites }: Status): Markup {
+  if (sites === undefined) return markup``;
+  const all = Object.entries(sites);
+  const rows = all.slice(0, MAX_SHOWN).map(([name, site]) => {
+    const { status, problems_since, issues, build } = site;
+    const problems = problems_since && Object.entries(problems_since);
+    return {
+      site: status === "rejected" // nothing is served
+        ? name
+        : markup`<a href="?site=${encodeURIComponent(name)}">${name}</a>`,
+      status,
+      problems: problems &&
+        list(
+          problems.map(([type, since]) =>
+            markup`${type} since ${timeOf(since)}`
+          ),
+        ),
+      "rejected since": site.rejected_since && timeOf(site.rejected_since),
+      reasons: issues && list(issues),
+      build,
+    };
+  });
+  return markup`<h2>Sites: ${count(rows.length, all.length)}</h2>
+${table("Sites", rows)}`;
+}
+
 function renderRollout({ rollout }: Status): Markup {
+  const present = rollout.filter(({ state }) => !/left|dead/.test(state));
+  const rows = rollout.map((member) => ({
+    ...member,
+    version: member.version ?? "unknown", // it is older
+    build: member.build ?? (member.version ? "none" : "unknown"),
+    rank: present.length > 1 ? member.rank : undefined, // only a comparison says something
+    heartbeat: timeOf(member.heartbeat),
+  }));
   return markup`<h2>Rollout</h2>
 <p>Up to eight representatives of each configuration, as of the last answer from the store.</p>
-${table("Rollout", rollout)}`;
+${table("Rollout", rows)}`;
 }
 
 function renderEvents({ events }: Status): Markup {
-  return markup`<h2>Events</h2>${table("Events", events)}`;
+  const rows = events.map(({ id: _, by, why, ...event }) => ({
+    ...event,
+    time: timeOf(event.time),
+    who: by ?? "unknown",
+    why: why ?? "unknown",
+  }));
+  return markup`<h2>Events</h2>${table("Events", rows)}`;
 }
 
 function renderVariables(status: Status): Markup {
@@ -212,8 +260,9 @@ function list(items: readonly Content[]): Markup {
 }
 
 /**
- * Returns a table with a row for each item. The first item names the columns. It scrolls, also by keyboard, so that a
- * long one does not hide what is below it.
+ * Returns a table with a row for each item. The first item names the columns; those that no item has are left out. It
+ * scrolls, also by keyboard, so that a long one does not hide what is below it. The page's script shows the hint if need
+ * be.
  */
 function table(
   label: string,
@@ -221,20 +270,30 @@ function table(
 ): Markup {
   const [first] = items;
   if (first === undefined) return markup`<p>None</p>`;
-  const names = Object.keys(first);
-  return markup`<div class="table" role="region" aria-label="${label}" tabindex="0"><table>
+  const names = Object.keys(first)
+    .filter((name) => items.some((item) => item[name] !== undefined));
+  return markup`<div><p class="hint">Scroll the table to see all of it</p>
+<div class="table" role="region" aria-label="${label}" tabindex="0"><table>
 <tr>${names.map((name) => markup`<th scope="col">${name}</th>`)}</tr>
 ${
     items.map((item) =>
-      markup`<tr>${names.map((name) => markup`<td>${item[name]}</td>`)}</tr>\n`
+      markup`<tr>${names.map((name) => cell(item[name]))}</tr>\n`
     )
-  }</table></div>`;
+  }</table></div></div>`;
 }
 
-function ago(time: string, now: string): string {
-  return `${time.slice(0, 19).replace("T", " ")}, ${
-    duration((Date.parse(now) - Date.parse(time)) / 1_000)
-  } ago`;
+function cell(value: Content): Markup {
+  return markup`<td>${value === "" ? markup`<i>(empty)</i>` : value}</td>`;
+}
+
+function ago(time: string, now: string): Markup {
+  const seconds = (Date.parse(now) - Date.parse(time)) / 1_000;
+  return markup`${timeOf(time)}, ${duration(seconds)} ago`;
+}
+
+/** Times look as in the log and in JSON, to be searched for. */
+function timeOf(time: string): Markup {
+  return markup`<time>${time}</time>`;
 }
 
 /** Formats the largest unit of which there are two. */

@@ -1,7 +1,11 @@
 import type { AddonParts, SeenChanges } from "../../core/addon.ts";
+import type { HealthReport } from "../../core/endpoints/health.ts";
 import type { Certificate } from "../certificate_watch.ts";
 import type { Registry } from "../metrics/registry.ts";
-import type { Snapshot } from "../../core/config/variables/snapshot.ts";
+import {
+  isHidden,
+  type Snapshot,
+} from "../../core/config/variables/snapshot.ts";
 import { describeRollback } from "../../core/rollout/history.ts";
 import { shortHash } from "../../core/values/hash.ts";
 import { formatTime } from "../../core/values/units.ts";
@@ -19,13 +23,25 @@ export interface StatusOptions {
   readonly certificate: Certificate;
   /** Returns the options in effect. */
   readonly shownOptions: () => Promise<Readonly<Record<string, string>>>;
+  /** Returns the sites of this process by name, in the order in which they are shown. */
+  readonly sites: (() => Readonly<Record<string, SiteReport>>) | undefined;
+}
+
+/** What is known of a site. */
+export interface SiteReport
+  extends
+    Pick<HealthReport, "build" | "builds" | "problems" | "problems_since"> {
+  readonly status: HealthReport["status"] | "rejected";
+  /** Why nothing is served, or not what the files say. */
+  readonly issues: readonly string[] | undefined;
+  readonly rejected_since: string | undefined;
 }
 
 /** What `GET /status` shows. */
 export type Status = Awaited<ReturnType<typeof createStatus>>;
 
 /** How many items of a list, and how many characters of a text are shown. */
-const MAX_SHOWN = 300;
+export const MAX_SHOWN = 300;
 const MAX_EVENTS = 50;
 
 /** Creates the status without a read of the store. It contains no values except those of PUBLIC variables. */
@@ -60,12 +76,13 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
     has_master_key: parts.epochs.hasMasterKey,
     certificate_end: notAfter && formatTime(1_000 * notAfter),
     certificate_rejection: certificateRejection &&
-      toMessage(certificateRejection),
+      toMessage(certificateRejection.detail),
     streams: registry.values("rep.streams.open")[""],
     keys: registry.values("rep.session_keys.issued")[""],
     rejected_keys: registry.values("rep.session_keys.rejected"),
     rollout: describeRollout(changes),
-    events: describeEvents(changes),
+    events: describeEvents(changes, snapshot),
+    sites: options.sites && describeSites(options.sites()),
     ...describeVariables(snapshot),
     options: await options.shownOptions(),
   };
@@ -97,24 +114,47 @@ function describeRollout(changes: SeenChanges | undefined) {
   const { active, members = [] } = changes?.rollout ?? {};
   const newestFirst = members.toSorted((a, b) => b.rank - a.rank);
   return newestFirst.slice(0, MAX_SHOWN).map((member) => ({
-    hash: shortHash(member.hash),
-    revision: member.revision,
-    build: member.build || undefined,
-    role: member.hash === active ? "active" : "superseded",
-    rank: member.rank,
     place: member.place,
     state: member.state,
+    role: member.hash === active ? "active" : "superseded",
+    version: member.version,
+    build: member.build || undefined,
+    hash: shortHash(member.hash),
+    revision: member.revision,
+    rank: member.rank,
     heartbeat: formatTime(member.heartbeatAt),
   }));
 }
 
-function describeEvents(changes: SeenChanges | undefined) {
-  const events = changes?.tail.newest(MAX_EVENTS) ?? [];
-  return events.toReversed().map(({ id, name, value }) => ({
-    time: formatTime(id / 1_000),
-    id,
-    name,
-    action: value === undefined ? "delete" : "update",
+/** Values of a variable that is no longer PUBLIC are not shown, even if that is not published yet. */
+function describeEvents(changes: SeenChanges | undefined, snapshot: Snapshot) {
+  const events = changes?.tail.events ?? [];
+  return events.slice(-MAX_EVENTS).toReversed().map(
+    ({ id, name, value, cause }) => {
+      const isEarlier = (it: typeof events[number]) =>
+        it.name === name && it.id < id;
+      const before = events.findLast(isEarlier)?.value;
+      const shown = (text: string | undefined) =>
+        text === undefined || isHidden(snapshot, name) ? undefined : cut(text);
+      return {
+        time: formatTime(id / 1_000),
+        id,
+        name,
+        action: value === undefined ? "delete" : "update",
+        before: shown(before),
+        value: shown(value),
+        by: cause?.by,
+        why: cause?.why,
+      };
+    },
+  );
+}
+
+function describeSites(sites: Readonly<Record<string, SiteReport>>) {
+  const entries = Object.entries(sites);
+  return Object.fromEntries(entries.map(([name, site]) => {
+    const issues = site.issues?.slice(0, MAX_SHOWN).map(toMessage);
+    return [name, { ...site, issues }];
   }));
 }
 

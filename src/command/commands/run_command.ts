@@ -2,7 +2,13 @@ import { formatValue } from "../../core/config/variables/quote.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
 import { redactUrl } from "../../core/values/urls.ts";
-import { formatRows, HELP_ROW, optionRows, wrap } from "../options/help.ts";
+import {
+  DOCUMENTATION,
+  formatRows,
+  HELP_ROW,
+  optionRows,
+  wrap,
+} from "../options/help.ts";
 import type { Option, OptionTable } from "../options/option_kinds.ts";
 import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
@@ -153,6 +159,8 @@ export function commandHelp(command: CommandName, program: string): string {
     ...formatRows([...optionRows(optionsOf(command)), HELP_ROW]),
     "",
     ...[...notes, exitCodes].flatMap((note) => wrap(note)),
+    "",
+    DOCUMENTATION,
   ].join("\n");
 }
 

@@ -26,6 +26,9 @@ const COLUMNS = 80;
 const MAX_NAME = 26;
 const INDENT = "  ";
 
+/** The last line of every `--help`. */
+export const DOCUMENTATION = "Documentation: https://jsr.io/@rep/gateway";
+
 const NOTES = [
   "--no-NAME turns a switch off. Flags that take a list may be repeated; others that take a value may not.",
   `Every option can also be set as an environment variable, such as ${
@@ -44,6 +47,9 @@ export function helpText(program = PROGRAM): string {
   return [
     ABOUT,
     "",
+    "Examples:",
+    ...examples(program),
+    "",
     `Usage: ${program} [OPTION ...]`,
     `       ${program} COMMAND [--help]`,
     ...section("Commands", commandRows),
@@ -53,7 +59,23 @@ export function helpText(program = PROGRAM): string {
     ...section("Other", [["--version", OTHER_OPTIONS.version.help], HELP_ROW]),
     "",
     ...NOTES.flatMap((note) => wrap(note)),
+    "",
+    DOCUMENTATION,
   ].join("\n");
+}
+
+/** Returns commands to copy, each below what it does. */
+function examples(program: string): string[] {
+  const envFile = program === NODE_PROGRAM ? "-env-file" : "--env-file"; // Node.js takes the latter for its own
+  return [
+    "# Write app.env and a manifest for the app in this directory",
+    `${program} init`,
+    "# Serve its build, with the variables of app.env",
+    `${program} --static-dir dist \\`,
+    `  ${envFile} app.env`,
+    "# Serve the pages of another server, with the variables of the environment",
+    `${program} --upstream http://127.0.0.1:3000`,
+  ].map((line) => INDENT + line);
 }
 
 const ABOUT =

@@ -1,6 +1,7 @@
 import type { Addon } from "../../core/addon.ts";
 import {
   issuesOf,
+  type Rejection,
   type ReloadOptions,
 } from "../../core/config/configuration.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
@@ -13,6 +14,7 @@ import {
 import { Problem, problemResponse } from "../../core/http/problem.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { readUrl } from "../../core/http/routes.ts";
+import { formatTime } from "../../core/values/units.ts";
 import { visibleJson } from "../../core/values/visible_text.ts";
 import {
   type Log,
@@ -21,6 +23,7 @@ import {
   messageOf,
 } from "../../core/observe/log.ts";
 import { combineMetrics } from "../../core/observe/metrics.ts";
+import type { Problems } from "../../core/observe/problems.ts";
 import { logWithSpanIds, noTelemetry } from "../../core/observe/telemetry.ts";
 import { CircuitBreaker } from "../../core/store/circuit_breaker.ts";
 import { Budget } from "../../core/values/budget.ts";
@@ -31,6 +34,7 @@ import { CacheGroup } from "../../core/values/size_bounded_cache.ts";
 import { DirectoryGate } from "../../content/builds/directory_gate.ts";
 import { LABEL_VALUES } from "../../addons/metrics/metrics.ts";
 import { Registry } from "../../addons/metrics/registry.ts";
+import type { SiteReport } from "../../addons/status/status.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { CloseOptions, Gateway } from "../../gateway_interface.ts";
 import { LEAVE_TIMEOUT_MS } from "../../core/shutdown.ts";
@@ -81,8 +85,8 @@ interface Entry {
   readonly folder: SiteFolder;
   /** What is served; `undefined` for nothing. */
   readonly site: Site | undefined;
-  /** Why nothing is served, or not what the files say; empty if all is well. */
-  readonly issues: readonly string[];
+  /** Why nothing is served, or not what the files say; `undefined` if all is well. */
+  readonly rejection: Rejection | undefined;
 }
 
 /** What a look at the directory that a reload asks for does, beside trying again what was wrong. */
@@ -143,8 +147,8 @@ export class Sites implements Served {
   #base: Environment = {};
   /** The sites in the directory when it was last believed. What appears while it is not makes nobody believe it. */
   #believed: ReadonlySet<string> = new Set();
-  /** Why the directory is not believed, as logged; `undefined` if it is. */
-  #doubt: string | undefined;
+  /** Why the directory is not believed, as logged, and since when; `undefined` if it is. */
+  #doubt: { readonly text: string; readonly since: number } | undefined;
   readonly #looking = new SerialQueue();
   #stopLooking = () => {};
   #isStopping = false;
@@ -308,35 +312,29 @@ export class Sites implements Served {
     return await createGatewayIn(process, gatewayOptions, {
       shared: { ...shared, metrics: metrics.ofProcess() },
       addons: [addon],
+      sites: () => this.#reports(),
     });
   }
 
   /** Returns what is wrong with the sites, without their names: a probe of the public port gets it. */
-  #problems(): string[] {
-    const problems: typeof SITE_PROBLEMS[number][] = [];
-    if ([...this.#entries.values()].some(isWrong)) {
-      problems.push("site_rejected");
-    }
-    if (this.#doubt !== undefined) problems.push("sites_missing");
-    return problems;
+  #problems(): Problems {
+    const rejections = [...this.#entries.values()].map(rejectionOf);
+    const since = rejections.flatMap((it) => it === undefined ? [] : it.since);
+    return {
+      site_rejected: since.length > 0 ? Math.min(...since) : undefined,
+      sites_missing: this.#doubt?.since,
+    } satisfies Record<typeof SITE_PROBLEMS[number], number | undefined>;
   }
 
-  /** Returns the status of each site, and why it is rejected. */
-  #reports(): Record<string, unknown> {
-    const entries = [...this.#entries].sort(([a], [b]) => a < b ? -1 : 1);
-    const reports = entries.map(([name, entry]) => {
-      const health = entry.site?.parts.health;
-      const { status = "rejected", build, builds, problems } =
-        health?.internalReport() ?? {};
-      return [name, {
-        status,
-        build,
-        builds,
-        problems,
-        issues: issuesOfEntry(entry),
-      }] as const;
-    });
-    return Object.fromEntries(reports);
+  /** Returns the status of each site, and why it is rejected: first the rejected ones, then others with problems. */
+  #reports(): Record<string, SiteReport> {
+    const reports = [...this.#entries].map(([name, entry]) =>
+      [name, reportOf(entry)] as const
+    );
+    const sorted = reports.sort(([a, first], [b, second]) =>
+      orderOf(first) - orderOf(second) || (a < b ? -1 : 1)
+    );
+    return Object.fromEntries(sorted);
   }
 
   /** Returns the site for the host of a request, by the rules of trusted proxies; `undefined` if there is none. */
@@ -425,10 +423,10 @@ export class Sites implements Served {
 
   /** Logs once why the sites stay as they are. */
   #logDoubt(event: string, fields: LogFields): void {
-    const doubt = JSON.stringify(fields);
-    if (doubt === this.#doubt) return;
-    this.#doubt = doubt;
-    this.#log.error(event, fields);
+    const text = JSON.stringify(fields);
+    const before = this.#doubt;
+    this.#doubt = { text, since: before?.since ?? this.#clock.now() };
+    if (before?.text !== text) this.#log.error(event, fields);
   }
 
   /** Makes a site what its folder is now. */
@@ -441,12 +439,12 @@ export class Sites implements Served {
     const { site } = entry;
     const hasChanged = JSON.stringify(entry.folder) !== JSON.stringify(folder);
     const isRead = reload?.readsAll || hasChanged ||
-      (reload !== undefined && isWrong(entry));
+      (reload !== undefined && rejectionOf(entry) !== undefined);
     if (!isRead) return;
     const isReloaded = site !== undefined && folder.issues.length === 0 &&
       !await site.needsRestart(folder);
     if (!isReloaded) return await this.#open(folder);
-    this.#put(folder.name, { folder, site, issues: [] });
+    this.#put(folder.name, { folder, site, rejection: undefined });
     const isStarting = site.parts.health.report().status === "starting";
     if (isStarting) return; // it waits for the store, and reads its files after that
     await site.gateway.reload().catch(() => {}); // it logs why it is rejected
@@ -457,7 +455,7 @@ export class Sites implements Served {
     const { name } = folder;
     try {
       const site = await openSite(folder, this.#context);
-      this.#put(name, { folder, site, issues: [] });
+      this.#put(name, { folder, site, rejection: undefined });
       this.#log.info("rep.site.opened", { site: name });
       site.gateway.ready.catch((error) => { // it waited for the store before it read its files
         const isServed = this.#entries.get(name)?.site === site;
@@ -477,9 +475,11 @@ export class Sites implements Served {
     issues: readonly string[],
   ): void {
     const { name } = folder;
-    const before = this.#entries.get(name)?.issues ?? [];
-    this.#put(name, { folder, site, issues });
-    if (before.join("\n") === issues.join("\n")) return;
+    const before = this.#entries.get(name);
+    const known = before && rejectionOf(before);
+    const since = known?.since ?? this.#clock.now();
+    this.#put(name, { folder, site, rejection: { issues, since } });
+    if (before?.rejection?.issues.join("\n") === issues.join("\n")) return;
     this.#log.error("rep.site.rejected", { site: name, issues });
   }
 
@@ -488,7 +488,7 @@ export class Sites implements Served {
     const previous = this.#entries.get(name)?.site;
     this.#entries.set(name, entry);
     const gauges = new Map(entry.site?.gauges);
-    if (entry.issues.length > 0) {
+    if (entry.rejection !== undefined) {
       gauges.set("rep.config.last_reload_success", () => 0);
     }
     this.#context.metrics.show(name, gauges);
@@ -514,14 +514,29 @@ export class Sites implements Served {
 const AUTHORITY = /^[a-z]+:\/\/(.*?)(?::\d+)?\//;
 
 /** Returns why an entry is wrong; `undefined` if it is not. */
-function issuesOfEntry({ site, issues }: Entry): readonly string[] | undefined {
-  return issues.length > 0
-    ? issues
-    : site?.parts.configuration.rejection?.issues;
+function rejectionOf({ site, rejection }: Entry): Rejection | undefined {
+  return rejection ?? site?.parts.configuration.rejection;
 }
 
-function isWrong(entry: Entry): boolean {
-  return issuesOfEntry(entry) !== undefined;
+function reportOf(entry: Entry): SiteReport {
+  const health = entry.site?.parts.health;
+  const { status = "rejected", build, builds, problems, problems_since } =
+    health?.internalReport() ?? {};
+  const rejection = rejectionOf(entry);
+  return {
+    status,
+    build,
+    builds,
+    problems,
+    problems_since,
+    issues: rejection?.issues,
+    rejected_since: rejection && formatTime(rejection.since),
+  };
+}
+
+function orderOf({ status, issues }: SiteReport): number {
+  if (issues !== undefined) return 0;
+  return status === "healthy" ? 2 : 1;
 }
 
 function notServed(site: string): Response {

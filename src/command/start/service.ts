@@ -1,3 +1,4 @@
+import type { CertificateRejection } from "../../addons/certificate_watch.ts";
 import type { ReloadOptions } from "../../core/config/configuration.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
@@ -66,8 +67,7 @@ export class Service {
   #store: Store | undefined;
   #stopTriggers: (() => void) | undefined;
   #reloadingTls: Promise<void> = Promise.resolve();
-  /** Why the last certificate was rejected. */
-  #tlsRejection: string | undefined;
+  #tlsRejection: CertificateRejection | undefined;
 
   constructor(start: Start, options: ServiceOptions) {
     this.#start = start;
@@ -290,9 +290,11 @@ export class Service {
       const not_after = tls.notAfter?.toISOString();
       this.#log.info("rep.tls.reloaded", { not_after });
     } catch (error) {
-      this.#tlsRejection = messageOf(error);
+      const detail = messageOf(error);
+      const since = this.#tlsRejection?.since ?? this.#clock.now();
+      this.#tlsRejection = { detail, since };
       this.#log.error("rep.tls.rejected", {
-        detail: `the previous certificate stays: ${this.#tlsRejection}`,
+        detail: `the previous certificate stays: ${detail}`,
       });
     }
   }

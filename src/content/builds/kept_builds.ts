@@ -1,5 +1,6 @@
 import { logTaskError, messageOf } from "../../core/observe/log.ts";
 import type { Metrics } from "../../core/observe/metrics.ts";
+import type { Problems } from "../../core/observe/problems.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
 import { shortHash, sriHash } from "../../core/values/hash.ts";
 import { isGranted } from "../../core/values/runtime.ts";
@@ -82,8 +83,10 @@ export class KeptBuilds {
   readonly #known = new Set<string>();
   /** When to keep the build again, in milliseconds of the monotonic clock. */
   #dueAt = Infinity;
-  /** Why it is not kept; `undefined` if it is. */
-  #failure: string | undefined;
+  /** Why it is not kept, and since when; `undefined` if it is. */
+  #failure:
+    | { readonly cause: string | undefined; readonly since: number }
+    | undefined;
   /** Whether the folder may be that of this app. */
   #isOwn = true;
   /** The files of all builds. */
@@ -166,8 +169,8 @@ export class KeptBuilds {
   }
 
   /** Returns what is wrong, for the health report. */
-  problems(): string[] {
-    return this.#failure === undefined ? [] : [BUILDS_PROBLEM];
+  problems(): Problems {
+    return { [BUILDS_PROBLEM]: this.#failure?.since };
   }
 
   close(): void {
@@ -279,9 +282,11 @@ export class KeptBuilds {
   /** Logs once why the build is not kept. */
   #report(error: unknown): void {
     const { code, name } = error as { code?: string; name?: string };
-    const failure = code ?? name;
-    if (failure === this.#failure) return;
-    this.#failure = failure;
+    const cause = code ?? name;
+    const before = this.#failure;
+    const since = before?.since ?? this.#served.clock.now();
+    this.#failure = { cause, since };
+    if (before?.cause === cause) return;
     const { directory } = this.#options;
     this.#served.log.error("rep.builds.not_kept", {
       detail: `cannot keep the build in "${directory}": ${messageOf(error)}`,

@@ -7,6 +7,7 @@ import {
   type RouteContext,
 } from "../../core/http/routes.ts";
 import type { Transfers } from "../../core/http/transfers.ts";
+import type { Problems } from "../../core/observe/problems.ts";
 import type { GetConfigScript } from "../../core/pages/config_script.ts";
 import { isFragmentRequest } from "../../core/pages/page.ts";
 import type { BuildsOptions, KeptBuilds } from "../builds/kept_builds.ts";
@@ -246,8 +247,8 @@ export class StaticContent implements Content {
     return this.#build;
   }
 
-  problems(): readonly string[] {
-    return this.#builds?.problems() ?? [];
+  problems(): Problems {
+    return this.#builds?.problems() ?? {};
   }
 
   close(): void {

@@ -28,6 +28,8 @@ export interface ChangesOptions extends HubOptions {
   readonly instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   readonly revision: string | undefined;
+  /** The version of the gateway. */
+  readonly version: string;
   /** Returns the ID of the build that this process delivers; empty if it delivers none. */
   readonly build: () => string;
 }
@@ -69,14 +71,16 @@ export class Changes {
   constructor(options: ChangesOptions) {
     const { store, clock, random, log, metrics } = options;
     this.#options = options;
+    const processId = crypto.randomUUID();
     this.rollout = new Rollout({
       store,
       clock,
       random,
       log,
-      processId: crypto.randomUUID(),
+      processId,
       instanceId: options.instanceId,
       revision: options.revision,
+      version: options.version,
       build: options.build,
       maxRepresentatives: MAX_REPRESENTATIVES,
       epochs: options.epochs,
@@ -87,6 +91,7 @@ export class Changes {
       rollout: this.rollout,
       eventLog,
       tail: this.tail,
+      place: options.instanceId ?? processId,
       store,
       clock,
       random,

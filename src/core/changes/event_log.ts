@@ -3,12 +3,22 @@ import { slices } from "../values/chunks.ts";
 import type { Clock } from "../values/clock.ts";
 import { fromUtf8, toUtf8 } from "../values/utf8.ts";
 
+/** Who changed a variable and why, for operators. */
+export interface ChangeCause {
+  /** Who wrote it into the store, or where the process runs that published it from its own sources. */
+  readonly by?: string | undefined;
+  /** The reason, or what kind of publication it was. */
+  readonly why?: string | undefined;
+}
+
 /** A change of one PUBLIC variable; without a value, a deletion. */
 export interface Change {
   readonly name: string;
   readonly value: string | undefined;
   /** Whether the variable is SENSITIVE or SERVER now: its old values must not be sent any more. */
   readonly leavesPublic: boolean;
+  /** Versions until ebbde15d store none. */
+  readonly cause?: ChangeCause | undefined;
 }
 
 /** A change with its id in the sequence of all changes; see {@linkcode idAfter}. */
@@ -301,6 +311,7 @@ export interface StoredEvent {
   readonly name: string;
   readonly value?: Uint8Array;
   readonly leavesPublic?: boolean;
+  readonly cause?: ChangeCause | undefined;
 }
 
 /** The newest event of a variable as it is stored. */
@@ -308,11 +319,16 @@ export interface StoredState extends StoredEvent {
   readonly id: number;
 }
 
+/** A value in Deno KV has at most 64 KiB: a longer one leaves no room for the longest cause. */
+const MAX_EXPLAINED_BYTES = 60_000;
+
 /** Returns the writes that store an event and make it its variable's newest. */
 function eventWrites(event: LogEvent): Write[] {
   const stored = encode(event);
+  const isLong = (stored.value?.length ?? 0) > MAX_EXPLAINED_BYTES;
+  const cause = isLong ? undefined : event.cause;
   return [
-    { key: [...EVENTS, event.id], value: stored },
+    { key: [...EVENTS, event.id], value: { ...stored, cause } },
     { key: [...STATES, event.name], value: { ...stored, id: event.id } },
   ];
 }
@@ -346,12 +362,13 @@ function encode({ name, value, leavesPublic }: Change): StoredEvent {
 
 function decode(
   id: number,
-  { name, value, leavesPublic }: StoredEvent,
+  { name, value, leavesPublic, cause }: StoredEvent,
 ): LogEvent {
   return {
     id,
     name,
     value: value && fromUtf8(value),
     leavesPublic: leavesPublic ?? false,
+    cause,
   };
 }

@@ -12,7 +12,7 @@ import { batches, retryConflicts } from "../store/commits.ts";
 import type { Check, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
-import { changeSources } from "./change_sources.ts";
+import { changeSources, type SourceOf } from "./change_sources.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
@@ -28,6 +28,8 @@ interface PublisherOptions {
   >;
   eventLog: EventLog;
   tail: Tail;
+  /** Where this process runs. */
+  place: string;
   /** Holds the variables that snapshots were built from. */
   store: Pick<Store, "get" | "list" | "prefixBytes">;
   clock: Clock;
@@ -66,6 +68,8 @@ export class Publisher {
   #settled: Settled = { snapshot: EMPTY_SNAPSHOT, publishedAt: undefined };
   /** The last snapshot, if it waits. */
   #waiting: Snapshot | undefined;
+  /** Since when a change waits, if one does. */
+  #waitsSince = 0;
   /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
   #unsure: ReadonlySet<string> = new Set();
 
@@ -78,11 +82,15 @@ export class Publisher {
     return this.#waiting !== undefined;
   }
 
-  /** Whether a change of PUBLIC values waits. After a restart, the values may be those in the log. */
-  get hasWaitingChange(): boolean {
+  /**
+   * Since when a change of PUBLIC values waits, in milliseconds since the Unix epoch; `undefined` if none does. After a
+   * restart, the values may be those in the log.
+   */
+  get changeWaitsSince(): number | undefined {
     const waiting = this.#waiting;
-    return waiting !== undefined && this.#isMissed(waiting) &&
+    const waits = waiting !== undefined && this.#isMissed(waiting) &&
       !isEqualMap(waiting.public, this.#options.tail.publicValues);
+    return waits ? this.#waitsSince : undefined;
   }
 
   /** Whether anybody misses a snapshot that could not be published: not while another configuration is active. */
@@ -121,6 +129,7 @@ export class Publisher {
       const isError = isNew && this.#isMissed(snapshot);
       this.#logWaiting(isError ? "error" : "debug", messageOf(error));
     }
+    this.#waitsSince = this.changeWaitsSince ?? this.#options.clock.now();
     this.#waiting = snapshot;
     return !this.#isMissed(snapshot);
   }
@@ -177,6 +186,10 @@ export class Publisher {
     const input = { target, delivered, unsure: this.#unsure };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
+    if (changes.length === 0) {
+      await tail.readUpTo(state.head?.value.id ?? 0);
+      return true;
+    }
     const leaving = changes.filter(({ leavesPublic }) => leavesPublic)
       .map(({ name }) => name);
     // This comes first: if the process ends before the rest, the next attempt repeats it. After a change of the log,
@@ -184,21 +197,25 @@ export class Publisher {
     if (await eventLog.deleteValues(new Set(leaving), state)) {
       return await this.#commitChanges(target, checks);
     }
+    const sourceOf = await this.#sourcesOf(target);
+    const explained = changes.map((change) => ({
+      ...change,
+      cause: sourceOf(change.name).cause,
+    }));
     const events: LogEvent[] = [];
     try {
-      for (const batch of batches(changes, this.#options.store.prefixBytes)) {
+      for (const batch of batches(explained, this.#options.store.prefixBytes)) {
         const options = { checks, afterId };
         const appended = await eventLog.append(batch, state, options);
         if (appended === undefined) return false;
         events.push(...appended.events);
         state = appended.state;
       }
-      if (changes.length > 0) await eventLog.compact(state);
+      await eventLog.compact(state);
       await tail.readUpTo(state.head?.value.id ?? 0);
       return true;
     } finally {
-      // After the streams have the events, since it reads the history; and whatever became of the rest.
-      if (events.length > 0) await this.#logEvents(events, target);
+      this.#logEvents(events, sourceOf); // whatever became of the rest
     }
   }
 
@@ -222,22 +239,24 @@ export class Publisher {
     });
   }
 
-  /** Logs what was published. A store that fails now must not keep it from the log. */
-  async #logEvents(
-    events: readonly LogEvent[],
-    target: Snapshot,
-  ): Promise<void> {
-    const { log, metrics, store, rollout } = this.#options;
-    metrics.count("rep.events.published", events.length);
-    const sourceOf = await changeSources(store, {
+  /** Values are published even if nobody can tell who changed them. */
+  async #sourcesOf(target: Snapshot): Promise<SourceOf> {
+    const { store, rollout, place } = this.#options;
+    return await changeSources(store, {
       target,
       before: this.#settled.snapshot,
       isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
+      place,
     }).catch(() => () => ({}));
+  }
+
+  #logEvents(events: readonly LogEvent[], sourceOf: SourceOf): void {
+    const { log, metrics } = this.#options;
+    if (events.length > 0) metrics.count("rep.events.published", events.length);
     for (const { name, value, id } of events) {
       const action = value === undefined ? "delete" : "update";
-      const source = sourceOf(name);
-      const fields = { key: name, tier: "public", action, id, ...source };
+      const { logged } = sourceOf(name);
+      const fields = { key: name, tier: "public", action, id, ...logged };
       log.info("rep.config.changed", fields);
     }
   }

@@ -2,7 +2,12 @@ import { type Clock, sleep } from "../values/clock.ts";
 import { publicHash } from "../values/hash.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import { SharedCalls } from "../values/shared_calls.ts";
-import { type EventLog, type LogEvent, tagOf } from "./event_log.ts";
+import {
+  type ChangeCause,
+  type EventLog,
+  type LogEvent,
+  tagOf,
+} from "./event_log.ts";
 
 /** An event, encoded once for all streams. */
 export interface Frame {
@@ -15,6 +20,7 @@ interface CachedFrame extends Frame {
   readonly name: string;
   /** The variable's value from this event on; `undefined` if it was deleted. */
   readonly value: string | undefined;
+  readonly cause: ChangeCause | undefined;
 }
 
 /** The size of a process's cache; older events are read from the store. */
@@ -90,9 +96,9 @@ export class Tail {
     return this.#isLoaded;
   }
 
-  /** The newest events in memory, in order. */
-  newest(limit: number): readonly Omit<CachedFrame, "bytes">[] {
-    return this.#frames.slice(-limit);
+  /** The events in memory, in order. */
+  get events(): readonly Omit<CachedFrame, "bytes">[] {
+    return this.#frames;
   }
 
   /** The public state as of the newest event. */
@@ -296,8 +302,8 @@ async function toFrames(events: readonly LogEvent[]): Promise<CachedFrame[]> {
   const encoded = ReadableStream.from(events.map(eventFrame))
     .pipeThrough(new TextEncoderStream());
   const chunks = await Array.fromAsync(encoded);
-  return events.map(({ id, name, value }, index) => {
+  return events.map(({ id, name, value, cause }, index) => {
     const bytes = chunks[index] as Uint8Array;
-    return { id, name, value, bytes };
+    return { id, name, value, bytes, cause };
   });
 }

@@ -75,7 +75,7 @@ export type ValueListener = (
 ) => void;
 
 /** Why reloads are rejected. */
-interface Rejection {
+export interface Rejection {
   readonly issues: readonly string[];
   /** When the first of them was rejected, in milliseconds since the Unix epoch. */
   readonly since: number;

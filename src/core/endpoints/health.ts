@@ -7,9 +7,11 @@ import {
 } from "../config/variables/snapshot.ts";
 import { type Endpoint, READ_METHODS } from "../http/routes.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Problems } from "../observe/problems.ts";
 import type { OwnBuild } from "../own_build.ts";
 import type { CircuitBreaker } from "../store/circuit_breaker.ts";
 import type { Clock } from "../values/clock.ts";
+import { formatTime } from "../values/units.ts";
 
 /**
  * - `starting`: the ports are bound, but nothing is served yet. `store_unavailable` is then why.
@@ -43,9 +45,6 @@ export const HEALTH_PROBLEMS = [
   "clock_skew",
 ] as const;
 
-/** The type of a problem. */
-export type HealthProblem = (typeof HEALTH_PROBLEMS)[number];
-
 /** The health of a process, whether its gateway runs or is still starting. */
 export interface HealthState {
   /** Returns the report of `GET /rep/health`. */
@@ -64,7 +63,9 @@ export interface HealthReport {
   /** The builds that all replicas deliver now, for operators, if any is known. During an update, there are several. */
   readonly builds?: readonly string[] | undefined;
   /** Why it is degraded, or still starting. Those of the core are {@linkcode HEALTH_PROBLEMS}. */
-  readonly problems?: readonly string[];
+  readonly problems?: readonly string[] | undefined;
+  /** Since when, by type. */
+  readonly problems_since?: Readonly<Record<string, string>> | undefined;
 }
 
 function createReport(
@@ -104,7 +105,7 @@ export class Health implements HealthState {
   /** Whether the shutdown has begun. */
   isStopping = false;
   /** Returns what is wrong with what is added to the core, which is created later. */
-  problemsAround: () => readonly string[] = () => [];
+  problemsAround: () => Problems = () => ({});
 
   constructor(options: HealthOptions) {
     this.#options = options;
@@ -122,8 +123,13 @@ export class Health implements HealthState {
       ...createReport(status, version, configuration, uptimeMs),
       build: build.id,
     };
-    const hasReason = problems.length > 0 && status !== "stopping";
-    return hasReason ? { ...report, problems } : report;
+    if (problems.size === 0 || status === "stopping") return report;
+    const since = [...problems].map(([type, at]) => [type, formatTime(at)]);
+    return {
+      ...report,
+      problems: [...problems.keys()],
+      problems_since: Object.fromEntries(since),
+    };
   }
 
   /** Returns the report on a port that stays internal, which also has the builds of the other replicas. */
@@ -135,31 +141,37 @@ export class Health implements HealthState {
   }
 
   /** A gateway with problems serves everything, and is degraded. */
-  #statusWith(problems: readonly string[]): HealthStatus {
+  #statusWith(problems: ReadonlyMap<string, number>): HealthStatus {
     if (this.isStopping) return "stopping";
     if (this.isStarting) return "starting";
-    return problems.length > 0 ? "degraded" : "healthy";
+    return problems.size > 0 ? "degraded" : "healthy";
   }
 
-  #problems(): readonly string[] {
+  /** Each part knows since when: a problem need not be asked about when it begins. */
+  #problems(): ReadonlyMap<string, number> {
     const { configuration, store, storedVariables, changes } = this.#options;
-    const problems: string[] = [];
-    if (configuration.isReloadRejected) problems.push("config_rejected");
-    if (!store.isAvailable) problems.push("store_unavailable");
-    if (changes?.publisher.hasWaitingChange) problems.push("change_waiting");
-    if (storedVariables.wasEmptied) problems.push("store_emptied");
-    problems.push(...this.problemsAround());
-    for (const { type } of changes?.rollout.conflicts ?? []) {
-      problems.push(type);
+    const { isAvailable, at } = store.availability;
+    const conflicts = changes?.rollout.conflicts ?? [];
+    const all: Problems = {
+      config_rejected: configuration.rejection?.since,
+      store_unavailable: isAvailable ? undefined : at,
+      change_waiting: changes?.publisher.changeWaitsSince,
+      store_emptied: storedVariables.emptiedAt,
+      ...this.problemsAround(),
+      ...Object.fromEntries(conflicts.map(({ type, since }) => [type, since])),
+    };
+    const found = new Map<string, number>();
+    for (const [type, since] of Object.entries(all)) {
+      if (since !== undefined) found.set(type, since);
     }
-    return problems;
+    return found;
   }
 
   #gauges(): ReadonlyMap<string, number> {
     const problems = this.#problems();
-    const types = new Set([...HEALTH_PROBLEMS, ...problems]);
+    const types = new Set([...HEALTH_PROBLEMS, ...problems.keys()]);
     return new Map(
-      [...types].map((type) => [type, Number(problems.includes(type))]),
+      [...types].map((type) => [type, Number(problems.has(type))]),
     );
   }
 }

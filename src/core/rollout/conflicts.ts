@@ -22,6 +22,12 @@ export interface Conflict {
   readonly detail: string;
 }
 
+/** A conflict that this process has. */
+export interface OngoingConflict extends Conflict {
+  /** Since when, in milliseconds since the Unix epoch. */
+  readonly since: number;
+}
+
 /**
  * For how long two deployments without a common PUBLIC variable may be the old and the new one of a rollout. Kubernetes
  * gives up a rollout that makes no progress for the same time.

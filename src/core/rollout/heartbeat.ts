@@ -8,10 +8,10 @@ import {
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
 import {
-  type Conflict,
   findConflicts,
   findOlderStranger,
   findStrangers,
+  type OngoingConflict,
 } from "./conflicts.ts";
 import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
 import { addRollout, type History } from "./history.ts";
@@ -59,7 +59,7 @@ export interface Heartbeat {
   readonly stranger: Observation | undefined;
   /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
   readonly strangersSince: number | undefined;
-  readonly conflicts: readonly Conflict[];
+  readonly conflicts: readonly OngoingConflict[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
   /** Fails once another rollout has begun. */
@@ -122,6 +122,15 @@ export async function tryHeartbeat(
   const strangersSince = strangers.length > 0
     ? previous?.strangersSince ?? clock.monotonic()
     : undefined;
+  const conflicts = findConflicts(
+    self,
+    observations,
+    strangers,
+    clock.monotonic() - (strangersSince ?? Infinity),
+  );
+  const known = new Map(
+    previous?.conflicts.map(({ type, since }) => [type, since]),
+  );
   return {
     self,
     isReload,
@@ -130,12 +139,11 @@ export async function tryHeartbeat(
     decision,
     stranger,
     strangersSince,
-    conflicts: findConflicts(
-      self,
-      observations,
-      strangers,
-      clock.monotonic() - (strangersSince ?? Infinity),
-    ),
+    conflicts: conflicts.map(({ type, detail }) => ({
+      type,
+      detail,
+      since: known.get(type) ?? now,
+    })),
     highestRank: decision.isNew ? decision.rank : highestRank,
     rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
     history,

@@ -8,6 +8,8 @@ export interface Member {
   readonly rank: number;
   /** What it was built from, such as a Git hash, if that is known. */
   readonly revision?: string | undefined;
+  /** The version of the gateway. Versions until ebbde15d wrote none. */
+  readonly version?: string | undefined;
   /** The ID of the app's build that it delivers; empty if it delivers none. Versions until ebbde15d had no such field. */
   readonly build?: string | undefined;
   /** The time of its last heartbeat by its own clock, in milliseconds since the Unix epoch. */

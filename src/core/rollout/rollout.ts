@@ -44,6 +44,8 @@ export interface RolloutOptions extends RetryOptions {
   instanceId: string | undefined;
   /** What the process was built from, such as a Git hash. */
   revision: string | undefined;
+  /** The version of the gateway. */
+  version: string;
   /** Returns the ID of the app's build that the process delivers; empty if it delivers none. */
   build: () => string;
   /** The maximum number of processes with an entry for each configuration and build. */
@@ -407,13 +409,14 @@ export class Rollout {
   }
 
   #describe(own: Announcement): Self {
-    const { processId: id, instanceId, revision, build, epochs } =
+    const { processId: id, instanceId, revision, version, build, epochs } =
       this.#options;
     const needsKey = own.sensitive.size > 0;
     return {
       id,
       hash: own.configurationHash,
       revision,
+      version,
       build: build(),
       instanceId,
       names: sampleNames(own.configurationNames),

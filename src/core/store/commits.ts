@@ -38,6 +38,8 @@ export async function retryConflicts<T>(
 interface SizedChange {
   readonly name: string;
   readonly value: string | undefined;
+  /** What is written in addition, once. */
+  readonly cause?: unknown;
 }
 
 /**
@@ -77,7 +79,12 @@ export function batches<C extends SizedChange>(
   return all;
 }
 
-function weightOf({ name, value = "" }: SizedChange, overhead: number): number {
+function weightOf(
+  { name, value = "", cause = {} }: SizedChange,
+  overhead: number,
+): number {
   const keyBytes = toUtf8(name).length + overhead;
-  return 10 * keyBytes + 2 * toUtf8(value).length;
+  const valueBytes = toUtf8(value).length;
+  const causeBytes = 2 * JSON.stringify(cause).length;
+  return 10 * keyBytes + 2 * valueBytes + causeBytes;
 }

@@ -17,6 +17,7 @@ import {
 } from "../../../src/addons/status/status_page.ts";
 import { type GatewayOptions, UNKNOWN_PROCESS } from "../../../src/options.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import { setStoredVariables } from "../../../src/stored/set_stored_variables.ts";
 import { systemClock } from "../../../src/core/values/clock.ts";
 import { sriHash } from "../../../src/core/values/hash.ts";
 import { SESSION_KEY_REJECTIONS } from "../../../src/core/endpoints/session_key.ts";
@@ -25,7 +26,7 @@ import { FakeClock } from "../../../tools/fake_clock.ts";
 import { withEnvironment } from "../../_environment.ts";
 import { captureLog, setUp, type TestGateway } from "../../_gateway.ts";
 import { askStatus, readStatus } from "../../_status.ts";
-import { fallibleStore } from "../../_store.ts";
+import { fallibleStore, remoteStore } from "../../_store.ts";
 import { TempDirectory } from "../../_temp.ts";
 
 /** Returns the status as a page. */
@@ -91,6 +92,7 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
       rank: 1,
       role: "active",
       place: "host:8080",
+      version: "0.1.0",
       state: "this process",
     },
     heartbeat: "2026-01-02T03:04:10.000Z",
@@ -101,12 +103,18 @@ Deno.test("GET /status is everything that the gateway knows about itself, as JSO
       id: 1_767_323_045_001_000,
       name: "N",
       action: "update",
+      value: "1",
+      by: "host:8080",
+      why: "start: variables",
     },
     {
       time: "2026-01-02T03:04:05.000Z",
       id: 1_767_323_045_000_000,
       name: "D",
       action: "update",
+      value: "d",
+      by: "host:8080",
+      why: "start: default in the manifest",
     },
   ]);
   assertEquals(status as unknown, {
@@ -345,8 +353,8 @@ Deno.test("GET /status says since when reloads are rejected", async () => {
   clock.pass(60_000);
   await rejected("B");
   assertEquals(await since(), "2026-01-02T00:00:00.000Z");
-  const row = "<dt>Reloads rejected since</dt>";
-  assertEquals(await shownOf(test, row), [row]);
+  const shown = " Since <time>2026-01-02T00:00:00.000Z</time>, 60 s ago.</p>";
+  assertEquals(await shownOf(test, shown), [shown]);
   await test.set({ REP_PUBLIC_A: "1" });
   assertEquals(await since(), undefined);
 });
@@ -518,6 +526,221 @@ Deno.test("GET /status has the last 50 events, the newest first", async () => {
   );
 });
 
+Deno.test("GET /status says of each event what the value was and is, who changed it and why, in every replica, also after a restart", async () => {
+  const clock = new FakeClock(Date.UTC(2026, 0, 2));
+  const store = memoryStore();
+  const options = { clock, store: remoteStore(store) };
+  const sourceOf = () => "/etc/app.env";
+  const before = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "", REP_PUBLIC_C: "c" };
+  const one = await setUp(before, { ...options, instanceId: "one:8080" }, {
+    sourceOf,
+  });
+  const other = await setUp(before, { ...options, instanceId: "other:8080" });
+  const writes = [
+    [{ A: "2" }, { by: "alice", why: "launch" }],
+    [{ A: "", B: "new" }, { by: "bob" }],
+    [{ A: undefined }, {}],
+  ] as const;
+  for (const [values, cause] of writes) {
+    await setStoredVariables(store, values, { clock, ...cause });
+    await clock.tick(5_000);
+  }
+  await one.set({ REP_PUBLIC_A: "1", REP_PUBLIC_C: "3" });
+  await clock.tick(5_000);
+  const changes = async (gate: TestGateway) =>
+    (await readStatus(gate)).events.map(
+      ({ name, action, before, value, by, why }) =>
+        [name, action, before, value, by, why] as const,
+    );
+  const expected = [
+    ["C", "update", "c", "3", "one:8080", "reload: /etc/app.env"],
+    ["A", "update", "", "1", undefined, "module"],
+    ["B", "update", "", "new", "bob", "module"],
+    ["A", "update", "2", "", "bob", "module"],
+    ["A", "update", "1", "2", "alice", "launch"],
+    ["C", "update", undefined, "c", "one:8080", "start: /etc/app.env"],
+    ["B", "update", undefined, "", "one:8080", "start: /etc/app.env"],
+    ["A", "update", undefined, "1", "one:8080", "start: /etc/app.env"],
+  ] as const;
+  assertEquals<unknown>([await changes(one), await changes(other)], [
+    expected,
+    expected,
+  ]);
+  const row = "<td>update</td><td><i>(empty)</i></td><td>new</td><td>bob</td>";
+  assertEquals(await shownOf(one, row), [row]);
+  await one.gateway.close();
+  await clock.tick(5_000);
+  await using restarted = await setUp({
+    REP_PUBLIC_A: "1",
+    REP_PUBLIC_C: "3",
+  }, options);
+  assertEquals<unknown>((await changes(restarted)).slice(-8), expected);
+  await other.gateway.close();
+});
+
+Deno.test("GET /status says that an event was a rollback", async () => {
+  await using test = await startRollout();
+  await test.newer.gateway.close();
+  await test.clock.tick(60_000);
+  const [event] = (await readStatus(test.older)).events;
+  assertEquals([event?.before, event?.value, event?.by, event?.why], [
+    "2",
+    "1",
+    "older:8080",
+    "rollback",
+  ]);
+});
+
+Deno.test("GET /status shows no value that is no longer PUBLIC, published or not, and none that a superseded replica no longer sends", async () => {
+  const tiers = { sensitive: "REP_SENSITIVE_A", server: "REP_SERVER_A" };
+  for (const [tier, name] of Object.entries(tiers)) {
+    for (const isPublished of [true, false]) {
+      const clock = new FakeClock();
+      let isDown = false;
+      const store = fallibleStore(memoryStore(), () => isDown);
+      await using test = await setUp({ REP_PUBLIC_A: "once-public" }, {
+        clock,
+        store,
+        masterKey: new Uint8Array(32),
+      });
+      await test.set({ REP_PUBLIC_A: "public-again" });
+      isDown = !isPublished;
+      await test.set({ [name]: "s3cret-now" });
+      const { events } = await readStatus(test);
+      const text = JSON.stringify(events) + await pageOf(test);
+      assertEquals(
+        /once-public|public-again|s3cret-now/.exec(text),
+        null,
+        `${tier}, ${isPublished ? "" : "not "}published`,
+      );
+      assertEquals(events[0]?.name, "A");
+    }
+  }
+  await using test = await startRollout();
+  const newest = await setUp({ REP_SENSITIVE_A: "s3cret" }, {
+    clock: test.clock,
+    store: remoteStore(test.store),
+  });
+  await test.clock.tick(10_000);
+  const { configuration, events } = await readStatus(test.older);
+  assertEquals(configuration.state, "superseded");
+  assertEquals(
+    events.map(({ name, before, value }) => [name, before, value]),
+    [["A", undefined, undefined]],
+  );
+  await newest.gateway.close();
+});
+
+Deno.test("GET /status cuts long values and escapes hostile authors and reasons of events", async () => {
+  const clock = new FakeClock();
+  const store = memoryStore();
+  const why = HOSTILE.replace("\0", "");
+  await setStoredVariables(store, { A: "x".repeat(64_000), B: "1" }, {
+    clock,
+    by: why,
+    why,
+  });
+  await using test = await setUp({}, { store, clock });
+  const [short, long] = (await readStatus(test)).events;
+  assertEquals([short?.by, short?.why], [why, why]);
+  assertEquals([long?.value?.length, long?.by], [320, undefined]); // there is no room for who and why
+  const page = await pageOf(test);
+  assertEquals(/<img|\u202e/.test(page), false);
+  const unknown = "<td>unknown</td><td>unknown</td>";
+  assertEquals(page.split(unknown).length, 2);
+});
+
+/** An entry as ebbde15d writes it. */
+const OLDER_MEMBER = {
+  hash: "sha256-olderolderolder",
+  rank: 1,
+  heartbeatAt: Date.UTC(2026, 0, 2),
+  instanceId: "older:8080",
+};
+
+Deno.test("GET /status shows version, build and place of each member, and what an older one does not say as unknown", async () => {
+  const clock = new FakeClock(Date.UTC(2026, 0, 2));
+  const store = memoryStore();
+  await store.commit([], [
+    { key: ["member", "~older"], value: OLDER_MEMBER },
+    { key: ["rollout"], value: 1 },
+  ]);
+  const common = { clock, store: remoteStore(store) };
+  const options = { ...common, instanceId: "host:8080", revision: "v2" };
+  const version = "0.1.0+1a2b3c4d";
+  await using test = await setUp({ REP_PUBLIC_A: "1" }, options, { version });
+  await using _none = await setUp({ REP_PUBLIC_A: "1" }, {
+    ...common,
+    instanceId: "none:8080",
+  });
+  await clock.tick(5_000);
+  const page = await pageOf(test);
+  const rows = [...page.matchAll(/<tr><td>(\w+:8080)<\/td>(.*?)<\/tr>/g)]
+    .map(([, place, cells]) => [place, ...cells!.matchAll(/<td>(.*?)<\/td>/g)])
+    .map(([place, ...cells]) => [place, ...cells.map((cell) => cell?.[1])]);
+  const shown = rows.map((
+    [place, state, _role, version, build],
+  ) => [place, state, version, build]);
+  assertEquals(shown.toSorted(), [
+    ["host:8080", "this process", version, "v2"],
+    ["none:8080", "living", "0.1.0", "none"],
+    ["older:8080", "living", "unknown", "unknown"],
+  ]);
+});
+
+Deno.test("GET /status shows ranks only if there is more than one process", async () => {
+  const clock = new FakeClock();
+  const store = memoryStore();
+  const options = { clock, store: remoteStore(store) };
+  const rank = '<th scope="col">rank</th>';
+  const first = await setUp({ REP_PUBLIC_A: "1" }, options);
+  assertEquals(await shownOf(first, rank), []);
+  const second = await setUp({ REP_PUBLIC_A: "2" }, options);
+  await clock.tick(5_000);
+  assertEquals(await shownOf(first, rank), [rank]);
+  await first.gateway.close();
+  await clock.tick(5_000);
+  assertEquals((await readStatus(second)).rollout.length, 2); // the first one has left
+  assertEquals(await shownOf(second, rank), []);
+  await second.gateway.close();
+});
+
+Deno.test("GET /status has one format of times, that of the log", async () => {
+  const clock = new FakeClock(Date.UTC(2026, 0, 2));
+  const notAfter = () => Date.UTC(2026, 0, 1) / 1_000;
+  const certificate = { ...UNKNOWN_PROCESS.certificate, notAfter };
+  const store = memoryStore();
+  const options = { clock, store: remoteStore(store) };
+  const older = await setUp({ REP_PUBLIC_A: "1" }, options, { certificate });
+  const newer = await setUp({ REP_PUBLIC_A: "2" }, options);
+  await newer.gateway.close();
+  await clock.tick(60_000); // a rollback, whose description has a time
+  await older.set({ REP_PUBLIC_A: "1", REP_SERVER_A: "1" }).catch(() => {});
+  const page = await pageOf(older);
+  const [, main = ""] = /<main>([^]*)<\/main>/.exec(page) ?? [];
+  const times = main.match(/\d{4}-\d\d-\d\d.{14}/g) ?? [];
+  assertEquals(times.length > 8, true);
+  for (const time of times) {
+    assertMatch(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  }
+  assertStringIncludes(main, "last active until");
+  await older.gateway.close();
+});
+
+Deno.test("GET /status says that a value, an option or a revision is empty", async () => {
+  const process = {
+    shownOptions: () => Promise.resolve({ "--allowed-hosts": "" }),
+  };
+  await using test = await setUp({ REP_PUBLIC_A: "" }, {}, process);
+  const rows = [
+    "<td>A</td><td><i>(empty)</i></td><td>variables</td>",
+    "<td>update</td><td><i>(empty)</i></td>",
+    "<td>--allowed-hosts</td><td><i>(empty)</i></td>",
+  ];
+  assertEquals(await shownOf(test, ...rows), rows);
+  assertEquals((await readStatus(test)).public[0]?.value, "");
+});
+
 Deno.test("GET /status has the open streams, and the session keys since the start", async () => {
   await using test = await setUp({ REP_SENSITIVE_A: "1" });
   const stream = await test.listen();
@@ -546,7 +769,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
     "2026-01-03T00:00:00.000Z",
   );
   const [end, hint] = [
-    ">until 2026-01-03<",
+    ">until <time>2026-01-03T00:00:00.000Z<",
     "<p>The TLS certificate has expired",
   ];
   assertEquals(await shownOf(test, end, hint), [end]);
@@ -555,7 +778,7 @@ Deno.test("GET /status has the end of the certificate, and says if it has ended"
 });
 
 Deno.test("GET /status says that a certificate was rejected, and why", async () => {
-  const rejection = () => "Cannot use cert.pem";
+  const rejection = () => ({ detail: "Cannot use cert.pem", since: 0 });
   await using test = await setUp({}, {}, {
     certificate: { ...UNKNOWN_PROCESS.certificate, rejection },
   });

@@ -4,6 +4,7 @@ import { commandHelp } from "../../../src/command/commands/run_command.ts";
 import {
   formatOptions,
   helpText,
+  NODE_PROGRAM,
   PROGRAM,
 } from "../../../src/command/options/help.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type OptionName,
   OPTIONS,
 } from "../../../src/command/options/option_table.ts";
+import { parseCommandLine } from "../../../src/command/options/read_options.ts";
 
 /** Returns the rows of the options, each on one line. */
 function optionRows(): string[] {
@@ -48,6 +50,7 @@ Deno.test("helpText() lists every command, and the groups of options", () => {
     /^[A-Z][a-z ]+:$/.test(line)
   );
   assertEquals(titles, [
+    "Examples:",
     "Commands:",
     "Content:",
     "Variables:",
@@ -63,6 +66,40 @@ Deno.test("helpText() lists every command, and the groups of options", () => {
     [],
   );
 });
+
+/** Returns the command lines of the examples, each without the program. */
+function examplesOf(program: string): string[][] {
+  const [, text = ""] = /\nExamples:\n(.*?)\n\nUsage:/s.exec(
+    helpText(program),
+  ) ?? [];
+  const lines = text.replaceAll(" \\\n", "").split("\n").map((line) =>
+    line.trim().replace(/ +/g, " ")
+  );
+  const commands = lines.filter((line) => !line.startsWith("#"));
+  assertEquals(lines.length, 2 * commands.length); // each has a comment
+  return commands.map((line) => {
+    assertEquals(line.startsWith(`${program} `), true, line);
+    return line.slice(program.length + 1).split(" ");
+  });
+}
+
+for (const program of [PROGRAM, NODE_PROGRAM]) {
+  Deno.test(`helpText() begins with three examples that can be run, and every help ends with where the documentation is: ${program}`, () => {
+    const [first, ...others] = examplesOf(program);
+    assertEquals(helpText(program).split("\n")[2], "Examples:");
+    assertEquals([first, others.length], [["init"], 2]);
+    for (const args of others) assertEquals(parseCommandLine(args).help, false);
+    const envFile = program === PROGRAM ? "--env-file" : "-env-file"; // Node.js takes --env-file for its own
+    assertEquals(others[0]?.slice(-2), [envFile, "app.env"]);
+    const helps = COMMAND_NAMES.map((name) => commandHelp(name, program));
+    for (const help of [helpText(program), ...helps]) {
+      assertEquals(
+        help.split("\n").at(-1),
+        "Documentation: https://jsr.io/@rep/gateway",
+      );
+    }
+  });
+}
 
 Deno.test("helpText() prints the placeholder and the default of an option, if any", () => {
   const flags = /^--(port|health-port|strict|hot-reload-mode|poll-interval) /;

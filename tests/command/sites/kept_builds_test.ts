@@ -85,9 +85,9 @@ Deno.test("a site whose builds cannot be kept has the problem, and the others ha
   const problems = Object.entries<{ problems?: string[] }>(report.sites)
     .map(([name, { problems }]) => [name, problems]);
   assertEquals(problems, [
+    ["shop.example", ["builds_not_kept"]], // first, since it has a problem
     ["blog.example", undefined],
     ["one.example", undefined],
-    ["shop.example", ["builds_not_kept"]],
     ["two.example", undefined],
   ]);
 });

@@ -3,7 +3,7 @@ import { ConfigurationError } from "../../../src/core/config/variables/snapshot.
 import { createGateway } from "../../../src/gateway.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { serveUploads } from "../../_slow_upload.ts";
-import { interceptedStore } from "../../_store.ts";
+import { fallibleStore, interceptedStore } from "../../_store.ts";
 import { runWith } from "../commands/_run.ts";
 import { html, serveSites } from "./_sites.ts";
 
@@ -96,9 +96,9 @@ Deno.test("health is that of the site under its host, of the process under any o
   assertEquals(JSON.stringify(process).includes("example"), false);
   const all = await (await sites.internal("/rep/health")).json();
   assertEquals(Object.keys(all.sites), [
+    "wrong.example",
     "a.example",
     "default",
-    "wrong.example",
   ]);
   assertEquals(all.sites["a.example"], { status: "healthy" });
   assertEquals(all.sites["wrong.example"].status, "rejected");
@@ -215,6 +215,99 @@ Deno.test("sites that are gone at once stay although others appear, until they a
   assertEquals(sites.logged("rep.site.closed"), ["new.example"]);
   const { status } = await (await sites.internal("/rep/health")).json();
   assertEquals(status, "healthy");
+});
+
+Deno.test("site_rejected is as old as the site that is wrong for the longest, and sites_missing as the first doubt", async () => {
+  const wrong = "REP_PUBLIC_A\n";
+  const names = ["a.example", "b.example", "c.example"];
+  await using sites = await serveSites({
+    args: [WATCH],
+    files: Object.fromEntries(
+      names.map((name) => [`sites/${name}/app.env`, "REP_PUBLIC_A=1\n"]),
+    ),
+  });
+  const health = async () => await (await sites.internal("/rep/health")).json();
+  /** Writes a file of a site, and returns when it was noticed. */
+  async function write(site: string, text: string): Promise<string> {
+    await sites.write({ [`sites/${site}/app.env`]: text });
+    await sites.clock.tick(60_000);
+    await sites.look();
+    return (await health()).sites[site].rejected_since;
+  }
+  const [first, second] = [
+    await write("b.example", wrong),
+    await write("c.example", wrong),
+  ];
+  assertEquals(first < second, true);
+  let report = await health();
+  assertEquals(report.problems_since, { site_rejected: first });
+  assertEquals(Object.keys(report.sites), [
+    "b.example",
+    "c.example",
+    "a.example",
+  ]);
+  assertEquals(report.sites["b.example"].problems_since, {
+    config_rejected: first,
+  });
+  assertEquals(await write("c.example", `${wrong}REP_PUBLIC_B\n`), second); // still wrong
+  await write("b.example", "REP_PUBLIC_A=2\n");
+  report = await health();
+  assertEquals(report.problems_since, { site_rejected: second });
+  assertEquals(Object.keys(report.sites)[0], "c.example");
+
+  for (const name of names) {
+    await Deno.remove(sites.at(`sites/${name}`), { recursive: true });
+  }
+  await sites.look();
+  const missing = (await health()).problems_since.sites_missing;
+  await sites.write({ "sites/new.example/app.env": "" });
+  await sites.clock.tick(60_000);
+  await sites.look();
+  assertEquals((await health()).problems_since.sites_missing, missing);
+  await sites.reload();
+  assertEquals((await health()).problems_since, undefined);
+});
+
+Deno.test("GET /status has the sites, first those that are rejected, then others with problems, then by name", async () => {
+  const store = memoryStore();
+  let isDown = false;
+  await using sites = await serveSites({
+    store: fallibleStore(store, () => isDown),
+    files: {
+      "sites/z.example/app.env": "REP_PUBLIC_A\n",
+      "sites/b.example/app.env": "REP_PUBLIC_A=1\n",
+      "sites/a.example/app.env": "REP_PUBLIC_A=1\n",
+    },
+  });
+  async function shown() {
+    const page = await (await sites.internal("/status")).text();
+    const [, table = ""] =
+      /aria-label="Sites"[^]*?>([^]*?)<\/table>/.exec(page) ??
+        [];
+    return [...table.matchAll(/<tr><td>(.*?)<\/td><td>(.*?)<\/td>/g)]
+      .map(([, site, status]) => [site?.replace(/<.*?>/g, ""), status]);
+  }
+  assertEquals(await shown(), [
+    ["z.example", "rejected"],
+    ["a.example", "healthy"],
+    ["b.example", "healthy"],
+  ]);
+  isDown = true;
+  await sites.clock.tick(10_000);
+  assertEquals(await shown(), [
+    ["z.example", "rejected"],
+    ["a.example", "degraded"],
+    ["b.example", "degraded"],
+  ]);
+  const page = await (await sites.internal("/status")).text();
+  assertMatch(page, /<a href="\?site=a.example">a.example<\/a>/);
+  assertMatch(
+    page,
+    /<li>store_unavailable since <time>\d{4}-.*?Z<\/time><\/li>/,
+  );
+  assertMatch(page, /<td><time>.*?<\/time><\/td><td><ul><li>.*?app\.env:1/);
+  const own = await sites.internal("/status?site=a.example");
+  assertEquals((await own.text()).includes('aria-label="Sites"'), false);
 });
 
 Deno.test("a directory that cannot be read ends no site, is logged once, and does not let a gateway start", async () => {

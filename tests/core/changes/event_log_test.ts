@@ -5,6 +5,7 @@ import {
   STATES,
 } from "../../../src/core/changes/event_log.ts";
 import type { PublicTarget } from "../../../src/core/changes/publisher.ts";
+import { batches } from "../../../src/core/store/commits.ts";
 import type { Key, Store } from "../../../src/core/store/store.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
@@ -132,6 +133,35 @@ testLog(
       Object.fromEntries(events.map(({ name, value }) => [name, value])),
       { ...many, ...long, ...large },
     );
+  },
+);
+
+testLog(
+  "EventLog stores who and why with each event, except beside the longest values, which leave no room",
+  10_000,
+  async ({ log }) => {
+    const cause = { by: "👩".repeat(128), why: "👩".repeat(512) };
+    const change = (name: string, value: string) => ({
+      name,
+      value,
+      leavesPublic: false,
+      cause,
+    });
+    const many = Array.from({ length: 450 }, (_, i) => change(`N${i}`, "x"));
+    const long = change("M".repeat(1_024), "y".repeat(60_000));
+    const longest = change("L", "z".repeat(64_000));
+    let state = await log.state();
+    for (const batch of batches([...many, long, longest])) {
+      const options = { checks: [], afterId: 0 };
+      const appended = await log.append(batch, state, options);
+      if (appended !== undefined) state = appended.state;
+    }
+    const events = await log.after(0, 1_000);
+    assertEquals(
+      events.map(({ cause }) => cause),
+      [...[...many, long].map(({ cause }) => cause), undefined],
+    );
+    assertEquals(events.at(-1)?.value?.length, 64_000);
   },
 );
 

@@ -1,5 +1,6 @@
 import config from "../../../deno.json" with { type: "json" };
 import { assertEquals, assertRejects } from "@std/assert";
+import type { CertificateRejection } from "../../../src/addons/certificate_watch.ts";
 import { createGatewayIn } from "../../../src/gateway.ts";
 import type { Gateway } from "../../../src/gateway_interface.ts";
 import {
@@ -30,6 +31,9 @@ function report(changes: Record<string, unknown> = {}, status = 200) {
   };
   return { status, headers: HEADERS, body };
 }
+
+/** The time of a {@linkcode FakeClock} that nobody has advanced. */
+const NOW = "2023-11-14T22:13:20.000Z";
 
 const NOT_FOUND = {
   title: "Not Found",
@@ -131,9 +135,10 @@ Deno.test("GET /rep/health is degraded, with 200, from a rejected reload to the 
     guardrails: { warnings: 0, blocked: 3 },
   };
   const problems = ["config_rejected"];
+  const problems_since = { config_rejected: NOW };
   assertEquals(
     await ask(gateway),
-    report({ status: "degraded", problems, ...counts }),
+    report({ status: "degraded", problems, problems_since, ...counts }),
   );
   variables = good;
   await gateway.reload();
@@ -156,6 +161,7 @@ Deno.test("GET /rep/health is degraded, with 200, while the store is unavailable
     report({
       status: "degraded",
       problems: ["store_unavailable"],
+      problems_since: { store_unavailable: NOW },
       variables: counts,
     }),
   );
@@ -210,22 +216,26 @@ Deno.test("GET /rep/health is degraded from the end of the certificate until ano
 });
 
 Deno.test("GET /rep/health is degraded from the rejection of a renewed certificate until one is accepted", async () => {
-  let rejection: string | undefined;
+  let rejection: CertificateRejection | undefined;
   await using gateway = await start({}, {
     certificate: { ...UNKNOWN_PROCESS.certificate, rejection: () => rejection },
   });
   assertEquals(await ask(gateway), report({}));
-  rejection = "no PEM";
+  rejection = { detail: "no PEM", since: Date.parse(NOW) - 1_000 };
   assertEquals(
     await ask(gateway),
-    report({ status: "degraded", problems: ["certificate_rejected"] }),
+    report({
+      status: "degraded",
+      problems: ["certificate_rejected"],
+      problems_since: { certificate_rejected: "2023-11-14T22:13:19.000Z" },
+    }),
   );
   rejection = undefined;
   assertEquals(await ask(gateway), report({}));
 });
 
 Deno.test("GET /rep/health is stopping, with 503, on both ports from the start of the shutdown, also if it was degraded", async () => {
-  const rejection = () => "no PEM";
+  const rejection = () => ({ detail: "no PEM", since: 0 });
   await using gateway = await start({}, {
     certificate: { ...UNKNOWN_PROCESS.certificate, rejection },
   });
@@ -266,7 +276,7 @@ async function probe({ fetchHealth }: Gateway, path: string) {
 const PLAIN = ["text/plain; charset=utf-8", "no-store"];
 
 Deno.test("GET /livez and GET /readyz are 200 while the gateway serves, also while it is degraded", async () => {
-  const problem: { rejection?: string } = {};
+  const problem: { rejection?: CertificateRejection } = {};
   await using gateway = await start({}, {
     certificate: {
       ...UNKNOWN_PROCESS.certificate,
@@ -275,7 +285,7 @@ Deno.test("GET /livez and GET /readyz are 200 while the gateway serves, also whi
   });
   assertEquals(await probe(gateway, "/livez"), [200, "live\n", ...PLAIN]);
   assertEquals(await probe(gateway, "/readyz"), [200, "healthy\n", ...PLAIN]);
-  problem.rejection = "no PEM";
+  problem.rejection = { detail: "no PEM", since: 0 };
   assertEquals(await probe(gateway, "/readyz"), [200, "degraded\n", ...PLAIN]);
 });
 

@@ -58,6 +58,7 @@ export class Cluster {
         random: () => 0,
         log: silentLog,
         instanceId: undefined,
+        version: "0.1.0",
         revision: undefined,
         build: () => "",
         epochs: { fingerprint: undefined },

@@ -111,6 +111,7 @@ export class Process {
       processId: this.name,
       maxRepresentatives,
       instanceId: undefined,
+      version: "0.1.0",
       revision: undefined,
       build: () => "",
       log: silentLog,

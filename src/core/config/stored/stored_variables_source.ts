@@ -35,7 +35,7 @@ const MAX_RELOAD_DELAY_MS = 500;
 export class StoredVariablesSource {
   readonly #options: StoredVariablesOptions;
   #known: StoredVariables | undefined;
-  #wasEmptied = false;
+  #emptiedAt: number | undefined;
   #failure: StoreUnavailableError | undefined;
   #isFollowing = false;
 
@@ -48,14 +48,17 @@ export class StoredVariablesSource {
     return this.#failure;
   }
 
-  /** Whether the store had lost the variables, and nobody has asked for a reload since. */
-  get wasEmptied(): boolean {
-    return this.#wasEmptied;
+  /**
+   * When it was found that the store had lost the variables, in milliseconds since the Unix epoch; `undefined` if it had
+   * not, or somebody has asked for a reload since.
+   */
+  get emptiedAt(): number | undefined {
+    return this.#emptiedAt;
   }
 
   /** Called when somebody asks for a reload: whoever looks at this gateway has seen the loss. */
   acknowledgeLoss(): void {
-    this.#wasEmptied = false;
+    this.#emptiedAt = undefined;
   }
 
   /**
@@ -102,8 +105,8 @@ export class StoredVariablesSource {
   }
 
   #reportLoss({ variables }: StoredVariables): void {
-    if (this.#wasEmptied) return;
-    this.#wasEmptied = true;
+    if (this.#emptiedAt !== undefined) return;
+    this.#emptiedAt = this.#options.clock.now();
     const detail =
       "the store came back without the variables that were set: they are written back; send SIGHUP once you have seen this";
     this.#options.log.error("rep.store.emptied", {

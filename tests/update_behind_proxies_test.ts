@@ -167,6 +167,8 @@ for (const { program, file, read } of CONFIGS) {
       pages.add(/assets\/(\w+)\.js/.exec(page)?.[1]);
     }
     assertEquals([...pages].sort(), ["after", "before"]);
+    const route = await app.fetch("/assets", { redirect: "manual" });
+    assertEquals([route.status, (await route.text()).length > 0], [200, true]);
     await before[Symbol.asyncDispose]();
     for (let sent = 0; sent < 6; sent++) {
       const responses = await Promise.all(

@@ -99,7 +99,10 @@ async function buildsIssues(line: CommandArguments): Promise<string[]> {
   } catch (error) {
     return [startErrorMessage(error)];
   }
-  const found = path && await files.stat(path).catch(() => undefined); // a gateway creates it
+  const found = path &&
+    await files.stat(path).catch((error) =>
+      error instanceof Deno.errors.NotFound ? undefined : { isDirectory: false }
+    ); // a gateway creates one that is missing
   if (!found || found.isDirectory) return [];
   return [`Cannot use --keep-builds "${path}": expected a directory`];
 }

@@ -125,6 +125,13 @@ Deno.test("validate checks the directory", async () => {
       directories.at("file")
     }": expected a directory`,
   ]);
+  const below = await validate(...app, "--keep-builds=%file/keep");
+  assertEquals([below.code, below.err[0]], [
+    1,
+    `Cannot use --keep-builds "${
+      directories.at("file/keep")
+    }": expected a directory`,
+  ]);
   const alone = await validate("--keep-builds=%keep", "--static-dir=%app");
   assertEquals(alone.code, 1);
 });

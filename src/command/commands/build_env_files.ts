@@ -44,6 +44,17 @@ export async function readBuildEnvFiles(
   return files.sort((a, b) => rank(a) - rank(b));
 }
 
+const EXAMPLE = /^\.env\.(?:examples?|sample|template|dist|defaults?)$/i;
+
+/** Returns the path of an example of an env file; `undefined` if there is none. */
+export async function findExample(
+  directory: string,
+): Promise<string | undefined> {
+  const entries = await fs.readdir(directory);
+  const example = entries.find((entry) => EXAMPLE.test(entry));
+  return example && join(directory, example);
+}
+
 /**
  * Returns the values of a mode. Each file overrides the ones before it.
  *

@@ -15,6 +15,7 @@ import {
 import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
 import {
   type BuildEnvFile,
+  findExample,
   readBuildEnvFiles,
   valuesIn,
 } from "./build_env_files.ts";
@@ -199,6 +200,13 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
   const others = named.length > 0 ? ["production", ...named, ...inScripts] : [];
   const modes = [...new Set([DEVELOPMENT, ...others])];
   const warnings = new Set(settings.flatMap((it) => it.warnings));
+  for (const directory of files.length === 0 ? envDirs : []) {
+    const example = await findExample(directory);
+    if (example === undefined) continue;
+    warnings.add(
+      `There is no env file: expected a copy of "${example}", such as .env; then run init again, with --force`,
+    );
+  }
   const all = modes.map((mode) => pageValues(mode, files, own, warnings));
   const shared = files.filter(({ isLocal }) => !isLocal);
   const required = modes.map((mode) =>

@@ -616,6 +616,21 @@ Deno.test("init reads no examples of env files, no directories and broken links 
   assertEquals(text.includes("REP_PUBLIC_A=one\n"), true);
 });
 
+Deno.test("init names the example of an env file if there is no env file", async () => {
+  for (const name of [".env.example", ".env.TEMPLATE", ".env.sample"]) {
+    await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
+    await app.write(name, "VITE_A=\n");
+    const { err } = await init(app);
+    assertEquals(
+      err[0],
+      `Warning: There is no env file: expected a copy of "${name}", such as .env; then run init again, with --force`,
+    );
+    await app.write(".env", "VITE_A=1\n");
+    const next = await init(app, ["--force"]);
+    assertEquals(next.err[0], "a.js:1: A is PUBLIC");
+  }
+});
+
 Deno.test("init takes no template in HTML, no story and no configuration of Vite for a page", async () => {
   const other = "env.VITE_A";
   const places = {

@@ -195,18 +195,10 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
   }
   addNames(ofApps, own, origins);
   addScripts(settings, own, origins);
-  const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
-  const inScripts = settings.flatMap((it) => it.modes);
-  const others = named.length > 0 ? ["production", ...named, ...inScripts] : [];
-  const modes = [...new Set([DEVELOPMENT, ...others])];
-  const warnings = new Set(settings.flatMap((it) => it.warnings));
-  for (const directory of files.length === 0 ? envDirs : []) {
-    const example = await findExample(directory);
-    if (example === undefined) continue;
-    warnings.add(
-      `There is no env file: expected a copy of "${example}", such as .env; then run init again, with --force`,
-    );
-  }
+  const modes = modesOf(files, settings);
+  const missing = files.length === 0 ? await findExamples(envDirs) : [];
+  const unread = settings.flatMap((it) => it.warnings);
+  const warnings = new Set([...missing, ...unread]);
   const all = modes.map((mode) => pageValues(mode, files, own, warnings));
   const shared = files.filter(({ isLocal }) => !isLocal);
   const required = modes.map((mode) =>
@@ -219,6 +211,30 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
     return { name, values, isRequired, ...choose(name, places, values) };
   });
   return { modes, found };
+}
+
+/** Returns the modes of env files, and those of scripts, since a mode without a file would have no values. */
+function modesOf(
+  files: readonly BuildEnvFile[],
+  settings: readonly BuildSettings[],
+): string[] {
+  const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
+  const inScripts = settings.flatMap(({ modes }) => modes);
+  const others = named.length > 0 ? ["production", ...named, ...inScripts] : [];
+  return [...new Set([DEVELOPMENT, ...others])];
+}
+
+/** Returns what to do with the examples of env files, where an app has no env file yet. */
+async function findExamples(envDirs: ReadonlySet<string>): Promise<string[]> {
+  const found: string[] = [];
+  for (const directory of envDirs) {
+    const example = await findExample(directory);
+    if (example === undefined) continue;
+    found.push(
+      `There is no env file: expected a copy of "${example}", such as .env; then run init again, with --force`,
+    );
+  }
+  return found;
 }
 
 /** Adds what only env files have. */

@@ -132,14 +132,17 @@ function namePattern(own: readonly string[]): RegExp {
 
 /**
  * Returns the name of a variable; `undefined` if it is not for pages. In `import.meta.env`, it has Vite's first prefix
- * if it has none, so names with another one keep it.
+ * if it begins with none of Vite's, so names with another one keep it, and those with two keep both.
  */
 function nameOf(found: string, own: readonly string[]): string | undefined {
-  const [first = "", ...others] = own;
-  if (others.some((prefix) => found.startsWith(prefix))) return found;
-  const prefix = [...first ? [first] : [], ...PREFIXES, ASTRO_PREFIX]
+  const [first = "VITE_", ...others] = own;
+  const isKept = (name: string) => others.some((it) => name.startsWith(it));
+  if (isKept(found)) return found;
+  const prefix = [first, ...PREFIXES, ASTRO_PREFIX]
     .find((it) => found.startsWith(it) && found !== it);
-  return prefix === undefined ? undefined : found.slice(prefix.length);
+  if (prefix === undefined) return undefined;
+  const name = found.slice(prefix.length);
+  return isKept(name) || name.startsWith(first) ? found : name;
 }
 
 const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|mdx|vue|svelte|astro|html)$/;

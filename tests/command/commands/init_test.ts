@@ -504,6 +504,13 @@ const CONFIGURED: readonly (readonly [
   ],
   ["envPrefix: ['APP_', 'VITE_']", "import.meta.env.VITE_B", "", ["VITE_B"]],
   [
+    "envPrefix: ['VITE_', 'PUBLIC_']",
+    "import.meta.env.VITE_PUBLIC_A, import.meta.env.PUBLIC_A",
+    "",
+    ["PUBLIC_A", "VITE_PUBLIC_A"],
+  ],
+  ["", "import.meta.env.VITE_VITE_A", "", ["VITE_VITE_A"]],
+  [
     "envPrefix: 'APP_'",
     "const { APP_A, APP_B } = import.meta.env; const APP_C = 1",
     "APP_A=1\nAPP_B=",

@@ -181,3 +181,60 @@ ${config}`,
     },
   );
 }
+
+const OPTIONS = 'envPrefix: ["APP_", "VITE_"], envDir: "env"';
+
+testNpmExample(
+  "vite-8: with envPrefix and envDir, each mode shows after init what it showed before, and then the gateway's values",
+  async (browser) => {
+    await using project = await NpmExample.make("vite-8", {
+      "index.html":
+        '<link rel="icon" href="data:,"><h1></h1><script type="module" src="/main.ts"></script>',
+      "main.ts": `const { APP_TITLE, VITE_PLAN } = import.meta.env;
+Object.assign(globalThis, { shown: () => ({
+  APP_TITLE, VITE_PLAN,
+  cast: (import.meta.env as any).APP_TITLE,
+  bracket: import.meta.env["VITE_PLAN"],
+  commit: import.meta.env.APP_COMMIT,
+}) });
+document.querySelector("h1").textContent = "ready";
+`,
+      "env/.env": "APP_TITLE=Base\nVITE_PLAN=free\nAPP_COMMIT=none\n",
+      "env/.env.staging": "APP_TITLE=Staging\n",
+      "vite.config.js": `export default { ${OPTIONS} };`,
+      "package.json": JSON.stringify({
+        type: "module",
+        scripts: { build: "APP_COMMIT=$(git rev-parse HEAD) vite build" },
+      }),
+    });
+    const before = await showModes(browser, project, () => Promise.resolve());
+    const manifest = project.at(".rep.yaml");
+    const env = project.at("app.env");
+    const files = ["--manifest", manifest, "--env-file", env];
+    assertEquals((await run(["init", project.path, ...files])).code, 0);
+    await Deno.writeTextFile(
+      project.at("vite.config.js"),
+      `import { rep } from "@rep/gateway/vite";
+export default ({ mode }) => ({
+  ${OPTIONS},
+  plugins: [rep({ manifest: ".rep.yaml", envFile: \`app.\${mode}.env\`, env: true })],
+});`,
+    );
+    const after = await showModes(browser, project, async (mode, shown) => {
+      const path = project.at(`app.${mode}.env`);
+      const text = await Deno.readTextFile(path);
+      await Deno.writeTextFile(path, text.replaceAll("=free", "=pro"));
+      await using gateway = await startCommand([
+        ...["--kv", ":memory:", "--allowed-hosts", "127.0.0.1"],
+        ...["--static-dir", project.at("dist"), "--manifest", manifest],
+        ...["--env-file", path, "--strict"],
+      ]);
+      const changed = { VITE_PLAN: "pro", bracket: "pro" };
+      assertEquals(
+        await shownBy(browser, gateway.url),
+        Object.assign({}, shown, changed),
+      );
+    });
+    assertEquals(after, before);
+  },
+);

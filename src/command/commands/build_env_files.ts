@@ -17,9 +17,11 @@ export interface BuildEnvFile {
 
 type Values = Readonly<Record<string, string | undefined>>;
 
-/** The env files of Vite. Examples of env files are none. */
-const ENV_FILE =
-  /^\.env(?:\.(?!(?:local|example|sample|template|dist|defaults?|schema|vault|bak)$)([\w-]+))?(\.local)?$/;
+/** The env files of Vite. */
+const ENV_FILE = /^\.env(?:\.(?!local$)([\w-]+))?(\.local)?$/;
+/** Other files with such names: examples, and what other tools write. */
+const NO_ENV_FILE =
+  /^\.env\.(?:examples?|sample|template|tmpl|tpl|dist|defaults?|schema|vault|keys|bak|backup|old|orig)$/i;
 
 /** Reads the env files of a directory, in the order of Vite, with the parser of Vite 8. */
 export async function readBuildEnvFiles(
@@ -28,9 +30,11 @@ export async function readBuildEnvFiles(
   const files: BuildEnvFile[] = [];
   for (const entry of await fs.readdir(directory)) {
     const [isEnvFile, mode = "", local] = ENV_FILE.exec(entry) ?? [];
-    if (isEnvFile === undefined) continue;
+    if (isEnvFile === undefined || NO_ENV_FILE.test(entry)) continue;
     const path = join(directory, entry);
-    const text = await fs.readFile(path, "utf8");
+    const info = await fs.stat(path).catch(() => undefined); // a broken link
+    if (info === undefined || info.isDirectory()) continue; // Python's tools make such directories
+    const text = (await fs.readFile(path, "utf8")).replace(/^\uFEFF/, "");
     const values = parseEnv(text);
     const { lines } = parseEnvFile(text);
     files.push({ path, mode, isLocal: local !== undefined, values, lines });
@@ -38,6 +42,17 @@ export async function readBuildEnvFiles(
   const rank = ({ mode, isLocal }: BuildEnvFile) =>
     (mode === "" ? 0 : 2) + Number(isLocal);
   return files.sort((a, b) => rank(a) - rank(b));
+}
+
+const EXAMPLE = /^\.env\.(?:examples?|sample|template|dist|defaults?)$/i;
+
+/** Returns the path of an example of an env file; `undefined` if there is none. */
+export async function findExample(
+  directory: string,
+): Promise<string | undefined> {
+  const entries = await fs.readdir(directory);
+  const example = entries.find((entry) => EXAMPLE.test(entry));
+  return example && join(directory, example);
 }
 
 /**

@@ -15,10 +15,12 @@ import {
 import { DEFAULT_MANIFEST } from "../sources/variable_sources.ts";
 import {
   type BuildEnvFile,
+  findExample,
   readBuildEnvFiles,
   valuesIn,
 } from "./build_env_files.ts";
 import { listBuildFiles } from "./build_files.ts";
+import { type BuildSettings, readBuildSettings } from "./build_settings.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible } from "../../core/values/visible_text.ts";
@@ -104,62 +106,107 @@ const EXAMPLE: FoundVariable = {
 };
 
 /**
- * The prefixes with which Vite, Create React App, Next.js, Nuxt, Vue CLI and Astro mark variables for pages. Names
- * without them are for servers. The search finds names anywhere in a source, not only after `import.meta.env` and
- * `process.env`, since apps may pass these objects on. Only Astro's PUBLIC_ is too common for that.
+ * The prefixes with which Vite, Create React App, Next.js, Nuxt and Vue CLI mark variables for pages. Names without them
+ * are for servers. The search finds names anywhere in a source, not only after `import.meta.env` and `process.env`,
+ * since apps may pass these objects on.
  */
-const PREFIX = "(?:VITE_|REACT_APP_|NEXT_PUBLIC_|NUXT_PUBLIC_|VUE_APP_)";
-const IN_SOURCE = new RegExp(
-  `\\b(?:${PREFIX}|(?<=\\bimport\\.meta\\.env\\.)PUBLIC_)(\\w+)`,
-  "g",
-);
-const IN_ENV_FILE = new RegExp(`^(?:${PREFIX}|PUBLIC_)(\\w+)$`);
+const PREFIXES = [
+  "VITE_",
+  "REACT_APP_",
+  "NEXT_PUBLIC_",
+  "NUXT_PUBLIC_",
+  "VUE_APP_",
+];
 
-const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|vue|svelte|astro|html)$/;
+/** Astro's prefix. As those that Vite's `envPrefix` sets, it is too common to be found anywhere. */
+const ASTRO_PREFIX = "PUBLIC_";
+
+/** What comes before a name that a page reads. */
+const READ = /\bimport\.meta\.env(?:\?\.|\.|(?:\?\.)?\[\s*["'`])$/;
+
+/** Returns the pattern of names for pages. @param own The prefixes that `envPrefix` sets. */
+function namePattern(own: readonly string[]): RegExp {
+  const prefixes = [...PREFIXES, ASTRO_PREFIX, ...own];
+  return new RegExp(`\\b(?:${prefixes.join("|")})\\w+`, "g");
+}
+
+/**
+ * Returns the name of a variable; `undefined` if it is not for pages. In `import.meta.env`, it has Vite's first prefix
+ * if it begins with none of Vite's, so names with another one keep it, and those with two keep both.
+ */
+function nameOf(found: string, own: readonly string[]): string | undefined {
+  const [first = "VITE_", ...others] = own;
+  const isKept = (name: string) => others.some((it) => name.startsWith(it));
+  if (isKept(found)) return found;
+  const prefix = [first, ...PREFIXES, ASTRO_PREFIX]
+    .find((it) => found.startsWith(it) && found !== it);
+  if (prefix === undefined) return undefined;
+  const name = found.slice(prefix.length);
+  return isKept(name) || name.startsWith(first) ? found : name;
+}
+
+const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|mdx|vue|svelte|astro|html)$/;
 const SKIPPED_DIRECTORY = /^(?:\..*|node_modules|dist|build|out|coverage)$/;
-/** Sources that are in no page: scripts and configurations beside the app's code, tests, and types. */
+/** Sources that are in no page: scripts and configurations beside the app's code, tests, stories, and types. */
 const NO_PAGE =
-  /^(?:scripts|bin|tools)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress)\/|\.(?:test|spec|cy|e2e|d)\.\w+$/;
+  /^(?:scripts|bin|tools)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:vite|vitest)\.[^/]+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress|playwright|stories)\/|\.(?:test|spec|stories|cy|e2e|d)\.\w+$/;
 
 /** Names that are probably those of secrets. */
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
 
-/** What has a name: code of pages, a placeholder in HTML, or only something else. With the first place of each. */
-type Origins = Partial<Record<"page" | "html" | "other", string>>;
+/**
+ * What has a name: code of pages, a placeholder in HTML, a script of `package.json` that sets it, or only something else.
+ * With the first place of each.
+ */
+type Origins = Partial<Record<"page" | "html" | "script" | "other", string>>;
 
 /**
  * Finds the variables in the sources and in those of the workspace's packages that the app uses, and in the env files
- * beside the sources and in the current directory. The root of the workspace has values of these variables only, since
- * its other ones may be those of other apps.
+ * beside the sources (or in Vite's `envDir`) and in the current directory. The root of the workspace has values of these
+ * variables only, since its other ones may be those of other apps.
  */
 async function findVariables(directories: readonly string[], io: CommandIo) {
-  const origins = new Map<string, Origins>();
+  const sources: Source[] = [];
   for (const directory of directories.length > 0 ? directories : ["."]) {
-    await findInSources(directory, origins);
+    sources.push(...await listSources(directory));
   }
   const apps = new Set([".", ...directories]);
+  const settings: BuildSettings[] = [];
   const roots = new Set<string>();
   for (const app of apps) {
+    settings.push(await readBuildSettings(app));
     for (const directory of await findLinkedPackages(app)) {
-      await findInSources(relative(".", directory) || ".", origins);
+      sources.push(...await listSources(relative(".", directory) || "."));
     }
     const root = await findWorkspaceRoot(app);
     if (root !== undefined) roots.add(relative(".", root) || ".");
   }
+  const own = settings.flatMap(({ prefixes }) => prefixes);
+  const envDirs = new Set(settings.map(({ envDir }) => envDir));
   const files: BuildEnvFile[] = [];
-  for (const directory of roots.union(apps)) {
-    const own = await readBuildEnvFiles(directory);
-    files.push(...own);
-    if (apps.has(directory)) addNames(own, origins);
+  const ofApps: BuildEnvFile[] = [];
+  for (const directory of roots.union(envDirs)) {
+    const read = await readBuildEnvFiles(directory);
+    files.push(...read);
+    if (envDirs.has(directory)) ofApps.push(...read);
   }
-  const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
-  const others = named.length > 0 ? ["production", ...named] : [];
-  const modes = [...new Set([DEVELOPMENT, ...others])];
-  const warnings = new Set<string>();
-  const all = modes.map((mode) => pageValues(mode, files, warnings));
+  const origins = new Map<string, Origins>();
+  const inFiles = new Set(files.flatMap(({ lines }) => [...lines.keys()]));
+  for (const source of sources) {
+    await findInSource(source, own, inFiles, origins);
+  }
+  addNames(ofApps, own, origins);
+  addScripts(settings, own, origins);
+  const modes = modesOf(files, settings);
+  const missing = files.length === 0 ? await findExamples(envDirs) : [];
+  const unread = settings.flatMap((it) => it.warnings);
+  const warnings = new Set([...missing, ...unread]);
+  const all = modes.map((mode) => pageValues(mode, files, own, warnings));
   const shared = files.filter(({ isLocal }) => !isLocal);
-  const required = modes.map((mode) => pageValues(mode, shared, new Set()));
+  const required = modes.map((mode) =>
+    pageValues(mode, shared, own, new Set())
+  );
   for (const warning of warnings) io.printError(`Warning: ${warning}`);
   const found = [...origins].sort().map(([name, places]) => {
     const values = all.map((ofMode) => ofMode.get(name));
@@ -169,17 +216,55 @@ async function findVariables(directories: readonly string[], io: CommandIo) {
   return { modes, found };
 }
 
+/** Returns the modes of env files, and those of scripts, since a mode without a file would have no values. */
+function modesOf(
+  files: readonly BuildEnvFile[],
+  settings: readonly BuildSettings[],
+): string[] {
+  const named = files.map(({ mode }) => mode).filter((mode) => mode !== "");
+  const inScripts = settings.flatMap(({ modes }) => modes);
+  const others = named.length > 0 ? ["production", ...named, ...inScripts] : [];
+  return [...new Set([DEVELOPMENT, ...others])];
+}
+
+/** Returns what to do with the examples of env files, where an app has no env file yet. */
+async function findExamples(envDirs: ReadonlySet<string>): Promise<string[]> {
+  const found: string[] = [];
+  for (const directory of envDirs) {
+    const example = await findExample(directory);
+    if (example === undefined) continue;
+    found.push(
+      `There is no env file: expected a copy of "${example}", such as .env; then run init again, with --force`,
+    );
+  }
+  return found;
+}
+
 /** Adds what only env files have. */
 function addNames(
   files: readonly BuildEnvFile[],
+  own: readonly string[],
   origins: Map<string, Origins>,
 ): void {
   for (const { path, lines } of files) {
     for (const [found, line] of lines) {
-      const name = IN_ENV_FILE.exec(found)?.[1];
+      const name = nameOf(found, own);
       if (name === undefined) continue;
       addOrigin(name, "other", `${found}, ${path}:${line}`, origins);
     }
+  }
+}
+
+/** Adds what scripts set. Vite prefers these values to those of env files. */
+function addScripts(
+  settings: readonly BuildSettings[],
+  own: readonly string[],
+  origins: Map<string, Origins>,
+): void {
+  for (const [found, script] of settings.flatMap((it) => [...it.scripts])) {
+    const name = nameOf(found, own);
+    if (name === undefined) continue;
+    addOrigin(name, "script", `${found}, package.json: ${script}`, origins);
   }
 }
 
@@ -187,35 +272,61 @@ function addNames(
 function pageValues(
   mode: string,
   files: readonly BuildEnvFile[],
+  own: readonly string[],
   warnings: Set<string>,
 ): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [origin, value] of valuesIn(mode, files, warnings)) {
-    const name = IN_ENV_FILE.exec(origin)?.[1];
+    const name = nameOf(origin, own);
     if (name !== undefined) found.set(name, value);
   }
   return found;
 }
 
-async function findInSources(
-  directory: string,
-  origins: Map<string, Origins>,
-): Promise<void> {
+/** A source, and its path in the directory that is searched. */
+interface Source {
+  readonly file: string;
+  readonly path: string;
+}
+
+async function listSources(directory: string): Promise<Source[]> {
   const isSkipped = (name: string) => SKIPPED_DIRECTORY.test(name);
   const files = await listBuildFiles(directory, isSkipped);
-  for (const file of files.filter((path) => SOURCE_FILE.test(path))) {
-    const path = relative(directory, file).replaceAll("\\", "/");
-    const text = await fs.readFile(file, "utf8");
-    for (const { 0: found, 1: name = "", index } of text.matchAll(IN_SOURCE)) {
-      const line = text.slice(0, index).split("\n").length;
-      const before = text.slice(0, index);
-      // Vite replaces no `process.env.VITE_…`, so only a script on a server can read that.
-      const isScript = NO_PAGE.test(path) ||
-        found.startsWith("VITE_") && /\bprocess\.env\W+$/.test(before);
-      const isHtml = before.endsWith("%") && text[index + found.length] === "%";
-      const kind = isScript ? "other" : isHtml ? "html" : "page";
-      addOrigin(name, kind, `${found}, ${file}:${line}`, origins);
-    }
+  return files.filter((file) => SOURCE_FILE.test(file)).map((file) => ({
+    file,
+    path: relative(directory, file).replaceAll("\\", "/"),
+  }));
+}
+
+/** Finds names in a source. @param inFiles The names that env files have. */
+async function findInSource(
+  { file, path }: Source,
+  own: readonly string[],
+  inFiles: ReadonlySet<string>,
+  origins: Map<string, Origins>,
+): Promise<void> {
+  const text = await fs.readFile(file, "utf8");
+  for (const { 0: found, index } of text.matchAll(namePattern(own))) {
+    const name = nameOf(found, own);
+    const before = text.slice(0, index);
+    const isCommon = !PREFIXES.some((prefix) => found.startsWith(prefix));
+    const isFound = !isCommon || inFiles.has(found) || READ.test(before);
+    if (name === undefined || !isFound) continue;
+    const line = before.split("\n").length;
+    // Vite replaces no `process.env.VITE_…`, so only a script on a server can read that.
+    const isOfVite = isCommon || found.startsWith("VITE_");
+    const isScript = NO_PAGE.test(path) ||
+      isOfVite && /\bprocess\.env\W+$/.test(before);
+    const isPlaceholder = before.endsWith("%") &&
+      text[index + found.length] === "%";
+    const isTemplate = path.endsWith(".html") &&
+      before.lastIndexOf("<%") > before.lastIndexOf("%>");
+    const kind = isScript
+      ? "other"
+      : isPlaceholder || isTemplate
+      ? "html"
+      : "page";
+    addOrigin(name, kind, `${found}, ${file}:${line}`, origins);
   }
 }
 
@@ -236,17 +347,19 @@ function addOrigin(
  */
 function choose(
   name: string,
-  { page, html, other }: Origins,
+  { page, html, script, other }: Origins,
   values: readonly (string | undefined)[],
 ) {
   const all = values.filter((value) => value !== undefined);
   const secret = all.map((value) => detectSecret(withoutPublicKeys(value)))
     .find((found) => found?.detection === "known_format");
-  const origin = page ?? html ?? other ?? "";
-  if (html !== undefined || page === undefined) {
-    const why = html === undefined
-      ? "no page reads it"
-      : `the build puts it into HTML (${html}); expected a script that sets it there`;
+  const origin = page ?? html ?? other ?? script ?? "";
+  if ((html ?? script) !== undefined || page === undefined) {
+    const why = html !== undefined
+      ? `the build puts it into HTML (${html}); expected a script that sets it there`
+      : page !== undefined
+      ? `a script sets it for builds (${script})`
+      : "no page reads it";
     const tier: Tier = secret ? "sensitive" : "public";
     return { origin, tier, isOut: true, choice: `commented out, since ${why}` };
   }
@@ -396,9 +509,12 @@ function nextSteps(
   const config = hasModes
     ? `export default defineConfig(({ mode }) => ({ ${plugins} }));`
     : plugins;
+  const modes = hasModes
+    ? "\nStart vite preview with the --mode of the build; without it, it reads the values of production"
+    : "";
   return `Next: add ${
     pathOf("*")
-  } to .gitignore, and run npm install @rep/gateway
+  } to .gitignore, and run npm install @rep/gateway${modes}
 With Vite, add this to its configuration; otherwise, read values with get() from @rep/gateway/client:
   import { rep } from "@rep/gateway/vite";
   ${config}`;

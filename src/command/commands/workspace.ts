@@ -4,9 +4,10 @@ import { resolve } from "@std/path/resolve";
 import fs from "node:fs/promises";
 
 /** The part of a `package.json` that is used. */
-interface Package {
+export interface Package {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly scripts?: Readonly<Record<string, string>>;
   readonly workspaces?: unknown;
 }
 
@@ -77,7 +78,8 @@ export async function isThere(path: string): Promise<boolean> {
   return await fs.stat(path).then(() => true, () => false);
 }
 
-async function readPackage(directory: string): Promise<Package> {
+/** Returns the `package.json` of a directory; an empty one if there is none. */
+export async function readPackage(directory: string): Promise<Package> {
   try {
     return JSON.parse(
       await fs.readFile(join(directory, "package.json"), "utf8"),

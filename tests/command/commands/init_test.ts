@@ -484,3 +484,173 @@ Deno.test("init rejects a directory that does not exist", async () => {
     true,
   ]);
 });
+
+/** What is found of one variable with a configuration of Vite: its line in the manifest, or nothing. */
+const CONFIGURED: readonly (readonly [
+  config: string,
+  source: string,
+  env: string,
+  declared: string[],
+])[] = [
+  ["envPrefix: 'APP_'", "import.meta.env.APP_A", "", ["A"]],
+  ['envPrefix: "APP_"', "import.meta.env['APP_A']", "", ["A"]],
+  ['"envPrefix": `APP_`', "import.meta.env?.APP_A", "", ["A"]],
+  ["envPrefix: ['APP_']", "(import.meta.env as any).APP_A", "APP_A=1", ["A"]],
+  [
+    "envPrefix: [\n  'VITE_',\n  'APP_',\n]",
+    "import.meta.env.APP_A, import.meta.env.VITE_B",
+    "",
+    ["APP_A", "B"],
+  ],
+  ["envPrefix: ['APP_', 'VITE_']", "import.meta.env.VITE_B", "", ["VITE_B"]],
+  [
+    "envPrefix: ['VITE_', 'PUBLIC_']",
+    "import.meta.env.VITE_PUBLIC_A, import.meta.env.PUBLIC_A",
+    "",
+    ["PUBLIC_A", "VITE_PUBLIC_A"],
+  ],
+  ["", "import.meta.env.VITE_VITE_A", "", ["VITE_VITE_A"]],
+  [
+    "envPrefix: 'APP_'",
+    "const { APP_A, APP_B } = import.meta.env; const APP_C = 1",
+    "APP_A=1\nAPP_B=",
+    ["A", "B"],
+  ],
+  ["envPrefix: 'APP_'", "process.env.APP_A", "", []],
+  ["// envPrefix: 'APP_'", "import.meta.env.APP_A", "", []],
+  ["envPrefix: ['VITE_', 'TAURI_ENV_*']", "env.VITE_A", "", ["A"]],
+  ["", "import.meta.env['PUBLIC_A'], import.meta.env?.PUBLIC_B", "", [
+    "A",
+    "B",
+  ]],
+  ["", "const { PUBLIC_A } = import.meta.env", "PUBLIC_A=1", ["A"]],
+];
+
+Deno.test("init finds names with the prefixes of Vite's configuration, and keeps every prefix but the first", async () => {
+  for (const [config, source, env, declared] of CONFIGURED) {
+    for (const file of ["vite.config.ts", "vite.config.mjs"]) {
+      await using app = await TempDirectory.make({
+        "a.ts": source,
+        ".env": env,
+        [file]: `export default defineConfig({\n  ${config}\n})`,
+      });
+      assertEquals((await init(app)).code, 0);
+      const manifest = await Deno.readTextFile(app.at(".rep.yaml"));
+      const names = Array.from(manifest.matchAll(/^ {2}(\w+): .*\.ts:/gm))
+        .map(([, name]) => name);
+      assertEquals(names, declared, config);
+    }
+  }
+});
+
+/** The folder of the env file by Vite's configuration; none if it cannot be told. */
+const ENV_DIRS: readonly (readonly [config: string, folder?: string])[] = [
+  ["envDir: '../'", "."],
+  ['envDir: ".."', "."],
+  ["envDir: path.resolve(__dirname, '..')", "."],
+  ["envDir: resolve(\n  import.meta.dirname,\n  '..',\n  'env',\n)", "env"],
+  ["envDir: fileURLToPath(new URL('../env', import.meta.url))", "env"],
+  ["envDir: process.cwd()", "app"],
+  ["root: 'client'", "app/client"],
+  ["root: 'client', envDir: '..'", "app"],
+  ["test: { root: 'none' }", "app"],
+  ["envDir: folder"],
+];
+
+Deno.test("init reads env files where Vite's configuration says, and says if it cannot tell", async () => {
+  for (const [config, folder = "app"] of ENV_DIRS) {
+    await using root = await TempDirectory.make();
+    await Deno.mkdir(root.at("app/client"), { recursive: true });
+    await Deno.mkdir(root.at("env"));
+    await root.write("app/client/a.js", "env.VITE_A");
+    await root.write("app/vite.config.js", `export default {\n  ${config}\n}`);
+    await root.write(`${folder}/.env`, "VITE_A=found\n");
+    const files = ["--manifest", root.at(".rep.yaml"), "--env-file"];
+    const { err } = await run([
+      ...["init", root.at("app"), ...files],
+      envFile(root),
+    ]);
+    const text = await Deno.readTextFile(envFile(root));
+    assertEquals(text.includes("REP_PUBLIC_A=found"), true, config);
+    const isUnknown = err.some((line) => line.includes("Cannot read envDir"));
+    assertEquals(isUnknown, config === "envDir: folder");
+  }
+});
+
+Deno.test("init leaves to the build what a script sets for it, and writes a file for each mode of a script", async () => {
+  await using app = await TempDirectory.make({
+    "a.js": "env.VITE_SHA, env.VITE_URL, env.VITE_TEST, env.VITE_WIN",
+    ".env.production": "VITE_URL=https://example.com\n",
+    "package.json": JSON.stringify({
+      scripts: {
+        "//": ["a comment"],
+        build: "cross-env VITE_SHA=$(git rev-parse HEAD) vite build",
+        "build:win": "set VITE_WIN=1&& vite build --mode=qa",
+        dev: "vite -m local-1",
+        test: "VITE_TEST=1 vitest",
+      },
+    }),
+  });
+  const { out, err } = await init(app);
+  assertEquals(out, [
+    ".rep.yaml: written",
+    "app.development.env: written",
+    "app.production.env: written",
+    "app.qa.env: written",
+    "app.local-1.env: written",
+  ]);
+  const why = "commented out, since a script sets it for builds (VITE_";
+  assertEquals(err.filter((line) => line.startsWith("a.js:")), [
+    `a.js:1: SHA is ${why}SHA, package.json: build)`,
+    "a.js:1: TEST is PUBLIC",
+    "a.js:1: URL is PUBLIC",
+    `a.js:1: WIN is ${why}WIN, package.json: build:win)`,
+  ]);
+});
+
+Deno.test("init reads no examples of env files, no directories and broken links with such names, and no byte order mark", async () => {
+  await using app = await TempDirectory.make({
+    "a.js": "env.VITE_A",
+    ".env": "\uFEFFexport VITE_A='one'\r\nVITE_B=2\r\n",
+  });
+  const others = [".TEMPLATE", ".Example", ".examples", ".keys", ".backup"];
+  for (const name of others) await app.write(`.env${name}`, "VITE_A=wrong\n");
+  await Deno.mkdir(app.at(".env.local"));
+  await Deno.symlink("nowhere", app.at(".env.production"));
+  const { out } = await init(app);
+  assertEquals(out, [".rep.yaml: written", "app.env: written"]);
+  const text = await Deno.readTextFile(envFile(app));
+  assertEquals(text.includes("REP_PUBLIC_A=one\n"), true);
+});
+
+Deno.test("init names the example of an env file if there is no env file", async () => {
+  for (const name of [".env.example", ".env.TEMPLATE", ".env.sample"]) {
+    await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
+    await app.write(name, "VITE_A=\n");
+    const { err } = await init(app);
+    assertEquals(
+      err[0],
+      `Warning: There is no env file: expected a copy of "${name}", such as .env; then run init again, with --force`,
+    );
+    await app.write(".env", "VITE_A=1\n");
+    const next = await init(app, ["--force"]);
+    assertEquals(next.err[0], "a.js:1: A is PUBLIC");
+  }
+});
+
+Deno.test("init takes no template in HTML, no story and no configuration of Vite for a page", async () => {
+  const other = "env.VITE_A";
+  const places = {
+    "index.html": "<title><%= VITE_A %></title><% if (VITE_A) { %>",
+    "vite.config.dev.mts": other,
+    "config/vite.config.ts": other,
+    "src/a.stories.tsx": other,
+  };
+  for (const [path, text] of Object.entries(places)) {
+    await using app = await TempDirectory.make({ ".env": "VITE_A=1\n" });
+    await Deno.mkdir(dirname(app.at(path)), { recursive: true });
+    await app.write(path, text);
+    const { err } = await init(app);
+    assertEquals(err[0]?.includes("commented out"), true, path);
+  }
+});

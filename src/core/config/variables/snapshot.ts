@@ -1,5 +1,5 @@
 import { publicHash } from "../../values/hash.ts";
-import type { AppliedManifest, ApplyOptions, Issue } from "./apply_manifest.ts";
+import type { ApplyOptions, Issue } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
   describeWarning,
@@ -291,7 +291,7 @@ async function apply(
   variables: readonly Variable[],
   input: SnapshotInput,
   ignoredNames: readonly string[],
-): Promise<AppliedManifest> {
+) {
   const { manifest } = input;
   if (manifest === undefined) return { variables, issues: [], findings: [] };
   const { applyManifest } = await import("./apply_manifest.ts");

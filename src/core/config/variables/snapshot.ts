@@ -188,7 +188,7 @@ export async function evaluate(input: SnapshotInput) {
       ...ignoredNames.map((name) => suspiciousName(name, NO_TIER)),
       ...applied.findings,
       ...accepted,
-    ],
+    ].sort((a, b) => a.event.localeCompare(b.event)),
   };
 }
 

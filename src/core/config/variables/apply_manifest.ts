@@ -14,14 +14,6 @@ import {
 import { DEPRECATED, type Finding, suspiciousName } from "./finding.ts";
 import { environmentName, hasTier, type Tier, type Variable } from "./tiers.ts";
 
-/** The result of {@linkcode applyManifest}. */
-export interface AppliedManifest {
-  /** The variables that are set, and the defaults of the others. */
-  readonly variables: readonly Variable[];
-  readonly issues: readonly Issue[];
-  readonly findings: readonly Finding[];
-}
-
 /** Why a configuration is invalid. */
 export interface Issue {
   /** The variable in question, as in the environment; absent if the manifest itself is invalid. */
@@ -50,7 +42,7 @@ export async function applyManifest(
   ignoredNames: readonly string[],
   { requiredTiers, loadPatternLibrary: load = loadPatternLibrary }:
     ApplyOptions,
-): Promise<AppliedManifest> {
+) {
   const issues: Issue[] = manifest.issues.map((text) => ({ text }));
   const patterns = await compilePatterns(
     manifest,

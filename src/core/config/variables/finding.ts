@@ -17,6 +17,7 @@ export interface Finding {
 /** What is found in variables, besides issues. */
 export interface Findings {
   readonly warnings: readonly GuardrailWarning[];
+  /** By event: what is deprecated first. */
   readonly otherFindings: readonly Finding[];
 }
 

@@ -1,5 +1,5 @@
 import { publicHash } from "../../values/hash.ts";
-import type { AppliedManifest, ApplyOptions, Issue } from "./apply_manifest.ts";
+import type { ApplyOptions, Issue } from "./apply_manifest.ts";
 import type { Check } from "../../store/store.ts";
 import {
   describeWarning,
@@ -196,7 +196,7 @@ export async function evaluate(input: SnapshotInput) {
       ...ignoredNames.map((name) => suspiciousName(name, NO_TIER)),
       ...applied.findings,
       ...accepted,
-    ],
+    ].sort((a, b) => a.event.localeCompare(b.event)),
   };
 }
 
@@ -299,7 +299,7 @@ async function apply(
   variables: readonly Variable[],
   input: SnapshotInput,
   ignoredNames: readonly string[],
-): Promise<AppliedManifest> {
+) {
   const { manifest } = input;
   if (manifest === undefined) return { variables, issues: [], findings: [] };
   const { applyManifest } = await import("./apply_manifest.ts");

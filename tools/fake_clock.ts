@@ -5,7 +5,7 @@ export class FakeClock implements Clock {
   #now: number;
   /** By how much the system's clock was set forward. */
   #jumped = 0;
-  #timers = new Set<{ at: number; callback: () => void }>();
+  #timers = new Set<{ at: number; ms: number; callback: () => void }>();
 
   constructor(now = 1_700_000_000_000) {
     this.#now = now;
@@ -20,7 +20,7 @@ export class FakeClock implements Clock {
   }
 
   after(ms: number, callback: () => void): () => void {
-    const timer = { at: this.#now + ms, callback };
+    const timer = { at: this.#now + ms, ms, callback };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   }
@@ -28,6 +28,11 @@ export class FakeClock implements Clock {
   /** The number of pending timers. */
   get waiting(): number {
     return this.#timers.size;
+  }
+
+  /** Returns whether a timer with a duration is pending. */
+  isWaitingFor(ms: number): boolean {
+    return [...this.#timers].some((timer) => timer.ms === ms);
   }
 
   /** Sets the system's clock forward or back, which runs no timers. */

@@ -1,5 +1,6 @@
 import { dirname } from "@std/path";
 import { memoryStore } from "../../../src/engines/memory.ts";
+import { LATE_MS } from "../../../src/content/builds/directory_gate.ts";
 import type { GatewayOptions } from "../../../src/options.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
@@ -91,7 +92,7 @@ export interface KeepingGateway extends TestGateway {
   problems(): Promise<string[] | undefined>;
   /** Lets what was looked at be looked at again. */
   lookAgain(): Promise<void>;
-  /** Lets time pass, and what is due then begin; nothing that is running becomes late. */
+  /** Lets time pass after what is running has ended, so that it does not become late. Then begins what is due. */
   later(ms: number): Promise<void>;
 }
 
@@ -125,6 +126,7 @@ export async function serve(
     },
     lookAgain: () => clock.tick(1_000),
     async later(ms) {
+      await until(() => !clock.isWaitingFor(LATE_MS)); // such as a sweep
       clock.pass(ms);
       await clock.tick(0);
     },

@@ -14,7 +14,7 @@
  * run say more.
  */
 import { writePerformance } from "../tools/performance.ts";
-import { BUILDS_SIZES, updates } from "./builds.ts";
+import { builds, BUILDS_SIZES } from "./builds.ts";
 import { ENGINE_SIZES, engines } from "./engines.ts";
 import { fanout, FANOUT_SIZES } from "./fanout.ts";
 import { HTTP_SIZES, HTTP_WORK, httpRows } from "./http.ts";
@@ -49,7 +49,7 @@ TABLE.set("streams", (args) => streamRows(readSizes(args, STREAM_SIZES)));
 
 /** The other benchmarks. */
 const OTHERS = new Map<string, (args: Args) => Report | Promise<Report>>([
-  ["builds", (args) => updates(readSizes(args, BUILDS_SIZES))],
+  ["builds", (args) => builds(readSizes(args, BUILDS_SIZES))],
   ["engines", (args) => engines(readSizes(args, ENGINE_SIZES))],
   ["store_costs", (args) => storeCosts(readSizes(args, STORE_COSTS_SIZES))],
   ["store_load", (args) => storeLoad(readSizes(args, STORE_LOAD_SIZES))],

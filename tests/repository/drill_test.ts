@@ -52,8 +52,8 @@ Deno.test("the drill's HAProxy has the shipped configuration, with nothing outsi
   ).map((line) => line.trim());
   assertEquals(own, [
     "bind 127.0.0.1:1 ssl crt /drill/gateway.pem alpn h2,http/1.1 ssl-min-ver TLSv1.2",
-    "server cache abns@polls", // of HAProxy itself
-    "bind abns@polls",
+    "server cache abns@polls-1", // of HAProxy itself
+    "bind abns@polls-1",
     "server gateway 127.0.0.1:2 check port 3",
     "server second 127.0.0.1:4 check port 5",
     "server gateway 127.0.0.1:2 track gateway/gateway",

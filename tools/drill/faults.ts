@@ -1,8 +1,9 @@
 import { Addresses } from "./addresses.ts";
+import { rolledBuilds } from "./builds.ts";
 import { cannotExtract } from "./checkout.ts";
 import type { Replica } from "./replica.ts";
 import { cannotMount, fill, withDisk } from "./disk.ts";
-import type { Users } from "./users.ts";
+import type { Noticed } from "./users.ts";
 import { VARIABLES, type World } from "./world.ts";
 
 const LIGHT = { ...VARIABLES, REP_PUBLIC_THEME: "light" };
@@ -32,8 +33,14 @@ export interface Scene extends World {
   allHave(name: string, value: string | null): Promise<void>;
   /** Waits until no page has had a value of THEME, and no replica was started, for so many seconds. */
   forgotten(theme: string, seconds: number): Promise<void>;
-  /** Counts what the users of another process notice as well, until it is disposed of. */
-  watchBeside(replica: Replica, users: Users): AsyncDisposable;
+  /** Counts what the users of other processes notice as well, until it is disposed of. */
+  watchBeside(users: OtherUsers, ...replicas: Replica[]): AsyncDisposable;
+}
+
+/** Users of processes that HAProxy does not know. */
+export interface OtherUsers extends AsyncDisposable {
+  /** Returns what was noticed since the last call. */
+  take(): Noticed;
 }
 
 /** Something that goes wrong, or is done. */
@@ -115,11 +122,11 @@ async function endedCertificate(scene: Scene): Promise<void> {
   const authority = await certificates.authority();
   await using addresses = await Addresses.open(replica.port, authority);
   await using _users = scene.watchBeside(
-    replica,
     scene.usersOf(replica, {
       url: addresses.url,
       client: () => addresses.newClient(),
     }),
+    replica,
   );
   const seconds = (end - Date.now()) / 1_000;
   await hold(seconds, seconds);
@@ -156,8 +163,8 @@ async function fullDisk(scene: Scene): Promise<void> {
   });
   await replica.start();
   await using _users = scene.watchBeside(
-    replica,
     scene.usersOf(replica, { url: replica.url }),
+    replica,
   );
   await hold(5, 4);
   begin();
@@ -346,6 +353,17 @@ export const FAULTS: readonly Fault[] = [
     name: "wrong master key",
     names: ["log rep.rollout.other_master_key", "health other_master_key"],
     run: wrongMasterKey,
+  },
+  {
+    name: "rolling update of builds, `kill -9` half way",
+    names: [
+      "log rep.stopping",
+      "health stopping",
+      "health no answer",
+      "proxy Server gateway/gateway is DOWN",
+    ],
+    never: ["build page", "entry", "lazy chunk"],
+    run: rolledBuilds,
   },
   {
     name: "upgrade from 112aa7d, and back",

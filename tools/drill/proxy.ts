@@ -92,6 +92,7 @@ export async function readConfig(
     ["maxconn 8000", "maxconn 1000"], // each takes two file descriptors
     ["bind :443", `bind 127.0.0.1:${port}`],
     ["/etc/ssl/gateway.pem", pemPath],
+    ["abns@polls", `abns@polls-${port}`], // there may be another HAProxy
   ];
   for (const name of ["a", "b"] as const) {
     const [shipped, shippedHealth] = PORTS[name];

@@ -62,13 +62,13 @@ export async function play(fault: Fault, course: Course): Promise<Outcome> {
         a.secondsRunning > seconds &&
         b.secondsRunning > seconds, options);
     },
-    watchBeside(replica, users) {
-      const following = watch.follow(replica);
+    watchBeside(users, ...replicas) {
+      const following = replicas.map((replica) => watch.follow(replica));
       return {
         async [Symbol.asyncDispose]() {
           beside.push(users.take());
           await users[Symbol.asyncDispose]();
-          await following[Symbol.asyncDispose]();
+          for (const each of following) await each[Symbol.asyncDispose]();
         },
       };
     },

@@ -27,7 +27,8 @@ export interface Noticed {
   olderMs: number;
 }
 
-function nothing(): Noticed {
+/** Nothing was noticed yet. */
+export function nothing(): Noticed {
   const longest = { delayMs: 0, gapMs: 0, olderMs: 0 };
   return { requests: 0, failures: new Map(), lost: 0, ...longest };
 }

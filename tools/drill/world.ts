@@ -62,6 +62,8 @@ export type Beside =
   & {
     /** Its store. @default {that of the replicas} */
     readonly kv?: string;
+    /** The flags for what it serves. @default {the upstream of the replicas} */
+    readonly content?: readonly string[];
   };
 
 /** A PostgreSQL server, two replicas on it with an upstream, HAProxy in front of them, and users. */
@@ -74,6 +76,10 @@ export interface World {
   readonly b: Replica;
   readonly proxy: HaProxy;
   readonly users: Users;
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+  /** Starts HAProxy, with files in a directory of this name, in front of two replicas. */
+  startProxy(name: string, a: Replica, b: Replica): Promise<HaProxy>;
   /** Returns a path in the directory of the drill. */
   at(name: string): string;
   /** Writes a variable to the store as an operator does; returns whether the command says that it did. */
@@ -100,6 +106,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
 
   const beside = ({ name, variables, ...rest }: Beside) => {
     const { flags = [], wrapper = [], kv } = rest;
+    const { content = ["--upstream", upstream] } = rest;
     const onLine = (line: string) => {
       watch.read(name, line);
       const id = publishedId(line);
@@ -110,7 +117,7 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       checkout: checkouts[0],
       directory: at(name),
       variables,
-      flags: [...appFlags(size, upstream), ...flags],
+      flags: [...content, ...appFlags(size), ...flags],
       env: {
         REP_GATEWAY_KV: kv ?? store.url(),
         REP_GATEWAY_MANIFEST: at("rep.yaml"),
@@ -145,15 +152,19 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const { cert, key } = await certificates.sign(
     new Date(Date.now() + 86_400_000),
   );
-  const proxy = stack.use(
-    await HaProxy.start({
-      directory,
+  const startProxy: World["startProxy"] = async (name, a, b) => {
+    await Deno.mkdir(at(name));
+    const proxy = await HaProxy.start({
+      directory: at(name),
       pem: cert + key,
       ports: { a: [a.port, a.healthPort], b: [b.port, b.healthPort] },
       onReport: (text) => watch.add("HAProxy", `proxy ${text}`),
-    }),
-  );
-  await until(() => listens(proxy.port), { what: "HAProxy", signal });
+    });
+    stack.use(proxy);
+    await until(() => listens(proxy.port), { what: "HAProxy", signal });
+    return proxy;
+  };
+  const proxy = await startProxy("proxy", a, b);
 
   const authority = await certificates.authority();
   const addresses = stack.use(await Addresses.open(proxy.port, authority));
@@ -193,6 +204,9 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     b,
     proxy,
     users,
+    random,
+    signal,
+    startProxy,
     at,
     set,
     beside,
@@ -231,9 +245,8 @@ function startUpstream(stack: AsyncDisposableStack): string {
   return `http://127.0.0.1:${server.addr.port}`;
 }
 
-function appFlags({ stopDelay, drain }: Size, upstream: string): string[] {
+function appFlags({ stopDelay, drain }: Size): string[] {
   return [
-    ...["--upstream", upstream],
     ...["--trusted-proxies", "127.0.0.1", "--allowed-hosts", "127.0.0.1"],
     ...["--stop-delay", `${stopDelay}s`, "--drain", `${drain}s`],
   ];

@@ -20,7 +20,7 @@ export async function readLists(
   const lists: BuildList[] = [];
   for (const entry of await directory.list(`${folder}/builds`)) {
     const name = `${folder}/builds/${entry.name}`;
-    const sizes = await readSizes(directory, name);
+    const { sizes } = await readList(directory, name);
     lists.push({ name, sizes, servedAt: await directory.writtenAt(name) });
   }
   return lists;
@@ -31,15 +31,34 @@ export function join(lists: readonly BuildList[]): Sizes {
   return new Map(lists.flatMap(({ sizes }) => [...sizes]));
 }
 
+/** What a list says. */
+export interface ListedFiles {
+  readonly sizes: Sizes;
+  /** Whether all of them are kept. */
+  readonly complete: boolean;
+}
+
 /** Reads a list; an empty one if there is none, or a broken one, which the gateways with the build write again. */
-export async function readSizes(
+export async function readList(
   directory: SharedDirectory,
   name: string,
-): Promise<Sizes> {
+): Promise<ListedFiles> {
   const text = await directory.read(name);
   try {
-    return new Map(Object.entries(JSON.parse(text).files));
+    const { files, complete } = JSON.parse(text);
+    const sizes = new Map(Object.entries<number>(files));
+    return { sizes, complete: complete === true };
   } catch {
-    return new Map();
+    return { sizes: new Map(), complete: false };
   }
+}
+
+/** Writes a list: before its files, so that nobody removes them, and again when all of them are kept. */
+export async function writeList(
+  directory: SharedDirectory,
+  name: string,
+  { sizes, complete }: ListedFiles,
+): Promise<void> {
+  const files = Object.fromEntries(sizes);
+  await directory.write(name, JSON.stringify({ files, complete }));
 }

@@ -13,7 +13,13 @@ import {
   type ServedFilesOptions,
 } from "../static/served_files.ts";
 import { type FindFile, keepRule, listBuild } from "./build_files.ts";
-import { join, readLists, readSizes, type Sizes } from "./build_list.ts";
+import {
+  join,
+  readList,
+  readLists,
+  type Sizes,
+  writeList,
+} from "./build_list.ts";
 import { type DirectoryGate, LATE_MS } from "./directory_gate.ts";
 import { checkOwner, ownerName } from "./owner.ts";
 import { SharedDirectory } from "./shared_directory.ts";
@@ -140,12 +146,14 @@ export class KeptBuilds {
     this.#stopLooking = every(LOOK_MS, look, { clock, onError });
   }
 
-  /** Keeps a build, unless it is kept, and waits for that at most `ms` milliseconds. */
+  /** Keeps a build, and waits for that at most `ms` milliseconds. A build that was kept before is believed to be. */
   async follow(build = "", ms = MAX_WAIT_MS): Promise<void> {
     if (build !== this.#build) {
       this.#build = build;
       this.#known.clear();
-      this.#followed = waitAtMost(ms, this.#keep(), this.#served.clock);
+      const kept = Promise.withResolvers<void>();
+      void this.#keep(kept.resolve).then(kept.resolve);
+      this.#followed = waitAtMost(ms, kept.promise, this.#served.clock);
     }
     await this.#followed;
   }
@@ -186,20 +194,24 @@ export class KeptBuilds {
     return stats === undefined;
   }
 
-  /** Keeps the present build, after what is being kept. Never rejects. */
-  async #keep(): Promise<void> {
+  /**
+   * Keeps the present build, after what is being kept. Never rejects.
+   *
+   * @param onKept Called if it was kept before: its files are compared afterwards.
+   */
+  async #keep(onKept = () => {}): Promise<void> {
     this.#dueAt = Infinity;
-    const isSettled = await this.#keeping.run(() => this.#keepNow())
+    const isSettled = await this.#keeping.run(() => this.#keepNow(onKept))
       .catch((error) => this.#report(error));
     const ms = isSettled ? KEEP_MS : SETTLED_MS;
     this.#dueAt = Math.min(this.#dueAt, this.#served.clock.monotonic() + ms);
   }
 
   /** Returns whether all files are kept, and none was changed just now. */
-  async #keepNow(): Promise<boolean> {
+  async #keepNow(onKept: () => void): Promise<boolean> {
     const { folder } = this.#options;
     const isWritable = await this.#claim();
-    const isSettled = !isWritable || await this.#copyAll();
+    const isSettled = !isWritable || await this.#copyAll(onKept);
     if (!isWritable) this.#list = "";
     this.#sizes = join(await readLists(this.#directory, folder));
     this.#failure = undefined;
@@ -231,43 +243,60 @@ export class KeptBuilds {
     }
   }
 
-  async #copyAll(): Promise<boolean> {
+  async #copyAll(onKept: () => void): Promise<boolean> {
+    const known = this.#build && this.#listOf(this.#build);
+    if (known && (await readList(this.#directory, known)).complete) onKept();
     const build = await listBuild(
       this.#served.directory,
       this.#isKept,
       this.#find,
     );
-    const id = this.#build || await idOf(build);
-    const list = `${this.#options.folder}/builds/${id}.json`;
-    const sizes = new Map(await readSizes(this.#directory, list)); // part of the build may just be missing
+    const list = known || this.#listOf(await idOf(build));
+    const before = await readList(this.#directory, list);
+    const sizes = new Map(before.sizes); // part of the build may just be missing
     for (const [key, { stats }] of build) sizes.set(key, stats.size);
-    const files = Object.fromEntries(sizes);
-    await this.#directory.write(list, JSON.stringify({ files }));
+    const isKept = before.complete && sizes.size === before.sizes.size;
+    await writeList(this.#directory, list, { sizes, complete: isKept });
     this.#list = list;
+    let complete = true;
     let isSettled = true;
     let failure: unknown;
     for (const [key, file] of build) {
       if (this.#isClosed) return false;
       this.#known.add(key);
       try {
-        isSettled = await this.#copy(key, file) && isSettled;
+        const copied = await this.#copy(key, file);
+        if (!copied.isSettled) isSettled = false;
+        if (!copied.isSame) complete = false;
       } catch (error) {
         isSettled = false;
+        complete = false;
         if (!isAbsence(error)) failure ??= error; // otherwise, the build is just being replaced
       }
     }
     if (failure !== undefined) throw failure;
+    await writeList(this.#directory, list, { sizes, complete });
     return isSettled;
   }
 
-  /** Copies a file, unless there is a copy of its size: there is a hash in its name. Returns whether it is settled. */
-  async #copy(key: string, file: FoundFile): Promise<boolean> {
+  #listOf(build: string): string {
+    return `${this.#options.folder}/builds/${build}.json`;
+  }
+
+  /**
+   * Copies a file, unless there is a copy of its size: there is a hash in its name. Returns whether the file is settled, and
+   * whether the copy is the same.
+   */
+  async #copy(
+    key: string,
+    file: FoundFile,
+  ): Promise<{ isSettled: boolean; isSame: boolean }> {
     const { size, ctime, mtime } = file.stats;
     const changedAt = ctime ?? mtime ?? new Date();
     const isSettled = file.lookedAt - changedAt.getTime() >= SETTLED_MS;
     const name = `${this.#options.folder}/files/${key}`;
     const copy = await this.#directory.stat(name);
-    const isSame = copy?.isFile && copy.size === size;
+    const isSame = copy?.isFile === true && copy.size === size;
     if (copy !== undefined && !isSame) {
       const detail = `expected ${size} bytes, got ${copy.size}: it is replaced`;
       this.#served.log.warn("rep.builds.differs", { path: key, detail });
@@ -276,7 +305,7 @@ export class KeptBuilds {
     if (!isSame && isReplaced) {
       await this.#directory.copy(name, file, this.#served.clock);
     }
-    return isSettled;
+    return { isSettled, isSame: isSame || isReplaced };
   }
 
   /** Logs once why the build is not kept. */

@@ -169,6 +169,7 @@ Deno.test("a crash leaves temporary files and lists without their files, and the
   const text = await Deno.readTextFile(directories.at(`keep/_/builds/${list}`));
   assertEquals(JSON.parse(text), {
     files: { "assets/a-1.js": 1, "assets/b-2.js": 2 },
+    complete: true,
   });
 });
 
@@ -252,6 +253,54 @@ Deno.test("a copy of another size is replaced by a file that has been unchanged 
       "assets/x.js": text,
     });
     assertEquals(lines.map(({ msg }) => msg), ["rep.builds.differs"]);
+    builds.close();
+    await swept();
+  }
+});
+
+Deno.test("a build that was kept before is believed to be, and compared afterwards; not if a crash has ended that, or another file has a name of it", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", buildOf("A", { "assets/x.js": "x" }));
+  const clock = new FakeClock(Date.now());
+  const gate = new DirectoryGate(clock);
+  const path = directories.at("app/assets/x.js");
+  const stats = await Deno.stat(path);
+  const lookedAt = stats.ctime?.getTime() ?? 0; // it was written just now
+  const found: FoundFile = { path, stats, lookedAt, coding: "identity" };
+  const run: DirectoryGate["run"] = (lane, work, ms) =>
+    gate.run(lane, work, ms);
+  const list = directories.at("keep/_/builds/A.json");
+  const copy = directories.at("keep/_/files/assets/x.js");
+  const table: [before: string, change: () => Promise<void>, waits: boolean][] =
+    [
+      ["nothing", async () => {}, true],
+      ["it was kept", async () => {}, false],
+      ["a copy was removed", () => Deno.remove(copy), false],
+      ["the first copies were ended", async () => {
+        const text = await Deno.readTextFile(list);
+        await Deno.writeTextFile(list, text.replace("true", "false"));
+        await Deno.remove(copy);
+      }, true],
+      ["another gateway has kept another file", async () => {
+        await Deno.writeTextFile(list, "");
+        await Deno.writeTextFile(copy, "another");
+      }, true],
+      ["which is not replaced yet", async () => {}, true],
+    ];
+  for (const [before, change, waits] of table) {
+    await change();
+    const comparing = Promise.withResolvers<FoundFile>();
+    const { builds } = open(directories, clock, run, () => comparing.promise);
+    let isReady = false;
+    const followed = builds.follow("A", 10_000).then(() => isReady = true);
+    await swept();
+    assertEquals(isReady, !waits, before);
+    comparing.resolve(found);
+    await followed;
+    await until(async () =>
+      await Deno.stat(copy).then(() => true, () => false)
+    );
+    await swept();
     builds.close();
     await swept();
   }

@@ -78,6 +78,8 @@ export async function setStoredVariables(
   await validateAssignments(writes, {
     manifest,
     environment: options.environment ?? readEnvironment(),
+    strict: false,
+    acceptPublic: [],
     force: options.force ?? false,
   });
   const ownStore = storeOfApp(store, checkApp(options.app));
@@ -94,6 +96,10 @@ export interface Validation {
   readonly manifest: Manifest | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. */
   readonly environment: Environment;
+  /** Whether gateways reject values that look like secrets: nobody can force them then. */
+  readonly strict: boolean;
+  /** The names of variables whose values may look like secrets. */
+  readonly acceptPublic: readonly string[];
   /** Whether to accept values that look like secrets. */
   readonly force: boolean;
 }
@@ -128,6 +134,9 @@ export async function validateAssignments(
     const end = message === undefined ? "" : `: ${message}`;
     warnings.push(`Deprecated: ${name}${end}`);
   }
+  for (const { name, detail } of snapshot.suspicious) {
+    warnings.push(`${name}: ${detail}`);
+  }
   return warnings;
 }
 
@@ -142,16 +151,16 @@ export async function findIssues(
 
 function inputOf(
   values: ReadonlyMap<string, string | undefined>,
-  { manifest, environment, force }: Validation,
+  { manifest, environment, strict, acceptPublic, force }: Validation,
 ): SnapshotInput {
   return {
     environment: environmentOf(values, environment),
     stored: undefined,
     manifest,
     sourceOf: () => undefined,
-    strict: false,
+    strict,
     rejectsSuspiciousValues: !force,
-    acceptPublic: [],
+    acceptPublic,
     requiredTiers: [],
     loadPatternLibrary: undefined,
   };

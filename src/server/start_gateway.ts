@@ -141,12 +141,14 @@ function logAbsent(
   { files }: EnvSource,
   log: Log,
 ): void {
-  const count = Object.keys(withoutServiceLinks(readEnvironment())).length;
+  const all = files.map(({ variables }) => variables);
+  const own = withoutServiceLinks(readEnvironment());
+  const count = Object.keys(Object.assign({}, own, ...all)).length;
   for (const [index, { path }] of paths.entries()) {
     if (Object.keys(files[index]?.variables ?? {}).length > 0) continue;
     log[count > 0 ? "info" : "warn"]("rep.config.no_env_file", {
       detail:
-        `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
+        `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…) and other env files, which have ${count}`,
     });
   }
 }

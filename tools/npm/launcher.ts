@@ -70,7 +70,7 @@ export async function launch(
     }
     if (!IS_WINDOWS && process.execve === undefined) {
       throw new LaunchError(
-        `Cannot become Deno on Node.js ${process.version}: expected 22.15 or newer`,
+        `Cannot start Deno: it needs Node.js 22.15 or newer, got ${process.version}`,
       );
     }
     const deno = findDeno() ?? await installDeno();

@@ -1,4 +1,9 @@
-import { assertEquals, assertMatch } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { stdFlags } from "../../tools/std.ts";
 import { runDeno } from "../_command.ts";
 import { TempDirectory } from "../_temp.ts";
@@ -45,6 +50,32 @@ setInterval(() => {}, 1_000);`;
     /^Cannot read envFile "\/lost\/app.env": .*required: false.*\n$/,
   );
 });
+
+Deno.test("no file of an example for a framework needs app.env, which is not in the repository of an app", async () => {
+  const files = await filesBelow("examples/frameworks");
+  let named = 0;
+  for (const file of files) {
+    for (const [, option] of file.matchAll(/envFile: (.+)/g)) {
+      named++;
+      assertStringIncludes(
+        option ?? "",
+        '{ path: "app.env", required: false }',
+      );
+    }
+  }
+  assertNotEquals(named, 0);
+});
+
+/** Returns the texts of all files in a directory and below it. */
+async function filesBelow(directory: string): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(directory)) {
+    const path = `${directory}/${name}`;
+    if (isDirectory) texts.push(...await filesBelow(path));
+    else texts.push(await Deno.readTextFile(path));
+  }
+  return texts;
+}
 
 Deno.test("astro() adds the plugin always, and its middleware, with the options, to builds only", async () => {
   for (const command of ["dev", "build"] as const) {

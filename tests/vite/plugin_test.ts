@@ -169,7 +169,7 @@ Deno.test("a manifest that does not exist is reported", async () => {
   await using _vite = await project.startVite();
   assertStringIncludes(
     project.printed[0] ?? "",
-    "[rep] ENOENT: no such file or directory, open 'ROOT/.rep.yaml'\n",
+    "[rep] Cannot read manifest: ENOENT: no such file or directory, open 'ROOT/.rep.yaml'\n",
   );
 });
 

@@ -14,7 +14,7 @@ export async function startOrExit() {
   try {
     await getGateway();
   } catch (error) {
-    console.error((error as Error).message);
+    process.stderr.write(`${(error as Error).message}\n`);
     process.exit(1);
   }
 }

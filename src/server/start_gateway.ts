@@ -93,6 +93,14 @@ export async function startGateway(
   }
 }
 
+/** Starts the gateway with its server, or ends that with one line: it would say that it is ready, and answer 500. */
+export function startOrExit(options: ServerOptions): Promise<Gateway> {
+  return startGateway(options).catch((error) => {
+    process.stderr.write(`${messageOf(error)}\n`);
+    process.exit(1);
+  });
+}
+
 async function open(
   { envFile = [], manifest: manifestPath, ...options }: ServerOptions,
 ): Promise<Gateway> {

@@ -108,7 +108,7 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   const { code, err } = await world.run("set N=one");
   const [{ id } = { id: 0 }] = await listVariables(world.store);
   assertEquals([code, err.slice(1)], [3, [
-    `To take this back, use: undo ${id}`,
+    `The first write that they have not taken is of REP_PUBLIC_N; to take that back, use: undo ${id}, or: unset REP_PUBLIC_N`,
   ]]);
   const [message = ""] = err;
   assertStringIncludes(message, "Written, but not taken by ");
@@ -155,6 +155,19 @@ Deno.test("set that exits with 3 without the manifest names the first write that
     `The first write that they have not taken is of REP_PUBLIC_N; to take that back, use: undo ${id}, or: unset REP_PUBLIC_N`,
   ]]);
   assertEquals((await world.run(`undo ${id}`)).code, 0);
+});
+
+Deno.test("unset that exits with 3 names its own write", async () => {
+  await using world = new World();
+  await world.run("set N=1");
+  await world.start("b:1", {
+    manifest: STRICT.replace("number", "number, required: true"),
+  });
+  const { code, err } = await world.run("unset N");
+  const [{ id } = { id: 0 }] = await readHistory(world.store, 1);
+  assertEquals([code, err.slice(1)], [3, [
+    `To take this back, use: undo ${id}`,
+  ]]);
 });
 
 Deno.test("set that exits with 3 recommends unset as well: undo may bring back what is just as invalid", async () => {

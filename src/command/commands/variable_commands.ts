@@ -286,11 +286,10 @@ async function printRejected(
   }
   const isNamed = issues.some(({ variable = "" }) => ids.has(variable));
   if (isNamed || notTakenBy.length === 0) return;
-  const own = writes.map(({ id }) => id);
-  const [first] = stored.sort((a, b) => a.id - b.id)
-    .filter(({ id }) => id > lastTaken && id < Math.min(...own));
-  if (first === undefined) {
-    return io.printError(`To take this back, use: undo ${own.at(-1)}`);
+  const [first] = stored.filter(({ id }) => id > lastTaken)
+    .sort((a, b) => a.id - b.id);
+  if (first === undefined) { // it was removed
+    return io.printError(`To take this back, use: undo ${writes.at(-1)?.id}`);
   }
   const variable = publicVariable(first.name);
   io.printError(

@@ -179,7 +179,8 @@ function giveName(folder: string, installed: string, binary: string): void {
     renameSync(folder, installed);
   } catch { // that of another process is there, or a damaged one
     if (isIntact(binary)) return;
-    rmSync(installed, { recursive: true, force: true });
+    // Another process may remove it, too.
+    rmSync(installed, { recursive: true, force: true, maxRetries: 5 });
     renameSync(folder, installed);
   }
 }

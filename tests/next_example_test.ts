@@ -1,5 +1,5 @@
 /** The example for Next.js, in a server that treats requests as Next.js does. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { stdFlags } from "../tools/std.ts";
 import { runDeno } from "./_command.ts";
 import { TempDirectory } from "./_temp.ts";
@@ -45,8 +45,7 @@ async function readGateway(): Promise<string> {
     .replace('"@rep/gateway/sources"', url("../src/sources.ts"));
 }
 
-/** Returns how many of 12 requests got a key; 10 if all count as those of one client. */
-async function countKeys(edit: (gateway: string) => string): Promise<string> {
+async function runExample(edit: (gateway: string) => string) {
   const files = ["instrumentation.ts", "app/rep/[...path]/route.ts"];
   await using app = await TempDirectory.make({
     "app.env": "REP_SENSITIVE_A=1\n",
@@ -57,7 +56,7 @@ async function countKeys(edit: (gateway: string) => string): Promise<string> {
   for (const file of files) {
     await Deno.copyFile(`${SOURCES}/${file}`, app.at(file));
   }
-  const { stdout, stderr } = await runDeno([
+  return await runDeno([
     "run",
     ...await stdFlags(),
     "--config=deno.json",
@@ -67,8 +66,24 @@ async function countKeys(edit: (gateway: string) => string): Promise<string> {
     "--quiet",
     app.at("main.ts"),
   ]);
+}
+
+/** Returns how many of 12 requests got a key; 10 if all count as those of one client. */
+async function countKeys(edit: (gateway: string) => string): Promise<string> {
+  const { stdout, stderr } = await runExample(edit);
   return /keys: (\d+)/.exec(stdout)?.[1] ?? stdout + stderr;
 }
+
+Deno.test("examples/frameworks/next: a server that lacks a file ends with one line, instead of answering 500", async () => {
+  const { code, stdout, stderr } = await runExample((gateway) =>
+    gateway.replace('{ path: "app.env", required: false }', '"lost.env"')
+  );
+  assertEquals([code, stdout], [1, ""]);
+  assertMatch(
+    stderr,
+    /^Cannot read envFile ".*lost.env": .*required: false.*\n$/,
+  );
+});
 
 Deno.test("examples/frameworks/next: only the X-Forwarded-For of a trusted proxy is believed", async () => {
   assertEquals(await countKeys((gateway) => gateway), "10");

@@ -202,7 +202,10 @@ testRuntimes(
     const old = "--import=data:text/javascript,delete(process.execve)";
     const env = { NODE_OPTIONS: old };
     const tooOld = await outputOf(program(project, ["list"], env));
-    assertMatch(tooOld.err, /^Cannot become Deno on Node\.js v24.*22\.15/);
+    assertMatch(
+      tooOld.err,
+      /^Cannot start Deno: it needs Node\.js 22\.15.*v24/,
+    );
     assertEquals(tooOld.code, 1);
     // As Node.js 20, for everything that it could run, and with both kinds of commands.
     const older = "--import=data:text/javascript,delete(Map.groupBy)";

@@ -16,7 +16,7 @@ import { fallibleStore, remoteStore } from "./_store.ts";
 const START = 1_700_000_000_000;
 const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
-  "and others do not report what they have taken";
+  "and others, or one that has started with an invalid value in the store, do not report what they have taken";
 /** Rejects letters for N. */
 const STRICT = 'version: "0.1.0"\nvariables: {N: {tier: public, type: number}}';
 
@@ -108,7 +108,7 @@ Deno.test("set exits with 3 and names the gateways if all that run reject the wr
   const { code, err } = await world.run("set N=one");
   const [{ id } = { id: 0 }] = await listVariables(world.store);
   assertEquals([code, err.slice(1)], [3, [
-    `To take this back, use: undo ${id}`,
+    `The first write that they have not taken is of REP_PUBLIC_N; to take that back, use: undo ${id}, or: unset REP_PUBLIC_N`,
   ]]);
   const [message = ""] = err;
   assertStringIncludes(message, "Written, but not taken by ");
@@ -131,12 +131,79 @@ Deno.test("set that exits with 3 names what the manifest rejects, also if somebo
   const ids = (await listVariables(world.store)).map(({ id }) => id);
   const manifest = `--manifest=${files.at("m.yaml")}`;
   const { code, err } = await world.run(`set B=2 ${manifest}`);
-  assertEquals([code, err.length], [3, 2]);
+  assertEquals([code, err.length], [3, 3]); // B is not declared
   const [, rejected = ""] = err;
   assertStringIncludes(rejected, "Cannot use REP_PUBLIC_N: expected a number");
-  assertStringIncludes(rejected, `; to take that back, use: undo ${ids[0]}`);
+  assertStringIncludes(
+    rejected,
+    `; to take that back, use: undo ${ids[0]}, or: unset REP_PUBLIC_N`,
+  );
   const undone = await world.run(`undo ${ids[0]} ${manifest}`);
   assertEquals([undone.code, undone.err.at(-1)], [0, "Taken by 1 gateway"]);
+});
+
+Deno.test("set that exits with 3 without the manifest names the first write that was not taken", async () => {
+  await using world = new World();
+  await world.start("a:1", { manifest: STRICT });
+  await world.run("set C=1");
+  await world.run("set N=one");
+  await world.run("set B=1");
+  const { code, err } = await world.run("set C=2");
+  const stored = await listVariables(world.store);
+  const id = stored.find(({ name }) => name === "N")?.id;
+  assertEquals([code, err.slice(1)], [3, [
+    `The first write that they have not taken is of REP_PUBLIC_N; to take that back, use: undo ${id}, or: unset REP_PUBLIC_N`,
+  ]]);
+  assertEquals((await world.run(`undo ${id}`)).code, 0);
+});
+
+Deno.test("unset that exits with 3 names its own write", async () => {
+  await using world = new World();
+  await world.run("set N=1");
+  await world.start("b:1", {
+    manifest: STRICT.replace("number", "number, required: true"),
+  });
+  const { code, err } = await world.run("unset N");
+  const [{ id } = { id: 0 }] = await readHistory(world.store, 1);
+  assertEquals([code, err.slice(1)], [3, [
+    `To take this back, use: undo ${id}`,
+  ]]);
+});
+
+Deno.test("set that exits with 3 recommends unset as well: undo may bring back what is just as invalid", async () => {
+  await using world = new World();
+  await using files = await TempDirectory.make({ ".rep.yaml": STRICT });
+  await world.start("a:1", { manifest: STRICT });
+  await world.run("set N=one");
+  await world.run("set N=two");
+  world.directory = `${files.path}/`;
+  const { err } = await world.run("set B=1");
+  const [, id, name] = /undo (\d+), or: (unset \w+)$/.exec(err[1] ?? "") ??
+    [];
+  assertEquals((await world.run(`undo ${id}`)).code, 1);
+  assertEquals((await world.run(name ?? "")).err, ["Taken by 1 gateway"]);
+});
+
+Deno.test("set that exits with 3 names what strict gateways reject, but no quotes, which they do not reject", async () => {
+  await using world = new World();
+  const manifest = STRICT + "\nsettings: {strict_guardrails: true}";
+  await using files = await TempDirectory.make({ ".rep.yaml": manifest });
+  await world.start("a:1", { strict: true });
+  await world.run(`set Q='a' K=ghp_${"a1B2".repeat(9)} --force`);
+  world.directory = `${files.path}/`;
+  const { code, err } = await world.run("set B=1");
+  assertEquals([code, err.length], [3, 3]); // B is not declared
+  assertStringIncludes(err[1] ?? "", "REP_PUBLIC_K");
+});
+
+Deno.test("set names what the manifest rejects also if no gateway reports, as after a start with an invalid value", async () => {
+  await using world = new World();
+  await using files = await TempDirectory.make({ ".rep.yaml": STRICT });
+  await world.runAtOnce("set N=one");
+  world.directory = `${files.path}/`;
+  const { code, err } = await world.runAtOnce("set B=1");
+  assertEquals([code, err.length], [0, 3]);
+  assertStringIncludes(err[1] ?? "", "Cannot use REP_PUBLIC_N");
 });
 
 /** Manifests of whoever runs the command, and what is wrong with them. */
@@ -148,7 +215,7 @@ const BROKEN = {
 };
 
 for (const [manifest, issue] of Object.entries(BROKEN)) {
-  Deno.test(`unset that exits with 3 does not name what is in the store because of a manifest that nobody can use: ${issue}`, async () => {
+  Deno.test(`unset that exits with 3 names the first write that was not taken if nobody can use the manifest: ${issue}`, async () => {
     await using world = new World();
     await using files = await TempDirectory.make({ ".rep.yaml": manifest });
     await world.start("a:1", { manifest: STRICT });
@@ -156,8 +223,9 @@ for (const [manifest, issue] of Object.entries(BROKEN)) {
     await world.run("set N=one");
     world.directory = `${files.path}/`;
     const { code, err } = await world.run("unset B");
-    const [{ id } = { id: 0 }] = await readHistory(world.store, 1);
-    const advice = `To take this back, use: undo ${id}`;
+    const [, { id } = { id: 0 }] = await readHistory(world.store, 2);
+    const advice =
+      `The first write that they have not taken is of REP_PUBLIC_N; to take that back, use: undo ${id}, or: unset REP_PUBLIC_N`;
     const named = issue.replace(".rep.yaml", `${files.path}/.rep.yaml`);
     assertEquals([code, err.slice(1)], [3, [named, advice]]);
   });

@@ -4,7 +4,7 @@ import {
   type NodeResponse,
   toNodeHandler,
 } from "../adapters/node_handler.ts";
-import { type PlainServerOptions, startGateway } from "./start_gateway.ts";
+import { type PlainServerOptions, startOrExit } from "./start_gateway.ts";
 
 /** The part of Nuxt that a module uses. */
 export interface NuxtLike {
@@ -84,7 +84,7 @@ export function nitroPlugin(
   options: PlainServerOptions,
 ): (app: NitroApp) => void {
   return ({ h3App, hooks }) => {
-    const starting = startGateway(options); // a plugin cannot wait
+    const starting = startOrExit(options); // a plugin cannot wait
     const { handler } = h3App;
     h3App.handler = async (event) => {
       const gateway = await starting;

@@ -5,7 +5,7 @@ import process from "node:process";
 import { EnvSource } from "../files/env_source.ts";
 import { readEnvironment } from "../files/read_environment.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
-import type { Log } from "../core/observe/log.ts";
+import { type Log, messageOf } from "../core/observe/log.ts";
 import { systemClock } from "../core/values/clock.ts";
 import { readPaths, readTextFile } from "../files/read_named.ts";
 import type { ConnectionInfo } from "../core/http/respond.ts";
@@ -92,6 +92,14 @@ export async function startGateway(
   }
 }
 
+/** Starts the gateway with its server, or ends that with one line: it would say that it is ready, and answer 500. */
+export function startOrExit(options: ServerOptions): Promise<Gateway> {
+  return startGateway(options).catch((error) => {
+    process.stderr.write(`${messageOf(error)}\n`);
+    process.exit(1);
+  });
+}
+
 async function open(
   { envFile = [], manifest: manifestPath, ...options }: ServerOptions,
 ): Promise<Gateway> {
@@ -131,12 +139,14 @@ async function open(
 
 /** Logs where the values come from if a file is not there: nobody would notice a file that a deployment has lost. */
 function logAbsent({ files }: EnvSource, log: Log): void {
-  const count = Object.keys(withoutServiceLinks(readEnvironment())).length;
+  const all = files.map(({ variables }) => variables);
+  const own = withoutServiceLinks(readEnvironment());
+  const count = Object.keys(Object.assign({}, own, ...all)).length;
   for (const { path, variables } of files) {
     if (Object.keys(variables).length > 0) continue;
     log[count > 0 ? "info" : "warn"]("rep.config.no_env_file", {
       detail:
-        `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
+        `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…) and other env files, which have ${count}`,
     });
   }
 }

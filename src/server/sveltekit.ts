@@ -1,6 +1,4 @@
-import process from "node:process";
-import { messageOf } from "../core/observe/log.ts";
-import { respond, type ServerOptions, startGateway } from "./start_gateway.ts";
+import { respond, type ServerOptions, startOrExit } from "./start_gateway.ts";
 
 /** What SvelteKit passes to its `handle` hook. */
 export interface SvelteKitInput<Event> {
@@ -35,10 +33,7 @@ export function svelteKitHandle(
   if (building || dev) {
     return async ({ event, resolve }) => await resolve(event);
   }
-  startGateway(options).catch((error) => {
-    process.stderr.write(`${messageOf(error)}\n`);
-    process.exit(1);
-  });
+  void startOrExit(options);
   return ({ event, resolve }) =>
     respond(event.request, () => resolve(event), options);
 }

@@ -13,7 +13,10 @@ import {
   MAX_NAME_BYTES,
   type SnapshotInput,
 } from "../core/config/variables/snapshot.ts";
-import { DEPRECATED } from "../core/config/variables/finding.ts";
+import {
+  DEPRECATED,
+  SUSPICIOUS_NAME,
+} from "../core/config/variables/finding.ts";
 import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   type Environment,
@@ -79,6 +82,8 @@ export async function setStoredVariables(
   await validateAssignments(writes, {
     manifest,
     environment: options.environment ?? readEnvironment(),
+    strict: false,
+    acceptPublic: [],
     force: options.force ?? false,
   });
   const ownStore = storeOfApp(store, checkApp(options.app));
@@ -95,6 +100,10 @@ export interface Validation {
   readonly manifest: Manifest | undefined;
   /** Names that are SENSITIVE or SERVER here are rejected. */
   readonly environment: Environment;
+  /** Whether gateways reject values that look like secrets: nobody can force them then. */
+  readonly strict: boolean;
+  /** The names of variables whose values may look like secrets. */
+  readonly acceptPublic: readonly string[];
   /** Whether to accept values that look like secrets. */
   readonly force: boolean;
 }
@@ -126,6 +135,7 @@ export async function validateAssignments(
     `Set despite the warning: ${secret}`
   );
   for (const { event, name, detail } of snapshot.otherFindings) {
+    if (event === SUSPICIOUS_NAME) warnings.push(`${name}: ${detail}`);
     if (event !== DEPRECATED) continue;
     const end = detail === undefined ? "" : `: ${detail}`;
     warnings.push(`Deprecated: ${name}${end}`);
@@ -144,15 +154,15 @@ export async function findIssues(
 
 function inputOf(
   values: ReadonlyMap<string, string | undefined>,
-  { manifest, environment, force }: Validation,
+  { manifest, environment, strict, acceptPublic, force }: Validation,
 ): SnapshotInput {
   return {
     environment: environmentOf(values, environment),
     stored: undefined,
     manifest,
-    strict: false,
+    strict,
     rejectsSuspiciousValues: !force,
-    acceptPublic: [],
+    acceptPublic,
     requiredTiers: [],
   };
 }

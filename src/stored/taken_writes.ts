@@ -12,6 +12,8 @@ export interface Receipt {
   readonly takenBy: readonly string[];
   /** Living gateways whose values do not contain it. */
   readonly notTakenBy: readonly string[];
+  /** The id of the newest write that any of them has taken; 0 if there is none. */
+  readonly lastTaken: number;
 }
 
 /**
@@ -27,8 +29,8 @@ export async function waitUntilTaken(
   write: number,
   clock: Clock,
 ): Promise<Receipt> {
-  const hasTaken = ({ value }: Entry<Member>) =>
-    (value.newestWrite ?? 0) >= write;
+  const newest = ({ value }: Entry<Member>) => value.newestWrite ?? 0;
+  const hasTaken = (member: Entry<Member>) => newest(member) >= write;
   const deadline = clock.monotonic() + MAX_WAIT_MS;
   const first = await listMembers(store, clock);
   let members = first;
@@ -42,6 +44,7 @@ export async function waitUntilTaken(
   return {
     takenBy: members.filter(hasTaken).map(nameOf),
     notTakenBy: living.map(nameOf),
+    lastTaken: Math.max(0, ...living.map(newest)),
   };
 }
 

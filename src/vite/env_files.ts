@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { formatValue } from "../core/config/variables/quote.ts";
 import type { EnvPath } from "../files/read_environment.ts";
 
 /** An env file that may be missing, as in `env_file` of Docker Compose. */
@@ -18,9 +19,15 @@ export function envPathsOf(
   root = ".",
 ): EnvPath[] {
   return [envFile].flat().map((file) => {
-    const { path, required = true } = typeof file === "string"
-      ? { path: file }
-      : file as RepEnvFile;
+    const { path, required = true }: Partial<RepEnvFile> =
+      typeof file === "string" ? { path: file } : file ?? {};
+    if (typeof path !== "string" || path === "") {
+      throw new TypeError(
+        `Cannot use envFile: expected a path such as "app.env", got ${
+          formatValue(path ?? file)
+        }`,
+      );
+    }
     const remedy = `; if it may be absent, expected envFile: { path: ${
       JSON.stringify(path)
     }, required: false }, and values in the environment`;

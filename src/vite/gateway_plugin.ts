@@ -69,7 +69,7 @@ export function gatewayPlugin(options: RepOptions, liveEnv?: LiveEnv) {
     },
     configResolved(resolved: ViteConfig) {
       rejectSecretPrefixes(envPrefixes(resolved));
-      rejectSecondPlugin(resolved);
+      if (!isVitest(resolved)) rejectSecondPlugin(resolved); // a project of Vitest has the root's plugins, too
       config = resolved;
       paths = resolvePaths(options, config.root);
     },

@@ -211,7 +211,9 @@ export class ProjectFiles {
   }
 
   async #parseManifest(path: string): Promise<Manifest> {
-    const text = await readFile(path, "utf8");
+    const text = await readFile(path, "utf8").catch((cause) => {
+      throw new Error(`Cannot read manifest: ${messageOf(cause)}`, { cause });
+    });
     const name = relative(this.#config.root, path);
     const manifest = parseCommandManifest(text, name);
     this.#manifest = manifest; // also an invalid one, which says in which line an issue is

@@ -45,7 +45,7 @@ async function projectWith(page: string, env: string) {
   const directory = await TempDirectory.make();
   await Deno.mkdir(directory.at("dist"));
   await Deno.writeTextFile(directory.at("dist/index.html"), page);
-  await Deno.writeTextFile(directory.at(".env"), env);
+  await Deno.writeTextFile(directory.at("app.env"), env);
   return directory;
 }
 
@@ -54,7 +54,7 @@ function quickStart(directory: TempDirectory): Promise<RunningCommand> {
   const [, command = ""] =
     /^(deno run .*jsr:@rep\/gateway .*)$/m.exec(README) ?? [];
   const args = argumentsIn(command.split(" ")).map((word) =>
-    /^(dist|\.env)$/.test(word) ? directory.at(word) : word
+    /^(dist|app\.env)$/.test(word) ? directory.at(word) : word
   );
   return startCommand([...args, "--kv", ":memory:"]);
 }
@@ -149,7 +149,7 @@ Deno.test("the console session in README.md is what the example answers", async 
 });
 
 Deno.test("the quick start with Deno in README.md serves a build, and notices a change of the file", async () => {
-  const env = codeAfter("such as `.env`:");
+  const env = codeAfter("such as `app.env`:");
   await using directory = await projectWith(EMPTY_PAGE, env);
   await using gateway = await quickStart(directory);
   const { public: values, sensitive } = await payloadAt(gateway.url);
@@ -157,7 +157,7 @@ Deno.test("the quick start with Deno in README.md serves a build, and notices a 
     API_URL: "https://api.example.com",
   }, "string"]);
   await Deno.writeTextFile(
-    directory.at(".env"),
+    directory.at("app.env"),
     env.replace("https://api.", "https://api2."),
   );
   await gateway.logged(({ msg }) => msg === "rep.config.reloaded");
@@ -174,7 +174,7 @@ testBrowser(
       `<!doctype html><script type="module">${script}\nglobalThis.isReady = true;</script>`;
     await using directory = await projectWith(
       page,
-      codeAfter("such as `.env`:"),
+      codeAfter("such as `app.env`:"),
     );
     await using gateway = await quickStart(directory);
     const tab = await browser.open(gateway.url);

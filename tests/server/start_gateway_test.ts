@@ -248,15 +248,19 @@ testProcess(
   async () => {
     await using project = await TempDirectory.make({});
     const path = project.at("lost.env");
-    const counts: [Record<string, string>, string, number][] = [
-      [{}, "WARN", 0],
-      [{ REP_PUBLIC_A: "1" }, "INFO", 1],
+    await project.write("b.env", "REP_PUBLIC_B=1\n");
+    const absent = { path, required: false };
+    const both = [absent, project.at("b.env")];
+    type EnvFiles = ServerOptions["envFile"];
+    const counts: [Record<string, string>, EnvFiles, string, number][] = [
+      [{}, absent, "WARN", 0],
+      [{ REP_PUBLIC_A: "1" }, absent, "INFO", 1],
+      [{}, both, "INFO", 1],
     ];
-    for (const [environment, level, count] of counts) {
+    for (const [environment, envFile, level, count] of counts) {
       const lines: string[] = [];
       const log = createLog({ write: (line) => lines.push(line) });
       await withEnvironment(environment, async () => {
-        const envFile = { path, required: false };
         const gateway = await startGateway({ envFile, log });
         assertEquals(gateway.get("A"), environment["REP_PUBLIC_A"]);
         const [line] = lines.map((line) => JSON.parse(line))
@@ -264,7 +268,7 @@ testProcess(
         assertEquals(line.level, level);
         assertEquals(
           line.detail,
-          `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…), which has ${count}`,
+          `"${path}" is absent or empty: variables come from the environment (REP_PUBLIC_…) and other env files, which have ${count}`,
         );
       }).finally(end);
     }

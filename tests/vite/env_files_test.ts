@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { envPathsOf } from "../../src/vite/env_files.ts";
 
 type Option = Parameters<typeof envPathsOf>[0];
@@ -21,6 +21,28 @@ Deno.test("envPathsOf() requires each file unless the option says otherwise, and
     ["/a", true],
     ["/app/b", false],
   ]);
+});
+
+Deno.test("envPathsOf() rejects what is no path: an empty one would be the project itself", () => {
+  const url = new URL("file:///app/a.env");
+  const invalid: [unknown, string][] = [
+    ["", '""'],
+    [{ path: "" }, '""'],
+    [["a", ""], '""'],
+    [null, "nothing"],
+    [undefined, "nothing"],
+    [url, "a mapping"],
+    [{ path: url }, "a mapping"],
+    [{ file: "a.env" }, "a mapping"],
+    [5, "5"],
+  ];
+  for (const [option, got] of invalid) {
+    assertThrows(
+      () => envPathsOf(option as Option),
+      TypeError,
+      `Cannot use envFile: expected a path such as "app.env", got ${got}`,
+    );
+  }
 });
 
 Deno.test("envPathsOf() has each error name the path as the option has it", () => {

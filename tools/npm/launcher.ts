@@ -70,7 +70,7 @@ export async function launch(
     }
     if (!IS_WINDOWS && process.execve === undefined) {
       throw new LaunchError(
-        `Cannot become Deno on Node.js ${process.version}: expected 22.15 or newer`,
+        `Cannot start Deno: it needs Node.js 22.15 or newer, got ${process.version}`,
       );
     }
     const deno = findDeno() ?? await installDeno();
@@ -179,7 +179,8 @@ function giveName(folder: string, installed: string, binary: string): void {
     renameSync(folder, installed);
   } catch { // that of another process is there, or a damaged one
     if (isIntact(binary)) return;
-    rmSync(installed, { recursive: true, force: true });
+    // Another process may remove it, too.
+    rmSync(installed, { recursive: true, force: true, maxRetries: 5 });
     renameSync(folder, installed);
   }
 }

@@ -6,7 +6,10 @@ import tsconfigPaths from "vite-tsconfig-paths";
 
 export default defineConfig(() => ({
   plugins: [
-    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
+    rep({
+      manifest: ".rep.yaml",
+      envFile: { path: "app.env", required: false },
+    }),
     qwikCity(),
     qwikVite(),
     tsconfigPaths({ root: "." }),

@@ -5,7 +5,10 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   plugins: [
-    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
+    rep({
+      manifest: ".rep.yaml",
+      envFile: { path: "app.env", required: false },
+    }),
     tailwindcss(),
     reactRouter(),
   ],

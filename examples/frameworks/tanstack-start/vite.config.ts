@@ -6,7 +6,10 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   plugins: [
-    rep({ manifest: ".rep.yaml", envFile: "app.env" }),
+    rep({
+      manifest: ".rep.yaml",
+      envFile: { path: "app.env", required: false },
+    }),
     nitro(),
     tanstackStart(),
     viteReact(),

@@ -36,6 +36,7 @@ import {
   withTimeout,
 } from "../../core/store/store.ts";
 import { formatTime } from "../../core/values/units.ts";
+import { optionsOf } from "../options/manifest_settings.ts";
 import { UsageError } from "../options/read_options.ts";
 import {
   findDefaultManifest,
@@ -105,11 +106,9 @@ async function readValidation(
 ): Promise<Validation> {
   const path = manifest ??
     (site === undefined ? await findDefaultManifest(directory) : undefined);
-  return {
-    manifest: path === undefined ? undefined : await readManifest(path),
-    environment,
-    force,
-  };
+  const found = path === undefined ? undefined : await readManifest(path);
+  const { strict, "accept-public": acceptPublic } = optionsOf(found);
+  return { manifest: found, environment, strict, acceptPublic, force };
 }
 
 async function writeValues(
@@ -250,21 +249,23 @@ async function write(
       const rows = writes.map(({ name, id }) => [name, String(id)]);
       printTable([["NAME", "ID"], ...rows], io);
     }
-    const receipt = await receiptOf(writes, store, io);
-    const { takenBy, notTakenBy } = receipt;
+    const { takenBy, notTakenBy } = await receiptOf(writes, store, line, io);
     if (line.json) {
       const taken = { taken_by: takenBy, not_taken_by: notTakenBy };
       const all = writes.map((write) => ({ ...toJson(write), ...taken }));
       io.print(terminalJson(all));
     }
     const isTaken = takenBy.length > 0 || notTakenBy.length === 0;
-    if (!isTaken) await printRejected(writes, store, line, io);
     return { writes, exitCode: isTaken ? 0 : NOT_TAKEN };
   });
 }
 
-/** Names what the manifest rejects in the store, whoever wrote it: until then, gateways take no write. */
+/**
+ * Names what the manifest rejects in the store, whoever wrote it: until then, gateways take no write. If it rejects
+ * nothing, or is not here, that began with the first write that they have not taken.
+ */
 async function printRejected(
+  { notTakenBy, lastTaken }: Receipt,
   writes: readonly StoredWrite[],
   store: Store,
   line: CommandArguments,
@@ -273,30 +274,48 @@ async function printRejected(
   const stored = await listVariables(store);
   const values = new Map(stored.map(({ name, value }) => [name, value]));
   const ids = new Map(stored.map(({ name, id }) => [publicVariable(name), id]));
-  const issues = await readValidation(line, io)
+  // With force, as gateways do not reject quotes.
+  const issues = await readValidation({ ...line, force: true }, io)
     .then((validation) => findIssues(values, validation))
     .catch((error): Issue[] => [{ text: messageOf(error) }]); // `unset` works without the manifest
   for (const { variable = "", text } of issues) {
     const id = ids.get(variable);
-    const advice = id && `; to take that back, use: undo ${id}`;
+    const advice = id &&
+      `; to take that back, use: undo ${id}, or: unset ${variable}`;
     io.printError(text + (advice ?? ""));
   }
-  if (issues.some(({ variable = "" }) => ids.has(variable))) return;
-  io.printError(`To take this back, use: undo ${writes.at(-1)?.id}`);
+  const isNamed = issues.some(({ variable = "" }) => ids.has(variable));
+  if (isNamed || notTakenBy.length === 0) return;
+  const [first] = stored.filter(({ id }) => id > lastTaken)
+    .sort((a, b) => a.id - b.id);
+  if (first === undefined) { // it was removed
+    return io.printError(`To take this back, use: undo ${writes.at(-1)?.id}`);
+  }
+  const variable = publicVariable(first.name);
+  io.printError(
+    `The first write that they have not taken is of ${variable}; to take that back, use: undo ${first.id}, or: unset ${variable}`,
+  );
 }
 
-/** Waits until the gateways have taken the writes, and prints how many have. It does not fail if the store does. */
+/**
+ * Waits until the gateways have taken the writes, and prints how many have, or what they reject. It does not fail if the
+ * store does.
+ */
 async function receiptOf(
   writes: readonly StoredWrite[],
   store: Store,
+  line: CommandArguments,
   io: CommandIo,
 ): Promise<Receipt> {
   const newest = writes.at(-1)?.id;
-  const none = { takenBy: [], notTakenBy: [] };
+  const none = { takenBy: [], notTakenBy: [], lastTaken: 0 };
   if (newest === undefined) return none;
   try {
     const receipt = await waitUntilTaken(store, newest, io.clock);
     io.printError(describeReceipt(receipt));
+    if (receipt.takenBy.length === 0) {
+      await printRejected(receipt, writes, store, line, io);
+    }
     return receipt;
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
@@ -324,7 +343,7 @@ function describeReceipt({ takenBy, notTakenBy }: Receipt): string {
 /** Gateways without hot reload also take writes, but have no entry in the store. */
 const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
-  "and others do not report what they have taken";
+  "and others, or one that has started with an invalid value in the store, do not report what they have taken";
 
 /** Opens the store of a command line, the part of its app and the whole, and closes it in the end. */
 export async function withStore<T>(

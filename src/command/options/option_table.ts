@@ -213,7 +213,7 @@ export const GROUPS = {
         "signal",
         choice(
           ["signal", "file_watch", "poll"],
-          "What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file",
+          "What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file, --manifest or --sites",
         ),
       ),
     ),

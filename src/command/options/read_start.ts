@@ -41,7 +41,7 @@ const MAX_DEPLOY_DRAIN_MS = 3_000;
  *
  * @param given `REP_…` variables; by default, those of the process.
  * @param onDeploy Whether the process runs on Deno Deploy, where `--drain` is limited to 3 s.
- * @param isTerminal Whether somebody watches, for whom logs are text, and an env file is reloaded when it is saved.
+ * @param isTerminal Whether somebody watches, for whom logs are text, and files are reloaded when they are saved.
  * Elsewhere, half of an edit could be published.
  * @throws {UsageError} If an option is unknown or invalid.
  * @throws {ConfigurationError} If the manifest cannot be read or is invalid.
@@ -76,7 +76,9 @@ export async function readStart(
     );
   }
   const isOpen = (name: OptionName) => isTerminal && !isSet(name, sources);
-  const isWatched = options["hot-reload"] && options["env-file"].length > 0 &&
+  const { "env-file": envFiles, sites } = options;
+  const hasFiles = envFiles.length > 0 || (path ?? sites) !== undefined;
+  const isWatched = options["hot-reload"] && hasFiles &&
     isOpen("hot-reload-mode");
   const maxDrain = onDeploy ? MAX_DEPLOY_DRAIN_MS : Infinity;
   return {

@@ -3,6 +3,7 @@ import type { ReloadOptions } from "../../core/config/configuration.ts";
 import { createGatewayIn } from "../../gateway.ts";
 import type { Gateway } from "../../gateway_interface.ts";
 import { denoFileSystem } from "../../files/local_files.ts";
+import { hostRule } from "../../core/http/allowed_hosts.ts";
 import type { ConnectionInfo } from "../../core/http/respond.ts";
 import { type Log, messageOf } from "../../core/observe/log.ts";
 import type { Telemetry } from "../../core/observe/telemetry.ts";
@@ -151,10 +152,12 @@ export class Service {
     this.#healthListener?.logListening();
   }
 
-  /** The URL of the app for a browser on this machine; `undefined` if there is none, or one for each site. */
+  /** The URL of the app for a browser on this machine; `undefined` if there is none, one for each site, or it would get 421. */
   get link(): string | undefined {
-    const { sites } = this.#start.options;
-    return sites === undefined ? this.#listener?.link : undefined;
+    const { sites, "allowed-hosts": hosts } = this.#start.options;
+    const link = this.#listener?.link;
+    if (sites !== undefined || link === undefined) return undefined;
+    return hostRule(hosts)(link) ? link : undefined;
   }
 
   /** Responds to every request. */

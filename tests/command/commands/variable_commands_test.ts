@@ -18,7 +18,7 @@ const AT = "2023-11-14T22:13:20.000Z";
 /** What is printed after a write, since none of these tests has a gateway. */
 const NO_GATEWAY =
   "Written; no gateway with --hot-reload is running here (check --kv, --app and --port if one should), " +
-  "and others do not report what they have taken";
+  "and others, or one that has started with an invalid value in the store, do not report what they have taken";
 
 /** Creates a store that stays open when a command closes it, like a database that every command opens anew. */
 function persistentMemory(): Store {
@@ -487,7 +487,11 @@ Deno.test("set --manifest writes valid values even if required variables are mis
   const fits = { COUNT: "1", LEVEL: "low", MAIL: "a@b", OLD: "x", OTHER: "y" };
   const words = Object.entries(fits).map(([name, value]) => `${name}=${value}`);
   const { code, err } = await run("set", ...words, "--manifest", path);
-  assertEquals([code, err], [0, [NO_GATEWAY, "Deprecated: OLD: use NEW"]]);
+  assertEquals([code, err], [0, [
+    NO_GATEWAY,
+    "Deprecated: OLD: use NEW",
+    "REP_PUBLIC_OTHER: the manifest does not declare it",
+  ]]);
   assertEquals(await values(), fits);
 });
 
@@ -532,6 +536,24 @@ Deno.test("set and undo read .rep.yaml in their directory before they write, exc
   assertEquals((await run("set", "LEVEL=six", ...site)).code, 0);
   await project.write(".rep.yaml", "version: 1");
   assertEquals((await run("set", "LEVEL=low")).code, 1);
+});
+
+Deno.test("set follows accept_public and strict_guardrails of the manifest, as validate does", async () => {
+  await using project = await TempDirectory.make({});
+  const { run, values } = setUp({ directory: `${project.path}/` });
+  const manifest = (settings: string) =>
+    project.write(".rep.yaml", `${MANIFEST}\nsettings: { ${settings} }`);
+  await manifest("accept_public: [MAIL]");
+  const mail = [`MAIL=a@${TOKEN}`, `NOTE=${TOKEN}`];
+  assertEquals((await run("set", ...mail)).code, 1);
+  assertEquals((await run("set", mail[0] ?? "")).err, [NO_GATEWAY]);
+  assertEquals((await run("set", "MAILL=x")).err, [
+    NO_GATEWAY,
+    "REP_PUBLIC_MAILL: the manifest does not declare it; did you mean MAIL?",
+  ]);
+  await manifest("strict_guardrails: true");
+  assertEquals((await run("set", "--force", ...mail)).code, 1);
+  assertEquals(await values(), { MAILL: "x", MAIL: `a@${TOKEN}` });
 });
 
 Deno.test("set rejects a manifest that is invalid", async () => {

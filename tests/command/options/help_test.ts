@@ -105,7 +105,7 @@ Deno.test("helpText() prints the placeholder and the default of an option, if an
   const flags = /^--(port|health-port|strict|hot-reload-mode|poll-interval) /;
   assertEquals(optionRows().filter((row) => flags.test(row)), [
     "--strict Reject PUBLIC values that look like secrets",
-    "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file (signal)",
+    "--hot-reload-mode signal|file_watch|poll What triggers a reload; SIGHUP always triggers one. On a terminal, file_watch with --env-file, --manifest or --sites (signal)",
     "--poll-interval DURATION Interval for reading all sources again, in the modes poll and file_watch (30s)",
     "--port N Port to listen on; 0 picks a free port (8080)",
     "--health-port N Separate port for health, probes, metrics and /status; by default, or with 0, there is none",

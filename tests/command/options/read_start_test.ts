@@ -26,6 +26,9 @@ const ON_TERMINAL: readonly [string, Environment, string[], string[]][] = [
   ["", {}, ["text", "signal"], ["json", "signal"]],
   ["--hot-reload", {}, ["text", "signal"], ["json", "signal"]],
   ["--env-file=a.env", {}, ["text", "signal"], ["json", "signal"]],
+  // Elsewhere, this file is no env file in this mode: a terminal must not make it one.
+  ["--watch-path=a --hot-reload", {}, ["text", "signal"], ["json", "signal"]],
+  ["--sites=a --hot-reload", {}, ["text", "file_watch"], ["json", "signal"]],
   [
     "--env-file=a.env --hot-reload",
     {},
@@ -46,7 +49,7 @@ const ON_TERMINAL: readonly [string, Environment, string[], string[]][] = [
   ],
 ];
 
-Deno.test("readStart() makes logs text and watches an env file on a terminal, unless options say otherwise", async () => {
+Deno.test("readStart() makes logs text and watches files on a terminal, unless options say otherwise", async () => {
   for (const [line, environment, there, elsewhere] of ON_TERMINAL) {
     for (const isTerminal of [true, false]) {
       const args = line.split(" ").filter((word) => word !== "");
@@ -59,6 +62,15 @@ Deno.test("readStart() makes logs text and watches an env file on a terminal, un
       );
     }
   }
+});
+
+Deno.test("readStart() watches a manifest on a terminal, too", async () => {
+  await using directory = await TempDirectory.make({
+    ".rep.yaml": 'version: "0.1.0"\nvariables: {}\n',
+  });
+  const args = ["--hot-reload", "--manifest", directory.at(".rep.yaml")];
+  const { options } = await readStart(args, {}, false, true) as Start;
+  assertEquals(options["hot-reload-mode"], "file_watch");
 });
 
 Deno.test("readStart() reports all issues of a manifest", async () => {

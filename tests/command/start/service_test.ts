@@ -46,6 +46,28 @@ Deno.test("Service reports while it starts for how long it has been starting", a
   assertEquals(lines, []); // probes are not logged, even if requests are
 });
 
+/** Options, and the link of a start with them. */
+const LINKS: readonly [string[], RegExp | undefined][] = [
+  [[], /^http:\/\/127\.0\.0\.1:\d+\/$/],
+  [["--base-path=/app"], /^http:\/\/127\.0\.0\.1:\d+\/app\/$/],
+  [["--allowed-hosts=127.0.0.1"], /^http:\/\/127\.0\.0\.1:\d+\/$/],
+  [["--allowed-hosts=app.example.com,*.example.com"], undefined],
+];
+
+Deno.test("Service has a link, unless following it gets 421", async () => {
+  for (const [args, expected] of LINKS) {
+    const command = await readServedStart("--kv=:memory:", ...args);
+    const service = serviceOf(command);
+    assertEquals(service.link, undefined);
+    await service.bind();
+    const { link } = service;
+    await service.start();
+    await service.stop();
+    if (expected === undefined) assertEquals(link, undefined);
+    else assertMatch(link ?? "", expected);
+  }
+});
+
 Deno.test("Service names the version of the program in health, also while it starts, and in its metrics", async () => {
   const command = await readServedStart("--kv=:memory:", "--health-port=1");
   const service = serviceOf({ ...command, version: "1.2.3+12345678" });

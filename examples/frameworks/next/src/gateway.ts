@@ -8,3 +8,13 @@ export function getGateway() {
     trustedProxies: [],
   });
 }
+
+/** Starts it, or ends the server: Next.js would say that it is ready, and answer 500 to each request. */
+export async function startOrExit() {
+  try {
+    await getGateway();
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n`);
+    process.exit(1);
+  }
+}

@@ -24,9 +24,12 @@ export interface Findings {
 /** The event of a deprecated variable that is set. Its detail is the manifest's message, if there is one. */
 export const DEPRECATED = "rep.config.deprecated";
 
+/** The event of a name that is probably misspelled or has no effect. */
+export const SUSPICIOUS_NAME = "rep.config.suspicious_name";
+
 /** Returns the finding of a name that is probably misspelled or has no effect. @param name As in the environment. */
 export function suspiciousName(name: string, detail: string): Finding {
-  return { event: "rep.config.suspicious_name", name, detail };
+  return { event: SUSPICIOUS_NAME, name, detail };
 }
 
 /** Returns all findings, first the values that look like secrets. */

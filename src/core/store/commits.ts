@@ -80,11 +80,11 @@ export function batches<C extends SizedChange>(
 }
 
 function weightOf(
-  { name, value = "", cause = {} }: SizedChange,
+  { name, value = "", cause }: SizedChange,
   overhead: number,
 ): number {
   const keyBytes = toUtf8(name).length + overhead;
   const valueBytes = toUtf8(value).length;
-  const causeBytes = 2 * JSON.stringify(cause).length;
-  return 10 * keyBytes + 2 * valueBytes + causeBytes;
+  const causeText = cause === undefined ? "" : JSON.stringify(cause);
+  return 10 * keyBytes + 2 * valueBytes + 2 * causeText.length;
 }

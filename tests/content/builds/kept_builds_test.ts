@@ -310,8 +310,8 @@ Deno.test("a directory without any page is kept before the gateway is ready, and
   await until(async () => (await directories.kept()).length === 2);
   const lists = await directories.read("keep/_/builds");
   assertEquals(Object.values(lists).toSorted(), [
-    '{"files":{"assets/a-1.js":1}}',
-    '{"files":{"assets/b-2.js":2}}',
+    '{"files":{"assets/a-1.js":1},"complete":true}',
+    '{"files":{"assets/b-2.js":2},"complete":true}',
   ]);
   const names = Object.keys(lists).map((name) => name.length);
   assertEquals(names, [17, 17]);

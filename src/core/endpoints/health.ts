@@ -71,6 +71,7 @@ export interface HealthReport {
 function createReport(
   status: HealthStatus,
   version: string,
+  build: string | undefined,
   { snapshot, blocked }: Pick<Configuration, "snapshot" | "blocked">,
   uptimeMs: number,
 ): HealthReport {
@@ -80,6 +81,7 @@ function createReport(
     variables: countVariables(snapshot),
     guardrails: { warnings: snapshot.warnings.length, blocked },
     uptime_seconds: Math.floor(uptimeMs / 1_000),
+    build,
   };
 }
 
@@ -119,10 +121,8 @@ export class Health implements HealthState {
     const uptimeMs = clock.monotonic() - this.#startedAt;
     const problems = this.#problems();
     const status = this.#statusWith(problems);
-    const report = {
-      ...createReport(status, version, configuration, uptimeMs),
-      build: build.id,
-    };
+    const { id } = build;
+    const report = createReport(status, version, id, configuration, uptimeMs);
     if (problems.size === 0 || status === "stopping") return report;
     const since = [...problems].map(([type, at]) => [type, formatTime(at)]);
     return {
@@ -152,18 +152,19 @@ export class Health implements HealthState {
     const { configuration, store, storedVariables, changes } = this.#options;
     const { isAvailable, at } = store.availability;
     const conflicts = changes?.rollout.conflicts ?? [];
-    const all: Problems = {
+    const own: Problems = {
       config_rejected: configuration.rejection?.since,
       store_unavailable: isAvailable ? undefined : at,
       change_waiting: changes?.publisher.changeWaitsSince,
       store_emptied: storedVariables.emptiedAt,
-      ...this.problemsAround(),
-      ...Object.fromEntries(conflicts.map(({ type, since }) => [type, since])),
     };
     const found = new Map<string, number>();
-    for (const [type, since] of Object.entries(all)) {
-      if (since !== undefined) found.set(type, since);
+    for (const problems of [own, this.problemsAround()]) {
+      for (const [type, since] of Object.entries(problems)) {
+        if (since !== undefined) found.set(type, since);
+      }
     }
+    for (const { type, since } of conflicts) found.set(type, since);
     return found;
   }
 
@@ -186,7 +187,13 @@ export function startingHealth(
   return {
     report() {
       const uptimeMs = clock.monotonic() - startedAt;
-      return createReport("starting", version, configuration, uptimeMs);
+      return createReport(
+        "starting",
+        version,
+        undefined,
+        configuration,
+        uptimeMs,
+      );
     },
   };
 }

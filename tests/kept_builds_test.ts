@@ -8,6 +8,7 @@ import {
   startCommand,
 } from "./_command.ts";
 import { buildOf, Directories } from "./content/builds/_builds.ts";
+import { findProgram } from "../tools/find_program.ts";
 import { findFreePort } from "../tools/free_port.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a", "assets/a-1.js.map": "map" });
@@ -95,9 +96,7 @@ Deno.test("--allow-write=DIR is the only permission to write that is needed, als
 });
 
 const canDropCapability = Deno.build.os === "linux" && Deno.uid() === 0 &&
-  (await new Deno.Command("setpriv", { args: ["--version"] }).output().catch(
-    () => ({ success: false }),
-  )).success;
+  await findProgram("setpriv") !== undefined;
 
 /** Starts a gateway of root that has no more rights than others. */
 async function startWithoutRights(

@@ -245,14 +245,15 @@ export class KeptBuilds {
 
   async #copyAll(onKept: () => void): Promise<boolean> {
     const known = this.#build && this.#listOf(this.#build);
-    if (known && (await readList(this.#directory, known)).complete) onKept();
+    const kept = known ? await readList(this.#directory, known) : undefined;
+    if (kept?.complete) onKept();
     const build = await listBuild(
       this.#served.directory,
       this.#isKept,
       this.#find,
     );
     const list = known || this.#listOf(await idOf(build));
-    const before = await readList(this.#directory, list);
+    const before = kept ?? await readList(this.#directory, list);
     const sizes = new Map(before.sizes); // part of the build may just be missing
     for (const [key, { stats }] of build) sizes.set(key, stats.size);
     const isKept = before.complete && sizes.size === before.sizes.size;

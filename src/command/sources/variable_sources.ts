@@ -5,6 +5,7 @@ import {
   readEnvironment,
   requiredPath,
 } from "../../files/read_environment.ts";
+import { SUSPICIOUS_NAME } from "../../core/config/variables/finding.ts";
 import type { Manifest } from "../../core/config/variables/manifest.ts";
 import { ConfigurationError } from "../../core/config/variables/snapshot.ts";
 import { withoutServiceLinks } from "../../core/config/variables/service_links.ts";
@@ -80,7 +81,7 @@ export function createIneffectiveLog(
   function warnOnce(variable_name: string, detail: string): void {
     if (logged.has(variable_name)) return;
     logged.add(variable_name);
-    log.warn("rep.config.suspicious_name", { variable_name, detail });
+    log.warn(SUSPICIOUS_NAME, { variable_name, detail });
   }
 
   return (files, environment, viteNames) => {

@@ -3,7 +3,6 @@
  * not, in front of gateways that restart, lag behind, and are away. What a page is told never goes back.
  */
 import { assertEquals, assertGreater } from "@std/assert";
-import { createClient } from "../../src/client/client.ts";
 import type { StreamMessage } from "../../src/client/page.ts";
 import {
   sharedPollCacheControl,
@@ -11,6 +10,7 @@ import {
 } from "../../src/core/values/shared_polls.ts";
 import { SeededChoices } from "../../tools/seeded_random.ts";
 import { VirtualTime } from "../_virtual_time.ts";
+import { openSimulatedPage } from "./_simulated_page.ts";
 
 const SECONDS = 10;
 const MINUTE = 60_000;
@@ -187,8 +187,6 @@ function openPage(
   choices: SeededChoices,
   { gateways, ask }: { gateways: Gateways; ask: Ask },
 ) {
-  const timers = new Map<number, () => void>();
-  let lastTimer = 0;
   const values = NAMES.map((name) => [name, `${gateways.newestOf(name)}`]);
   const payload = {
     public: Object.fromEntries(values),
@@ -197,33 +195,18 @@ function openPage(
       poll: SECONDS,
     },
   };
-  const element = {
-    textContent: JSON.stringify(payload),
-    getAttribute: () => null,
-  };
-  const client = createClient({
-    document: { hidden: false, getElementById: () => element },
-    location: { origin: "https://app.example.com" },
+  const client = openSimulatedPage({
+    time,
+    choices,
+    payload,
+    visibility: { hidden: false },
     EventSource: class extends FakeEventSource {
       constructor(url: string) {
         const cutAfter = choices.chance(0.05) ? 1 : Infinity;
         super(time, ask, url, cutAfter);
       }
     },
-    crypto: {},
-    console: { warn() {} },
-    Math: { random: choices.random },
-    performance: { now: () => time.now },
-    reportError(error) {
-      throw error;
-    },
-    fetch: () => Promise.reject(new Error("no keys")),
     addEventListener: () => {},
-    setTimeout(callback, ms) {
-      timers.set(++lastTimer, time.after(ms, callback));
-      return lastTimer;
-    },
-    clearTimeout: (timer) => timers.get(timer as number)?.(),
   });
   const told = new Map(NAMES.map((name) => [name, [] as number[]]));
   client.onAnyChange((key, value) => told.get(key)?.push(Number(value)));

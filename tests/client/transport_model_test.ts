@@ -3,10 +3,10 @@
  * it asks at most once in 5 s, but for the first requests; with an interval, too.
  */
 import { assertEquals, assertGreater, assertLessOrEqual } from "@std/assert";
-import { createClient } from "../../src/client/client.ts";
 import type { PageEvent, StreamMessage } from "../../src/client/page.ts";
 import { SeededChoices } from "../../tools/seeded_random.ts";
 import { VirtualTime } from "../_virtual_time.ts";
+import { openSimulatedPage } from "./_simulated_page.ts";
 
 const MINUTE = 60_000;
 
@@ -231,39 +231,22 @@ class FakeEventSource {
 function openPage(world: World, poll: number | undefined) {
   const { time, choices } = world;
   const listeners = new Map<PageEvent, () => void>();
-  const timers = new Map<number, () => void>();
-  let lastTimer = 0;
+  const visibility = { hidden: false };
   const payload = {
     public: { A: "100" },
     _meta: { hot_reload: "/rep/changes?last_event_id=100", poll },
   };
-  const element = {
-    textContent: JSON.stringify(payload),
-    getAttribute: () => null,
-  };
-  const document = { hidden: false, getElementById: () => element };
-  const client = createClient({
-    document,
-    location: { origin: "https://app.example.com" },
+  const client = openSimulatedPage({
+    time,
+    choices,
+    payload,
+    visibility,
     EventSource: class extends FakeEventSource {
       constructor(url: string) {
         super(world, url);
       }
     },
-    crypto: {},
-    console: { warn() {} },
-    Math: { random: choices.random },
-    performance: { now: () => time.now },
-    reportError(error) {
-      throw error;
-    },
-    fetch: () => Promise.reject(new Error("no keys")),
     addEventListener: (type, listener) => listeners.set(type, listener),
-    setTimeout(callback, ms) {
-      timers.set(++lastTimer, time.after(ms, callback));
-      return lastTimer;
-    },
-    clearTimeout: (timer) => timers.get(timer as number)?.(),
   });
   const values: number[] = [];
   client.onChange("A", (value) => values.push(Number(value)));
@@ -272,7 +255,7 @@ function openPage(world: World, poll: number | undefined) {
     values,
     /** The user goes to another tab, or comes back. */
     setHidden(hidden: boolean) {
-      document.hidden = hidden;
+      visibility.hidden = hidden;
       listeners.get("visibilitychange")?.();
     },
     goOnline: () => listeners.get("online")?.(),

@@ -13,7 +13,7 @@ import { undoWrite } from "../src/stored/undo_write.ts";
 import { writeVariables } from "../src/stored/write_variables.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
-import { remoteStore } from "./_store.ts";
+import { fallibleStore } from "./_store.ts";
 
 const START = 1_700_000_000_000;
 const MANIFEST = `version: "0.1.0"
@@ -26,15 +26,26 @@ variables:
 class World {
   readonly clock = new FakeClock(START);
   readonly store: Store = memoryStore();
+  /** From when until when gateways cannot use the store. */
+  outage = { from: 0, until: 0 };
 
-  async start(manifest = MANIFEST, hotReload = true): Promise<TestGateway> {
+  async start(
+    manifest = MANIFEST,
+    { hotReload = true, startWithoutStore = false } = {},
+  ): Promise<TestGateway> {
     const starting = setUp({ REP_PUBLIC_PLAN: "free" }, {
-      store: remoteStore(this.store),
+      store: fallibleStore(this.store, () => this.#isDown),
       clock: this.clock,
       manifest,
       hotReload,
+      startWithoutStore,
     });
     return await this.clock.tickUntil(starting, 250);
+  }
+
+  get #isDown(): boolean {
+    const now = this.clock.now();
+    return this.outage.from <= now && now < this.outage.until;
   }
 
   async set(name: string, value: string): Promise<number> {
@@ -141,6 +152,35 @@ Deno.test("such a start fails while another process lives, and not because of on
   assertEquals(await healthOf(gate), ["degraded", ["config_rejected"]]);
 });
 
+/** A world with an invalid value, whose store fails while a start waits for heartbeats. */
+async function failingWorld(): Promise<World> {
+  const world = new World();
+  await world.publish("pro");
+  await world.set("PLAN", "premium");
+  await world.addMember();
+  const now = world.clock.now();
+  world.outage = { from: now + 3_000, until: now + 20_000 };
+  return world;
+}
+
+Deno.test("such a start waits until the store says whether another process lives, or says at once what is invalid if it may start without it", async () => {
+  for (const isLiving of [false, true]) {
+    const world = await failingWorld();
+    const beat = () => isLiving ? world.addMember() : undefined;
+    const beats = [5_000, 24_000].map((ms) => world.clock.after(ms, beat));
+    await using gate = await world.start();
+    assertEquals(gate.logged("rep.start.waiting").length, 1);
+    assertEquals((await gate.ask("/rep/health")).status, 503);
+    const ready = world.clock.tickUntil(gate.gateway.ready, 250);
+    if (isLiving) await assertRejects(() => ready, ConfigurationError);
+    else await ready;
+    beats.forEach((stop) => stop());
+  }
+  const other = await failingWorld();
+  const start = () => other.start(MANIFEST, { startWithoutStore: true });
+  await assertRejects(start, ConfigurationError, "PLAN");
+});
+
 Deno.test("such a start fails at once if nothing valid was published, or if something else is invalid, or without hot reload", async () => {
   const world = new World();
   await world.set("PLAN", "premium");
@@ -153,6 +193,9 @@ Deno.test("such a start fails at once if nothing valid was published, or if some
   await assertRejects(() => other.start(required), ConfigurationError);
   const free = MANIFEST.replace(", pro", "");
   await assertRejects(() => other.start(free), ConfigurationError);
-  await assertRejects(() => other.start(MANIFEST, false), ConfigurationError);
+  await assertRejects(
+    () => other.start(MANIFEST, { hotReload: false }),
+    ConfigurationError,
+  );
   assertLess(other.clock.now(), START + 6_000);
 });

@@ -116,7 +116,12 @@ export class Startup {
       const isStored = await configuration.load(publicValues)
         .then(() => true, () => false);
       const { hasLivingMember } = await import("./rollout/living_members.ts"); // not without hot reload
-      if (!isStored || await hasLivingMember(store, clock, signal)) throw error;
+      let isAlone = false;
+      const look = async () => {
+        isAlone = !await hasLivingMember(store, clock, signal);
+      };
+      if (isStored) await this.#untilRead(look);
+      if (!isAlone) throw error;
     }
     await configuration.reload().catch(() => {}); // it logs what is invalid
     const detail =

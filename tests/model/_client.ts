@@ -79,11 +79,20 @@ export function openClient(
     }
   }
 
+  /** The events that it should have received by now. */
+  function missing(): LogEvent[] {
+    const received = new Set(source.events.map(({ id }) => id));
+    const start = cursor ?? Number(source.firstEventId ?? Infinity);
+    return simulation.events.filter((event) =>
+      event.id > start && !received.has(event.id) && !isExcused(event)
+    );
+  }
+
   return {
     source,
+    missing,
     /** Checks that it has received every event once, and that its values are the published ones. */
     verify(expected: ReadonlyMap<string, string>) {
-      const received = new Set(source.events.map(({ id }) => id));
       const committed = new Map(simulation.events.map((it) => [it.id, it]));
       for (const { id, name, value, type } of source.events) {
         const event = committed.get(id);
@@ -93,12 +102,8 @@ export function openClient(
           fail(`received ${type} ${name}=${value} as event ${id}, not ${sent}`);
         }
       }
-      const start = cursor ?? Number(source.firstEventId ?? Infinity);
-      for (const event of simulation.events) {
-        const { id, name, value } = event;
-        if (id > start && !received.has(id) && !isExcused(event)) {
-          fail(`has not received event ${id}: ${name}=${value}`);
-        }
+      for (const { id, name, value } of missing()) {
+        fail(`has not received event ${id}: ${name}=${value}`);
       }
       verifyValues(expected);
     },

@@ -174,6 +174,9 @@ export class Representations {
   readonly #variants = new Map<RepresentationCoding, Representation>();
   /** The codings that exist or that the compressor can add. */
   #codings: readonly RepresentationCoding[];
+  /** The last `Accept-Encoding`, which most browsers have in common, and the coding for it. */
+  #last: { accepted: string | null; coding: RepresentationCoding | undefined } =
+    { accepted: null, coding: undefined };
 
   /** @param variants Compressed variants that already exist. If there are any, the compressor adds no others. */
   constructor(
@@ -202,7 +205,11 @@ export class Representations {
   /** Selects the representation for a request. */
   select(headers: Headers): Representation {
     const accepted = headers.get("accept-encoding");
-    const coding = preferredCoding(accepted, this.#codings);
+    if (accepted !== this.#last.accepted) {
+      const coding = preferredCoding(accepted, this.#codings);
+      this.#last = { accepted, coding };
+    }
+    const { coding } = this.#last;
     if (coding === undefined) return this.#original;
     const variant = this.#variants.get(coding);
     if (variant !== undefined) return variant;
@@ -249,6 +256,7 @@ export class Representations {
       .catch(() => undefined);
     if (body === undefined) {
       this.#codings = this.#codings.filter((other) => other !== coding);
+      this.#last = { accepted: null, coding: undefined };
       return;
     }
     const { etag: original } = this.#original;

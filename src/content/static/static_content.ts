@@ -43,7 +43,7 @@ export interface StaticContentOptions extends ServedFilesOptions {
   readonly builds: BuildsOptions | undefined;
 }
 
-/** For how long the build is that of the last page. */
+/** For how long the build is that of a page, from the look at it. */
 const BUILD_AGE_MS = 1_000;
 /** How long the start waits until its build is kept. */
 const MAX_START_MS = 10_000;
@@ -110,7 +110,8 @@ export class StaticContent implements Content {
   /** Whether the directory has contained an `index.html` since the start. */
   #hasPage = false;
   #build: string | undefined;
-  #buildFoundAt = -Infinity;
+  /** The page that the build is that of. */
+  #buildPage: ServedFile | undefined;
   #indexVersion: string | undefined;
   #builds: KeptBuilds | undefined;
   #isAppGone = false;
@@ -236,7 +237,8 @@ export class StaticContent implements Content {
    */
   async build(): Promise<string | undefined> {
     const now = this.#options.clock.monotonic();
-    if (now - this.#buildFoundAt < BUILD_AGE_MS) return this.#build;
+    const lookedAt = this.#buildPage?.lookedAt ?? -Infinity;
+    if (now - lookedAt < BUILD_AGE_MS) return this.#build;
     const path = `${this.#options.directory}/${INDEX}`;
     const stats = await Deno.stat(path).catch(() => undefined); // a look takes ten times as long, and reports it
     const version = stats && versionOf({ path, stats });
@@ -319,8 +321,8 @@ export class StaticContent implements Content {
     const page = this.#hasPage
       ? await this.#files.look(INDEX)
       : (await this.#findFallback())?.file;
-    this.#buildFoundAt = this.#options.clock.monotonic();
-    if (typeof page === "object") {
+    if (typeof page === "object" && page !== this.#buildPage) {
+      this.#buildPage = page;
       const [tag = ""] = page.etags.split(","); // the others are those of compressed variants
       this.#build = tag.replace(/\W/g, "") || this.#build;
     }

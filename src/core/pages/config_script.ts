@@ -182,8 +182,8 @@ interface CacheKey extends PageValues {
 export class ConfigScriptCache {
   readonly #options: ConfigScriptCacheOptions;
   #cached: { key: CacheKey; script: Promise<ConfigScript> } | undefined;
-  /** When the cached script has to be rendered again, on the monotonic clock. */
-  #validUntil = Infinity;
+  /** When the cached script has to be rendered again, on the monotonic clock; `undefined` if it need not be. */
+  #retryAt: number | undefined;
   /** Whether the last script lacks SENSITIVE values, because the master key was unavailable. */
   #lacksKey = false;
 
@@ -197,8 +197,10 @@ export class ConfigScriptCache {
     const build = await this.#options.build();
     const { values, cursor } = current();
     const key = { build, values, cursor, epoch: epochs.current() };
-    const isCurrent = this.#cached !== undefined &&
-      clock.monotonic() < this.#validUntil && isSame(this.#cached.key, key);
+    const isExpired = this.#retryAt !== undefined &&
+      clock.monotonic() >= this.#retryAt;
+    const isCurrent = this.#cached !== undefined && !isExpired &&
+      isSame(this.#cached.key, key);
     const script = isCurrent ? this.#cached!.script : this.#render(key);
     this.#cached = { key, script }; // the new key, so that the next comparison finds the same object
     return await script;
@@ -209,7 +211,7 @@ export class ConfigScriptCache {
   ): Promise<ConfigScript> {
     const { hotReload, pollMs, clock, basePath, isRendered = false } =
       this.#options;
-    this.#validUntil = Infinity;
+    this.#retryAt = undefined;
     const keys = await this.#keysFor(values, epoch);
     const payload = await makePayload({
       public: values.public,
@@ -238,7 +240,7 @@ export class ConfigScriptCache {
       this.#lacksKey = false;
       return keys;
     } catch (error) {
-      this.#validUntil = clock.monotonic() + RETRY_MS;
+      this.#retryAt = clock.monotonic() + RETRY_MS;
       this.#reportMissingKey(error);
       return undefined;
     }

@@ -1,3 +1,4 @@
+import { chunk } from "@std/collections/chunk";
 import type { Addon } from "../../core/addon.ts";
 import {
   issuesOf,
@@ -190,8 +191,7 @@ export class Sites implements Served {
     this.#believed = new Set(folders.map(({ name }) => name));
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
-    for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
-      const some = folders.slice(index, index + OPENED_AT_ONCE);
+    for (const some of chunk(folders, OPENED_AT_ONCE)) {
       await Promise.all(some.map((folder) => this.#open(folder)));
     }
     const { "hot-reload-mode": mode } = this.#options.options;

@@ -1,5 +1,5 @@
 import { messageOf } from "../core/observe/log.ts";
-import { type Clock, sleep } from "../core/values/clock.ts";
+import { type Clock, every, sleep } from "../core/values/clock.ts";
 import type { FileInfo, FileSystem } from "./local_files.ts";
 import { isRepName } from "../core/config/variables/tiers.ts";
 
@@ -36,10 +36,6 @@ export async function watchPaths(
   onChange: () => void,
   { files, clock }: WatchPathsOptions,
 ): Promise<() => void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const options = { signal, isBackground: true };
-
   /** Returns a text that differs after a change. */
   async function look(): Promise<string> {
     const now = clock.now();
@@ -48,19 +44,23 @@ export async function watchPaths(
   }
 
   let seen = await look();
+  let isStopped = false;
 
   async function watch(): Promise<void> {
-    while (!signal.aborted) {
-      await sleep(LOOK_MS, clock, options);
-      if (signal.aborted || await look() === seen) continue;
-      await sleep(SETTLE_MS, clock, options);
-      seen = await look();
-      if (!signal.aborted) queueMicrotask(onChange); // an error in it does not end this loop
-    }
+    if (await look() === seen) return;
+    await sleep(SETTLE_MS, clock, { isBackground: true });
+    seen = await look();
+    if (!isStopped) queueMicrotask(onChange); // an error in it does not end the looks
   }
 
-  void watch();
-  return () => stopping.abort();
+  const onError = (error: unknown) => {
+    throw error;
+  };
+  const stop = every(LOOK_MS, watch, { clock, onError });
+  return () => {
+    isStopped = true;
+    stop();
+  };
 }
 
 /** Returns a text that differs after a change of a file, or of the variables in a directory. */

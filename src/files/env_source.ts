@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../core/values/clock.ts";
 import { ConfigurationError } from "../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   EMPTIED,
   type Environment,
@@ -9,6 +10,7 @@ import {
   type EnvFile,
   type EnvPath,
   readEnvFiles,
+  readEnvironment,
 } from "./read_environment.ts";
 
 /** After how long a variable that is still missing counts as removed. */
@@ -48,6 +50,18 @@ export class EnvSource {
     if (issues.length > 0) throw new ConfigurationError(issues);
     this.#files = files;
     return Object.assign({}, ...files.map(variablesOf));
+  }
+
+  /**
+   * Reads the variables, which those of the environment of the process override. Service links lie below them: the gateway
+   * warns of these.
+   *
+   * @throws {ConfigurationError} As {@linkcode read} does.
+   */
+  async readOverridden(): Promise<Environment> {
+    const files = await this.read();
+    const environment = readEnvironment();
+    return { ...environment, ...files, ...withoutServiceLinks(environment) };
   }
 
   /** The files as last read, in the order of the paths; none before the first read. */

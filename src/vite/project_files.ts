@@ -127,8 +127,6 @@ export class ProjectFiles {
   readonly #config: ViteConfig;
   readonly #clock: Clock;
   readonly #source: EnvSource;
-  /** The variables from the environment of the process. */
-  #environment: Environment = {};
   #manifest: Manifest | undefined;
   #sensitive = "";
 
@@ -163,10 +161,7 @@ export class ProjectFiles {
    * @throws {ConfigurationError} If a file cannot be read or is invalid. Each issue names the file and the line.
    */
   async readVariables(): Promise<Environment> {
-    const files = await this.#source.read();
-    const environment = readEnvironment();
-    this.#environment = withoutServiceLinks(environment);
-    const variables = { ...environment, ...files, ...this.#environment }; // the gateway warns of service links
+    const variables = await this.#source.readOverridden();
     const classified = classify(variables).variables;
     const sensitive = classified.filter(({ tier }) => tier === "sensitive");
     this.#sensitive = JSON.stringify(sensitive);
@@ -281,7 +276,8 @@ export class ProjectFiles {
 
   /** Returns where a variable is set; `undefined` if that is the environment of the process, or nowhere. */
   #placeOf(key: string): string | undefined {
-    if (this.#environment[key] !== undefined) return undefined;
+    const environment = withoutServiceLinks(readEnvironment());
+    if (environment[key] !== undefined) return undefined;
     const place = this.#source.placeOf(key);
     if (place === undefined) return this.#placeOfDefault(key);
     const { path, line } = place;

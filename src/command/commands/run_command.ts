@@ -1,3 +1,4 @@
+import { filterKeys } from "@std/collections/filter-keys";
 import { formatValue } from "../../core/config/variables/quote.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
@@ -166,8 +167,8 @@ export function commandHelp(command: CommandName, program: string): string {
 
 /** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */
 function optionsOf(command: CommandName): OptionTable {
-  const options = Object.entries<Option<unknown>>(COMMAND_OPTIONS);
-  return Object.fromEntries(
-    options.filter(([name]) => hasOption(command, name)),
+  return filterKeys<Option<unknown>>(
+    COMMAND_OPTIONS,
+    (name) => hasOption(command, name),
   );
 }

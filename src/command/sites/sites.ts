@@ -141,7 +141,7 @@ export class Sites implements Served {
   /** The sites by host. */
   readonly #entries = new Map<string, Entry>();
   /** The gateways that others have replaced, until their last responses are sent. */
-  readonly #replaced = new Map<Gateway, Promise<void>>();
+  readonly #replaced = new Set<Gateway>();
   /** What is served for no site. */
   #process!: Gateway;
   /** The variables of the command, as last read. */
@@ -273,7 +273,7 @@ export class Sites implements Served {
 
   #gateways(): Gateway[] {
     const sites = [...this.#entries.values()].map(({ site }) => site?.gateway);
-    const all = [this.#process, ...sites, ...this.#replaced.keys()];
+    const all = [this.#process, ...sites, ...this.#replaced];
     return all.filter((gateway) => gateway !== undefined);
   }
 
@@ -495,9 +495,8 @@ export class Sites implements Served {
     if (previous === undefined || previous === entry.site) return;
     const { gateway } = previous;
     const drainMs = this.#options.options.drain; // its requests in flight may finish
-    const closing = gateway.close({ drainMs });
-    this.#replaced.set(gateway, closing);
-    void closing.then(() => this.#replaced.delete(gateway));
+    this.#replaced.add(gateway);
+    void gateway.close({ drainMs }).then(() => this.#replaced.delete(gateway));
   }
 
   /** Ends the streams of a site that is gone. */

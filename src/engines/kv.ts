@@ -169,9 +169,9 @@ export function kvStore(
     get: async (key) => toEntry(await kv.get(toKvKey(key))),
     async getMany<T>(keys: readonly Key[]) {
       const reads = chunk(keys.map(toKvKey), MAX_KEYS)
-        .map((some) => kv.getMany(some));
+        .map((some: Key[]) => kv.getMany(some));
       const entries = (await Promise.all(reads)).flat();
-      return entries.map((entry) => toEntry<T>(entry));
+      return entries.map((entry: KvEntry) => toEntry<T>(entry));
     },
     async list<T>(
       under: Key,

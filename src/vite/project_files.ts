@@ -6,7 +6,7 @@ import {
   optionsOf,
   parseCommandManifest,
 } from "../command/options/manifest_settings.ts";
-import { EnvSource, readTwice } from "../files/env_source.ts";
+import { EnvSource } from "../files/env_source.ts";
 import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
 import {
   FROM_ENV_FILES,
@@ -125,7 +125,6 @@ function defaultTypes(root: string): string {
 export class ProjectFiles {
   readonly #paths: ProjectPaths;
   readonly #config: ViteConfig;
-  readonly #clock: Clock;
   readonly #source: EnvSource;
   #manifest: Manifest | undefined;
   #sensitive = "";
@@ -137,7 +136,6 @@ export class ProjectFiles {
   ) {
     this.#paths = paths;
     this.#config = config;
-    this.#clock = clock;
     this.#source = new EnvSource(paths.envFiles, clock);
   }
 
@@ -178,11 +176,7 @@ export class ProjectFiles {
   async readManifest(): Promise<void> {
     const { manifest: path, types } = this.#paths;
     if (path === undefined) return;
-    const read = () => this.#parseManifest(path);
-    const wasValid = this.#manifest?.issues.length === 0;
-    const manifest = wasValid
-      ? await readTwice(read, this.#clock)
-      : await read();
+    const manifest = await this.#parseManifest(path);
     if (types === undefined) return;
     await this.#writeTypes(manifest.variables, types, FROM_MANIFEST);
   }

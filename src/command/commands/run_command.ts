@@ -10,7 +10,7 @@ import {
   optionRows,
   wrap,
 } from "../options/help.ts";
-import type { Option, OptionTable } from "../options/option_kinds.ts";
+import type { OptionTable } from "../options/option_kinds.ts";
 import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -167,8 +167,8 @@ export function commandHelp(command: CommandName, program: string): string {
 
 /** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */
 function optionsOf(command: CommandName): OptionTable {
-  return filterKeys<Option<unknown>>(
+  return filterKeys(
     COMMAND_OPTIONS,
-    (name) => hasOption(command, name),
+    (name: string) => hasOption(command, name),
   );
 }

@@ -191,7 +191,9 @@ export class Sites implements Served {
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
     for (const some of chunk(folders, OPENED_AT_ONCE)) {
-      await Promise.all(some.map((folder) => this.#open(folder)));
+      await Promise.all(
+        some.map((folder: SiteFolder) => this.#open(folder)),
+      );
     }
     const { "hot-reload-mode": mode } = this.#options.options;
     if (mode !== "file_watch") return;

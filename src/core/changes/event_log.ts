@@ -184,7 +184,7 @@ export class EventLog {
     let current: Entry<EventsHead> | undefined = head;
     for (const some of chunk(old, MAX_DELETES)) {
       if (current === undefined) break;
-      const deletes = some.map(({ key }) => ({ key }));
+      const deletes = some.map(({ key }: Entry) => ({ key }));
       const value: EventsHead = {
         ...current.value,
         recent: current.value.recent - deletes.length,

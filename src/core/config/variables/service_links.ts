@@ -40,7 +40,7 @@ function findServiceLinks(environment: Environment): Map<string, string> {
 /** Returns the variables that are no service links. */
 export function withoutServiceLinks(environment: Environment): Environment {
   const links = findServiceLinks(environment);
-  return filterKeys(environment, (name) => !links.has(name));
+  return filterKeys(environment, (name: string) => !links.has(name));
 }
 
 /** Returns one warning about all service links, or none. */

@@ -22,6 +22,8 @@ export interface BareProcess extends AsyncDisposable {
 
 /** Modules that the sources import and these programs do not use; without them no network and no cache is needed. */
 const UNUSED = {
+  "@std/collections/chunk":
+    "data:text/javascript,export const chunk = undefined",
   "@std/log/base-handler": "data:text/javascript,export class BaseHandler {}",
   "@std/log/logger": "data:text/javascript,export class Logger {}",
   "@std/path": "data:text/javascript,export const join = undefined",

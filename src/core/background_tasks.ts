@@ -109,16 +109,10 @@ export class BackgroundTasks {
     if (changes?.publisher.isWaiting) await configuration.readAgain();
   }
 
-  /** Runs a task every `ms` milliseconds, but never twice at the same time; returns a function that runs it at once. */
+  /** Runs a task every `ms` milliseconds, and returns a function that runs it at once. */
   #repeat(ms: number, name: string, task: Task): () => Promise<void> {
     const { clock, log, signal } = this.#options;
-    let isRunning = false;
-    const run = async () => {
-      if (isRunning) return;
-      isRunning = true;
-      await this.#run(name, task);
-      isRunning = false;
-    };
+    const run = () => this.#run(name, task);
     const stop = every(ms, run, { clock, onError: logTaskError(log, name) });
     signal.addEventListener("abort", stop);
     return run;

@@ -1,4 +1,4 @@
-import { slices } from "../core/values/chunks.ts";
+import { chunk } from "@std/collections/chunk";
 import { type Clock, sleep, systemClock } from "../core/values/clock.ts";
 import {
   type Check,
@@ -168,10 +168,10 @@ export function kvStore(
     maxChecks,
     get: async (key) => toEntry(await kv.get(toKvKey(key))),
     async getMany<T>(keys: readonly Key[]) {
-      const reads = slices(keys.map(toKvKey), MAX_KEYS)
-        .map((slice) => kv.getMany(slice));
+      const reads = chunk(keys.map(toKvKey), MAX_KEYS)
+        .map((some: Key[]) => kv.getMany(some));
       const entries = (await Promise.all(reads)).flat();
-      return entries.map((entry) => toEntry<T>(entry));
+      return entries.map((entry: KvEntry) => toEntry<T>(entry));
     },
     async list<T>(
       under: Key,

@@ -8,9 +8,6 @@ import type { Store } from "../core/store/store.ts";
 /** Options of {@linkcode openStore}. */
 export type OpenStoreOptions = Omit<KvStoreOptions, "maxChecks">;
 
-/** The log event for a store that is in memory because there is no database. */
-export const STORE_IN_MEMORY = "rep.store.memory";
-
 /** The limitations of the memory store, for the log. */
 const MEMORY_ONLY =
   "Until then, ids, limits and keys are kept in memory: they are lost on restart and not shared with other processes";
@@ -53,7 +50,7 @@ async function openDefault(log: Log): Promise<Store> {
 }
 
 function fallBackToMemory(log: Log, reason: string): Store {
-  log.warn(STORE_IN_MEMORY, { detail: `${reason}. ${MEMORY_ONLY}` });
+  log.warn("rep.store.memory", { detail: `${reason}. ${MEMORY_ONLY}` });
   return memoryStore();
 }
 

@@ -1,5 +1,6 @@
 import { type Clock, sleep } from "../core/values/clock.ts";
 import { ConfigurationError } from "../core/config/variables/snapshot.ts";
+import { withoutServiceLinks } from "../core/config/variables/service_links.ts";
 import {
   EMPTIED,
   type Environment,
@@ -9,6 +10,7 @@ import {
   type EnvFile,
   type EnvPath,
   readEnvFiles,
+  readEnvironment,
 } from "./read_environment.ts";
 
 /** After how long a variable that is still missing counts as removed. */
@@ -50,6 +52,18 @@ export class EnvSource {
     return Object.assign({}, ...files.map(variablesOf));
   }
 
+  /**
+   * Reads the variables, which those of the environment of the process override. Service links lie below them: the gateway
+   * warns of these.
+   *
+   * @throws {ConfigurationError} As {@linkcode read} does.
+   */
+  async readOverridden(): Promise<Environment> {
+    const files = await this.read();
+    const environment = readEnvironment();
+    return { ...environment, ...files, ...withoutServiceLinks(environment) };
+  }
+
   /** The files as last read, in the order of the paths; none before the first read. */
   get files(): readonly EnvFile[] {
     return this.#files;
@@ -63,33 +77,20 @@ export class EnvSource {
     return file && { path: file.path, line: file.lines.get(name) };
   }
 
-  /** Reads the files, and once more if they are invalid or incomplete. */
+  /**
+   * Reads the files, and once more, half a second later, if that fails or they are incomplete: an editor may have emptied a
+   * file, or written only the beginning of a line. A mistake at the start is reported at once.
+   */
   async #readComplete(): Promise<readonly EnvFile[]> {
     const read = () => readEnvFiles(this.#paths);
     if (this.#files.length === 0) return await read();
-    const files = await readTwice(read, this.#clock);
-    const isIncomplete = this.#files.some((before, index) => {
+    const files = await read().catch(() => []);
+    const isComplete = this.#files.every((before, index) => {
       const after = files[index];
-      return after !== undefined && hasLost(before, after);
+      return after !== undefined && !hasLost(before, after);
     });
-    if (!isIncomplete) return files;
+    if (isComplete) return files;
     await sleep(CONFIRM_MS, this.#clock);
-    return await read();
-  }
-}
-
-/**
- * Reads once more, half a second later, if reading fails: an editor may have emptied the file, or written only the
- * beginning of a line. Use it for what was valid before, so that a mistake at the start is reported at once.
- */
-export async function readTwice<T>(
-  read: () => Promise<T>,
-  clock: Clock,
-): Promise<T> {
-  try {
-    return await read();
-  } catch {
-    await sleep(CONFIRM_MS, clock);
     return await read();
   }
 }

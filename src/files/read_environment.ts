@@ -1,3 +1,4 @@
+import { filterKeys } from "@std/collections/filter-keys";
 import { messageOf } from "../core/observe/log.ts";
 import { type FileSystem, localFiles, readBoundedFile } from "./local_files.ts";
 import { isGranted } from "../core/values/runtime.ts";
@@ -18,8 +19,7 @@ function allVariables(): Environment {
 
 /** Other variables may be secrets of other programs, so they are not kept in memory. */
 function pickRepVariables(environment: Environment): Environment {
-  const entries = Object.entries(environment);
-  return Object.fromEntries(entries.filter(([name]) => isRepName(name)));
+  return filterKeys(environment, isRepName);
 }
 
 /** The content of an env file or directory. */

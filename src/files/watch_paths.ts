@@ -1,5 +1,5 @@
 import { messageOf } from "../core/observe/log.ts";
-import { type Clock, sleep } from "../core/values/clock.ts";
+import { type Clock, every, sleep } from "../core/values/clock.ts";
 import type { FileInfo, FileSystem } from "./local_files.ts";
 import { isRepName } from "../core/config/variables/tiers.ts";
 
@@ -7,10 +7,6 @@ import { isRepName } from "../core/config/variables/tiers.ts";
 const LOOK_MS = 500;
 /** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
-/** Changes that are further apart have different times, since systems update their clock every 1 to 16 milliseconds. */
-const RESOLUTION_MS = 20;
-/** The same for file systems that count in seconds, or, as FAT, in two of them. */
-const COARSE_RESOLUTION_MS = 2_000;
 
 interface WatchPathsOptions {
   files: FileSystem;
@@ -25,9 +21,8 @@ interface WatchPathsOptions {
  * systems and in some containers. Worse, `Deno.watchFs` opens every file that changes in the directory, and blocks on a
  * FIFO: it then notices no more changes, and closing it blocks the whole process, which SIGTERM can no longer end.
  *
- * A file that changes again before the file system's clock moves on keeps its time. So a file is described in another way
- * once every further change gives it another time. The pause before a callback is longer than that where times contain
- * milliseconds; where they are whole seconds, there is a second callback up to two seconds later.
+ * It does not notice a second change that leaves time and size of a file as they are, in the same tick of the file system's
+ * clock. The pause before a callback is longer than a tick, except where times are whole seconds.
  *
  * @returns A function that stops it. It notices every change after the promise has resolved.
  */
@@ -36,45 +31,43 @@ export async function watchPaths(
   onChange: () => void,
   { files, clock }: WatchPathsOptions,
 ): Promise<() => void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const options = { signal, isBackground: true };
-
   /** Returns a text that differs after a change. */
   async function look(): Promise<string> {
-    const now = clock.now();
-    const texts = paths.map((path) => describePath(path, files, now));
+    const texts = paths.map((path) => describePath(path, files));
     return (await Promise.all(texts)).join("\n");
   }
 
   let seen = await look();
+  let isStopped = false;
 
   async function watch(): Promise<void> {
-    while (!signal.aborted) {
-      await sleep(LOOK_MS, clock, options);
-      if (signal.aborted || await look() === seen) continue;
-      await sleep(SETTLE_MS, clock, options);
-      seen = await look();
-      if (!signal.aborted) queueMicrotask(onChange); // an error in it does not end this loop
-    }
+    if (await look() === seen) return;
+    await sleep(SETTLE_MS, clock, { isBackground: true });
+    seen = await look();
+    if (!isStopped) queueMicrotask(onChange); // an error in it does not end the looks
   }
 
-  void watch();
-  return () => stopping.abort();
+  const onError = (error: unknown) => {
+    throw error;
+  };
+  const stop = every(LOOK_MS, watch, { clock, onError });
+  return () => {
+    isStopped = true;
+    stop();
+  };
 }
 
 /** Returns a text that differs after a change of a file, or of the variables in a directory. */
 export async function describePath(
   path: string,
   files: FileSystem,
-  now: number,
 ): Promise<string> {
   try {
     const info = await files.stat(path);
-    if (!info.isDirectory) return describeFile(info, now);
+    if (!info.isDirectory) return describeFile(info);
     const names = (await files.names(path)).filter(isRepName).sort();
     const infos = names.map((name) => files.stat(`${path}/${name}`));
-    const texts = (await Promise.all(infos)).map((it) => describeFile(it, now));
+    const texts = (await Promise.all(infos)).map(describeFile);
     return [...names, ...texts].join("\n");
   } catch (error) {
     return messageOf(error); // the reload reports the error
@@ -82,13 +75,6 @@ export async function describePath(
 }
 
 /** Returns a text that differs after a change. Includes the mode, since a change of permissions can make a file readable. */
-export function describeFile(
-  { mtime, size, ino, mode }: FileInfo,
-  now: number,
-): string {
-  const changedAt = mtime?.getTime() ?? 0;
-  const isCoarse = changedAt % 1_000 === 0;
-  const resolution = isCoarse ? COARSE_RESOLUTION_MS : RESOLUTION_MS;
-  const isRecent = changedAt > now - resolution;
-  return `${changedAt} ${size} ${ino} ${mode} ${isRecent}`;
+function describeFile({ mtime, size, ino, mode }: FileInfo): string {
+  return `${mtime?.getTime()} ${size} ${ino} ${mode}`;
 }

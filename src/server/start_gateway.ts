@@ -117,12 +117,7 @@ async function open(
     hotReload: true,
     ...options,
     log,
-    variables: async () => {
-      const environment = readEnvironment();
-      const own = withoutServiceLinks(environment);
-      const files = await readPaths(envFiles, () => source.read(), clock);
-      return { ...environment, ...files, ...own }; // the gateway warns of service links
-    },
+    variables: () => readPaths(envFiles, () => source.readOverridden(), clock),
     manifest: manifest === undefined
       ? undefined
       : () => readTextFile(manifest, "manifest", clock),

@@ -6,7 +6,7 @@ import {
   optionsOf,
   parseCommandManifest,
 } from "../command/options/manifest_settings.ts";
-import { EnvSource, readTwice } from "../files/env_source.ts";
+import { EnvSource } from "../files/env_source.ts";
 import { type EnvPath, readEnvironment } from "../files/read_environment.ts";
 import {
   FROM_ENV_FILES,
@@ -125,10 +125,7 @@ function defaultTypes(root: string): string {
 export class ProjectFiles {
   readonly #paths: ProjectPaths;
   readonly #config: ViteConfig;
-  readonly #clock: Clock;
   readonly #source: EnvSource;
-  /** The variables from the environment of the process. */
-  #environment: Environment = {};
   #manifest: Manifest | undefined;
   #sensitive = "";
 
@@ -139,7 +136,6 @@ export class ProjectFiles {
   ) {
     this.#paths = paths;
     this.#config = config;
-    this.#clock = clock;
     this.#source = new EnvSource(paths.envFiles, clock);
   }
 
@@ -163,10 +159,7 @@ export class ProjectFiles {
    * @throws {ConfigurationError} If a file cannot be read or is invalid. Each issue names the file and the line.
    */
   async readVariables(): Promise<Environment> {
-    const files = await this.#source.read();
-    const environment = readEnvironment();
-    this.#environment = withoutServiceLinks(environment);
-    const variables = { ...environment, ...files, ...this.#environment }; // the gateway warns of service links
+    const variables = await this.#source.readOverridden();
     const classified = classify(variables).variables;
     const sensitive = classified.filter(({ tier }) => tier === "sensitive");
     this.#sensitive = JSON.stringify(sensitive);
@@ -183,11 +176,7 @@ export class ProjectFiles {
   async readManifest(): Promise<void> {
     const { manifest: path, types } = this.#paths;
     if (path === undefined) return;
-    const read = () => this.#parseManifest(path);
-    const wasValid = this.#manifest?.issues.length === 0;
-    const manifest = wasValid
-      ? await readTwice(read, this.#clock)
-      : await read();
+    const manifest = await this.#parseManifest(path);
     if (types === undefined) return;
     await this.#writeTypes(manifest.variables, types, FROM_MANIFEST);
   }
@@ -281,7 +270,8 @@ export class ProjectFiles {
 
   /** Returns where a variable is set; `undefined` if that is the environment of the process, or nowhere. */
   #placeOf(key: string): string | undefined {
-    if (this.#environment[key] !== undefined) return undefined;
+    const environment = withoutServiceLinks(readEnvironment());
+    if (environment[key] !== undefined) return undefined;
     const place = this.#source.placeOf(key);
     if (place === undefined) return this.#placeOfDefault(key);
     const { path, line } = place;

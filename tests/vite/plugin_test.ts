@@ -625,22 +625,6 @@ Deno.test("a missing env file is reported, once", async () => {
   await until(async () => await vite.title() === "Hello");
 });
 
-Deno.test("an emptied manifest is read again before anything is said about it", async () => {
-  await using project = await makeProject(FILES);
-  const clock = new WatchedClock();
-  const config = project.configOf();
-  const paths = resolvePaths(OPTIONS, config.root);
-  const files = new ProjectFiles(paths, config, clock);
-  await files.readManifest();
-  await project.write(".rep.yaml", "");
-  const reading = files.readManifest();
-  await clock.waits();
-  await project.write(".rep.yaml", MANIFEST);
-  await clock.tick(500);
-  await reading;
-  assertEquals([...files.manifest?.variables.keys() ?? []], ["TITLE", "KEY"]);
-});
-
 Deno.test("a half-written env file is read again before anything is said about it", async () => {
   await using project = await makeProject(FILES);
   const clock = new WatchedClock();

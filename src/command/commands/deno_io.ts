@@ -1,7 +1,8 @@
 import { readEnvironment } from "../../files/read_environment.ts";
 import { silentLog } from "../../core/observe/log.ts";
 import { MAX_BY } from "../../stored/write_cause.ts";
-import { openStore, STORE_IN_MEMORY } from "../../engines/open.ts";
+import { MEMORY } from "../../engines/memory.ts";
+import { openStore } from "../../engines/open.ts";
 import type { Store } from "../../core/store/store.ts";
 import { systemClock } from "../../core/values/clock.ts";
 import { isGranted, readVariable } from "../../core/values/runtime.ts";
@@ -47,18 +48,16 @@ function userAtHost(): string | undefined {
 export async function openPersistentStore(
   path: string | undefined,
 ): Promise<Store> {
-  let reason = path === ":memory:"
-    ? "it is deleted when this command ends; expected --kv with a file or a URL"
-    : undefined;
+  let reason =
+    "it is deleted when this command ends; expected --kv with a file or a URL";
   await loadKvToken();
   const store = await openStore(path, {
     ...silentLog,
-    // Only this warning matters here: if a server is unreachable, the first operation fails.
-    warn(event, fields) {
-      if (event === STORE_IN_MEMORY) reason = String(fields?.detail);
+    warn(_event, fields) {
+      reason = String(fields?.detail); // of a store in memory that nobody asked for
     },
   });
-  if (reason === undefined) return store;
+  if (store.engine !== MEMORY) return store;
   store.close();
   throw new TypeError(
     `Cannot keep variables in memory, where no gateway would see them: ${reason}`,

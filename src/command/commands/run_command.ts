@@ -1,3 +1,4 @@
+import { filterKeys } from "@std/collections/filter-keys";
 import { formatValue } from "../../core/config/variables/quote.ts";
 import type { Environment } from "../../core/config/variables/tiers.ts";
 import { messageOf } from "../../core/observe/log.ts";
@@ -9,7 +10,7 @@ import {
   optionRows,
   wrap,
 } from "../options/help.ts";
-import type { Option, OptionTable } from "../options/option_kinds.ts";
+import type { OptionTable } from "../options/option_kinds.ts";
 import { environmentVariable, OTHER_OPTIONS } from "../options/option_table.ts";
 import { parseFlags, readValues, UsageError } from "../options/read_options.ts";
 import type { CommandIo } from "./command_io.ts";
@@ -166,8 +167,8 @@ export function commandHelp(command: CommandName, program: string): string {
 
 /** Returns the options of a command, in the order of `COMMAND_OPTIONS`. */
 function optionsOf(command: CommandName): OptionTable {
-  const options = Object.entries<Option<unknown>>(COMMAND_OPTIONS);
-  return Object.fromEntries(
-    options.filter(([name]) => hasOption(command, name)),
+  return filterKeys(
+    COMMAND_OPTIONS,
+    (name: string) => hasOption(command, name),
   );
 }

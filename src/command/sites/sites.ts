@@ -1,3 +1,4 @@
+import { chunk } from "@std/collections/chunk";
 import type { Addon } from "../../core/addon.ts";
 import {
   issuesOf,
@@ -140,7 +141,7 @@ export class Sites implements Served {
   /** The sites by host. */
   readonly #entries = new Map<string, Entry>();
   /** The gateways that others have replaced, until their last responses are sent. */
-  readonly #replaced = new Map<Gateway, Promise<void>>();
+  readonly #replaced = new Set<Gateway>();
   /** What is served for no site. */
   #process!: Gateway;
   /** The variables of the command, as last read. */
@@ -174,7 +175,6 @@ export class Sites implements Served {
         directory: options.directory,
         releases: options.options.releases,
         files: options.files,
-        now: () => services.clock.now(),
       },
       lookAgain: (site) => this.#lookAgain(site),
     };
@@ -190,9 +190,10 @@ export class Sites implements Served {
     this.#believed = new Set(folders.map(({ name }) => name));
     this.#base = await this.#options.variables(); // first: the gateway of the process reads nothing before its store
     this.#process = await this.#openProcess();
-    for (let index = 0; index < folders.length; index += OPENED_AT_ONCE) {
-      const some = folders.slice(index, index + OPENED_AT_ONCE);
-      await Promise.all(some.map((folder) => this.#open(folder)));
+    for (const some of chunk(folders, OPENED_AT_ONCE)) {
+      await Promise.all(
+        some.map((folder: SiteFolder) => this.#open(folder)),
+      );
     }
     const { "hot-reload-mode": mode } = this.#options.options;
     if (mode !== "file_watch") return;
@@ -273,7 +274,7 @@ export class Sites implements Served {
 
   #gateways(): Gateway[] {
     const sites = [...this.#entries.values()].map(({ site }) => site?.gateway);
-    const all = [this.#process, ...sites, ...this.#replaced.keys()];
+    const all = [this.#process, ...sites, ...this.#replaced];
     return all.filter((gateway) => gateway !== undefined);
   }
 
@@ -495,9 +496,8 @@ export class Sites implements Served {
     if (previous === undefined || previous === entry.site) return;
     const { gateway } = previous;
     const drainMs = this.#options.options.drain; // its requests in flight may finish
-    const closing = gateway.close({ drainMs });
-    this.#replaced.set(gateway, closing);
-    void closing.then(() => this.#replaced.delete(gateway));
+    this.#replaced.add(gateway);
+    void gateway.close({ drainMs }).then(() => this.#replaced.delete(gateway));
   }
 
   /** Ends the streams of a site that is gone. */

@@ -216,7 +216,8 @@ function bind(
 
 /** Returns an error whose message names the address, unlike Deno's. */
 export function bindError(cause: unknown, address: string): Error {
-  return withMessage(cause, `Cannot listen on ${address}: ${messageOf(cause)}`);
+  const message = `Cannot listen on ${address}: ${messageOf(cause)}`;
+  return new Error(message, { cause });
 }
 
 /** Logs the error of a response body, which `Deno.serve` would print with its stack. */
@@ -238,12 +239,6 @@ function checkTls(tls: Tls): void {
   } catch (cause) {
     const files =
       `--tls-cert "${tls.certFile}" with --tls-key "${tls.keyFile}"`;
-    throw withMessage(cause, `Cannot use ${files}: ${messageOf(cause)}`);
+    throw new Error(`Cannot use ${files}: ${messageOf(cause)}`, { cause });
   }
-}
-
-/** Returns an error of the same class with another message. */
-function withMessage(cause: unknown, message: string): Error {
-  const type = cause instanceof Error ? cause.constructor : Error;
-  return new (type as ErrorConstructor)(message, { cause });
 }

@@ -1,3 +1,4 @@
+import { concat } from "@std/bytes/concat";
 import {
   constants,
   createBrotliCompress,
@@ -11,7 +12,6 @@ import {
   copyHeaders,
   parseCodings,
 } from "../../core/http/headers.ts";
-import { concat } from "../../core/values/chunks.ts";
 import { transformBody } from "./zlib.ts";
 
 /**

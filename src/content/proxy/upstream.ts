@@ -1,3 +1,4 @@
+import { concat } from "@std/bytes/concat";
 import http, { type IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { drained } from "../../adapters/node_handler.ts";
@@ -5,7 +6,6 @@ import { parseCodings } from "../../core/http/headers.ts";
 import { Problem } from "../../core/http/problem.ts";
 import { NULL_BODY_STATUSES } from "../../core/http/send.ts";
 import type { ResponseContent } from "../../core/pages/page.ts";
-import { concat } from "../../core/values/chunks.ts";
 import type { Clock } from "../../core/values/clock.ts";
 import {
   type BodyReader,

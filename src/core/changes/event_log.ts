@@ -1,5 +1,5 @@
+import { chunk } from "@std/collections/chunk";
 import type { Check, Entry, Key, Store, Write } from "../store/store.ts";
-import { slices } from "../values/chunks.ts";
 import type { Clock } from "../values/clock.ts";
 import { fromUtf8, toUtf8 } from "../values/utf8.ts";
 
@@ -182,9 +182,9 @@ export class EventLog {
       newest,
     );
     let current: Entry<EventsHead> | undefined = head;
-    for (const slice of slices(old, MAX_DELETES)) {
+    for (const some of chunk(old, MAX_DELETES)) {
       if (current === undefined) break;
-      const deletes = slice.map(({ key }) => ({ key }));
+      const deletes = some.map(({ key }: Entry) => ({ key }));
       const value: EventsHead = {
         ...current.value,
         recent: current.value.recent - deletes.length,

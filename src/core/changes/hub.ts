@@ -1,8 +1,8 @@
+import { concat } from "@std/bytes/concat";
 import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
 import { type Log, logTaskError } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Budget } from "../values/budget.ts";
-import { concat } from "../values/chunks.ts";
 import { type Clock, every, sleep } from "../values/clock.ts";
 import {
   CHUNK_BYTES,

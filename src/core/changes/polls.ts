@@ -1,5 +1,5 @@
+import { concat } from "@std/bytes/concat";
 import { ClientLimits, type CountedClient } from "../http/client_limits.ts";
-import { concat } from "../values/chunks.ts";
 import {
   buildNews,
   type Hub,

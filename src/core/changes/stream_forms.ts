@@ -1,4 +1,4 @@
-import { concat } from "../values/chunks.ts";
+import { concat } from "@std/bytes/concat";
 import type { Frame } from "./tail.ts";
 import { toUtf8 } from "../values/utf8.ts";
 

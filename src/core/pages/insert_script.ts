@@ -1,5 +1,5 @@
+import { concat } from "@std/bytes/concat";
 import { HtmlTokenizer, type Token } from "./html_tokenizer.ts";
-import { concat } from "../values/chunks.ts";
 
 /**
  * Inserts a script element into a streamed HTML document. No other byte of the document changes (REP-RFC-0001 §4.3).

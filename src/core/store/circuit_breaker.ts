@@ -59,7 +59,7 @@ export class CircuitBreaker implements Store {
   /** The kinds of operations that have failed and are probed. */
   readonly #failing = new Set<Operation>();
   /** Ends the probes. */
-  #closing = new AbortController();
+  readonly #closing = new AbortController();
   /** When it became available or unavailable, in milliseconds since the Unix epoch. */
   #changedAt: number;
   /** Why it is unavailable; the latest reason if there were several. */
@@ -112,25 +112,14 @@ export class CircuitBreaker implements Store {
   /**
    * Registers who has to know when the store becomes unavailable, and when it is available again.
    *
-   * @returns A function for those who do not use it any longer. After the last one, it stops probing. If somebody uses it
-   * again, as when a process had no site for a while, it asks the store as if nothing had failed.
+   * @returns A function for those who do not use it any longer. After the last one, it stops probing for good.
    */
   listen(listener: StoreListener): () => void {
-    if (this.#closing.signal.aborted) this.#beginAnew();
     this.#listeners.add(listener);
     return () => {
       this.#listeners.delete(listener);
       if (this.#listeners.size === 0) this.#closing.abort();
     };
-  }
-
-  /** Forgets a failure, which may be long ago: nobody has probed since. */
-  #beginAnew(): void {
-    this.#closing = new AbortController();
-    if (this.isAvailable) return;
-    this.#failing.clear();
-    this.#failure = undefined;
-    this.#changedAt = this.#clock.now();
   }
 
   close(): void {
@@ -158,7 +147,6 @@ export class CircuitBreaker implements Store {
       await sleep(PAUSE_MS, this.#clock, { signal, isBackground: true });
       if (signal.aborted) return;
     } while (!await this.#probe(kind));
-    if (signal.aborted) return; // another probe may have begun since
     this.#failing.delete(kind);
     if (!this.isAvailable) return;
     this.#failure = undefined;

@@ -1,4 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
 import { anyHostname } from "../../../src/command/start/any_hostname.ts";
 import { findFreePort } from "../../../tools/free_port.ts";
 import {
@@ -68,7 +68,8 @@ function warning(port: number, reason: string): string {
 Deno.test("anyHostname() names the address of a port that is taken, whatever else is free", () => {
   using taken = Deno.listen({ hostname: "0.0.0.0", port: 0 });
   const { port } = taken.addr;
-  const { message } = assertThrows(() => resolve(port), Deno.errors.AddrInUse);
+  const { message, cause } = assertThrows(() => resolve(port), Error);
+  assertInstanceOf(cause, Deno.errors.AddrInUse);
   assertEquals(message.startsWith(`Cannot listen on 0.0.0.0:${port}: `), true);
 });
 

@@ -1,6 +1,7 @@
 import {
   assert,
   assertEquals,
+  assertInstanceOf,
   assertMatch,
   assertRejects,
   assertThrows,
@@ -172,7 +173,8 @@ Deno.test("listen() rejects a port that is taken", async () => {
     handler,
     log: captureLog().log,
   };
-  assertThrows(() => listen(options), Deno.errors.AddrInUse);
+  const { cause } = assertThrows(() => listen(options), Error);
+  assertInstanceOf(cause, Deno.errors.AddrInUse);
 });
 
 Deno.test({
@@ -184,7 +186,8 @@ Deno.test({
     const hosts = { "127.0.0.1": "127.0.0.1", "::1": "[::1]", "::": "[::]" };
     for (const [hostname, host] of Object.entries(hosts)) {
       const bind = () => listen({ ...options, hostname });
-      const { message } = assertThrows(bind, Deno.errors.NotCapable);
+      const { message, cause } = assertThrows(bind, Error);
+      assertInstanceOf(cause, Deno.errors.NotCapable);
       const expected =
         `Cannot listen on ${host}:8080: Requires net access to "${host}:8080", run again with the --allow-net flag`;
       assertEquals(message, expected);

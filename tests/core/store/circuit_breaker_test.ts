@@ -343,47 +343,6 @@ Deno.test("CircuitBreaker stops probing after the last of those who use it has l
   assertEquals([operations.length, clock.waiting], [3, 0]);
 });
 
-for (const when of ["before", "after"]) {
-  Deno.test(`CircuitBreaker probes a store that failed ${when} nobody used it, once it is used again`, async () => {
-    const setup = setUp();
-    const { clock, operations, store } = setup;
-    if (when === "before") await setup.fail("read");
-    setup.leave();
-    await clock.tick(10_000);
-    store.listen(() => {});
-    if (when === "before") {
-      const { isAvailable, at, failure } = store.availability;
-      assertEquals([isAvailable, at, failure], [true, clock.now(), undefined]);
-    }
-    await setup.fail("read");
-    const known = operations.length;
-    setup.mend();
-    await rejectsAtOnce(setup, "read");
-    await clock.tick(1_000);
-    assertEquals([operations.length, store.isAvailable], [known + 1, true]);
-    assertEquals(await store.get(["a"]), undefined);
-  });
-}
-
-Deno.test("a probe that succeeds after everybody has left does not end the outage of those who come later", async () => {
-  const setup = setUp();
-  const { changes, clock, store } = setup;
-  await setup.fail("read");
-  const late = Promise.withResolvers<void>();
-  setup.answer = late.promise;
-  await clock.tick(1_000); // a probe begins
-  setup.leave();
-  store.listen((failure) => void changes.push(failure?.message ?? "up"));
-  setup.answer = Promise.resolve();
-  await setup.fail("read");
-  setup.mend();
-  late.resolve();
-  await clock.tick(0);
-  assertEquals([store.isAvailable, changes], [false, [BROKEN, BROKEN]]);
-  await clock.tick(1_000);
-  assertEquals([store.isAvailable, changes], [true, [BROKEN, BROKEN, "up"]]);
-});
-
 Deno.test("CircuitBreaker logs an outage and its end once, however many use it", async () => {
   const { log, lines } = captureLog();
   const clock = new FakeClock();

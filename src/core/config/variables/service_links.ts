@@ -1,3 +1,4 @@
+import { filterKeys } from "@std/collections/filter-keys";
 import { type Finding, suspiciousName } from "./finding.ts";
 import type { Environment } from "./tiers.ts";
 
@@ -39,8 +40,7 @@ function findServiceLinks(environment: Environment): Map<string, string> {
 /** Returns the variables that are no service links. */
 export function withoutServiceLinks(environment: Environment): Environment {
   const links = findServiceLinks(environment);
-  const entries = Object.entries(environment);
-  return Object.fromEntries(entries.filter(([name]) => !links.has(name)));
+  return filterKeys(environment, (name: string) => !links.has(name));
 }
 
 /** Returns one warning about all service links, or none. */

@@ -7,6 +7,10 @@ import { isRepName } from "../core/config/variables/tiers.ts";
 const LOOK_MS = 500;
 /** Editors and Kubernetes change a file in several steps, but all of them within this time. */
 const SETTLE_MS = 100;
+/** Changes that are further apart have different times, since systems update their clock every 1 to 16 milliseconds. */
+const RESOLUTION_MS = 20;
+/** The same for file systems that count in seconds, or, as FAT, in two of them. */
+const COARSE_RESOLUTION_MS = 2_000;
 
 interface WatchPathsOptions {
   files: FileSystem;
@@ -21,8 +25,9 @@ interface WatchPathsOptions {
  * systems and in some containers. Worse, `Deno.watchFs` opens every file that changes in the directory, and blocks on a
  * FIFO: it then notices no more changes, and closing it blocks the whole process, which SIGTERM can no longer end.
  *
- * It does not notice a second change that leaves time and size of a file as they are, in the same tick of the file system's
- * clock. The pause before a callback is longer than a tick, except where times are whole seconds.
+ * A file that changes again before the file system's clock moves on keeps its time. So a file is described in another way
+ * once every further change gives it another time. The pause before a callback is longer than that where times contain
+ * milliseconds; where they are whole seconds, there is a second callback up to two seconds later.
  *
  * @returns A function that stops it. It notices every change after the promise has resolved.
  */
@@ -33,7 +38,8 @@ export async function watchPaths(
 ): Promise<() => void> {
   /** Returns a text that differs after a change. */
   async function look(): Promise<string> {
-    const texts = paths.map((path) => describePath(path, files));
+    const now = clock.now();
+    const texts = paths.map((path) => describePath(path, files, now));
     return (await Promise.all(texts)).join("\n");
   }
 
@@ -61,13 +67,14 @@ export async function watchPaths(
 export async function describePath(
   path: string,
   files: FileSystem,
+  now: number,
 ): Promise<string> {
   try {
     const info = await files.stat(path);
-    if (!info.isDirectory) return describeFile(info);
+    if (!info.isDirectory) return describeFile(info, now);
     const names = (await files.names(path)).filter(isRepName).sort();
     const infos = names.map((name) => files.stat(`${path}/${name}`));
-    const texts = (await Promise.all(infos)).map(describeFile);
+    const texts = (await Promise.all(infos)).map((it) => describeFile(it, now));
     return [...names, ...texts].join("\n");
   } catch (error) {
     return messageOf(error); // the reload reports the error
@@ -75,6 +82,13 @@ export async function describePath(
 }
 
 /** Returns a text that differs after a change. Includes the mode, since a change of permissions can make a file readable. */
-function describeFile({ mtime, size, ino, mode }: FileInfo): string {
-  return `${mtime?.getTime()} ${size} ${ino} ${mode}`;
+export function describeFile(
+  { mtime, size, ino, mode }: FileInfo,
+  now: number,
+): string {
+  const changedAt = mtime?.getTime() ?? 0;
+  const isCoarse = changedAt % 1_000 === 0;
+  const resolution = isCoarse ? COARSE_RESOLUTION_MS : RESOLUTION_MS;
+  const isRecent = changedAt > now - resolution;
+  return `${changedAt} ${size} ${ino} ${mode} ${isRecent}`;
 }

@@ -45,7 +45,7 @@ Deno.test("watchPaths() reports a file that is written in place, also with as ma
   assertEquals(await watched.reported(write), 1);
 });
 
-Deno.test("watchPaths() reports a change once, and nothing while nothing changes", async () => {
+Deno.test("watchPaths() reports a file once if its time contains milliseconds", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });
   const clock = new WatchedClock();
   const path = directory.at("app.env");
@@ -59,6 +59,26 @@ Deno.test("watchPaths() reports a change once, and nothing while nothing changes
   for (let looks = 0; looks < 20; looks++) await watched.pass(LOOK_MS);
   assertEquals(watched.calls, 1);
 });
+
+for (
+  const [what, offset] of [
+    ["on a file system that counts in seconds", 0],
+    ["that changed right before a look", -1],
+  ] as const
+) {
+  Deno.test(`watchPaths() reports a file ${what} once more, since a second change may have left time and size as they are`, async () => {
+    await using directory = await TempDirectory.make({ "app.env": "1" });
+    const clock = new WatchedClock();
+    const path = directory.at("app.env");
+    const modified = new Date(clock.now() + offset);
+    await Deno.utime(path, modified, modified);
+    using watched = await watch([path], { clock });
+    await directory.write("app.env", "2");
+    await Deno.utime(path, modified, modified);
+    for (let looks = 0; looks < 20; looks++) await watched.pass(LOOK_MS);
+    assertEquals(watched.calls, 1);
+  });
+}
 
 Deno.test("watchPaths() reports a file that is replaced by renaming, every time", async () => {
   await using directory = await TempDirectory.make({ "app.env": "1" });

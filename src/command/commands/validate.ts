@@ -39,6 +39,7 @@ async function validateSites(
     directory,
     releases: line.releases,
     files: await localFiles(),
+    now: () => io.clock.now(),
   });
   const reports: SiteReport[] = [];
   for (const folder of folders) {

@@ -31,6 +31,8 @@ export interface SiteFoldersOptions {
   /** The directory to which a link `dist` may lead; `undefined` if there is none. */
   readonly releases: string | undefined;
   readonly files: FileSystem;
+  /** Returns the milliseconds since the Unix epoch. */
+  readonly now: () => number;
 }
 
 /** The most bytes of a site's variables, and of its manifest, so that reading them does not stop the other sites. */
@@ -116,7 +118,7 @@ async function readIn(
   name: string,
   options: SiteFoldersOptions,
 ): Promise<SiteFolder | undefined> {
-  const { files } = options;
+  const { files, now } = options;
   const path = root + SEPARATOR + name;
   const issues: string[] = [];
   let leadsElsewhere = false;
@@ -191,7 +193,7 @@ async function readIn(
       );
     }
     if (issues.length > before) return ""; // the site is not read
-    return await describePath(file, files);
+    return await describePath(file, files, now());
   }
 
   const envFile = await find(path, "app.env", isInSite);

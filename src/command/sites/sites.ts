@@ -175,6 +175,7 @@ export class Sites implements Served {
         directory: options.directory,
         releases: options.options.releases,
         files: options.files,
+        now: () => services.clock.now(),
       },
       lookAgain: (site) => this.#lookAgain(site),
     };

@@ -23,6 +23,7 @@ async function read(directory: TempDirectory, releases?: string) {
     directory: directory.at("sites"),
     releases: releases && directory.at(releases),
     files: denoFileSystem,
+    now: Date.now,
   });
   const relative = (path: string | undefined) =>
     path?.replace(`${directory.path}/`, "");
@@ -163,6 +164,7 @@ Deno.test("readSiteFolders() does not take a directory for gone that cannot be r
         return Promise.reject(new Error("Too many open files (os error 24)"));
       },
     },
+    now: Date.now,
   });
   assertEquals(folders.map(({ name, issues }) => [name, issues.length]), [
     ["a.example", 0],
@@ -193,6 +195,7 @@ Deno.test("readSiteFolders() rejects a site alone whose directory of variables c
         return denoFileSystem.names(path);
       },
     },
+    now: Date.now,
   });
   assertEquals(folders.map(({ name, issues }) => [name, issues]), [
     ["a.example", [`Cannot read "${denied}": denied`]],
@@ -240,6 +243,7 @@ Deno.test("readSiteFolders() neither lists nor describes more than 1,000 variabl
         return denoFileSystem.stat(path);
       },
     },
+    now: Date.now,
   });
   const path = directory.at("sites/b.example/app.env");
   assertEquals(folders.map(({ issues }) => issues), [[], [

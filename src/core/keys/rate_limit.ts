@@ -56,6 +56,8 @@ const MAX_LAG_MS = 500;
 const MAX_TIMES_IN_COMMIT = 50_000;
 
 const KEY_PREFIX = "rate";
+/** When the windows were last swept. */
+const SWEPT_AT = ["swept"];
 /** How many windows a sweep reads at a time. */
 const PAGE_SIZE = 500;
 
@@ -175,13 +177,13 @@ export class RateLimit {
   }
 
   /**
-   * Removes the clients without requests in the last window from the store. Each process does so, once a minute, and
-   * mostly finds none. It is not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry
-   * expires.
+   * Removes the clients without requests in the last window from the store. One of all processes does so, once a minute.
+   * It is not left to `expireIn`, since Deno KV crashes the process if the disk is full when an entry expires.
    *
    * @throws {StoreUnavailableError} If the store is unavailable.
    */
   async sweep(): Promise<void> {
+    if (!await this.#isOurTurnToSweep()) return;
     let page: Entry<Window>[];
     let from = "";
     do {
@@ -190,15 +192,22 @@ export class RateLimit {
       const expired = page.filter((entry) => !recent(entry.value, now).length);
       for (const some of chunk(expired, this.#batchSize)) {
         // If one of the windows has changed since, all of them stay until the next sweep.
-        const checks = some.map(({ key, version }: Entry) => ({
-          key,
-          version,
-        }));
-        const deletions = some.map(({ key }: Entry) => ({ key }));
+        const checks = some.map(({ key, version }) => ({ key, version }));
+        const deletions = some.map(({ key }) => ({ key }));
         await this.#store.commit(checks, deletions);
       }
       from = `${page.at(-1)?.key.at(-1)}\0`; // the next key after the last one
     } while (page.length === PAGE_SIZE);
+  }
+
+  /** Whether nobody has swept within the last minute. If several processes ask at once, one of them gets `true`. */
+  async #isOurTurnToSweep(): Promise<boolean> {
+    const now = this.#clock.now();
+    const last = await this.#store.get<number>(SWEPT_AT);
+    if (last && Math.abs(now - last.value) < WINDOW_MS) return false;
+    const check = { key: SWEPT_AT, version: last?.version ?? null };
+    const write = { key: SWEPT_AT, value: now };
+    return await this.#store.commit([check], [write]) !== undefined;
   }
 
   /** What memory knows of a client's window. */

@@ -1,5 +1,7 @@
+import { dirname } from "@std/path/dirname";
 import { relative } from "@std/path/relative";
 import fs from "node:fs/promises";
+import { isMissing } from "../../files/read_environment.ts";
 import {
   detectSecret,
   withoutPublicKeys,
@@ -22,7 +24,11 @@ import { type BuildSettings, readBuildSettings } from "./build_settings.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
 import { escapeInvisible } from "../../core/values/visible_text.ts";
-import { findLinkedPackages, findWorkspaceRoot, isThere } from "./workspace.ts";
+import {
+  findLinkedPackages,
+  findUpwards,
+  findWorkspaceRoot,
+} from "./workspace.ts";
 import { writeFile } from "./write_file.ts";
 
 /** A variable that a build tool writes into pages. */
@@ -68,7 +74,7 @@ export async function init(
     {
       flag: "--manifest",
       path: manifest,
-      text: renderManifest(variables),
+      text: await schemaComment(manifest) + renderManifest(variables),
     },
     ...envFiles,
   ];
@@ -372,6 +378,18 @@ function choose(
   return { origin, tier: "public" as Tier, isAccepted, choice };
 }
 
+const SCHEMA = "node_modules/@rep/gateway/schema/rep.schema.json";
+
+/** Returns the comment with which editors check a manifest; none if the package is not installed. */
+async function schemaComment(manifest: string): Promise<string> {
+  const directory = dirname(manifest);
+  const schema = await findUpwards(SCHEMA, directory);
+  if (schema === undefined) return "";
+  const path = relative(directory, schema).replaceAll("\\", "/");
+  const url = path.startsWith(".") ? path : `./${path}`;
+  return `# yaml-language-server: $schema=${url}\n`;
+}
+
 function renderManifest(variables: readonly FoundVariable[]): string {
   const lines = variables.map((variable) => {
     const { name, origin, values, tier, isRequired, isOut } = variable;
@@ -437,16 +455,27 @@ interface NewFile {
   readonly text: string;
 }
 
-/** @throws {ConfigurationError} If a file exists. */
+/** @throws {ConfigurationError} If a file exists, and has another text. */
 async function rejectExisting(files: readonly NewFile[]): Promise<void> {
   const issues: string[] = [];
-  for (const { flag, path } of files) {
-    if (!await isThere(path)) continue;
+  for (const { flag, path, text } of files) {
+    const existing = await readIfThere(path);
+    if (existing === undefined || existing === text) continue;
     issues.push(
       `Cannot write "${path}": it exists; write another file with ${flag}, or replace its content with --force`,
     );
   }
   if (issues.length > 0) throw new ConfigurationError(issues);
+}
+
+/** Returns the text of a file; `undefined` if there is none. */
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await fs.readFile(path, "utf8");
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
 }
 
 function printNotes(

@@ -159,7 +159,17 @@ export async function list(
   line: CommandArguments,
   io: CommandIo,
 ): Promise<void> {
-  const variables = await withStore(line, io, listVariables);
+  const isNamed = (line.site ?? line.app) !== undefined;
+  const { variables, others } = await withStore(line, io, async (
+    store,
+    root,
+  ) => ({
+    variables: await listVariables(store),
+    others: isNamed ? [] : await describeApps(root),
+  }));
+  const named = others.filter(({ variables }) => variables > 0)
+    .map(({ name, variables }) => `${name} (${variables})`).join(", ");
+  if (named !== "") io.printError(`Variables of apps, see --app: ${named}`);
   if (line.json) return printJson(variables, io);
   const rows = [["NAME", "ID", "WRITTEN", "VALUE"]];
   for (const { name, value, id, at } of variables) {

@@ -295,6 +295,7 @@ Deno.test("init overwrites a file only with --force", async () => {
   );
   const forced = await init(app, ["--force"]);
   assertEquals(forced.out, [".rep.yaml: written", "app.env: written"]);
+  assertEquals((await init(app)).code, 0); // nothing would change
 });
 
 Deno.test("init writes an example for an app without variables", async () => {
@@ -426,7 +427,38 @@ Deno.test("init reads the sources and env files of an app whose package.json is 
   assertEquals((await init(app)).code, 0);
   await Deno.remove(app.at("package.json"));
   await Deno.mkdir(app.at("package.json"));
-  assertEquals((await init(app, ["--force"])).code, 0);
+  assertEquals((await init(app)).code, 0);
+});
+
+const SCHEMA = "node_modules/@rep/gateway/schema";
+
+Deno.test("init names the schema of the installed package for editors, also if a parent has it", async () => {
+  await using root = await TempDirectory.make();
+  await Deno.mkdir(root.at("apps/web"), { recursive: true });
+  async function firstLine(manifest: string): Promise<string | undefined> {
+    const files = [
+      "--manifest",
+      root.at(manifest),
+      "--env-file",
+      envFile(root),
+    ];
+    await run(["init", root.at("apps"), ...files, "--force"]);
+    return (await Deno.readTextFile(root.at(manifest))).split("\n")[0];
+  }
+  const plain =
+    "# The variables of the app: names, tiers and types. Their values are elsewhere.";
+  assertEquals(await firstLine(".rep.yaml"), plain);
+  await Deno.mkdir(root.at(SCHEMA), { recursive: true });
+  await root.write(`${SCHEMA}/rep.schema.json`, "{}");
+  const comment = "# yaml-language-server: $schema=";
+  assertEquals(
+    await firstLine(".rep.yaml"),
+    `${comment}./${SCHEMA}/rep.schema.json`,
+  );
+  assertEquals(
+    await firstLine("apps/web/.rep.yaml"),
+    `${comment}../../${SCHEMA}/rep.schema.json`,
+  );
 });
 
 Deno.test("init says what is left to do, with paths from the app", async () => {

@@ -781,6 +781,17 @@ Deno.test("forget takes the name of one app, and only from its arguments", async
   assertEquals((await run("list")).out.length, 2);
 });
 
+Deno.test("list without an app names those that have variables", async () => {
+  const { run } = setUp();
+  await run("set", "A=1", "B=1", "--app=shop");
+  await run("set", "A=1", "--app=blog", "--new-app");
+  await run("unset", "A", "--app=blog");
+  const { out, err } = await run("list");
+  assertEquals(out, ["NAME  ID  WRITTEN  VALUE"]);
+  assertEquals(err, ["Variables of apps, see --app: shop (2)"]);
+  assertEquals((await run("list", "--app=shop")).err, []);
+});
+
 Deno.test("the variables of a site are those of the app with the name of its host", async () => {
   const { run } = setUp();
   await run("set", "A=1", "--site=shop.example.com");

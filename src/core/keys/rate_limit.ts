@@ -192,8 +192,11 @@ export class RateLimit {
       const expired = page.filter((entry) => !recent(entry.value, now).length);
       for (const some of chunk(expired, this.#batchSize)) {
         // If one of the windows has changed since, all of them stay until the next sweep.
-        const checks = some.map(({ key, version }) => ({ key, version }));
-        const deletions = some.map(({ key }) => ({ key }));
+        const checks = some.map(({ key, version }: Entry) => ({
+          key,
+          version,
+        }));
+        const deletions = some.map(({ key }: Entry) => ({ key }));
         await this.#store.commit(checks, deletions);
       }
       from = `${page.at(-1)?.key.at(-1)}\0`; // the next key after the last one

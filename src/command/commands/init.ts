@@ -152,9 +152,9 @@ const NO_PAGE =
   /^(?:scripts|bin|tools|server)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:vite|vitest|\+server|setupTests|setupProxy)\.[^/]+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress|playwright|stories|lib\/server)\/|\.(?:test|spec|stories|story|cy|e2e|server|d)\.\w+$/;
 /** Configurations whose code runs in each build. */
 const BUILD_CONFIG = /^(?:astro|next|nuxt|svelte|vite|vue)\.config\.\w+$/;
-/** What is before and after a name that such code sets: `process.env.NAME = …`, or `"import.meta.env.NAME": …` in `define`. */
-const ENV_PROPERTY = /\b(?:process|import\.meta)\.env(?:\.|\[["'`])$/;
-const SETS = /^(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|^["'`]\s*:/;
+/** What surrounds a name, here a NUL, that such code sets: `process.env.NAME = …`, or `"import.meta.env.NAME": …`. */
+const SET =
+  /\bprocess\.env(?:\.|\[["'`])\0(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|\bimport\.meta\.env\.\0["'`]\s*:/;
 
 /** A comment, or a string, in which none begins. */
 const COMMENT_OR_STRING =
@@ -346,8 +346,8 @@ async function findInSource(
       text[index + found.length] === "%";
     const isTemplate = path.endsWith(".html") &&
       before.lastIndexOf("<%") > before.lastIndexOf("%>");
-    const isSet = BUILD_CONFIG.test(path) && ENV_PROPERTY.test(before) &&
-      SETS.test(text.slice(index + found.length));
+    const around = `${before.slice(-20)}\0${text.slice(index + found.length)}`;
+    const isSet = BUILD_CONFIG.test(path) && SET.test(around);
     const kind = isSet
       ? "script"
       : isScript

@@ -182,7 +182,7 @@ const CHOICES: readonly (readonly [string, string, string])[] = [
     "GOCSPX-abcdefghijklmnopqrst1234uvwx",
     `SENSITIVE, since the value looks like a token for a service's API${ROTATE}`,
   ],
-  ["CLASS", "hf_a-class-of-many-small-words", "PUBLIC"],
+  ["CLASS", "hf_a-Class-of-many-small-Words1", "PUBLIC"],
   [
     "DATABASE",
     "postgres://me:pass@db.example.com/app",

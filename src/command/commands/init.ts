@@ -160,12 +160,15 @@ const SET =
 const COMMENT_OR_STRING =
   /\/\*[^]*?\*\/|<!--[^]*?-->|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\$])*`/g;
 
-/** Blanks comments: no page has what only they name. A build replaces placeholders in those of HTML. */
+/** Blanks comments: no page has what only they name. A build also replaces placeholders in comments of HTML. */
 function withoutComments(path: string, text: string): string {
-  if (path.endsWith(".html")) return text;
+  const blanked = path.endsWith(".html") ? /%\w+%|<%[^]*?%>|(\S)/g : /(\S)/g;
   return text.replace(
     COMMENT_OR_STRING,
-    (it) => /^["'`]/.test(it) ? it : it.replace(/\S/g, " "),
+    (it) =>
+      /^["'`]/.test(it)
+        ? it
+        : it.replace(blanked, (all, character) => character ? " " : all),
   );
 }
 

@@ -264,6 +264,7 @@ const UNREAD: readonly (readonly [file: string, text: string])[] = [
   ["src/a.ts", "const url = 'https://example.com'; /* env.VITE_A */"],
   ["src/a.tsx", "<p>{/* import.meta.env.VITE_A */}</p>"],
   ["src/a.vue", "<template><!-- env.VITE_A --></template>"],
+  ["index.html", "<!-- VITE_A -->"],
   ["src/hooks.server.ts", "import.meta.env.VITE_A"],
   ["src/routes/+page.server.ts", "import.meta.env.VITE_A"],
   ["src/routes/api/+server.ts", "import.meta.env.VITE_A"],
@@ -302,6 +303,13 @@ Deno.test("init comments out what only comments and code of servers name", async
   for (const [file, text] of READ_BY_PAGES) {
     const line = text.slice(0, text.indexOf("VITE_A")).split("\n").length;
     assertEquals(await choiceOf(file, text), [`${file}:${line}: A is PUBLIC`]);
+  }
+});
+
+Deno.test("init names placeholders in comments of HTML, which a build replaces", async () => {
+  for (const text of ["<!-- %VITE_A% -->", "<!-- <%- VITE_A %> -->"]) {
+    const [choice] = await choiceOf("index.html", text);
+    assertEquals(choice?.includes("the build puts it into HTML"), true, text);
   }
 });
 

@@ -158,10 +158,13 @@ const SET =
 
 /** A comment, or a string, in which none begins. */
 const COMMENT_OR_STRING =
-  /\/\*[^]*?\*\/|<!--[^]*?-->|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\$])*`/g;
+  /\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`/g;
+/** Nobody writes longer sources, and a regular expression runs out of stack on a string of megabytes. */
+const MAX_WRITTEN = 1_000_000;
 
 /** Blanks comments: no page has what only they name. A build also replaces placeholders in comments of HTML. */
 function withoutComments(path: string, text: string): string {
+  if (text.length > MAX_WRITTEN) return text;
   const blanked = path.endsWith(".html") ? /%\w+%|<%[^]*?%>|(\S)/g : /(\S)/g;
   return text.replace(
     COMMENT_OR_STRING,

@@ -158,7 +158,7 @@ const SET =
 
 /** A comment, or a string, in which none begins. */
 const COMMENT_OR_STRING =
-  /\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`/g;
+  /(?<![\\[^])\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`/g;
 /** Nobody writes longer sources, and a regular expression runs out of stack on a string of megabytes. */
 const MAX_WRITTEN = 1_000_000;
 

@@ -284,6 +284,8 @@ const READ_BY_PAGES: readonly (readonly [file: string, text: string])[] = [
   ["src/a.ts", 'const a = "a \\" // "; import.meta.env.VITE_A'],
   ["src/a.ts", "// a comment\nimport.meta.env.VITE_A"],
   ["src/a.ts", "read('VITE_A')"],
+  ["src/a.ts", "/[/*]/.test(import.meta.env.VITE_A)"],
+  ["src/a.ts", "/[^/*]\\/*/.test(import.meta.env.VITE_A)"],
   ["src/a.ts", "`${a}/**/${import.meta.env.VITE_A}`"],
   ["src/a.ts", `a("${"A".repeat(999_900)}", "VITE_A")`],
   ["src/a.ts", `"${"\\\\".repeat(499_900)}"; env.VITE_A`],

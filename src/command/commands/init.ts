@@ -154,7 +154,7 @@ const NO_PAGE =
 const BUILD_CONFIG = /^(?:astro|next|nuxt|svelte|vite|vue)\.config\.\w+$/;
 /** What surrounds a name, here a NUL, that such code sets: `process.env.NAME = …`, or `"import.meta.env.NAME": …`. */
 const SET =
-  /\bprocess\.env(?:\.|\[["'`])\0(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|\bimport\.meta\.env\.\0["'`]\s*:/;
+  /\bprocess\.env(?:\.|\[["'`])\0(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|\bimport\.meta\.env\.\0["'`]\]?\s*:/;
 
 /** A comment, or a string, in which none begins. */
 const COMMENT_OR_STRING =

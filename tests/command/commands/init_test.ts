@@ -326,6 +326,7 @@ const BUILD_CONFIGS: readonly (readonly [text: string, sets: boolean])[] = [
   ["process.env.VITE_A = version", true],
   ["process.env['VITE_A'] ??= `1`", true],
   ['define: { "import.meta.env.VITE_A": JSON.stringify(version) }', true],
+  ["define: { [`import.meta.env.VITE_A`]: '1' }", true],
   ["define: { 'process.env.VITE_A': '1' }", false],
   ["if (process.env.VITE_A === '1') {}", false],
   ["isDev ? process.env['VITE_A'] : ''", false],

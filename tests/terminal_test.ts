@@ -7,6 +7,55 @@ import { TempDirectory } from "./_temp.ts";
 
 const SCRIPT = await findProgram("script");
 
+/** Starts the gateway on a terminal. */
+async function startOnTerminal(
+  app: TempDirectory,
+  signal: AbortSignal,
+): Promise<Deno.ChildProcess> {
+  const line = [
+    ...[Deno.execPath(), "run", ...await stdFlags(), "--config=deno.json"],
+    ...["--no-check", "--quiet", "-A", "main.ts", "--port=0", "--hot-reload"],
+    ...["--kv=:memory:", "--static-dir", app.path],
+    ...["--env-file", app.at("app.env")],
+  ].map((word) => `'${word}'`).join(" ");
+  return new Deno.Command(SCRIPT ?? "script", {
+    signal,
+    args: ["-qefc", `exec ${line}`, "/dev/null"],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+    env: { NO_COLOR: "1" },
+  }).spawn();
+}
+
+function linesOf(terminal: Deno.ChildProcess): ReadableStream<string> {
+  return terminal.stdout.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new TextLineStream());
+}
+
+Deno.test({
+  name: "a closed terminal ends the gateway, and does not reload it",
+  ignore: SCRIPT === undefined || Deno.build.os !== "linux",
+  async fn() {
+    await using app = await TempDirectory.make({
+      "index.html": "<head></head>",
+      "app.env": "REP_PUBLIC_A=1\n",
+    });
+    const signal = AbortSignal.timeout(60_000);
+    await using terminal = await startOnTerminal(app, signal);
+    let link = "";
+    for await (const text of linesOf(terminal)) {
+      link = text.trimEnd();
+      if (link.startsWith("http")) break;
+    }
+    terminal.kill("SIGKILL"); // the kernel then sends SIGHUP to what runs on the terminal
+    const isServed = () =>
+      fetch(link, { signal }).then((it) => it.text(), () => "");
+    while (await isServed() !== "");
+    assertEquals(signal.aborted, false, "the gateway still runs");
+  },
+});
+
 Deno.test({
   name:
     "on a terminal, logs are text, an env file is watched, and the last line of a start is a link",
@@ -16,26 +65,11 @@ Deno.test({
       "index.html": "<head></head>",
       "app.env": "REP_PUBLIC_A=1\n",
     });
-    const line = [
-      ...[Deno.execPath(), "run", ...await stdFlags(), "--config=deno.json"],
-      ...["--no-check", "--quiet", "-A", "main.ts", "--port=0", "--hot-reload"],
-      ...["--kv=:memory:", "--static-dir", app.path],
-      ...["--env-file", app.at("app.env")],
-    ].map((word) => `'${word}'`).join(" ");
     const tooLong = AbortSignal.timeout(60_000);
-    await using terminal = new Deno.Command(SCRIPT ?? "script", {
-      signal: tooLong,
-      args: ["-qefc", `exec ${line}`, "/dev/null"],
-      stdin: "null",
-      stdout: "piped",
-      stderr: "null",
-      env: { NO_COLOR: "1" },
-    }).spawn();
+    await using terminal = await startOnTerminal(app, tooLong);
     const lines: string[] = [];
     let isStarted = false;
-    const texts = terminal.stdout.pipeThrough(new TextDecoderStream())
-      .pipeThrough(new TextLineStream());
-    for await (const text of texts) {
+    for await (const text of linesOf(terminal)) {
       if (text.trim() !== "") lines.push(text.trimEnd()); // a terminal ends lines with CR and LF
       if (/^http/.test(text)) {
         const page = await (await fetch(text.trimEnd())).text();

@@ -49,6 +49,16 @@ Deno.test("on a SQLite file: history names user@host as far as that is permitted
   );
 });
 
+Deno.test("on a SQLite file: history names uid@host where no variable has the user's name, as in containers", async () => {
+  await using directory = await TempDirectory.make();
+  const kv = ["--kv", directory.at("kv.sqlite3")];
+  const env = { USER: "", LOGNAME: "", USERNAME: "", REP_GATEWAY_BY: "" };
+  assertEquals((await runCommand(["set", "A=1", ...kv], env)).code, 0);
+  const { stdout } = await runCommand(["history", "--json", ...kv]);
+  const [write]: { by?: string }[] = JSON.parse(stdout);
+  assertEquals(write?.by, `${Deno.uid()}@${Deno.hostname()}`);
+});
+
 Deno.test("set on a server that is unreachable says so", async () => {
   const kv = "http://127.0.0.1:1";
   const { code, stdout, stderr } = await runCommand(

@@ -97,6 +97,7 @@ function packageJson(repository: string | undefined) {
     }),
     type: "module",
     sideEffects: false,
+    preferUnplugged: true, // Deno reads no modules in the archives of Yarn Plug'n'Play
     engines: { node: ">=22" },
     bin: { [PROGRAM_NAME]: `./${PROGRAM_NAME}.js` },
     exports: { ...Object.fromEntries(exports), [SCHEMA]: SCHEMA },

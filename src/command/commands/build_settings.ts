@@ -32,12 +32,12 @@ export async function readBuildSettings(app: string): Promise<BuildSettings> {
   const root = textsOf("root", config) ?? []; // other options have this name, too
   const ofVite = join(app, ...root, ...folders ?? []);
   const isSet = root.length > 0 || folders !== undefined && folders.length > 0;
-  const envDir = isSet && await isDirectory(ofVite)
-    ? relative(".", ofVite) || "."
-    : app;
+  const isFound = isSet && await isDirectory(ofVite);
+  const envDir = isFound ? relative(".", ofVite) || "." : app;
+  const isUnread = folders === undefined || folders.length > 0 && !isFound;
   const unread = [
     ...prefixes === undefined ? ["envPrefix"] : [],
-    ...folders === undefined ? ["envDir"] : [],
+    ...isUnread ? ["envDir"] : [],
   ];
   const warnings = unread.map((option) =>
     `Cannot read ${option} in "${path}": expected its value there, as text; the default is used`

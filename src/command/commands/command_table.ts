@@ -113,9 +113,9 @@ export const COMMANDS = {
     notes: [
       "Searches the sources in DIR, by default in this directory, and in the workspace's packages that these use, for " +
       "variables of Vite, Create React App, Next.js, Nuxt, Vue CLI and Astro, such as import.meta.env.VITE_TITLE. Reads " +
-      "their values from .env, .env.local, .env.development and .env.development.local in DIR, in this directory and in " +
-      "the root of the workspace. Writes .rep.yaml and app.env, or the files that the options name. A variable that " +
-      "looks like a secret becomes SENSITIVE.",
+      "their values from env files in DIR, in Vite's envDir, in this directory and in the root of the workspace, as Vite " +
+      "does. Writes .rep.yaml and app.env, or the files that the options name; for modes, one env file each. What pages " +
+      "read is PUBLIC, unless its value has the format of a secret. Prints what it chose.",
     ],
     fails: "a file exists, unless --force is set",
   },

@@ -33,8 +33,17 @@ export function denoIo(program = PROGRAM): CommandIo {
 /** The variables with the name of the user: on Unix, and on Windows. */
 const USER_VARIABLES = ["USER", "LOGNAME", "USERNAME"];
 
+/** Returns the name of the user; its number where no variable has it, as in containers. */
+function userName(): string | undefined {
+  const named = USER_VARIABLES.map(readVariable).find((name) => name);
+  const isUnnamed = named === undefined &&
+    isGranted({ name: "env", variable: "USER" }) &&
+    isGranted({ name: "sys", kind: "uid" });
+  return isUnnamed ? Deno.uid()?.toString() : named;
+}
+
 function userAtHost(): string | undefined {
-  const user = USER_VARIABLES.map(readVariable).find((name) => name);
+  const user = userName();
   const mayReadHost = isGranted({ name: "sys", kind: "hostname" });
   if (user === undefined || !mayReadHost) return undefined;
   return `${user}@${Deno.hostname()}`.slice(0, MAX_BY).toWellFormed();

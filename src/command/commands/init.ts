@@ -147,16 +147,40 @@ function nameOf(found: string, own: readonly string[]): string | undefined {
 
 const SOURCE_FILE = /\.(?:[cm]?[jt]sx?|mdx|vue|svelte|astro|html)$/;
 const SKIPPED_DIRECTORY = /^(?:\..*|node_modules|dist|build|out|coverage)$/;
-/** Sources that are in no page: scripts and configurations beside the app's code, tests, stories, and types. */
+/** Sources that are in no page: scripts and configurations beside the app's code, servers, tests, stories, and types. */
 const NO_PAGE =
-  /^(?:scripts|bin|tools)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:vite|vitest)\.[^/]+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress|playwright|stories)\/|\.(?:test|spec|stories|cy|e2e|d)\.\w+$/;
+  /^(?:scripts|bin|tools|server)\/|^[^/]+\.config\.\w+$|(?:^|\/)(?:vite|vitest|\+server|setupTests|setupProxy)\.[^/]+$|(?:^|\/)(?:__(?:tests|mocks)__|tests?|e2e|cypress|playwright|stories|lib\/server)\/|\.(?:test|spec|stories|story|cy|e2e|server|d)\.\w+$/;
+/** Configurations whose code runs in each build. */
+const BUILD_CONFIG = /^(?:astro|next|nuxt|svelte|vite|vue)\.config\.\w+$/;
+/** What surrounds a name, here a NUL, that such code sets: `process.env.NAME = …`, or `"import.meta.env.NAME": …`. */
+const SET =
+  /\bprocess\.env(?:\.|\[["'`])\0(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|\bimport\.meta\.env\.\0["'`]\]?\s*:/;
+
+/** A comment, or a string, in which none begins. */
+const COMMENT_OR_STRING =
+  /(?<![\\[^])\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`/g;
+/** Nobody writes longer sources, and a regular expression runs out of stack on a string of megabytes. */
+const MAX_WRITTEN = 1_000_000;
+
+/** Blanks comments: no page has what only they name. A build also replaces placeholders in comments of HTML. */
+function withoutComments(path: string, text: string): string {
+  if (text.length > MAX_WRITTEN) return text;
+  const blanked = path.endsWith(".html") ? /%\w+%|<%[^]*?%>|(\S)/g : /(\S)/g;
+  return text.replace(
+    COMMENT_OR_STRING,
+    (it) =>
+      /^["'`]/.test(it)
+        ? it
+        : it.replace(blanked, (all, character) => character ? " " : all),
+  );
+}
 
 /** Names that are probably those of secrets. */
 const SECRET_NAME =
   /(?:^|_)(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|TOKEN|PRIVATE_KEY)(?:_|$)/;
 
 /**
- * What has a name: code of pages, a placeholder in HTML, a script of `package.json` that sets it, or only something else.
+ * What has a name: code of pages, a placeholder in HTML, a script or configuration that sets it, or only something else.
  * With the first place of each.
  */
 type Origins = Partial<Record<"page" | "html" | "script" | "other", string>>;
@@ -240,17 +264,24 @@ async function findExamples(envDirs: ReadonlySet<string>): Promise<string[]> {
   return found;
 }
 
-/** Adds what only env files have. */
+/**
+ * Adds what env files have. Nuxt itself reads its names, and gives pages the values by other names. What npm sets is only
+ * known to builds.
+ */
 function addNames(
   files: readonly BuildEnvFile[],
   own: readonly string[],
   origins: Map<string, Origins>,
 ): void {
-  for (const { path, lines } of files) {
+  for (const { path, lines, values } of files) {
     for (const [found, line] of lines) {
       const name = nameOf(found, own);
       if (name === undefined) continue;
-      addOrigin(name, "other", `${found}, ${path}:${line}`, origins);
+      const origin = `${found}, ${path}:${line}`;
+      const isNuxt = found.startsWith("NUXT_PUBLIC_");
+      addOrigin(name, isNuxt ? "page" : "other", origin, origins);
+      const isOfNpm = /\$\{?npm_/.test(values[found] ?? "");
+      if (isOfNpm) addOrigin(name, "script", origin, origins);
     }
   }
 }
@@ -305,7 +336,7 @@ async function findInSource(
   inFiles: ReadonlySet<string>,
   origins: Map<string, Origins>,
 ): Promise<void> {
-  const text = await fs.readFile(file, "utf8");
+  const text = withoutComments(path, await fs.readFile(file, "utf8"));
   for (const { 0: found, index } of text.matchAll(namePattern(own))) {
     const name = nameOf(found, own);
     const before = text.slice(0, index);
@@ -321,7 +352,11 @@ async function findInSource(
       text[index + found.length] === "%";
     const isTemplate = path.endsWith(".html") &&
       before.lastIndexOf("<%") > before.lastIndexOf("%>");
-    const kind = isScript
+    const around = `${before.slice(-20)}\0${text.slice(index + found.length)}`;
+    const isSet = BUILD_CONFIG.test(path) && SET.test(around);
+    const kind = isSet
+      ? "script"
+      : isScript
       ? "other"
       : isPlaceholder || isTemplate
       ? "html"

@@ -37,6 +37,7 @@ import {
 const EXPECTED_URL = "a URL such as http://127.0.0.1:3000, or host:port";
 
 function parseUrl(input: string): URL | undefined {
+  if (/^:?\d+$/.test(input)) return undefined; // a port, which would become the address 0.0.11.184
   return parseUpstream(input.includes("://") ? input : `http://${input}`);
 }
 

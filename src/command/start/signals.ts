@@ -4,7 +4,7 @@ import { systemClock, waitAtMost } from "../../core/values/clock.ts";
 interface SignalActions {
   /** Called for SIGHUP. */
   reload: () => void;
-  /** Called once, for SIGINT or SIGTERM. */
+  /** Called once, for SIGINT, SIGTERM, or SIGHUP of a closed terminal. */
   stop: () => Promise<void>;
   log: Log;
   /**
@@ -27,8 +27,8 @@ const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
 const MAX_UNKNOWN_MS = 10_000;
 
 /**
- * Reloads on SIGHUP and stops on SIGINT and SIGTERM, with exit code 0, or 1 if the shutdown fails. A second stop signal
- * exits, with code 1. It logs a warning for a signal that the platform does not support.
+ * Reloads on SIGHUP, and stops on SIGINT, on SIGTERM and when its terminal is closed, with exit code 0, or 1 if the shutdown
+ * fails. A second stop signal exits, with code 1. It logs a warning for a signal that the platform does not support.
  *
  * An uncaught error leaves the process in an unknown state. So it is logged, and stops the process with exit code 1.
  */
@@ -36,6 +36,7 @@ export function onSignals(
   { reload, stop, log, exit = Deno.exit }: SignalActions,
 ): void {
   let isStopping = false;
+  const isOnTerminal = Deno.stdin.isTerminal();
 
   async function stopOnce(signal: Deno.Signal): Promise<void> {
     if (isStopping) return void exit(1);
@@ -49,6 +50,12 @@ export function onSignals(
     }
     log.info("rep.stopped");
     exit(); // listeners of signals, and clients that do not read, would keep the process alive
+  }
+
+  /** The same signal says that the terminal was closed: a process nobody sees would keep the port. */
+  function onHangup(): void {
+    if (isOnTerminal && !Deno.stdin.isTerminal()) void stopOnce("SIGHUP");
+    else reload();
   }
 
   function on(signal: Deno.Signal, listener: () => void): void {
@@ -79,5 +86,5 @@ export function onSignals(
     void onUncaught(event, event.reason);
   });
   for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
-  if (!IS_WINDOWS) on("SIGHUP", reload);
+  if (!IS_WINDOWS) on("SIGHUP", onHangup);
 }

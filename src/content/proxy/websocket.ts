@@ -48,8 +48,14 @@ export async function proxyWebSocket(
   await waitUntilOpen(upstream, signal, options);
   try {
     const { protocol } = upstream.socket;
-    const init = protocol === "" ? {} : { protocol };
-    const { socket, response } = Deno.upgradeWebSocket(request, init);
+    if (protocol !== "" && !protocols.includes(protocol)) {
+      throw new Error(
+        "The upstream selected a subprotocol that nobody offered",
+      );
+    }
+    const { socket, response } = Deno.upgradeWebSocket(request);
+    // Its option `protocol` accepts only lists with a space after each comma.
+    if (protocol) response.headers.set("sec-websocket-protocol", protocol);
     const client = new WebSocketPeer(socket, "client");
     bridge(client, upstream, options);
     return response;

@@ -30,7 +30,8 @@ export function portOf({ port, protocol }: URL): number {
 
 /** Formats an address as in a URL and for `--allow-net`: IPv6 in brackets. */
 export function hostAndPort(hostname: string, port: number): string {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  const isBare = hostname.includes(":") && !hostname.startsWith("[");
+  const host = isBare ? `[${hostname}]` : hostname;
   return `${host}:${port}`;
 }
 

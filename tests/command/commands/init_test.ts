@@ -173,6 +173,17 @@ const CHOICES: readonly (readonly [string, string, string])[] = [
     `SENSITIVE, since the value looks like a Supabase secret key${ROTATE}`,
   ],
   [
+    "SENTRY_AUTH",
+    "sntrys_eyJpYXQiOjE2OTk1NTU1NTUuMTIzNDU2fQ_abcdefghijklmnop",
+    `SENSITIVE, since the value looks like a token for a service's API${ROTATE}`,
+  ],
+  [
+    "GOOGLE_SECRET",
+    "GOCSPX-abcdefghijklmnopqrst1234uvwx",
+    `SENSITIVE, since the value looks like a token for a service's API${ROTATE}`,
+  ],
+  ["CLASS", "hf_a-Class-of-many-small-Words1", "PUBLIC"],
+  [
     "DATABASE",
     "postgres://me:pass@db.example.com/app",
     `SENSITIVE, since the value looks like a URL with a password in it${ROTATE}`,
@@ -243,6 +254,121 @@ Deno.test("init comments out what only env files, scripts, tests and types have,
     "TYPE",
   ]);
   assertEquals((await validate(app)).code, 0);
+});
+
+/** What does not make a variable one of pages: the source, and its text. */
+const UNREAD: readonly (readonly [file: string, text: string])[] = [
+  ["src/a.ts", "// import.meta.env.VITE_A"],
+  ["src/a.ts", "const a = 1; // import.meta.env.VITE_A"],
+  ["src/a.ts", "/**\n * Reads import.meta.env.VITE_A\n */"],
+  ["src/a.ts", "const url = 'https://example.com'; /* env.VITE_A */"],
+  ["src/a.tsx", "<p>{/* import.meta.env.VITE_A */}</p>"],
+  ["src/a.ts", "/* a \\*/ 'b'; /* VITE_A */"],
+  ["src/a.ts", `${"/* ".repeat(200_000)} VITE_A`],
+  ["src/a.vue", "<template><!-- env.VITE_A --></template>"],
+  ["index.html", "<!-- VITE_A -->"],
+  ["src/hooks.server.ts", "import.meta.env.VITE_A"],
+  ["src/routes/+page.server.ts", "import.meta.env.VITE_A"],
+  ["src/routes/api/+server.ts", "import.meta.env.VITE_A"],
+  ["src/lib/server/db.ts", "import.meta.env.VITE_A"],
+  ["server/main.ts", "import.meta.env.VITE_A"],
+  ["src/setupTests.ts", "import.meta.env.VITE_A"],
+  ["src/a.story.tsx", "import.meta.env.VITE_A"],
+];
+
+/** What does, although it looks similar. */
+const READ_BY_PAGES: readonly (readonly [file: string, text: string])[] = [
+  ["src/a.ts", "const url = `https://${import.meta.env.VITE_A}/a`;"],
+  ["src/a.ts", "const all = '/api/*'; import.meta.env.VITE_A; // */"],
+  ["src/a.ts", "const all = `/api/*`; import.meta.env.VITE_A; // */"],
+  ["src/a.ts", 'const a = "a \\" // "; import.meta.env.VITE_A'],
+  ["src/a.ts", "// a comment\nimport.meta.env.VITE_A"],
+  ["src/a.ts", "read('VITE_A')"],
+  ["src/a.ts", "/[/*]/.test(import.meta.env.VITE_A)"],
+  ["src/a.ts", "/[^/*]\\/*/.test(import.meta.env.VITE_A)"],
+  ["src/a.ts", "`${a}/**/${import.meta.env.VITE_A}`"],
+  ["src/a.ts", `a("${"A".repeat(999_900)}", "VITE_A")`],
+  ["src/a.ts", `"${"\\\\".repeat(499_900)}"; env.VITE_A`],
+  ["src/a.ts", `a("${"A".repeat(20_000_000)}", "VITE_A")`],
+  ["src/a.tsx", '<a href="//a">Don\'t</a>; import.meta.env.VITE_A'],
+  ["src/server/a.ts", "import.meta.env.VITE_A"],
+];
+
+/** Returns the lines of init for VITE_A. */
+async function choiceOf(file: string, text: string): Promise<string[]> {
+  await using app = await TempDirectory.make({ ".env": "VITE_A=1\n" });
+  await Deno.mkdir(app.at(dirname(file)), { recursive: true });
+  await app.write(file, text);
+  return (await init(app)).err.slice(0, -1);
+}
+
+Deno.test("init comments out what only comments and code of servers name", async () => {
+  for (const [file, text] of UNREAD) {
+    const [choice = ""] = await choiceOf(file, text);
+    const end = "A is commented out, since no page reads it";
+    assertEquals(choice.endsWith(end), true, text);
+  }
+  for (const [file, text] of READ_BY_PAGES) {
+    const line = text.slice(0, text.indexOf("VITE_A")).split("\n").length;
+    assertEquals(await choiceOf(file, text), [`${file}:${line}: A is PUBLIC`]);
+  }
+});
+
+Deno.test("init names placeholders in comments of HTML, which a build replaces", async () => {
+  for (const text of ["<!-- %VITE_A% -->", "<!-- <%- VITE_A %> -->"]) {
+    const [choice] = await choiceOf("index.html", text);
+    assertEquals(choice?.includes("the build puts it into HTML"), true, text);
+  }
+});
+
+/** Configurations, and whether they set VITE_A for builds. */
+const BUILD_CONFIGS: readonly (readonly [text: string, sets: boolean])[] = [
+  ["process.env.VITE_A = version", true],
+  ["process.env['VITE_A'] ??= `1`", true],
+  ['define: { "import.meta.env.VITE_A": JSON.stringify(version) }', true],
+  ["define: { [`import.meta.env.VITE_A`]: '1' }", true],
+  ["define: { 'process.env.VITE_A': '1' }", false],
+  ["if (process.env.VITE_A === '1') {}", false],
+  ["isDev ? process.env['VITE_A'] : ''", false],
+  ["loadEnv(mode, '.').VITE_A", false],
+  ["test: { env: { VITE_A: '1' } }", false],
+  ["// process.env.VITE_A = version", false],
+];
+
+Deno.test("init leaves to the build what its configuration or npm sets", async () => {
+  for (const [text, sets] of BUILD_CONFIGS) {
+    await using app = await TempDirectory.make({
+      "a.ts": "import.meta.env.VITE_A",
+      "vite.config.ts": `\n${text}`,
+      ".env": "VITE_A=1\n",
+    });
+    const choice = sets
+      ? "commented out, since a script sets it for builds (VITE_A, vite.config.ts:2)"
+      : "PUBLIC";
+    assertEquals((await init(app)).err[0], `a.ts:1: A is ${choice}`, text);
+  }
+  for (const value of ["$npm_package_version", "v${npm_package_version}"]) {
+    await using app = await TempDirectory.make({
+      "a.ts": "import.meta.env.VITE_A",
+      ".env": `VITE_A=${value}\n`,
+    });
+    assertEquals(
+      (await init(app)).err[1],
+      "a.ts:1: A is commented out, since a script sets it for builds (VITE_A, .env:1)",
+    );
+  }
+});
+
+Deno.test("init makes PUBLIC what Nuxt reads from env files for pages", async () => {
+  await using app = await TempDirectory.make({
+    "nuxt.config.ts": "runtimeConfig: { public: { apiUrl: '' } }",
+    "app.vue": "useRuntimeConfig().public.apiUrl",
+    ".env": "NUXT_PUBLIC_API_URL=https://example.com\nNUXT_SECRET=1\n",
+  });
+  assertEquals((await init(app)).err, [
+    ".env:1: API_URL is PUBLIC",
+    "Found 1 variables of pages",
+  ]);
 });
 
 Deno.test("init writes a file for each mode, as Vite reads it; what only some machines or modes have is not required", async () => {
@@ -555,6 +681,7 @@ const ENV_DIRS: readonly (readonly [config: string, folder?: string])[] = [
   ["root: 'client', envDir: '..'", "app"],
   ["test: { root: 'none' }", "app"],
   ["envDir: folder"],
+  ["envDir: mode === 'production' ? 'a' : 'b'"],
 ];
 
 Deno.test("init reads env files where Vite's configuration says, and says if it cannot tell", async () => {
@@ -573,7 +700,7 @@ Deno.test("init reads env files where Vite's configuration says, and says if it 
     const text = await Deno.readTextFile(envFile(root));
     assertEquals(text.includes("REP_PUBLIC_A=found"), true, config);
     const isUnknown = err.some((line) => line.includes("Cannot read envDir"));
-    assertEquals(isUnknown, config === "envDir: folder");
+    assertEquals(isUnknown, /envDir: (?:folder|mode)/.test(config), config);
   }
 });
 

@@ -125,7 +125,7 @@ const RULES: Partial<Record<OptionName, Rule>> = {
       "https://up.example/base": new URL("https://up.example/base"),
       "localhost:3000": new URL("http://localhost:3000/"),
     },
-    ["", "http://", "ftp://up.example", "up.example:x"],
+    ["", "http://", "ftp://up.example", "up.example:x", "3000", ":3000"],
   ),
   "upstream-timeout": rule(
     "a duration from 1ms to 1h, such as 30s",

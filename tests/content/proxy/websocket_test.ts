@@ -1,5 +1,5 @@
 import { serveLocally } from "../../_serve.ts";
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import {
   connectRaw,
   manualClock,
@@ -199,6 +199,30 @@ Deno.test("proxyWebSocket() accepts the subprotocol that the upstream selects, o
     assertEquals(socket.protocol, protocol ?? "");
     socket.close();
     await closed;
+  }
+});
+
+/** Legal spellings of a list (RFC 9110 §5.6.1). React Native and `ws` write no space. */
+const OFFERS = [
+  "one, two",
+  "one,two",
+  "one ,\ttwo",
+  ",one,,two,",
+  "one\r\nSec-WebSocket-Protocol: two",
+];
+
+Deno.test("proxyWebSocket() accepts a subprotocol in every spelling of the list", async () => {
+  await using upstream = webSocketUpstream(echo, { protocol: "two" });
+  await using gateway = serveProxy(upstream);
+  for (const offer of OFFERS) {
+    const header = `Host: h\r\nSec-WebSocket-Protocol: ${offer}`;
+    const handshake = HANDSHAKE.replace("Host: h", header);
+    using client = await connectRaw(gateway.port, handshake);
+    const head = await client.readHead();
+    assertMatch(
+      head ?? "",
+      /^HTTP\/1\.1 101 [^]*sec-websocket-protocol: two\r/,
+    );
   }
 });
 

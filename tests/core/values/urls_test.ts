@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  hostAndPort,
   parseUpstream,
   redactCredentials,
   redactUrl,
@@ -61,6 +62,16 @@ Deno.test("redactUrl() and redactCredentials() take linear time", () => {
     redactCredentials(piece.repeat(100_000));
     assertEquals([piece, performance.now() - started < 2_000], [piece, true]);
   }
+});
+
+Deno.test("hostAndPort() puts IPv6 in brackets, once", () => {
+  const hosts = ["127.0.0.1", "localhost", "::", "[::1]"];
+  assertEquals(hosts.map((host) => hostAndPort(host, 80)), [
+    "127.0.0.1:80",
+    "localhost:80",
+    "[::]:80",
+    "[::1]:80",
+  ]);
 });
 
 Deno.test("parseUpstream() returns an http: or https: URL with a host, a port and a path", () => {

@@ -34,6 +34,10 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\bSG\.[\w-]{16,}\.[\w-]{16,}/, "a SendGrid key"],
   [/\bAIza[\w-]{35}/, "a Google API key"],
   [/\bnpm_[A-Za-z0-9]{36}/, "an npm token"],
+  [
+    /\b(CFPAT-|dckr_pat_|do[opr]_v1_|dp\.[ps]t\.([\w-]+\.)?|figd_|glsa_|GOCSPX-|NRAK-|PMAK-|shp(at|ca|pa|ss)_|sntry[su]_)[\w-]{20,}|\b(ATATT3|dapi|gsk_|hf_|lin_api_|nfp_|ntn_|phx_|pplx-|pypi-|r8_|sbp_|xai-)(?=[\w-]{0,200}[A-Z\d])[\w-]{32,}/,
+    "a token for a service's API",
+  ],
   [/-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----/, "a private key"],
   [/\bAGE-SECRET-KEY-1[0-9A-Z]{20,}/, "an age key"],
   [

@@ -70,6 +70,13 @@ const SECRETS:
     ["a SendGrid key", "SG.", `${RANDOM}.${RANDOM}`],
     ["a Google API key", "AIza", `${RANDOM}${RANDOM.slice(0, 15)}`],
     ["an npm token", "npm_", `${RANDOM}${RANDOM.slice(0, 16)}`],
+    ["a token for a service's API", "hf_", `${RANDOM}${RANDOM}`],
+    ["a token for a service's API", "shpat_", RANDOM],
+    ["a token for a service's API", "GOCSPX-", RANDOM],
+    ["a token for a service's API", "sntrys_", RANDOM],
+    ["a token for a service's API", "dp.st.dev.", RANDOM],
+    ["a token for a service's API", "phx_", `${RANDOM}${RANDOM}`],
+    ["a token for a service's API", "glsa_", RANDOM],
     [
       "a private key",
       "-----BEGIN PRIVATE ",

@@ -211,15 +211,21 @@ export class KeptBuilds {
   async #keepNow(onKept: () => void): Promise<boolean> {
     const { folder } = this.#options;
     const isWritable = await this.#claim();
-    const isSettled = !isWritable || await this.#copyAll(onKept);
     if (!isWritable) this.#list = "";
-    this.#sizes = join(await readLists(this.#directory, folder));
-    this.#failure = undefined;
-    if (isWritable && !this.#isClosed) {
-      const onError = logTaskError(this.#served.log, "builds");
-      void sweepDaily(this.#directory, this.#list).catch(onError);
+    try {
+      const isSettled = !isWritable || await this.#copyAll(onKept);
+      this.#failure = undefined;
+      return isSettled;
+    } finally {
+      // Also if not all is kept: the directory may be full of what is kept no longer.
+      this.#sizes = join(await readLists(this.#directory, folder));
+      if (isWritable && !this.#isClosed) this.#sweep();
     }
-    return isSettled;
+  }
+
+  #sweep(): void {
+    const onError = logTaskError(this.#served.log, "builds");
+    void sweepDaily(this.#directory, this.#list).catch(onError);
   }
 
   /**

@@ -100,6 +100,49 @@ Deno.test({
   },
 });
 
+/** Writes a file until a file system has no room, also not for a byte. */
+async function fill(path: string): Promise<void> {
+  using file = await Deno.open(path, { create: true, append: true });
+  try {
+    while (true) await file.write(new Uint8Array(4_096));
+  } catch (error) {
+    assertMatch(String(error), /No space left/);
+  }
+}
+
+Deno.test({
+  name:
+    `a directory that is full of builds that are kept no longer is swept, and keeps the build then${NEEDS}`,
+  ignore,
+  async fn() {
+    for (const daysFull of [0, 8]) {
+      await using directories = await Directories.make();
+      await using _mount = await mount(directories.at("keep"), "size=128k");
+      await directories.write("app", A);
+      await using first = await serve(directories, "app");
+      await first.gateway.close();
+      await swept();
+      const files = JSON.stringify({ files: { "assets/old-0.js": 1 } });
+      await directories.write("keep/_/builds", { "OLD.json": files });
+      await fill(directories.at("keep/_/files/assets/old-0.js"));
+      const old = [".swept", "_/builds/OLD.json", "_/files/assets/old-0.js"];
+      for (const name of old) {
+        await directories.age(`keep/${name}`, 8 * 86_400_000);
+      }
+      await directories.age("keep/_/owner", daysFull * 86_400_000);
+      await directories.replace("app", B);
+      await using gateway = await serve(directories, "app");
+      assertEquals(await gateway.problems(), ["builds_not_kept"]);
+      await gateway.later(65_000);
+      await until(async () => await gateway.problems() === undefined);
+      assertEquals(await directories.kept(), [
+        "assets/a-1.js",
+        "assets/b-2.js",
+      ]);
+    }
+  },
+});
+
 Deno.test({
   name:
     `a read-only directory that something else fills is no problem, and is served${NEEDS}`,

@@ -1,4 +1,9 @@
-import { logTaskError, messageOf } from "../../core/observe/log.ts";
+import {
+  type Log,
+  logOnce,
+  logTaskError,
+  messageOf,
+} from "../../core/observe/log.ts";
 import type { Metrics } from "../../core/observe/metrics.ts";
 import type { Problems } from "../../core/observe/problems.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
@@ -78,6 +83,7 @@ export class KeptBuilds {
   readonly #isKept: (key: string) => boolean;
   readonly #directory: SharedDirectory;
   readonly #files: ServedFiles;
+  readonly #onceLog: Log;
   readonly #keeping = new SerialQueue();
   /** Empty if the directory has no page. */
   #build: string | undefined;
@@ -111,6 +117,7 @@ export class KeptBuilds {
     this.#served = served;
     this.#find = find;
     this.#isKept = isKept;
+    this.#onceLog = logOnce(served.log);
     this.#directory = new SharedDirectory(directory, gate);
     this.#files = new ServedFiles({
       directory: `${directory}/${folder}/files`,
@@ -258,6 +265,7 @@ export class KeptBuilds {
       this.#isKept,
       this.#find,
     );
+    if (build.size === 0) this.#warnOfNoFile();
     const list = known || this.#listOf(await idOf(build));
     const before = kept ?? await readList(this.#directory, list);
     const sizes = new Map(before.sizes); // part of the build may just be missing
@@ -284,6 +292,14 @@ export class KeptBuilds {
     if (failure !== undefined) throw failure;
     await writeList(this.#directory, list, { sizes, complete });
     return isSettled;
+  }
+
+  /** A glob of files in a folder is easily one that misses the folders in it. */
+  #warnOfNoFile(): void {
+    const { directory, immutable } = this.#served;
+    const detail =
+      `no file of the build is kept: expected --immutable to match files in "${directory}" ("**" matches any directories), got "${immutable}"`;
+    this.#onceLog.warn("rep.builds.empty", { detail });
   }
 
   #listOf(build: string): string {

@@ -376,3 +376,28 @@ Deno.test("a page that is replaced within a second after it was looked at is ano
     content.close();
   }
 });
+
+Deno.test("a build of which no file matches is a warning, once for each glob", async () => {
+  const files = { "assets/js/a-1.js": "a", "static/a-1.js": "a" };
+  const globs: Record<string, number> = {
+    "assets/*": 1, // a glob of files, not of folders
+    "asset/**": 1,
+    "assets/**": 0,
+    "assets/*,static/*": 0,
+  };
+  for (const [glob, warnings] of Object.entries(globs)) {
+    await using directories = await Directories.make();
+    await directories.write("app", buildOf("A", files));
+    const options = { immutable: glob.split(",") };
+    await using gateway = await serve(directories, "app", options);
+    await directories.write("app", buildOf("B"));
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>B/);
+    const logged = gateway.logged("rep.builds.empty");
+    assertEquals(logged.length, warnings, glob);
+    for (const { detail } of logged) {
+      assertMatch(String(detail), /^no file of the build is kept: .*"\*\*"/);
+      assertEquals(String(detail).endsWith(`got "${glob}"`), true);
+    }
+  }
+});

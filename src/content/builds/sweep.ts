@@ -48,6 +48,10 @@ async function sweepFolder(
   newest: number,
   served: string,
 ): Promise<void> {
+  for (const own of ["builds", "files"]) {
+    const stats = await directory.stat(`${folder}/${own}`);
+    if (stats?.isSymlink) return; // to what may be somebody else's
+  }
   const lists = await readLists(directory, folder);
   const ended = endedLists(lists, newest)
     .filter(({ name }) => name !== served);

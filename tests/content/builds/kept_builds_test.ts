@@ -146,16 +146,27 @@ Deno.test("files that are copied after their page are kept once they are request
   );
 });
 
-Deno.test("while the directory of the app is emptied, it is 503, and not what was kept", async () => {
+Deno.test("while the directory of the app is emptied, and written slowly, open tabs find what was kept; while it is gone, all is 503", async () => {
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
+  const paths = ["/assets/a-1.js", "/assets/x-1.js", "/", "/route"];
+  const read = async () => {
+    await gateway.lookAgain();
+    const answers: string[] = [];
+    for (const path of paths) answers.push(await gateway.read(path));
+    return answers;
+  };
   await Deno.remove(directories.at("app"), { recursive: true });
-  await gateway.lookAgain();
-  assertEquals(await gateway.read("/assets/a-1.js"), "503");
+  assertEquals(await read(), ["503", "503", "503", "503"]);
   await Deno.mkdir(directories.at("app"));
-  await gateway.lookAgain();
-  assertEquals(await gateway.read("/assets/a-1.js"), "503");
+  assertEquals(await read(), ["a", "503", "503", "503"]);
+  await directories.write("app", { "assets/x-1.js": "x" });
+  assertEquals(await read(), ["a", "x", "503", "503"]);
+  await directories.write("app", buildOf("B"));
+  const [old, file, page] = await read();
+  assertEquals([old, file], ["a", "x"]);
+  assertMatch(page ?? "", /<title>B/);
 });
 
 Deno.test("a list of a build is never made shorter, such as while a build is removed", async () => {

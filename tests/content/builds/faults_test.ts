@@ -7,7 +7,14 @@ import { Compressor } from "../../../src/content/coding/representations.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
-import { buildOf, Directories, serve, swept, until } from "./_builds.ts";
+import {
+  buildOf,
+  Directories,
+  type KeepingGateway,
+  serve,
+  swept,
+  until,
+} from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a" });
 const B = buildOf("B", { "assets/b-2.js": "bb" });
@@ -406,6 +413,63 @@ Deno.test("while the directory hangs, pages wait once for 2 s, files are not loo
   assertEquals(asked, 2);
   assertEquals(lines.map(({ msg }) => msg), ["rep.builds.not_kept"]);
   builds.close();
+});
+
+const ASKS = [
+  ...["stat", "lstat", "realPath", "open", "readFile", "readTextFile"] as const,
+  ...["mkdir", "rename", "remove", "writeFile", "writeTextFile"] as const,
+];
+
+/** Lets the system never answer about a directory, like one on a network whose server is gone. */
+function hang(directory: string): Disposable & { readonly asked: string[] } {
+  const asked: string[] = [];
+  const stack = new DisposableStack();
+  for (const name of [...ASKS, "readDir"] as const) {
+    const original = Deno[name] as (...args: unknown[]) => unknown;
+    const never = (path: unknown, ...args: unknown[]) => {
+      if (!String(path).startsWith(directory)) return original(path, ...args);
+      asked.push(name);
+      const waiting = new Promise<never>(() => {});
+      return Object.assign(waiting, {
+        [Symbol.asyncIterator]: () => ({ next: () => waiting }),
+      });
+    };
+    Object.assign(Deno, { [name]: never });
+    stack.defer(() => Object.assign(Deno, { [name]: original }));
+  }
+  return { asked, [Symbol.dispose]: () => stack.dispose() };
+}
+
+Deno.test("while the system does not answer about the directory, the app is served without waiting, and starts within 10 s", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await using running = await serve(directories, "app");
+  await swept();
+  using hung = hang(directories.at("keep"));
+  const later = async (gateway: KeepingGateway) => {
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>A/);
+    assertEquals(await gateway.read("/assets/a-1.js"), "a");
+  };
+  await later(running);
+  const missing = running.read("/assets/x-1.js");
+  await settle();
+  await running.clock.tick(2_000);
+  assertEquals(await missing, "404");
+  await later(running);
+  assertEquals(await running.read("/assets/y-1.js"), "404");
+  assertEquals(hung.asked.length, 1);
+
+  const clock = new FakeClock(Date.now());
+  const opening = serve(directories, "app", {}, clock);
+  for (let second = 0; second < 10; second++) {
+    await settle();
+    await clock.tick(1_000);
+  }
+  await using started = await opening;
+  assertEquals(await started.problems(), ["builds_not_kept"]);
+  await later(started);
+  assertEquals(hung.asked.length, 2);
 });
 
 Deno.test("while a large kept file is hashed for long, it is served without a tag, and others are served, too", async () => {

@@ -18,13 +18,7 @@ import {
   type ServedFilesOptions,
 } from "../static/served_files.ts";
 import { type FindFile, keepRule, listBuild } from "./build_files.ts";
-import {
-  join,
-  readList,
-  readLists,
-  type Sizes,
-  writeList,
-} from "./build_list.ts";
+import { findLists, readList, readLists, writeList } from "./build_list.ts";
 import { type DirectoryGate, LATE_MS } from "./directory_gate.ts";
 import { checkOwner, ownerName } from "./owner.ts";
 import { SharedDirectory } from "./shared_directory.ts";
@@ -101,8 +95,8 @@ export class KeptBuilds {
     | undefined;
   /** Whether the folder may be that of this app. */
   #isOwn = true;
-  /** The files of all builds. */
-  #sizes: Sizes = new Map();
+  /** The files of all builds, and their bytes. */
+  #kept = { files: 0, bytes: 0 };
   #stopLooking = () => {};
   #isClosed = false;
 
@@ -130,11 +124,8 @@ export class KeptBuilds {
       clock: withoutLongTimers(served.clock),
       log: served.log,
     }, new BarredFiles(() => Promise.resolve([]), served.clock));
-    metrics.observe("rep.builds.files", () => this.#sizes.size);
-    metrics.observe(
-      "rep.builds.size",
-      () => this.#sizes.values().reduce((sum, size) => sum + size, 0),
-    );
+    metrics.observe("rep.builds.files", () => this.#kept.files);
+    metrics.observe("rep.builds.size", () => this.#kept.bytes);
   }
 
   /**
@@ -216,7 +207,6 @@ export class KeptBuilds {
 
   /** Returns whether all files are kept, and none was changed just now. */
   async #keepNow(onKept: () => void): Promise<boolean> {
-    const { folder } = this.#options;
     const isWritable = await this.#claim();
     if (!isWritable) this.#list = "";
     try {
@@ -225,9 +215,16 @@ export class KeptBuilds {
       return isSettled;
     } finally {
       // Also if not all is kept: the directory may be full of what is kept no longer.
-      this.#sizes = join(await readLists(this.#directory, folder));
+      await this.#count();
       if (isWritable && !this.#isClosed) this.#sweep();
     }
+  }
+
+  async #count(): Promise<void> {
+    const lists = await findLists(this.#directory, this.#options.folder);
+    const sizes = await readLists(this.#directory, lists);
+    const bytes = sizes.values().reduce((sum, size) => sum + size, 0);
+    this.#kept = { files: sizes.size, bytes };
   }
 
   #sweep(): void {

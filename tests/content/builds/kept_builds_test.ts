@@ -288,7 +288,7 @@ Deno.test("an app without a name neither writes to the folder of another one nor
   const [line] = two.logged("rep.builds.not_kept");
   assertMatch(
     String(line?.detail),
-    /expected the files of this app, got those of another app or master key: set --app NAME, or remove "_\/owner"/,
+    /expected the files of this app, got those of another app or master key: set --app NAME if it is another app; if not, keep the store \(--kv\) or the master key, and remove "_\/owner"/,
   );
   await Deno.remove(directories.at("keep/_/owner"));
   await two.later(65_000);

@@ -11,7 +11,7 @@ import { shortHash, sriHash } from "../../core/values/hash.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { BarredFiles } from "../static/barred_files.ts";
-import { type FoundFile, isAbsence } from "../static/found_file.ts";
+import type { FoundFile } from "../static/found_file.ts";
 import {
   type ServedFile,
   ServedFiles,
@@ -283,7 +283,8 @@ export class KeptBuilds {
       } catch (error) {
         isSettled = false;
         complete = false;
-        if (!isAbsence(error)) failure ??= error; // otherwise, the build is just being replaced
+        const isReplaced = error instanceof Deno.errors.NotFound; // just now, by another build
+        if (!isReplaced) failure ??= error;
       }
     }
     if (failure !== undefined) throw failure;

@@ -193,6 +193,24 @@ Deno.test("two replicas with other bytes under one name: each serves its own, an
   assertEquals(one.logged("rep.builds.differs"), []);
 });
 
+Deno.test("a kept file in the place of a directory is a problem, and the other files are kept", async () => {
+  for (const path of ["assets/x/b-1.js", "assets/x/deep/b-1.js"]) {
+    await using directories = await Directories.make();
+    await directories.write("app", buildOf("A", { "assets/x": "file" }));
+    const immutable = ["assets/**"];
+    await using gateway = await serve(directories, "app", { immutable });
+    await directories.replace(
+      "app",
+      buildOf("B", { "assets/a-1.js": "a", [path]: "b", "assets/z-1.js": "z" }),
+    );
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>B/);
+    assertEquals(await gateway.problems(), ["builds_not_kept"], path);
+    const kept = ["assets/a-1.js", "assets/x", "assets/z-1.js"];
+    assertEquals(await directories.kept(), kept);
+  }
+});
+
 Deno.test("a crash leaves temporary files and lists without their files, and the next start completes them", async () => {
   await using directories = await Directories.make();
   await directories.write(

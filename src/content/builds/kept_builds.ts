@@ -195,7 +195,7 @@ export class KeptBuilds {
   /**
    * Keeps the present build, after what is being kept. Never rejects.
    *
-   * @param onKept Called if it was kept before: its files are compared afterwards.
+   * @param onKept Called when it is kept; at once if it was kept before: its files are compared afterwards.
    */
   async #keep(onKept = () => {}): Promise<void> {
     this.#dueAt = Infinity;
@@ -211,6 +211,7 @@ export class KeptBuilds {
     if (!isWritable) this.#list = "";
     try {
       const isSettled = !isWritable || await this.#copyAll(onKept);
+      onKept();
       this.#failure = undefined;
       return isSettled;
     } finally {

@@ -127,6 +127,7 @@ Deno.test({
       await using _mount = await mount(directories.at("keep"), "size=128k");
       await directories.write("app", A);
       await using first = await serve(directories, "app");
+      await until(async () => ".swept" in await directories.read("keep"));
       await first.gateway.close();
       await swept();
       const files = JSON.stringify({ files: { "assets/old-0.js": 1 } });

@@ -251,7 +251,8 @@ Deno.test("metrics count the files of all builds and their bytes", async () => {
   await directories.replace("app", B);
   await gateway.lookAgain();
   await gateway.read("/");
-  assertEquals(await gateway.metric("rep_builds_files"), "rep_builds_files 3");
+  const files = () => gateway.metric("rep_builds_files");
+  await until(async () => await files() === "rep_builds_files 3");
   assertEquals(
     await gateway.metric("rep_builds_size_bytes"),
     "rep_builds_size_bytes 7",
@@ -411,4 +412,23 @@ Deno.test("a build of which no file matches is a warning, once for each glob", a
       assertEquals(String(detail).endsWith(`got "${glob}"`), true);
     }
   }
+});
+
+Deno.test("a build is kept before the lists of other builds are read, of which there may be hundreds", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await directories.write("keep/_", { "builds/other.json": "{}" });
+  const { readTextFile } = Deno;
+  using stack = new DisposableStack();
+  stack.defer(() => Object.assign(Deno, { readTextFile }));
+  const reading = Promise.withResolvers<string>();
+  Object.assign(Deno, {
+    readTextFile: (path: string) =>
+      path.endsWith("other.json") ? reading.promise : readTextFile(path),
+  });
+  await using gateway = await serve(directories, "app");
+  assertMatch(await gateway.read("/"), /<title>A/);
+  const kept = ["assets/a-1.js", "assets/same-0.js"];
+  assertEquals(await directories.kept(), kept);
+  reading.resolve("{}");
 });

@@ -93,9 +93,10 @@ export async function createGatewayIn(
     shared: services.transfers,
   });
   const { app = NO_APP, keepBuilds, immutable, staticDir } = settings;
+  const gate = shared?.buildsGate ?? new DirectoryGate(clock);
   if (keepBuilds !== undefined) {
     const files = await localFiles(); // workers have none
-    await checkKeepBuilds(keepBuilds, immutable, [staticDir], files);
+    await checkKeepBuilds(keepBuilds, immutable, [staticDir], files, gate);
   }
   const content = await openContent(settings, {
     clock,
@@ -111,7 +112,7 @@ export async function createGatewayIn(
       directory: keepBuilds,
       folder: buildsFolder ?? app,
       owner: () => ownerOf(buildsFolder ?? app, settings, services),
-      gate: shared?.buildsGate ?? new DirectoryGate(clock),
+      gate,
       metrics,
     },
   });

@@ -408,7 +408,7 @@ export const UNKNOWN_PROCESS: ProcessInfo = {
  * @throws {OptionError} If an option has an invalid value.
  */
 export function resolveSettings(options: GatewayOptions) {
-  const { upstream, revision, pollMs } = options;
+  const { keepBuilds, upstream, revision, pollMs } = options;
   const basePath = options.basePath ?? "";
   return {
     ...resolveSwitches(options),
@@ -425,7 +425,12 @@ export function resolveSettings(options: GatewayOptions) {
     ),
     staticDir: options.staticDir,
     fallback: options.fallback,
-    keepBuilds: options.keepBuilds,
+    keepBuilds: keepBuilds === undefined ? undefined : valid(
+      "keepBuilds",
+      "the path of a directory",
+      parsePath(keepBuilds),
+      keepBuilds,
+    ),
     upstream: upstream === undefined ? undefined : valid(
       "upstream",
       EXPECTED_UPSTREAM,
@@ -643,6 +648,13 @@ function checkMasterKey(
   const expected = `a Uint8Array of ${MASTER_KEY_BYTES} bytes`;
   const got = isArray ? masterKey.length : typeof masterKey;
   throw new OptionError("masterKey", expected, String(got));
+}
+
+/** Returns a text that can be a path; an empty one would be the root of the file system. */
+function parsePath(path: string): string | undefined {
+  const isPath = typeof path === "string" && path !== "" &&
+    !path.includes("\0");
+  return isPath ? path : undefined;
 }
 
 /** A valid revision, for error messages. */

@@ -1,6 +1,7 @@
 import { parseManifest } from "../src/core/config/variables/manifest.ts";
 import {
   assertEquals,
+  assertMatch,
   assertNotStrictEquals,
   assertRejects,
   assertStrictEquals,
@@ -404,6 +405,16 @@ Deno.test("resolveSettings() rejects globs of immutable files that match no path
     assertEquals(
       messageOf({ immutable: ["assets/*", glob] }),
       `Cannot use immutable: expected globs of paths in the directory, such as assets/*, got "${glob}"`,
+    );
+  }
+});
+
+Deno.test("resolveSettings() rejects a keepBuilds that is no path", () => {
+  const url = new URL("file:///builds");
+  for (const keepBuilds of ["", "a\0b", null, 5, url]) {
+    assertMatch(
+      messageOf({ keepBuilds }),
+      /^Cannot use keepBuilds: expected the path of a directory, got /,
     );
   }
 });

@@ -52,10 +52,7 @@ export async function openContent(
         (builds && new CacheGroup(settings.staticCacheBytes)), // they use the same memory
       fallback: settings.fallback,
       immutable: settings.immutable,
-      neverServed: async () => {
-        const paths = await services.neverServed();
-        return builds === undefined ? paths : [...paths, builds.directory];
-      },
+      neverServed: services.neverServed,
       checkRoot: services.checkRoot,
       transfers: services.transfers,
       compressor: new Compressor(),

@@ -26,7 +26,7 @@ import { buildOf, type PageDocument } from "./page_build.ts";
 /** Receives the ID of the build that a reload brings, and of the page's own. */
 export type NewBuildCallback = (newBuild: string, build: string) => void;
 
-/** The builds that this page was told of, and whether its tab had not been told before. */
+/** The builds that this page was told of, and whether they were news for its tab. */
 const isNews = new Map<string, boolean>();
 
 /**
@@ -66,15 +66,20 @@ function forgetOwnBuild(): void {
   }
 }
 
-/** Returns whether no earlier page of the tab was told of a build. Without storage, nobody knows of earlier pages. */
+/**
+ * Returns whether no earlier page of the tab that had this page's build was told of a build. Pages of other builds do not
+ * count: a reload may have brought this page since then. Without storage, nobody knows of earlier pages.
+ */
 function isNewForTab(build: string): boolean {
   const known = isNews.get(build);
   if (known !== undefined) return known;
   let isNew = true;
   try {
     const key = keyOf(build);
-    isNew = sessionStorage.getItem(key) === null;
-    sessionStorage.setItem(key, "told");
+    const pages = sessionStorage.getItem(key)?.split(" ") ?? [];
+    const own = pageBuild() ?? "";
+    isNew = !pages.includes(own);
+    if (isNew) sessionStorage.setItem(key, [...pages, own].join(" "));
   } catch {
     // The page has no access to storage, or it is full.
   }

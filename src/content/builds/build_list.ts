@@ -3,32 +3,37 @@ import type { SharedDirectory } from "./shared_directory.ts";
 /** The sizes of files in bytes, by their paths. */
 export type Sizes = ReadonlyMap<string, number>;
 
-/** The files of a build. */
+/** The list of the files of a build. */
 export interface BuildList {
-  /** The name of the list. */
   readonly name: string;
-  readonly sizes: Sizes;
   /** When a gateway served the build last, by the clock of the directory. */
   readonly servedAt: number;
 }
 
-/** Reads the lists of an app's builds. */
-export async function readLists(
+/** Finds the lists of an app's builds. */
+export async function findLists(
   directory: SharedDirectory,
   folder: string,
 ): Promise<BuildList[]> {
   const lists: BuildList[] = [];
   for (const entry of await directory.list(`${folder}/builds`)) {
     const name = `${folder}/builds/${entry.name}`;
-    const { sizes } = await readList(directory, name);
-    lists.push({ name, sizes, servedAt: await directory.writtenAt(name) });
+    lists.push({ name, servedAt: await directory.writtenAt(name) });
   }
   return lists;
 }
 
-/** Returns all files in lists. */
-export function join(lists: readonly BuildList[]): Sizes {
-  return new Map(lists.flatMap(({ sizes }) => [...sizes]));
+/** Reads all files in lists, one list at a time: there may be a hundred builds, each with thousands of the same files. */
+export async function readLists(
+  directory: SharedDirectory,
+  lists: readonly BuildList[],
+): Promise<Sizes> {
+  const all = new Map<string, number>();
+  for (const { name } of lists) {
+    const { sizes } = await readList(directory, name);
+    for (const [key, size] of sizes) all.set(key, size);
+  }
+  return all;
 }
 
 /** What a list says. */

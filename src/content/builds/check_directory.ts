@@ -1,3 +1,4 @@
+import { systemClock } from "../../core/values/clock.ts";
 import { OptionError } from "../../core/values/option_error.ts";
 import type { FileSystem } from "../../files/local_files.ts";
 import {
@@ -6,11 +7,13 @@ import {
   SEPARATOR,
   toAbsolute,
 } from "../../files/paths.ts";
+import { DirectoryGate } from "./directory_gate.ts";
 
 /**
  * Checks that kept builds are outside of what is served, which would serve them or keep them again.
  *
  * @param served The directories from which files are served.
+ * @param gate Limits the wait for a directory on a network. @default {one of its own}
  * @throws {OptionError} If they are not, or if there are no files to keep.
  */
 export async function checkKeepBuilds(
@@ -18,6 +21,7 @@ export async function checkKeepBuilds(
   immutable: readonly string[],
   served: readonly (string | undefined)[],
   files: FileSystem,
+  gate = new DirectoryGate(systemClock),
 ): Promise<void> {
   if (keepBuilds === undefined) return;
   const got = JSON.stringify(keepBuilds);
@@ -26,7 +30,9 @@ export async function checkKeepBuilds(
     const expected = "static files, of which some are immutable";
     throw new OptionError("keepBuilds", expected, got);
   }
-  const own = await realPathOf(toAbsolute(keepBuilds), files);
+  const path = toAbsolute(keepBuilds);
+  const own = await gate.run("keep", () => realPathOf(path, files))
+    .catch(() => path); // it does not answer; the app starts without it
   for (const directory of directories) {
     const other = await realPathOf(toAbsolute(directory), files);
     if (!isInside(own, other) && !isInside(other, own)) continue;

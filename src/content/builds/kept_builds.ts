@@ -1,4 +1,9 @@
-import { logTaskError, messageOf } from "../../core/observe/log.ts";
+import {
+  type Log,
+  logOnce,
+  logTaskError,
+  messageOf,
+} from "../../core/observe/log.ts";
 import type { Metrics } from "../../core/observe/metrics.ts";
 import type { Problems } from "../../core/observe/problems.ts";
 import { type Clock, every, waitAtMost } from "../../core/values/clock.ts";
@@ -6,20 +11,14 @@ import { shortHash, sriHash } from "../../core/values/hash.ts";
 import { isGranted } from "../../core/values/runtime.ts";
 import { SerialQueue } from "../../core/values/serial_queue.ts";
 import { BarredFiles } from "../static/barred_files.ts";
-import { type FoundFile, isAbsence } from "../static/found_file.ts";
+import type { FoundFile } from "../static/found_file.ts";
 import {
   type ServedFile,
   ServedFiles,
   type ServedFilesOptions,
 } from "../static/served_files.ts";
 import { type FindFile, keepRule, listBuild } from "./build_files.ts";
-import {
-  join,
-  readList,
-  readLists,
-  type Sizes,
-  writeList,
-} from "./build_list.ts";
+import { findLists, readList, readLists, writeList } from "./build_list.ts";
 import { type DirectoryGate, LATE_MS } from "./directory_gate.ts";
 import { checkOwner, ownerName } from "./owner.ts";
 import { SharedDirectory } from "./shared_directory.ts";
@@ -78,6 +77,7 @@ export class KeptBuilds {
   readonly #isKept: (key: string) => boolean;
   readonly #directory: SharedDirectory;
   readonly #files: ServedFiles;
+  readonly #onceLog: Log;
   readonly #keeping = new SerialQueue();
   /** Empty if the directory has no page. */
   #build: string | undefined;
@@ -95,8 +95,8 @@ export class KeptBuilds {
     | undefined;
   /** Whether the folder may be that of this app. */
   #isOwn = true;
-  /** The files of all builds. */
-  #sizes: Sizes = new Map();
+  /** The files of all builds, and their bytes. */
+  #kept = { files: 0, bytes: 0 };
   #stopLooking = () => {};
   #isClosed = false;
 
@@ -111,6 +111,7 @@ export class KeptBuilds {
     this.#served = served;
     this.#find = find;
     this.#isKept = isKept;
+    this.#onceLog = logOnce(served.log);
     this.#directory = new SharedDirectory(directory, gate);
     this.#files = new ServedFiles({
       directory: `${directory}/${folder}/files`,
@@ -123,11 +124,8 @@ export class KeptBuilds {
       clock: withoutLongTimers(served.clock),
       log: served.log,
     }, new BarredFiles(() => Promise.resolve([]), served.clock));
-    metrics.observe("rep.builds.files", () => this.#sizes.size);
-    metrics.observe(
-      "rep.builds.size",
-      () => this.#sizes.values().reduce((sum, size) => sum + size, 0),
-    );
+    metrics.observe("rep.builds.files", () => this.#kept.files);
+    metrics.observe("rep.builds.size", () => this.#kept.bytes);
   }
 
   /**
@@ -197,7 +195,7 @@ export class KeptBuilds {
   /**
    * Keeps the present build, after what is being kept. Never rejects.
    *
-   * @param onKept Called if it was kept before: its files are compared afterwards.
+   * @param onKept Called when it is kept; at once if it was kept before: its files are compared afterwards.
    */
   async #keep(onKept = () => {}): Promise<void> {
     this.#dueAt = Infinity;
@@ -209,17 +207,30 @@ export class KeptBuilds {
 
   /** Returns whether all files are kept, and none was changed just now. */
   async #keepNow(onKept: () => void): Promise<boolean> {
-    const { folder } = this.#options;
     const isWritable = await this.#claim();
-    const isSettled = !isWritable || await this.#copyAll(onKept);
     if (!isWritable) this.#list = "";
-    this.#sizes = join(await readLists(this.#directory, folder));
-    this.#failure = undefined;
-    if (isWritable && !this.#isClosed) {
-      const onError = logTaskError(this.#served.log, "builds");
-      void sweepDaily(this.#directory, this.#list).catch(onError);
+    try {
+      const isSettled = !isWritable || await this.#copyAll(onKept);
+      onKept();
+      this.#failure = undefined;
+      return isSettled;
+    } finally {
+      // Also if not all is kept: the directory may be full of what is kept no longer.
+      await this.#count();
+      if (isWritable && !this.#isClosed) this.#sweep();
     }
-    return isSettled;
+  }
+
+  async #count(): Promise<void> {
+    const lists = await findLists(this.#directory, this.#options.folder);
+    const sizes = await readLists(this.#directory, lists);
+    const bytes = sizes.values().reduce((sum, size) => sum + size, 0);
+    this.#kept = { files: sizes.size, bytes };
+  }
+
+  #sweep(): void {
+    const onError = logTaskError(this.#served.log, "builds");
+    void sweepDaily(this.#directory, this.#list).catch(onError);
   }
 
   /**
@@ -252,6 +263,7 @@ export class KeptBuilds {
       this.#isKept,
       this.#find,
     );
+    if (build.size === 0) this.#warnOfNoFile();
     const list = known || this.#listOf(await idOf(build));
     const before = kept ?? await readList(this.#directory, list);
     const sizes = new Map(before.sizes); // part of the build may just be missing
@@ -272,12 +284,21 @@ export class KeptBuilds {
       } catch (error) {
         isSettled = false;
         complete = false;
-        if (!isAbsence(error)) failure ??= error; // otherwise, the build is just being replaced
+        const isReplaced = error instanceof Deno.errors.NotFound; // just now, by another build
+        if (!isReplaced) failure ??= error;
       }
     }
     if (failure !== undefined) throw failure;
     await writeList(this.#directory, list, { sizes, complete });
     return isSettled;
+  }
+
+  /** A glob of files in a folder is easily one that misses the folders in it. */
+  #warnOfNoFile(): void {
+    const { directory, immutable } = this.#served;
+    const detail =
+      `no file of the build is kept: expected --immutable to match files in "${directory}" ("**" matches any directories), got "${immutable}"`;
+    this.#onceLog.warn("rep.builds.empty", { detail });
   }
 
   #listOf(build: string): string {

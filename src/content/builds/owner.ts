@@ -70,7 +70,7 @@ export async function checkOwner(
   if (text === MARK || text === own) return own;
   if (owner === "" && text.startsWith(MARK)) return text;
   throw new Error(
-    `expected the files of this app, got those of another app or master key: set --app NAME, or remove "${
+    `expected the files of this app, got those of another app or master key: set --app NAME if it is another app; if not, keep the store (--kv) or the master key, and remove "${
       ownerName(folder)
     }"`,
   );

@@ -51,9 +51,19 @@ export class SharedDirectory {
     return await ifThere(this.#run(read)) ?? "";
   }
 
-  /** Writes a text. */
+  /**
+   * Writes a text. In a full directory, a text that is there stays, and only gets the present time, by the clock of this
+   * machine: without that, nothing would become old, and nothing would be removed.
+   */
   async write(name: string, text: string): Promise<void> {
-    await this.#put(name, (path) => Deno.writeTextFile(path, text));
+    try {
+      await this.#put(name, (path) => Deno.writeTextFile(path, text));
+    } catch (error) {
+      const isThere = isFull(error) && await this.stat(name) !== undefined;
+      if (!isThere) throw error;
+      const now = new Date();
+      await this.#run(() => Deno.utime(this.#at(name), now, now));
+    }
   }
 
   /**
@@ -107,4 +117,10 @@ export class SharedDirectory {
   #at(name: string): string {
     return `${this.#path}/${name}`;
   }
+}
+
+/** Returns whether there is no room for a file, or none for its user. */
+function isFull(error: unknown): boolean {
+  const { code } = error as { code?: string };
+  return code === "ENOSPC" || code === "EDQUOT";
 }

@@ -1,4 +1,9 @@
-import { type BuildList, join, readLists } from "./build_list.ts";
+import {
+  type BuildList,
+  findLists,
+  readList,
+  readLists,
+} from "./build_list.ts";
 import { hasOwner, ownerName } from "./owner.ts";
 import type { SharedDirectory } from "./shared_directory.ts";
 
@@ -48,38 +53,48 @@ async function sweepFolder(
   newest: number,
   served: string,
 ): Promise<void> {
-  const lists = await readLists(directory, folder);
-  const ended = endedLists(lists, newest)
+  for (const own of ["builds", "files"]) {
+    const stats = await directory.stat(`${folder}/${own}`);
+    if (stats?.isSymlink) return; // to what may be somebody else's
+  }
+  const lists = await findLists(directory, folder);
+  const ended = (await findEnded(directory, lists, newest))
     .filter(({ name }) => name !== served);
+  const wasListed = await readLists(directory, ended);
   for (const { name } of ended) await directory.remove(name);
-  const wasListed = join(ended);
   const outdated: string[] = [];
   for await (const key of filesBelow(directory, `${folder}/files/`)) {
     const age = newest - await directory.writtenAt(`${folder}/files/${key}`);
     if (age > KEPT_MS || wasListed.has(key)) outdated.push(key);
   }
   // The lists as they are now: a gateway that has written one meanwhile trusts what it finds.
-  const listed = join(await readLists(directory, folder));
+  const left = await findLists(directory, folder);
+  const listed = await readLists(directory, left);
   for (const key of outdated.filter((key) => !listed.has(key))) {
     await directory.remove(`${folder}/files/${key}`);
   }
 }
 
-/** Returns the lists of builds that are too old, and of the oldest ones if all are too large. */
-function endedLists(
+/** Finds the lists of builds that are too old, and of the oldest ones if all are too large. */
+async function findEnded(
+  directory: SharedDirectory,
   lists: readonly BuildList[],
   newest: number,
-): BuildList[] {
-  const sizes = new Map<string, number>();
+): Promise<BuildList[]> {
+  const ended: BuildList[] = [];
+  const known = new Set<string>();
   let bytes = 0;
-  return lists.toSorted((a, b) => b.servedAt - a.servedAt).filter((list) => {
-    const age = newest - list.servedAt;
-    for (const [key, size] of list.sizes) {
-      if (!sizes.has(key)) bytes += size;
-      sizes.set(key, size);
+  for (const list of lists.toSorted((a, b) => b.servedAt - a.servedAt)) {
+    const { sizes } = await readList(directory, list.name);
+    for (const [key, size] of sizes) {
+      if (!known.has(key)) bytes += size;
+      known.add(key);
     }
-    return age > KEPT_MS || (age > SERVED_MS && bytes > MAX_BYTES);
-  });
+    const age = newest - list.servedAt;
+    const isTooMuch = age > SERVED_MS && bytes > MAX_BYTES;
+    if (age > KEPT_MS || isTooMuch) ended.push(list);
+  }
+  return ended;
 }
 
 /** Returns the paths of all files in a directory. It follows no links. */

@@ -295,10 +295,10 @@ export class StaticContent implements Content {
    * @throws {Problem} If the path is no route for this request.
    */
   async #findPage(path: FilePath, headers: Headers): Promise<Found> {
+    const kept = await this.#findKept(path); // also while the directory is emptied
+    if (kept !== undefined) return { file: kept };
     const index = await this.#findIndex();
     if (path.names.length === 0 && index !== undefined) return { file: index };
-    const kept = await this.#findKept(path);
-    if (kept !== undefined) return { file: kept };
     if (!isRoute(path, headers)) throw path.problem;
     const isImmutable = isOnlyForDocuments(path) &&
       await this.#files.isImmutable(path.names.join("/"));

@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
+import { renderConfigScript } from "../../../src/core/pages/config_script.ts";
 import { reloadOnLostChunk } from "../../../src/client/builds/lost_chunks.ts";
+import type { Payload } from "../../../src/core/pages/payload.ts";
 import { replaceGlobals, storageOf } from "./_page.ts";
 
 /** A page of build A with a lost chunk. */
@@ -7,7 +9,7 @@ interface Loss {
   /** The build of the page; `undefined` if it names none. */
   build?: string | undefined;
   /** What answers when the page is asked for again; offline, nobody does. */
-  answer?: { status: number; build?: string };
+  answer?: { status: number; build?: string; minified?: boolean };
   stored?: Map<string, string> | undefined;
   refuses?: boolean;
 }
@@ -15,6 +17,17 @@ interface Loss {
 function pageOf(build: string | undefined) {
   const dataset = build === undefined ? {} : { repBuild: build };
   return { getElementById: () => ({ dataset }) };
+}
+
+/** Returns the HTML of a page, as a gateway sends it. */
+async function htmlOf(build: string | undefined): Promise<string> {
+  const payload: Payload = {
+    public: { NOTE: 'data-rep-build="X"' },
+    _meta: { version: "0.1.0", injected_at: "", integrity: "", ttl: 0 },
+  };
+  const { bytes } = await renderConfigScript(payload, { build });
+  const script = new TextDecoder().decode(bytes);
+  return `<!doctype html><html><head>${script}</head></html>`;
 }
 
 /** Returns how often the page is reloaded, and with which headers it was asked for. */
@@ -29,14 +42,13 @@ async function lose(page: Loss, times = 1) {
     document: pageOf("build" in page ? page.build : "A"),
     location: { href: "https://app.test/a?b", reload: () => reloads++ },
     sessionStorage: storageOf(stored),
-    DOMParser: class {
-      parseFromString = (text: string) => pageOf(text || undefined);
-    },
-    fetch(url: string, init: RequestInit) {
+    async fetch(url: string, init: RequestInit) {
       requests.push([url, init.cache, init.headers]);
-      if (answer === undefined) return Promise.reject(new TypeError());
-      const { status, build } = answer;
-      return Promise.resolve(new Response(build, { status }));
+      if (answer === undefined) throw new TypeError();
+      const { status, build, minified } = answer;
+      const html = await htmlOf(build);
+      const sent = minified ? html.replaceAll('"', "") : html;
+      return new Response(sent, { status });
     },
     addEventListener: (_: string, added: () => void) => listener = added,
     dispatchEvent({ type, detail }: CustomEvent) {
@@ -59,6 +71,21 @@ const LONG_AGO = new Map([["rep:reloaded", `${Date.now() - 601_000}`]]);
 const CASES: Record<string, [loss: Loss, reloads: number, requests: number]> = {
   "another build answers": [{ answer: B }, 1, 1],
   "the same build answers": [{ answer: { status: 200, build: "A" } }, 0, 1],
+  "the same build answers, whose ID has to be escaped": [
+    { answer: { status: 200, build: `a"b'c&<d>` }, build: `a"b'c&<d>` },
+    0,
+    1,
+  ],
+  "another build answers through something that compresses HTML": [
+    { answer: { status: 200, build: "B", minified: true } },
+    1,
+    1,
+  ],
+  "the same build answers through something that compresses HTML": [
+    { answer: { status: 200, build: "A", minified: true } },
+    0,
+    1,
+  ],
   "a page without a build answers": [{ answer: { status: 200 } }, 0, 1],
   "an error page of another build answers": [
     { answer: { status: 503, build: "B" } },

@@ -150,5 +150,5 @@ export async function until(
 
 /** Waits for the end of a sweep, for which nothing waits in a gateway. */
 export async function swept(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) await settle();
+  for (let turn = 0; turn < 20; turn++) await settle();
 }

@@ -7,7 +7,14 @@ import { Compressor } from "../../../src/content/coding/representations.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
-import { buildOf, Directories, serve, swept, until } from "./_builds.ts";
+import {
+  buildOf,
+  Directories,
+  type KeepingGateway,
+  serve,
+  swept,
+  until,
+} from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a" });
 const B = buildOf("B", { "assets/b-2.js": "bb" });
@@ -100,6 +107,50 @@ Deno.test({
   },
 });
 
+/** Writes a file until a file system has no room, also not for a byte. */
+async function fill(path: string): Promise<void> {
+  using file = await Deno.open(path, { create: true, append: true });
+  try {
+    while (true) await file.write(new Uint8Array(4_096));
+  } catch (error) {
+    assertMatch(String(error), /No space left/);
+  }
+}
+
+Deno.test({
+  name:
+    `a directory that is full of builds that are kept no longer is swept, and keeps the build then${NEEDS}`,
+  ignore,
+  async fn() {
+    for (const daysFull of [0, 8]) {
+      await using directories = await Directories.make();
+      await using _mount = await mount(directories.at("keep"), "size=128k");
+      await directories.write("app", A);
+      await using first = await serve(directories, "app");
+      await until(async () => ".swept" in await directories.read("keep"));
+      await first.gateway.close();
+      await swept();
+      const files = JSON.stringify({ files: { "assets/old-0.js": 1 } });
+      await directories.write("keep/_/builds", { "OLD.json": files });
+      await fill(directories.at("keep/_/files/assets/old-0.js"));
+      const old = [".swept", "_/builds/OLD.json", "_/files/assets/old-0.js"];
+      for (const name of old) {
+        await directories.age(`keep/${name}`, 8 * 86_400_000);
+      }
+      await directories.age("keep/_/owner", daysFull * 86_400_000);
+      await directories.replace("app", B);
+      await using gateway = await serve(directories, "app");
+      assertEquals(await gateway.problems(), ["builds_not_kept"]);
+      await gateway.later(65_000);
+      await until(async () => await gateway.problems() === undefined);
+      assertEquals(await directories.kept(), [
+        "assets/a-1.js",
+        "assets/b-2.js",
+      ]);
+    }
+  },
+});
+
 Deno.test({
   name:
     `a read-only directory that something else fills is no problem, and is served${NEEDS}`,
@@ -141,6 +192,24 @@ Deno.test("two replicas with other bytes under one name: each serves its own, an
   assertEquals([warning?.level, warning?.path], ["WARN", "assets/x.js"]);
   assertEquals(await two.problems(), undefined);
   assertEquals(one.logged("rep.builds.differs"), []);
+});
+
+Deno.test("a kept file in the place of a directory is a problem, and the other files are kept", async () => {
+  for (const path of ["assets/x/b-1.js", "assets/x/deep/b-1.js"]) {
+    await using directories = await Directories.make();
+    await directories.write("app", buildOf("A", { "assets/x": "file" }));
+    const immutable = ["assets/**"];
+    await using gateway = await serve(directories, "app", { immutable });
+    await directories.replace(
+      "app",
+      buildOf("B", { "assets/a-1.js": "a", [path]: "b", "assets/z-1.js": "z" }),
+    );
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>B/);
+    assertEquals(await gateway.problems(), ["builds_not_kept"], path);
+    const kept = ["assets/a-1.js", "assets/x", "assets/z-1.js"];
+    assertEquals(await directories.kept(), kept);
+  }
 });
 
 Deno.test("a crash leaves temporary files and lists without their files, and the next start completes them", async () => {
@@ -363,6 +432,63 @@ Deno.test("while the directory hangs, pages wait once for 2 s, files are not loo
   assertEquals(asked, 2);
   assertEquals(lines.map(({ msg }) => msg), ["rep.builds.not_kept"]);
   builds.close();
+});
+
+const ASKS = [
+  ...["stat", "lstat", "realPath", "open", "readFile", "readTextFile"] as const,
+  ...["mkdir", "rename", "remove", "writeFile", "writeTextFile"] as const,
+];
+
+/** Lets the system never answer about a directory, like one on a network whose server is gone. */
+function hang(directory: string): Disposable & { readonly asked: string[] } {
+  const asked: string[] = [];
+  const stack = new DisposableStack();
+  for (const name of [...ASKS, "readDir"] as const) {
+    const original = Deno[name] as (...args: unknown[]) => unknown;
+    const never = (path: unknown, ...args: unknown[]) => {
+      if (!String(path).startsWith(directory)) return original(path, ...args);
+      asked.push(name);
+      const waiting = new Promise<never>(() => {});
+      return Object.assign(waiting, {
+        [Symbol.asyncIterator]: () => ({ next: () => waiting }),
+      });
+    };
+    Object.assign(Deno, { [name]: never });
+    stack.defer(() => Object.assign(Deno, { [name]: original }));
+  }
+  return { asked, [Symbol.dispose]: () => stack.dispose() };
+}
+
+Deno.test("while the system does not answer about the directory, the app is served without waiting, and starts within 10 s", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await using running = await serve(directories, "app");
+  await swept();
+  using hung = hang(directories.at("keep"));
+  const later = async (gateway: KeepingGateway) => {
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>A/);
+    assertEquals(await gateway.read("/assets/a-1.js"), "a");
+  };
+  await later(running);
+  const missing = running.read("/assets/x-1.js");
+  await settle();
+  await running.clock.tick(2_000);
+  assertEquals(await missing, "404");
+  await later(running);
+  assertEquals(await running.read("/assets/y-1.js"), "404");
+  assertEquals(hung.asked.length, 1);
+
+  const clock = new FakeClock(Date.now());
+  const opening = serve(directories, "app", {}, clock);
+  for (let second = 0; second < 10; second++) {
+    await settle();
+    await clock.tick(1_000);
+  }
+  await using started = await opening;
+  assertEquals(await started.problems(), ["builds_not_kept"]);
+  await later(started);
+  assertEquals(hung.asked.length, 2);
 });
 
 Deno.test("while a large kept file is hashed for long, it is served without a tag, and others are served, too", async () => {

@@ -146,16 +146,27 @@ Deno.test("files that are copied after their page are kept once they are request
   );
 });
 
-Deno.test("while the directory of the app is emptied, it is 503, and not what was kept", async () => {
+Deno.test("while the directory of the app is emptied, and written slowly, open tabs find what was kept; while it is gone, all is 503", async () => {
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
+  const paths = ["/assets/a-1.js", "/assets/x-1.js", "/", "/route"];
+  const read = async () => {
+    await gateway.lookAgain();
+    const answers: string[] = [];
+    for (const path of paths) answers.push(await gateway.read(path));
+    return answers;
+  };
   await Deno.remove(directories.at("app"), { recursive: true });
-  await gateway.lookAgain();
-  assertEquals(await gateway.read("/assets/a-1.js"), "503");
+  assertEquals(await read(), ["503", "503", "503", "503"]);
   await Deno.mkdir(directories.at("app"));
-  await gateway.lookAgain();
-  assertEquals(await gateway.read("/assets/a-1.js"), "503");
+  assertEquals(await read(), ["a", "503", "503", "503"]);
+  await directories.write("app", { "assets/x-1.js": "x" });
+  assertEquals(await read(), ["a", "x", "503", "503"]);
+  await directories.write("app", buildOf("B"));
+  const [old, file, page] = await read();
+  assertEquals([old, file], ["a", "x"]);
+  assertMatch(page ?? "", /<title>B/);
 });
 
 Deno.test("a list of a build is never made shorter, such as while a build is removed", async () => {
@@ -240,7 +251,8 @@ Deno.test("metrics count the files of all builds and their bytes", async () => {
   await directories.replace("app", B);
   await gateway.lookAgain();
   await gateway.read("/");
-  assertEquals(await gateway.metric("rep_builds_files"), "rep_builds_files 3");
+  const files = () => gateway.metric("rep_builds_files");
+  await until(async () => await files() === "rep_builds_files 3");
   assertEquals(
     await gateway.metric("rep_builds_size_bytes"),
     "rep_builds_size_bytes 7",
@@ -277,7 +289,7 @@ Deno.test("an app without a name neither writes to the folder of another one nor
   const [line] = two.logged("rep.builds.not_kept");
   assertMatch(
     String(line?.detail),
-    /expected the files of this app, got those of another app or master key: set --app NAME, or remove "_\/owner"/,
+    /expected the files of this app, got those of another app or master key: set --app NAME if it is another app; if not, keep the store \(--kv\) or the master key, and remove "_\/owner"/,
   );
   await Deno.remove(directories.at("keep/_/owner"));
   await two.later(65_000);
@@ -375,4 +387,48 @@ Deno.test("a page that is replaced within a second after it was looked at is ano
     assertEquals(await content.build() === first, false, replaces);
     content.close();
   }
+});
+
+Deno.test("a build of which no file matches is a warning, once for each glob", async () => {
+  const files = { "assets/js/a-1.js": "a", "static/a-1.js": "a" };
+  const globs: Record<string, number> = {
+    "assets/*": 1, // a glob of files, not of folders
+    "asset/**": 1,
+    "assets/**": 0,
+    "assets/*,static/*": 0,
+  };
+  for (const [glob, warnings] of Object.entries(globs)) {
+    await using directories = await Directories.make();
+    await directories.write("app", buildOf("A", files));
+    const options = { immutable: glob.split(",") };
+    await using gateway = await serve(directories, "app", options);
+    await directories.write("app", buildOf("B"));
+    await gateway.lookAgain();
+    assertMatch(await gateway.read("/"), /<title>B/);
+    const logged = gateway.logged("rep.builds.empty");
+    assertEquals(logged.length, warnings, glob);
+    for (const { detail } of logged) {
+      assertMatch(String(detail), /^no file of the build is kept: .*"\*\*"/);
+      assertEquals(String(detail).endsWith(`got "${glob}"`), true);
+    }
+  }
+});
+
+Deno.test("a build is kept before the lists of other builds are read, of which there may be hundreds", async () => {
+  await using directories = await Directories.make();
+  await directories.write("app", A);
+  await directories.write("keep/_", { "builds/other.json": "{}" });
+  const { readTextFile } = Deno;
+  using stack = new DisposableStack();
+  stack.defer(() => Object.assign(Deno, { readTextFile }));
+  const reading = Promise.withResolvers<string>();
+  Object.assign(Deno, {
+    readTextFile: (path: string) =>
+      path.endsWith("other.json") ? reading.promise : readTextFile(path),
+  });
+  await using gateway = await serve(directories, "app");
+  assertMatch(await gateway.read("/"), /<title>A/);
+  const kept = ["assets/a-1.js", "assets/same-0.js"];
+  assertEquals(await directories.kept(), kept);
+  reading.resolve("{}");
 });

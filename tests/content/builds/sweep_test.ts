@@ -171,6 +171,24 @@ Deno.test("what this process may not read or remove in folders of others does no
   assertEquals(Object.keys(await directories.read("keep/_")), ["owner"]);
 });
 
+Deno.test("a link in the place of a folder's own directory leads to what is not swept", async () => {
+  for (const linked of ["files", "builds"]) {
+    await using directories = await Directories.make();
+    const old = { age: 8 * DAY, files: { "old.js": 1 } };
+    await writeFolder(directories, "_", { old });
+    await directories.write("elsewhere", { "a/theirs": "x", "theirs": "x" });
+    for (const name of ["a/theirs", "theirs"]) {
+      await directories.age(`elsewhere/${name}`, 8 * DAY);
+    }
+    const link = directories.at(`keep/_/${linked}`);
+    await Deno.remove(link, { recursive: true });
+    await Deno.symlink(directories.at("elsewhere"), link);
+    await sweep(directories);
+    const left = Object.keys(await directories.read("elsewhere")).toSorted();
+    assertEquals(left, ["a/theirs", "theirs"], linked);
+  }
+});
+
 Deno.test("a directory is swept once a day, by whichever gateway", async () => {
   await using directories = await Directories.make();
   const old = { old: { age: 8 * DAY, files: { "old.js": 1 } } };

@@ -385,7 +385,6 @@ testRuntimes(
       ["--help", 0, "npx @rep/gateway COMMAND"],
       ["inject --help", 0, "npx @rep/gateway inject DIR ..."],
       ["init", 0, ".rep.yaml: written\napp.env: written\n"],
-      ["init", 0, ".rep.yaml: written\napp.env: written\n"],
       ["init --force -env-file new.env", 0, "new.env: written\n"],
       ["validate --strict=x", 2, "Cannot read --strict"],
       ["validate --env-file app.env", 0, "Valid: 1 variables"],

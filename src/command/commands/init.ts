@@ -21,6 +21,7 @@ import { listBuildFiles } from "./build_files.ts";
 import { type BuildSettings, readBuildSettings } from "./build_settings.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
+import { VERSION } from "../../version.ts";
 import { escapeInvisible } from "../../core/values/visible_text.ts";
 import { findLinkedPackages, findWorkspaceRoot, isThere } from "./workspace.ts";
 import { writeFile } from "./write_file.ts";
@@ -372,6 +373,9 @@ function choose(
   return { origin, tier: "public" as Tier, isAccepted, choice };
 }
 
+/** Editors check a manifest with it, also before the package is installed. */
+const SCHEMA = `https://jsr.io/@rep/gateway/${VERSION}/schema/rep.schema.json`;
+
 function renderManifest(variables: readonly FoundVariable[]): string {
   const lines = variables.map((variable) => {
     const { name, origin, values, tier, isRequired, isOut } = variable;
@@ -386,7 +390,8 @@ function renderManifest(variables: readonly FoundVariable[]): string {
   const settings = accepted === ""
     ? ""
     : `\nsettings:\n  accept_public: [${accepted}]\n`;
-  return `# The variables of the app: names, tiers and types. Their values are elsewhere.
+  return `# yaml-language-server: $schema=${SCHEMA}
+# The variables of the app: names, tiers and types. Their values are elsewhere.
 version: "0.1.0"
 
 variables:

@@ -281,6 +281,17 @@ Deno.test("init writes a file for each mode, as Vite reads it; what only some ma
   );
 });
 
+Deno.test("init names the schema for editors in the first line, as docs/variables.md does", async () => {
+  await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
+  await init(app);
+  const [line] = (await Deno.readTextFile(app.at(".rep.yaml"))).split("\n");
+  const page = await Deno.readTextFile("docs/variables.md");
+  assertStringIncludes(
+    page,
+    `as \`init\` does:\n\n\`\`\`yaml\n${line}\n\`\`\``,
+  );
+});
+
 Deno.test("init overwrites a file only with --force", async () => {
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");

@@ -1,4 +1,3 @@
-import { dirname } from "@std/path/dirname";
 import { relative } from "@std/path/relative";
 import fs from "node:fs/promises";
 import { isMissing } from "../../files/read_environment.ts";
@@ -23,12 +22,9 @@ import { listBuildFiles } from "./build_files.ts";
 import { type BuildSettings, readBuildSettings } from "./build_settings.ts";
 import type { CommandIo } from "./command_io.ts";
 import type { CommandArguments } from "./command_table.ts";
+import { VERSION } from "../../version.ts";
 import { escapeInvisible } from "../../core/values/visible_text.ts";
-import {
-  findLinkedPackages,
-  findUpwards,
-  findWorkspaceRoot,
-} from "./workspace.ts";
+import { findLinkedPackages, findWorkspaceRoot } from "./workspace.ts";
 import { writeFile } from "./write_file.ts";
 
 /** A variable that a build tool writes into pages. */
@@ -74,7 +70,7 @@ export async function init(
     {
       flag: "--manifest",
       path: manifest,
-      text: await schemaComment(manifest) + renderManifest(variables),
+      text: renderManifest(variables),
     },
     ...envFiles,
   ];
@@ -413,17 +409,8 @@ function choose(
   return { origin, tier: "public" as Tier, isAccepted, choice };
 }
 
-const SCHEMA = "node_modules/@rep/gateway/schema/rep.schema.json";
-
-/** Returns the comment with which editors check a manifest; none if the package is not installed. */
-async function schemaComment(manifest: string): Promise<string> {
-  const directory = dirname(manifest);
-  const schema = await findUpwards(SCHEMA, directory);
-  if (schema === undefined) return "";
-  const path = relative(directory, schema).replaceAll("\\", "/");
-  const url = path.startsWith(".") ? path : `./${path}`;
-  return `# yaml-language-server: $schema=${url}\n`;
-}
+/** Editors check a manifest with it, also before the package is installed. */
+const SCHEMA = `https://jsr.io/@rep/gateway/${VERSION}/schema/rep.schema.json`;
 
 function renderManifest(variables: readonly FoundVariable[]): string {
   const lines = variables.map((variable) => {
@@ -439,7 +426,8 @@ function renderManifest(variables: readonly FoundVariable[]): string {
   const settings = accepted === ""
     ? ""
     : `\nsettings:\n  accept_public: [${accepted}]\n`;
-  return `# The variables of the app: names, tiers and types. Their values are elsewhere.
+  return `# yaml-language-server: $schema=${SCHEMA}
+# The variables of the app: names, tiers and types. Their values are elsewhere.
 version: "0.1.0"
 
 variables:

@@ -52,23 +52,14 @@ export async function findLinkedPackages(app: string): Promise<string[]> {
   return [...directories];
 }
 
-/** Returns the directory of an installed package, without links. */
+/** Returns the directory of an installed package, without links: in this directory or the nearest parent that has it. */
 async function findInstalled(
   name: string,
   directory: string,
 ): Promise<string | undefined> {
-  const path = await findUpwards(join("node_modules", name), directory);
-  return path && await fs.realpath(path);
-}
-
-/** Returns a path in the nearest directory that has it: this one or a parent. */
-export async function findUpwards(
-  path: string,
-  directory: string,
-): Promise<string | undefined> {
   for (const parent of withParents(directory)) {
-    const found = join(parent, path);
-    if (await isThere(found)) return found;
+    const found = join(parent, "node_modules", name);
+    if (await isThere(found)) return await fs.realpath(found);
   }
   return undefined;
 }

@@ -407,6 +407,17 @@ Deno.test("init writes a file for each mode, as Vite reads it; what only some ma
   );
 });
 
+Deno.test("init names the schema for editors in the first line, as docs/variables.md does", async () => {
+  await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
+  await init(app);
+  const [line] = (await Deno.readTextFile(app.at(".rep.yaml"))).split("\n");
+  const page = await Deno.readTextFile("docs/variables.md");
+  assertStringIncludes(
+    page,
+    `as \`init\` does:\n\n\`\`\`yaml\n${line}\n\`\`\``,
+  );
+});
+
 Deno.test("init overwrites a file only with --force", async () => {
   await using app = await TempDirectory.make({ "a.js": "env.VITE_A" });
   await app.write("app.env", "REP_PUBLIC_B=1\n");
@@ -557,35 +568,6 @@ Deno.test("init reads the sources and env files of an app whose package.json is 
 });
 
 const SCHEMA = "node_modules/@rep/gateway/schema";
-
-Deno.test("init names the schema of the installed package for editors, also if a parent has it", async () => {
-  await using root = await TempDirectory.make();
-  await Deno.mkdir(root.at("apps/web"), { recursive: true });
-  async function firstLine(manifest: string): Promise<string | undefined> {
-    const files = [
-      "--manifest",
-      root.at(manifest),
-      "--env-file",
-      envFile(root),
-    ];
-    await run(["init", root.at("apps"), ...files, "--force"]);
-    return (await Deno.readTextFile(root.at(manifest))).split("\n")[0];
-  }
-  const plain =
-    "# The variables of the app: names, tiers and types. Their values are elsewhere.";
-  assertEquals(await firstLine(".rep.yaml"), plain);
-  await Deno.mkdir(root.at(SCHEMA), { recursive: true });
-  await root.write(`${SCHEMA}/rep.schema.json`, "{}");
-  const comment = "# yaml-language-server: $schema=";
-  assertEquals(
-    await firstLine(".rep.yaml"),
-    `${comment}./${SCHEMA}/rep.schema.json`,
-  );
-  assertEquals(
-    await firstLine("apps/web/.rep.yaml"),
-    `${comment}../../${SCHEMA}/rep.schema.json`,
-  );
-});
 
 Deno.test("init says what is left to do, with paths from the app", async () => {
   await using root = await TempDirectory.make();

@@ -33,6 +33,7 @@ async function htmlOf(build: string | undefined): Promise<string> {
 /** Returns how often the page is reloaded, and with which headers it was asked for. */
 async function lose(page: Loss, times = 1) {
   const { answer } = page;
+  const html = await htmlOf(answer?.build);
   const stored = "stored" in page ? page.stored : new Map();
   const requests: unknown[] = [];
   const events: unknown[] = [];
@@ -42,13 +43,11 @@ async function lose(page: Loss, times = 1) {
     document: pageOf("build" in page ? page.build : "A"),
     location: { href: "https://app.test/a?b", reload: () => reloads++ },
     sessionStorage: storageOf(stored),
-    async fetch(url: string, init: RequestInit) {
+    fetch(url: string, init: RequestInit) {
       requests.push([url, init.cache, init.headers]);
-      if (answer === undefined) throw new TypeError();
-      const { status, build, minified } = answer;
-      const html = await htmlOf(build);
-      const sent = minified ? html.replaceAll('"', "") : html;
-      return new Response(sent, { status });
+      if (answer === undefined) return Promise.reject(new TypeError());
+      const sent = answer.minified ? html.replaceAll('"', "") : html;
+      return Promise.resolve(new Response(sent, { status: answer.status }));
     },
     addEventListener: (_: string, added: () => void) => listener = added,
     dispatchEvent({ type, detail }: CustomEvent) {

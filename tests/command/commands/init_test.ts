@@ -567,8 +567,6 @@ Deno.test("init reads the sources and env files of an app whose package.json is 
   assertEquals((await init(app)).code, 0);
 });
 
-const SCHEMA = "node_modules/@rep/gateway/schema";
-
 Deno.test("init says what is left to do, with paths from the app", async () => {
   await using root = await TempDirectory.make();
   await Deno.mkdir(root.at("app"));

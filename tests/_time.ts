@@ -33,3 +33,22 @@ export async function within<T>(
     throw new Error(`Cannot wait longer: expected it to happen in ${ms} ms`);
   }
 }
+
+/**
+ * Waits until a condition holds of which nothing tells, such as one of files or of a process.
+ *
+ * @throws {Error} If it does not within a minute.
+ */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+): Promise<void> {
+  const giveUpAt = performance.now() + TIMEOUT_MS;
+  while (!await holds()) {
+    if (performance.now() > giveUpAt) {
+      throw new Error(
+        `Cannot wait longer: expected ${holds} in ${TIMEOUT_MS} ms`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

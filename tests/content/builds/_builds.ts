@@ -5,6 +5,7 @@ import type { GatewayOptions } from "../../../src/options.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
 import { TempDirectory } from "../../_temp.ts";
+import { until } from "../../_time.ts";
 
 /** Files by their paths in a directory. */
 export type Files = Readonly<Record<string, string>>;
@@ -135,17 +136,6 @@ export async function serve(
       await swept();
     },
   };
-}
-
-/** Waits for what real files take. */
-export async function until(
-  check: () => Promise<boolean> | boolean,
-): Promise<void> {
-  for (let turn = 0; turn < 1_000; turn++) {
-    if (await check()) return;
-    await settle();
-  }
-  throw new Error("Cannot wait longer: expected it to happen within 5 s");
 }
 
 /** Waits for the end of a sweep, for which nothing waits in a gateway. */

@@ -7,7 +7,8 @@ import { Compressor } from "../../../src/content/coding/representations.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
-import { buildOf, Directories, serve, swept, until } from "./_builds.ts";
+import { until } from "../../_time.ts";
+import { buildOf, Directories, serve, swept } from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a" });
 const B = buildOf("B", { "assets/b-2.js": "bb" });

@@ -2,7 +2,8 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { memoryStore } from "../../../src/engines/memory.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { answerWith, openContent } from "../static/_content.ts";
-import { buildOf, Directories, serve, until } from "./_builds.ts";
+import { until } from "../../_time.ts";
+import { buildOf, Directories, serve } from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a", "assets/same-0.js": "same" });
 const B = buildOf("B", { "assets/b-2.js": "bb", "assets/same-0.js": "same" });

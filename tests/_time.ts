@@ -34,21 +34,38 @@ export async function within<T>(
   }
 }
 
+/** Returns the median of times that were measured: a busy machine delays some, and a fault delays all. */
+export function medianOf(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
+}
+
 /**
- * Waits until a condition holds of which nothing tells, such as one of files or of a process.
+ * Repeats a check until it passes: of what changes without telling, such as files, another process, or a page.
  *
- * @throws {Error} If it does not within a minute.
+ * @throws The check's last error, after a minute.
  */
-export async function until(
-  holds: () => boolean | Promise<boolean>,
+export async function eventually(
+  check: () => void | Promise<void>,
 ): Promise<void> {
   const giveUpAt = performance.now() + TIMEOUT_MS;
-  while (!await holds()) {
-    if (performance.now() > giveUpAt) {
-      throw new Error(
-        `Cannot wait longer: expected ${holds} in ${TIMEOUT_MS} ms`,
-      );
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > giveUpAt) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+}
+
+/** Waits until a condition holds. @throws {Error} If it does not within a minute. */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+): Promise<void> {
+  await eventually(async () => {
+    if (!await holds()) {
+      throw new Error(`Cannot wait longer: expected ${holds}`);
+    }
+  });
 }

@@ -30,9 +30,9 @@ export class FakeClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Returns whether a timer with a duration is pending. */
-  isWaitingFor(ms: number): boolean {
-    return [...this.#timers].some((timer) => timer.ms === ms);
+  /** Returns whether a timer with a duration in this range is pending. */
+  isWaitingFor(minMs: number, maxMs = minMs): boolean {
+    return [...this.#timers].some(({ ms }) => minMs <= ms && ms <= maxMs);
   }
 
   /** Sets the system's clock forward or back, which runs no timers. */

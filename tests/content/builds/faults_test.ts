@@ -61,7 +61,7 @@ Deno.test("a directory that is removed while the gateway runs is filled again", 
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
-  await swept();
+  await swept(gateway.clock);
   await Deno.remove(directories.at("keep"), { recursive: true });
   await gateway.lookAgain();
   assertMatch(await gateway.read("/"), /<title>A/);
@@ -255,7 +255,7 @@ Deno.test("a copy of another size is replaced by a file that has been unchanged 
     });
     assertEquals(lines.map(({ msg }) => msg), ["rep.builds.differs"]);
     builds.close();
-    await swept();
+    await swept(clock);
   }
 });
 
@@ -294,16 +294,17 @@ Deno.test("a build that was kept before is believed to be, and compared afterwar
     const { builds } = open(directories, clock, run, () => comparing.promise);
     let isReady = false;
     const followed = builds.follow("A", 10_000).then(() => isReady = true);
-    await swept();
+    if (waits) await settle();
+    else await followed;
     assertEquals(isReady, !waits, before);
     comparing.resolve(found);
     await followed;
     await until(async () =>
       await Deno.stat(copy).then(() => true, () => false)
     );
-    await swept();
+    await swept(clock);
     builds.close();
-    await swept();
+    await swept(clock);
   }
 });
 
@@ -329,7 +330,7 @@ Deno.test("a file that is changed while it is copied is not kept half", async ()
   assertEquals(await directories.kept(), []);
   assertEquals(builds.problems(), { builds_not_kept: undefined });
   builds.close();
-  await swept();
+  await swept(clock);
 });
 
 Deno.test("while the directory hangs, pages wait once for 2 s, files are not looked for, and no more than two operations are in flight", async () => {
@@ -395,5 +396,5 @@ Deno.test("while a large kept file is hashed for long, it is served without a ta
   await response.body?.cancel();
   assertEquals(await gateway.read("/assets/small-4.js"), "small");
   gate.resolve();
-  await swept();
+  await swept(gateway.clock);
 });

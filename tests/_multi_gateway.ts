@@ -2,7 +2,12 @@
  * Several gateways on one server: real processes, real connections, real time. The same tests run on every engine that
  * has a server.
  */
-import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import {
+  assertEquals,
+  assertLess,
+  assertLessOrEqual,
+  assertMatch,
+} from "@std/assert";
 import { delay } from "@std/async/delay";
 import {
   type LogLine,
@@ -24,12 +29,12 @@ import {
   checkVariableCommands,
   type StoreAccess,
 } from "./_variable_commands.ts";
-import { within } from "./_time.ts";
+import { medianOf, within } from "./_time.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;
-/** The time within which the gateways must recover. */
-export const RECOVERY_MS = 10_000;
+/** The time within which the gateways must recover: an idle machine needs less than 10 s. */
+export const RECOVERY_MS = 30_000;
 /**
  * How long requests are counted after an outage, and how many one gateway may send in that time: an idle one polls the
  * log and the stored variables once a second, and the members of the rollout; in addition it publishes, and saves its
@@ -37,8 +42,10 @@ export const RECOVERY_MS = 10_000;
  */
 const BURST_MS = 3_000;
 const MAX_REQUESTS = 50;
-/** How soon a change reaches the clients of all gateways. */
-export const PROPAGATION_MS = 2_000;
+/** How soon changes reach the clients of all gateways. */
+const USUAL_PROPAGATION_MS = 2_000;
+/** How soon each of them does on a busy machine: before the next heartbeat. */
+export const PROPAGATION_MS = 10_000;
 
 /** A store on a server, for gateways on several machines. */
 export interface Engine {
@@ -257,10 +264,14 @@ testEngine(
     await using setup = await setUp(engine, 3);
     await using clients = await Clients.open(setup.gateways);
     const values = ["1", "2", "3", "4", "5", "6"];
+    const times: number[] = [];
     for (const [index, value] of values.entries()) {
+      const start = performance.now();
       await setup.publish(value, at(setup.gateways, index % 3));
       await clients.until(has(value), PROPAGATION_MS);
+      times.push(performance.now() - start);
     }
+    assertLess(medianOf(times), USUAL_PROPAGATION_MS, `${times}`);
     assertEquals(clients.all.map(valuesOf), [values, values, values]);
     const [ids = []] = clients.all.map(idsOf);
     assertEquals(clients.all.map(idsOf), [ids, ids, ids]);

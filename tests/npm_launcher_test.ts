@@ -292,12 +292,14 @@ mkdir -p "$3/node_modules"
 echo writing > "$HOME/begun"
 wait`;
 
-/** An npm whose Deno takes a while for its first run. */
+/** An npm whose Deno runs for the first time until the test has sent its signal. */
 const SLOW_DENO = `PATH=/usr/bin:/bin
 mkdir -p "$3/node_modules/deno"
 cat > "$3/node_modules/deno/bin.cjs" <<'END'
-require("node:fs").writeFileSync(process.env.HOME + "/begun", "running");
-Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+const { existsSync, writeFileSync } = require("node:fs");
+const begun = process.env.HOME + "/begun";
+writeFileSync(begun, "running");
+while (existsSync(begun)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
 console.log('["99.0.0","/bin/sh"]');
 END`;
 
@@ -318,6 +320,7 @@ for (
           await new Promise((resolve) => setTimeout(resolve, 20));
         }
         child.kill(signal);
+        await Deno.remove(project.at("begun"));
         const { signal: ended } = await child.output();
         assertEquals(ended, signal);
         const left = Deno.readDirSync(project.at(".cache/rep-gateway"));

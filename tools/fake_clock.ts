@@ -85,14 +85,29 @@ export class FakeClock implements Clock {
   }
 }
 
+/** The operations in flight for which {@linkcode settle} waits, however long they take. */
+const inFlight = new Set<Promise<unknown>>();
+
+/** Has {@linkcode settle} wait for an operation of a real database. */
+export async function settleAfter<T>(operation: Promise<T>): Promise<T> {
+  inFlight.add(operation);
+  try {
+    return await operation;
+  } finally {
+    inFlight.delete(operation);
+  }
+}
+
 /**
  * Runs all pending promise reactions and what follows from them, without advancing the time. It takes 5 ms, so that a
- * thread or a database may answer as well.
+ * thread may answer as well.
  */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) {
     await new Promise<void>((resolve) => setTimeout(resolve, 0));
     await crypto.subtle.digest("SHA-256", new Uint8Array()); // its threads may be behind on a busy machine
+    if (inFlight.size > 0) turn = 0;
+    await Promise.allSettled(inFlight);
   }
 }
 

@@ -55,7 +55,7 @@ export async function eventually(
     } catch (error) {
       if (performance.now() > giveUpAt) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 

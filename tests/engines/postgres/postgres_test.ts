@@ -48,6 +48,7 @@ function testPostgres(
     async fn() {
       const schema = `own_${schemas++}`;
       await test(server.url(`schema=${schema}`), schema);
+      await noConnectionIsLeft(); // what was in flight has ended, too
     },
   });
 }
@@ -205,7 +206,6 @@ testPostgres(
     const open = () => openStore(url, silentLog);
     const { message } = await assertRejects(open, StoreIncompatibleError);
     assertMatch(message, TOO_NEW);
-    await noConnectionIsLeft();
   },
 );
 
@@ -221,7 +221,6 @@ testPostgres(
       message,
       /^Cannot open the store "postgres:\/\/…@[^"]*": column "version" does not exist; restore the schema from a backup, or name another one \(\?schema=NAME\)$/,
     );
-    await noConnectionIsLeft();
   },
 );
 
@@ -232,7 +231,6 @@ testPostgres(
     assertEquals(await storeExists(url), false);
     await withStores([url], () => Promise.resolve());
     assertEquals(await storeExists(url), true);
-    await noConnectionIsLeft();
   },
 );
 
@@ -282,7 +280,6 @@ testPostgres(
     } finally {
       store.close();
     }
-    await noConnectionIsLeft();
   },
 );
 
@@ -687,7 +684,6 @@ testPostgres(
         "the connection has been closed",
       );
     }
-    await noConnectionIsLeft();
   },
 );
 

@@ -3,21 +3,20 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dirname } from "@std/path";
 import { npm } from "../tools/install_npm_packages.ts";
 import { TESTED_DENO } from "../tools/npm/launcher.ts";
-import { buildNpmPackage } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
+import { npmPackage } from "./_npm_package.ts";
 import { pathOf, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** A project with the package, and a PATH of its own without Deno. */
 async function makeProject(): Promise<TempDirectory> {
-  await using built = await TempDirectory.make();
   const project = await TempDirectory.make({
     "index.html": "<html><head></head></html>",
     // Patterns need a package from npm, which Deno has to find in spite of the project's package.json.
     ".rep.yaml":
       'version: "0.1.0"\nvariables:\n  TITLE: { tier: public, pattern: "H.*", default: Hello }\n',
   });
-  const tarball = await buildNpmPackage(built.path);
+  const { tarball } = await npmPackage();
   const options = ["--prefer-offline", "--no-audit", "--no-fund"];
   const installed = await npm(["install", ...options, tarball], project.path);
   assertEquals(installed.success, true, installed.stderr);
@@ -312,9 +311,9 @@ for (
   testRuntimes(
     `the npm program leaves nothing of an installation that a signal ends ${what}`,
     async () => {
+      await using project = await makeProject();
+      await addScript(project, "npm", npmScript);
       for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
-        await using project = await makeProject();
-        await addScript(project, "npm", npmScript);
         const child = program(project, ["list"]).spawn();
         while (!await exists(project.at("begun"))) {
           await new Promise((resolve) => setTimeout(resolve, 20));

@@ -25,6 +25,9 @@ const ARGS = [
   "--disable-sync",
 ];
 
+/** How long a browser may take for its start, a navigation, or what a test waits for, on a busy machine. */
+const TIMEOUT_MS = 60_000;
+
 const found = await findBrowser();
 
 /** The browser of all tests of a file, once one of them needs it. */
@@ -62,6 +65,7 @@ function startBrowser(
   return chromium.launch({
     executablePath: path,
     args: ARGS,
+    timeout: TIMEOUT_MS,
     env: { ...Deno.env.toObject(), ...env },
     ignoreDefaultArgs: ["--disable-back-forward-cache"], // Playwright switches it off
   });
@@ -78,6 +82,7 @@ class TestPages implements TestBrowser, AsyncDisposable {
 
   async open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
     const context = await this.#browser.newContext(options);
+    context.setDefaultTimeout(TIMEOUT_MS);
     this.#contexts.push(context);
     const page = await context.newPage();
     await page.goto(url);

@@ -102,7 +102,7 @@ export class ExamplePage {
   /** Waits until an element has this text. */
   async shows(selector: string, text: string): Promise<void> {
     await this.page.locator(selector, { hasText: new RegExp(`^${text}$`) })
-      .waitFor({ timeout: 20_000 });
+      .waitFor();
   }
 
   /** Marks the document. The mark is lost if the page is loaded again. */

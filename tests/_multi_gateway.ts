@@ -2,7 +2,12 @@
  * Several gateways on one server: real processes, real connections, real time. The same tests run on every engine that
  * has a server.
  */
-import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import {
+  assertEquals,
+  assertLess,
+  assertLessOrEqual,
+  assertMatch,
+} from "@std/assert";
 import { delay } from "@std/async/delay";
 import {
   type LogLine,
@@ -24,12 +29,12 @@ import {
   checkVariableCommands,
   type StoreAccess,
 } from "./_variable_commands.ts";
-import { within } from "./_time.ts";
+import { medianOf, until, within } from "./_time.ts";
 
 /** How long the server is down; a stream has a heartbeat every 12 to 15 s. */
 const OUTAGE_MS = 20_000;
-/** The time within which the gateways must recover. */
-export const RECOVERY_MS = 10_000;
+/** The time within which the gateways must recover: an idle machine needs less than 10 s. */
+export const RECOVERY_MS = 30_000;
 /**
  * How long requests are counted after an outage, and how many one gateway may send in that time: an idle one polls the
  * log and the stored variables once a second, and the members of the rollout; in addition it publishes, and saves its
@@ -37,8 +42,10 @@ export const RECOVERY_MS = 10_000;
  */
 const BURST_MS = 3_000;
 const MAX_REQUESTS = 50;
-/** How soon a change reaches the clients of all gateways. */
-export const PROPAGATION_MS = 2_000;
+/** How soon changes reach the clients of all gateways. */
+const USUAL_PROPAGATION_MS = 2_000;
+/** How soon each of them does on a busy machine: before the next heartbeat. */
+export const PROPAGATION_MS = 10_000;
 
 /** A store on a server, for gateways on several machines. */
 export interface Engine {
@@ -157,6 +164,17 @@ export async function statusOf({ url }: RunningCommand): Promise<string> {
   return (await response.json()).status;
 }
 
+/** Waits until the health report of each gateway has a status. */
+async function allAre(
+  status: string,
+  gateways: readonly RunningCommand[],
+): Promise<void> {
+  await until(async () => {
+    const statuses = await Promise.all(gateways.map(statusOf));
+    return statuses.every((it) => it === status);
+  });
+}
+
 async function requestKey(
   { url }: RunningCommand,
   query = "",
@@ -257,10 +275,14 @@ testEngine(
     await using setup = await setUp(engine, 3);
     await using clients = await Clients.open(setup.gateways);
     const values = ["1", "2", "3", "4", "5", "6"];
+    const times: number[] = [];
     for (const [index, value] of values.entries()) {
+      const start = performance.now();
       await setup.publish(value, at(setup.gateways, index % 3));
       await clients.until(has(value), PROPAGATION_MS);
+      times.push(performance.now() - start);
     }
+    assertLess(medianOf(times), USUAL_PROPAGATION_MS, `${times}`);
     assertEquals(clients.all.map(valuesOf), [values, values, values]);
     const [ids = []] = clients.all.map(idsOf);
     assertEquals(clients.all.map(idsOf), [ids, ids, ids]);
@@ -394,9 +416,7 @@ async function surviveOutage(
   await begin(setup);
   const outageEnd = delay(OUTAGE_MS);
   await logged(gateways, "rep.store.down");
-  for (const gateway of gateways) {
-    assertEquals(await statusOf(gateway), "degraded");
-  }
+  await allAre("degraded", gateways); // on a busy machine, the line may be of a shorter outage before
   await setup.publish("meanwhile", third);
   await logged([third], "rep.config.not_published");
   assertEquals(await requestKeys(second, 6), [200, 200, 200, 200, 429, 429]);
@@ -407,11 +427,9 @@ async function surviveOutage(
   const { requests } = relay.passed;
   await end(setup);
   const burst = delay(BURST_MS).then(() => relay.passed.requests - requests);
-  await logged(gateways, "rep.store.up", RECOVERY_MS);
+  await within(allAre("healthy", gateways), RECOVERY_MS);
+  await logged(gateways, "rep.store.up");
   await clients.until(has("meanwhile"), RECOVERY_MS);
-  for (const gateway of gateways) {
-    assertEquals(await statusOf(gateway), "healthy");
-  }
   assertEquals(await requestKeys(second, 1), [429]);
   await setup.publish("after", second);
   await clients.until(has("after"), PROPAGATION_MS);

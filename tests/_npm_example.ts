@@ -3,10 +3,10 @@ import { dirname, join } from "@std/path";
 import { createRequire } from "node:module";
 import { findFreePort } from "../tools/free_port.ts";
 import { installNpmPackages, npm } from "../tools/install_npm_packages.ts";
-import { buildNpmPackage } from "../tools/npm_package.ts";
 import { type TestBrowser, testBrowser } from "./_browser.ts";
 import { RunningCommand } from "./_command.ts";
 import { copyExample, copyFiles, Example } from "./_example.ts";
+import { npmPackage } from "./_npm_package.ts";
 import { pathOf } from "./_runtimes.ts";
 
 /** The examples with a `package.json`. */
@@ -90,20 +90,6 @@ function packages(): string {
   return installed;
 }
 
-/** The folder of the gateway's npm package, which is built once for each test file. */
-let gatewayPackage: Promise<string> | undefined;
-
-async function buildGatewayPackage(): Promise<string> {
-  const folder = await Deno.makeTempDir();
-  await buildNpmPackage(folder);
-  return folder;
-}
-
-Deno.test.afterAll(async () => {
-  const folder = await gatewayPackage;
-  if (folder !== undefined) await Deno.remove(folder, { recursive: true });
-});
-
 /** A project with npm packages, among them the gateway's own. */
 export class NpmExample extends Example {
   /** Copies an example to where Node.js finds its packages, below the folder in which they are installed. */
@@ -137,8 +123,7 @@ export class NpmExample extends Example {
   static async #withGateway(path: string): Promise<NpmExample> {
     const target = join(path, "node_modules/@rep/gateway");
     await Deno.mkdir(target, { recursive: true });
-    gatewayPackage ??= buildGatewayPackage();
-    await copyFiles(join(await gatewayPackage, "package"), target);
+    await copyFiles((await npmPackage()).folder, target);
     return new NpmExample(path);
   }
 

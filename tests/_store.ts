@@ -1,6 +1,7 @@
 import { kvStore } from "../src/engines/kv.ts";
 import { memoryStore } from "../src/engines/memory.ts";
 import type { Store } from "../src/core/store/store.ts";
+import { settleAfter } from "../tools/fake_clock.ts";
 
 /** A store that counts operations. */
 export interface CountedStore extends Store {
@@ -138,6 +139,17 @@ export function replicatedStore(): ReplicatedStore {
   };
 }
 
+/** A store for whose operations a fake clock waits. */
+function settlingStore(store: Store): Store {
+  return {
+    ...delegate(store),
+    get: (key) => settleAfter(store.get(key)),
+    getMany: (keys) => settleAfter(store.getMany(keys)),
+    list: (prefix, options) => settleAfter(store.list(prefix, options)),
+    commit: (checks, writes) => settleAfter(store.commit(checks, writes)),
+  };
+}
+
 /** Registers a test with a store in memory, and with Deno KV. */
 export function testWithStores(
   name: string,
@@ -147,7 +159,7 @@ export function testWithStores(
   Deno.test(`${name} (kv)`, async () => {
     const store = kvStore(await Deno.openKv(":memory:"));
     try {
-      await run(store);
+      await run(settlingStore(store));
     } finally {
       store.close();
     }

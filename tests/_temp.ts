@@ -13,8 +13,9 @@ export class TempDirectory implements AsyncDisposable {
   ): Promise<TempDirectory> {
     const path = await Deno.realPath(await Deno.makeTempDir()); // a link leads to it on macOS
     const directory = new TempDirectory(path);
+    const earlier = new Date(Date.now() - 1_500); // a change is noticed although the file system's clock may be coarse
     for (const [name, text] of Object.entries(files)) {
-      await directory.write(name, text);
+      await Deno.utime(await directory.write(name, text), earlier, earlier);
     }
     return directory;
   }

@@ -33,3 +33,39 @@ export async function within<T>(
     throw new Error(`Cannot wait longer: expected it to happen in ${ms} ms`);
   }
 }
+
+/** Returns the median of times that were measured: a busy machine delays some, and a fault delays all. */
+export function medianOf(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
+}
+
+/**
+ * Repeats a check until it passes: of what changes without telling, such as files, another process, or a page.
+ *
+ * @throws The check's last error, after a minute.
+ */
+export async function eventually(
+  check: () => void | Promise<void>,
+): Promise<void> {
+  const giveUpAt = performance.now() + TIMEOUT_MS;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > giveUpAt) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Waits until a condition holds. @throws {Error} If it does not within a minute. */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+): Promise<void> {
+  await eventually(async () => {
+    if (!await holds()) {
+      throw new Error(`Cannot wait longer: expected ${holds}`);
+    }
+  });
+}

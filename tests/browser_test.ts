@@ -94,7 +94,6 @@ async function seenBy(page: Page, count: number): Promise<unknown[]> {
   await page.waitForFunction(
     (count) => globalThis.seen.length >= count,
     count,
-    { timeout: 20_000 },
   );
   return await page.evaluate(() => globalThis.seen);
 }
@@ -372,11 +371,11 @@ testBrowser(
       }
       source.addEventListener("open", () => globalThis.seen.push("open"));
     });
-    assertEquals(await seenBy(page, 2), ["open", "open"]);
+    assertEquals((await seenBy(page, 2)).slice(0, 2), ["open", "open"]); // it goes on, every 2 s
     const first = Number(
       gate.logged("rep.config.changed")[0]?.id,
     );
-    assertEquals(gate.cursors, ["none", String(first)]);
+    assertEquals(gate.cursors.slice(0, 2), ["none", String(first)]);
   },
 );
 

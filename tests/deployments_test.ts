@@ -26,6 +26,7 @@ import {
 } from "./_proxy.ts";
 import { readSse } from "./_sse.ts";
 import type { RunningCommand } from "./_command.ts";
+import { until } from "./_time.ts";
 
 const ORIGIN = `https://${HOST}`;
 
@@ -132,14 +133,14 @@ async function testRateLimit(
   assertEquals(await requestKey(modest, "127.0.0.3"), 200);
   // The client cannot change the gateway's own origin.
   assertEquals(await requestKey(modest, "", `${ORIGIN}:9443`), 403);
-  const log = processes.flatMap(({ output }) => output).filter((line) =>
-    line.includes("rep.session_key.issued")
-  );
-  const issued = log.map((line) => JSON.parse(line)).map((
-    { client_ip, origin },
-  ) => `${client_ip} ${origin}`);
+  const issued = () =>
+    processes.flatMap(({ output }) => output)
+      .filter((line) => line.includes("rep.session_key.issued"))
+      .map((line) => JSON.parse(line))
+      .map(({ client_ip, origin }) => `${client_ip} ${origin}`);
+  await until(() => issued().length >= 11); // a line may come after the response
   assertEquals(
-    new Set(issued),
+    new Set(issued()),
     new Set([`127.0.0.3 ${ORIGIN}`, `127.0.0.4 ${ORIGIN}`]),
   );
 }

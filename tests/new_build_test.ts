@@ -5,6 +5,7 @@ import { memoryStore } from "../src/engines/memory.ts";
 import { FakeClock } from "../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "./_gateway.ts";
 import { TempDirectory } from "./_temp.ts";
+import { eventually } from "./_time.ts";
 
 const T = 1_700_000_000_000;
 /** The cursor of the first event. */
@@ -90,13 +91,15 @@ for (const hotReload of [true, false]) {
     assertEquals([build, builds], [page.build, undefined]); // those of others are for operators
     await files.write("A/index.html", pageOf("c"));
     await shared.clock.tick(5_000);
-    const changed = await healthOf(first);
-    const about = await readPage(first, "/about");
-    assertEquals(about.build, changed.build);
-    assertNotEquals(about.build, page.build);
+    await eventually(async () => { // the file is read
+      const changed = await healthOf(first);
+      const about = await readPage(first, "/about");
+      assertEquals(about.build, changed.build);
+      assertNotEquals(about.build, page.build);
+    });
     await files.write("A/index.html", pageOf("a"));
     await shared.clock.tick(5_000);
-    assertEquals(await readPage(first), page);
+    await eventually(async () => assertEquals(await readPage(first), page));
   });
 }
 

@@ -3,21 +3,20 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dirname } from "@std/path";
 import { npm } from "../tools/install_npm_packages.ts";
 import { TESTED_DENO } from "../tools/npm/launcher.ts";
-import { buildNpmPackage } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
+import { npmPackage } from "./_npm_package.ts";
 import { pathOf, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
 /** A project with the package, and a PATH of its own without Deno. */
 async function makeProject(): Promise<TempDirectory> {
-  await using built = await TempDirectory.make();
   const project = await TempDirectory.make({
     "index.html": "<html><head></head></html>",
     // Patterns need a package from npm, which Deno has to find in spite of the project's package.json.
     ".rep.yaml":
       'version: "0.1.0"\nvariables:\n  TITLE: { tier: public, pattern: "H.*", default: Hello }\n',
   });
-  const tarball = await buildNpmPackage(built.path);
+  const { tarball } = await npmPackage();
   const options = ["--prefer-offline", "--no-audit", "--no-fund"];
   const installed = await npm(["install", ...options, tarball], project.path);
   assertEquals(installed.success, true, installed.stderr);
@@ -292,12 +291,14 @@ mkdir -p "$3/node_modules"
 echo writing > "$HOME/begun"
 wait`;
 
-/** An npm whose Deno takes a while for its first run. */
+/** An npm whose Deno runs for the first time until the test has sent its signal. */
 const SLOW_DENO = `PATH=/usr/bin:/bin
 mkdir -p "$3/node_modules/deno"
 cat > "$3/node_modules/deno/bin.cjs" <<'END'
-require("node:fs").writeFileSync(process.env.HOME + "/begun", "running");
-Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+const { existsSync, writeFileSync } = require("node:fs");
+const begun = process.env.HOME + "/begun";
+writeFileSync(begun, "running");
+while (existsSync(begun)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
 console.log('["99.0.0","/bin/sh"]');
 END`;
 
@@ -310,14 +311,15 @@ for (
   testRuntimes(
     `the npm program leaves nothing of an installation that a signal ends ${what}`,
     async () => {
+      await using project = await makeProject();
+      await addScript(project, "npm", npmScript);
       for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
-        await using project = await makeProject();
-        await addScript(project, "npm", npmScript);
         const child = program(project, ["list"]).spawn();
         while (!await exists(project.at("begun"))) {
           await new Promise((resolve) => setTimeout(resolve, 20));
         }
         child.kill(signal);
+        await Deno.remove(project.at("begun"));
         const { signal: ended } = await child.output();
         assertEquals(ended, signal);
         const left = Deno.readDirSync(project.at(".cache/rep-gateway"));

@@ -7,6 +7,7 @@ import { npm } from "../tools/install_npm_packages.ts";
 import { buildNpmPackage, withAbsoluteLinks } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
 import { VERSION } from "../src/version.ts";
+import { npmPackage } from "./_npm_package.ts";
 import { pathOf, run, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -208,11 +209,8 @@ for (const { name, install, typescript } of INSTALLERS) {
   testRuntimes(
     `the npm package, installed by ${name}, has types for TypeScript ${typescript}, and runs on Node`,
     async () => {
-      await using built = await TempDirectory.make();
-      await using project = await makeProject(
-        await buildNpmPackage(built.path),
-        typescript,
-      );
+      const { tarball } = await npmPackage();
+      await using project = await makeProject(tarball, typescript);
       await install(project);
       for (const file of configurations().keys()) {
         await run("Node 24", [
@@ -290,14 +288,13 @@ const MAX_END_MS = 4_000;
 testRuntimes(
   "the npm package lets a process of Node end: a script, and a server that is closed while a page listens to changes",
   async () => {
-    await using built = await TempDirectory.make();
     await using project = await TempDirectory.make({
       "package.json": '{"type":"module"}',
       "app.env": "REP_PUBLIC_TITLE=Hello\n",
       "script.js": ENDING_SCRIPT,
       "server.js": CLOSING_SERVER,
     });
-    await installTarball(await buildNpmPackage(built.path), project);
+    await installTarball((await npmPackage()).tarball, project);
     for (const node of ["Node 22", "Node 24"] as const) {
       await run(node, ["script.js"], project.path);
       const options = { args: ["server.js"], cwd: project.path };
@@ -331,14 +328,13 @@ const ENDING_SERVER =
 testRuntimes(
   "startGateway() of @rep/gateway/server closes at SIGTERM, and ends the process unless the server does",
   async () => {
-    await using built = await TempDirectory.make();
     await using project = await TempDirectory.make({
       "package.json": '{"type":"module"}',
       "app.env": "REP_PUBLIC_TITLE=Hello\n",
       "alone.js": FRAMEWORK_SERVER,
       "ending.js": ENDING_SERVER,
     });
-    await installTarball(await buildNpmPackage(built.path), project);
+    await installTarball((await npmPackage()).tarball, project);
     const ends: [string, string | null, number][] = [];
     for (const script of ["alone.js", "ending.js"]) {
       const options = { args: [script], cwd: project.path };
@@ -369,14 +365,13 @@ async function installTarball(
 testRuntimes(
   "the npm package has the commands that need no server: npx runs them on Node alone",
   async () => {
-    await using built = await TempDirectory.make();
     await using project = await TempDirectory.make({
       "app.tsx": "import.meta.env.VITE_TITLE",
       ".env": "VITE_TITLE=Hello\n",
     });
     await Deno.mkdir(project.at("dist"));
     await project.write("dist/index.html", "<html><head></head></html>");
-    await installTarball(await buildNpmPackage(built.path), project);
+    await installTarball((await npmPackage()).tarball, project);
     const program = await Deno.realPath(
       project.at("node_modules/.bin/rep-gateway"),
     );

@@ -259,6 +259,7 @@ Deno.test("a master key that was missing at the start is loaded when the store i
   });
   isDown = false;
   await clock.tick(40_000);
+  await gate.gateway.ready;
   isDown = true;
   const { sensitive } = await pageOf(gate);
   assertNotEquals(sensitive, undefined);

@@ -1,5 +1,5 @@
 /** The limits of the proxies in `examples/proxies`, and what passes through them. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertLess } from "@std/assert";
 import { type Clock, systemClock } from "../src/core/values/clock.ts";
 import type { GatewayOptions } from "../src/options.ts";
 import { type AppClient, HOST, TLS } from "./_app_client.ts";
@@ -15,6 +15,7 @@ import {
 } from "./_proxy.ts";
 import { readSse, type SseReader } from "./_sse.ts";
 import { serveLocally } from "./_serve.ts";
+import { medianOf } from "./_time.ts";
 
 /** Ten times faster than the real one: a heartbeat after 1.2 to 1.5 s. */
 const FAST_CLOCK: Clock = {
@@ -98,13 +99,14 @@ async function openStream(app: AppClient) {
 
 async function testStreams({ apps, set }: ProxiedGateway) {
   const streams = await Promise.all(apps.map(openStream));
-  for (const value of ["2", "3", "4"]) {
+  const times: number[] = [];
+  for (const value of ["2", "3", "4", "5", "6"]) {
     const start = performance.now();
     await set({ REP_PUBLIC_A: value, REP_SENSITIVE_B: "2" });
     await Promise.all(streams.map((stream) => readUntil(stream, value)));
-    const ms = performance.now() - start;
-    assertEquals(ms < HEARTBEAT_MS, true, `the event took ${ms} ms`); // a proxy that buffers waits for more bytes
+    times.push(performance.now() - start);
   }
+  assertLess(medianOf(times), HEARTBEAT_MS, `the events took ${times} ms`); // a proxy that buffers waits for more bytes
   await Promise.all(streams.map(staysOpen));
 }
 

@@ -11,7 +11,7 @@ import { runCommand } from "./_command.ts";
 import { captureLog, setUp, type TestGateway } from "./_gateway.ts";
 import { FAST, MISSING } from "./_postgres.ts";
 import { TempDirectory } from "./_temp.ts";
-import { within } from "./_time.ts";
+import { until } from "./_time.ts";
 
 // What gateways do with a store that can be read and not written: a PostgreSQL server that is read-only, and a SQLite
 // file on a full disk.
@@ -48,13 +48,6 @@ async function withStore<T>(kv: string, run: (store: Store) => Promise<T>) {
   } finally {
     store.close();
   }
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const waiting = async () => {
-    while (!await condition()) await delay(50);
-  };
-  await within(waiting(), 20_000);
 }
 
 async function publicValues({ gateway }: TestGateway) {

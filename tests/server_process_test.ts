@@ -1,7 +1,7 @@
 /** `@rep/gateway/server` in the process of a server, on Node.js: which connection a request has, and what signals do. */
 import { assertEquals } from "@std/assert";
-import { buildNpmPackage } from "../tools/npm_package.ts";
 import { TextLineStream } from "../tools/text_lines.ts";
+import { npmPackage } from "./_npm_package.ts";
 import { pathOf, testRuntimes } from "./_runtimes.ts";
 import { TempDirectory } from "./_temp.ts";
 
@@ -88,6 +88,13 @@ server.listen(0, "127.0.0.1", () => console.log(server.address().port));
 /** Longer than any end takes that is not stuck. */
 const STUCK_MS = 10_000;
 
+/** Makes a folder with a program, and the package. */
+async function makeFolder(program: string): Promise<TempDirectory> {
+  const folder = await TempDirectory.make({ "main.mjs": program });
+  await Deno.symlink((await npmPackage()).folder, folder.at("package"));
+  return folder;
+}
+
 function start(folder: TempDirectory, ...args: string[]): Deno.ChildProcess {
   const command = new Deno.Command(pathOf("Node 24"), {
     args,
@@ -101,8 +108,7 @@ function start(folder: TempDirectory, ...args: string[]): Deno.ChildProcess {
 testRuntimes(
   "connectionInfo() on Node.js has the address of each request's own connection, also if many share few connections",
   async () => {
-    await using folder = await TempDirectory.make({ "main.mjs": ADDRESSES });
-    await buildNpmPackage(folder.path);
+    await using folder = await makeFolder(ADDRESSES);
     const { stdout } = await start(folder, "main.mjs").output();
     const printed = JSON.parse(new TextDecoder().decode(stdout));
     assertEquals(printed, { answers: 160, wrong: [] });
@@ -124,8 +130,7 @@ server.listen("socket", () => request({ socketPath: "socket" }, async (response)
 testRuntimes(
   "connectionInfo() is undefined for a connection without an address",
   async () => {
-    await using folder = await TempDirectory.make({ "main.mjs": UNIX });
-    await buildNpmPackage(folder.path);
+    await using folder = await makeFolder(UNIX);
     const { stdout } = await start(folder, "main.mjs").output();
     assertEquals(new TextDecoder().decode(stdout), "{}\n");
   },
@@ -134,8 +139,7 @@ testRuntimes(
 testRuntimes(
   "a server with respond() ends with SIGTERM and SIGINT while a page is open, whether or not it listens to them itself",
   async () => {
-    await using folder = await TempDirectory.make({ "main.mjs": SERVER });
-    await buildNpmPackage(folder.path);
+    await using folder = await makeFolder(SERVER);
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       for (const kind of ["waits", "alone"]) {
         const child = start(folder, "main.mjs", kind);

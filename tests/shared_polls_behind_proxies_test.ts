@@ -16,7 +16,8 @@ import { serveLocally } from "./_serve.ts";
 
 /** The id of the first event of each gateway, which are started at the same moment. */
 const CURSOR = 1_700_000_000_000_000;
-const POLL = `/rep/changes?last_event_id=${CURSOR}&poll=10`;
+/** The response is stored for 30 s: longer than the step that counts takes. */
+const POLL = `/rep/changes?last_event_id=${CURSOR}&poll=60`;
 const OTHER_HOST = "other.example.com";
 /** What Chromium's `EventSource` sends behind a login; a browser that reconnects adds the last line. */
 const EVENT_SOURCE = [
@@ -152,7 +153,7 @@ async function testHerd(proxied: Proxied) {
 async function testChange(proxied: Proxied) {
   const [site] = proxied.sites;
   await site.set({ REP_PUBLIC_A: "app-2" });
-  const other = POLL.replace("poll=10", "poll=15");
+  const other = POLL.replace("poll=60", "poll=15");
   assertEquals((await proxied.ask(other)).values, ["app-2"]);
 }
 

@@ -206,6 +206,7 @@ Deno.test("without hot reload, a gateway waits for the variables in its store, t
   assertEquals(await valuesOfPage(gate), 503);
   state.isDown = false;
   await clock.tick(1_000);
+  await gate.gateway.ready;
   assertEquals(await valuesOfPage(gate), { A: "stored" });
 });
 

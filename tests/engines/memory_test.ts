@@ -2,6 +2,7 @@ import { assertEquals, assertLess } from "@std/assert";
 import { memoryStore } from "../../src/engines/memory.ts";
 import { settle } from "../../tools/fake_clock.ts";
 import { seededRandom } from "../../tools/seeded_random.ts";
+import { medianOf } from "../_time.ts";
 
 Deno.test("memoryStore() lists what a sorted array of thousands of entries contains, whatever was written", async () => {
   const random = seededRandom(1);
@@ -50,17 +51,22 @@ Deno.test("memoryStore() lists many entries page by page in less time than sorti
   }
   const began = performance.now();
   for (let times = 0; times < 10; times++) names.toSorted();
-  const sorted = performance.now();
-  let from = "";
-  let listed = 0;
-  for (let isDone = false; !isDone;) {
-    const page = await store.list(["rate"], { from, limit: 500 });
-    from = `${page.at(-1)?.key.at(-1)}\0`;
-    listed += page.length;
-    isDone = page.length < 500;
+  const sorted = performance.now() - began;
+  const times: number[] = [];
+  while (times.length < 3) {
+    const start = performance.now();
+    let from = "";
+    let listed = 0;
+    for (let isDone = false; !isDone;) {
+      const page = await store.list(["rate"], { from, limit: 500 });
+      from = `${page.at(-1)?.key.at(-1)}\0`;
+      listed += page.length;
+      isDone = page.length < 500;
+    }
+    times.push(performance.now() - start);
+    assertEquals(listed, 40_000);
   }
-  assertEquals(listed, 40_000);
-  assertLess(performance.now() - sorted, sorted - began);
+  assertLess(medianOf(times), sorted);
 });
 
 Deno.test("memoryStore() calls nobody who stops a watch right after a commit", async () => {

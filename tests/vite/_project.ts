@@ -1,4 +1,3 @@
-import { assert } from "@std/assert";
 import type {
   NodeHandler,
   NodeResponse,
@@ -215,15 +214,4 @@ export async function makeProject(files: Record<string, string>) {
     },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
-}
-
-/** Waits until a condition holds, for at most a minute: file system events have no clock. */
-export async function until(
-  condition: () => boolean | Promise<boolean>,
-) {
-  const giveUpAt = performance.now() + 60_000;
-  while (!await condition()) {
-    assert(performance.now() < giveUpAt, `Not within a minute: ${condition}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }

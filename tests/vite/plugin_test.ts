@@ -13,15 +13,8 @@ import type { ViteConfig, ViteUserConfig } from "../../src/vite/vite.ts";
 import { ProjectFiles, resolvePaths } from "../../src/vite/project_files.ts";
 import { serviceLinks } from "../_service_links.ts";
 import { withEnvironment } from "../_environment.ts";
-import { WatchedClock } from "../_time.ts";
-import {
-  makeProject,
-  OPTIONS,
-  PAGE,
-  pluginsOf,
-  titleOf,
-  until,
-} from "./_project.ts";
+import { until, WatchedClock } from "../_time.ts";
+import { makeProject, OPTIONS, PAGE, pluginsOf, titleOf } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"
 variables:

@@ -1,9 +1,9 @@
 /** Two builds of Vite, one after the other, in a browser: the notice, and a lazy chunk that is gone. */
-import { delay } from "@std/async/delay";
 import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { startCommand } from "../_command.ts";
 import { NpmExample, testNpmExample } from "../_npm_example.ts";
+import { until } from "../_time.ts";
 import { findFreePort } from "../../tools/free_port.ts";
 
 const FILES = {
@@ -104,11 +104,7 @@ for (const version of ["vite-6", "vite-8"] as const) {
       assertNotEquals(await read(page, "window.failed"), undefined);
       const readHtml = async () => await (await fetch(second.url)).text();
       const isOld = async () => (await readHtml()).includes(two!);
-      // The gateway looks at its files once a second.
-      for (let tries = 0; tries < 100 && await isOld(); tries++) {
-        await delay(50);
-      }
-      assertEquals(await isOld(), false);
+      await until(async () => !await isOld()); // the gateway looks at its files once a second
       assertEquals(await page.textContent("h1"), "lazy two");
     },
   );

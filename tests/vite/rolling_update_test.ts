@@ -104,7 +104,8 @@ for (const { name, asks, keeps } of HELPS) {
     const first = await start(one, a, flags);
     await using second = await start(one, b, flags);
     const config = atPorts(shipped, ports)
-      .replace(/check port \d+/g, "$& inter 100ms fall 1 rise 1");
+      .replace(/check port \d+/g, "$& inter 100ms fall 1 rise 1")
+      .replace("timeout connect 5s", "$&\n  timeout check 30s"); // instead of the 100 ms, which a busy gateway may need
     await using proxy = await RunningProxy.start(HAPROXY, haproxy, config);
     const url = `https://localhost:${proxy.port}/`;
     const open = () => browser.open(url, { ignoreHTTPSErrors: true });

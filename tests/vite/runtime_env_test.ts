@@ -10,13 +10,12 @@ import { rep, type RepOptions } from "../../src/vite/mod.ts";
 import { runtimeEnv } from "../../src/vite/runtime_env.ts";
 import type { ViteDevServer } from "../../src/vite/vite.ts";
 import { TempDirectory } from "../_temp.ts";
-import { WatchedClock } from "../_time.ts";
+import { until, WatchedClock } from "../_time.ts";
 import {
   makeProject as makeProjectOf,
   OPTIONS,
   PAGE,
   pluginsOf,
-  until,
 } from "./_project.ts";
 
 const MANIFEST = `version: "0.1.0"

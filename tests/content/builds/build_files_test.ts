@@ -6,7 +6,8 @@ import {
 } from "../../../src/content/builds/build_files.ts";
 import type { FoundFile } from "../../../src/content/static/found_file.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { Directories, serve, until } from "./_builds.ts";
+import { until } from "../../_time.ts";
+import { Directories, serve } from "./_builds.ts";
 
 Deno.test("keepRule() keeps what matches, with compressed variants, never pages, and source maps only if a glob names them", async () => {
   const table: [globs: string[], kept: string[], not: string[]][] = [

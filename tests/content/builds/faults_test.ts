@@ -7,13 +7,13 @@ import { Compressor } from "../../../src/content/coding/representations.ts";
 import { noMetrics } from "../../../src/core/observe/metrics.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { captureLog } from "../../_gateway.ts";
+import { until } from "../../_time.ts";
 import {
   buildOf,
   Directories,
   type KeepingGateway,
   serve,
   swept,
-  until,
 } from "./_builds.ts";
 
 const A = buildOf("A", { "assets/a-1.js": "a" });
@@ -67,7 +67,7 @@ Deno.test("a directory that is removed while the gateway runs is filled again", 
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using gateway = await serve(directories, "app");
-  await swept();
+  await swept(gateway.clock);
   await Deno.remove(directories.at("keep"), { recursive: true });
   await gateway.lookAgain();
   assertMatch(await gateway.read("/"), /<title>A/);
@@ -129,7 +129,7 @@ Deno.test({
       await using first = await serve(directories, "app");
       await until(async () => ".swept" in await directories.read("keep"));
       await first.gateway.close();
-      await swept();
+      await swept(first.clock);
       const files = JSON.stringify({ files: { "assets/old-0.js": 1 } });
       await directories.write("keep/_/builds", { "OLD.json": files });
       await fill(directories.at("keep/_/files/assets/old-0.js"));
@@ -323,7 +323,7 @@ Deno.test("a copy of another size is replaced by a file that has been unchanged 
     });
     assertEquals(lines.map(({ msg }) => msg), ["rep.builds.differs"]);
     builds.close();
-    await swept();
+    await swept(clock);
   }
 });
 
@@ -362,16 +362,17 @@ Deno.test("a build that was kept before is believed to be, and compared afterwar
     const { builds } = open(directories, clock, run, () => comparing.promise);
     let isReady = false;
     const followed = builds.follow("A", 10_000).then(() => isReady = true);
-    await swept();
+    if (waits) await settle();
+    else await followed;
     assertEquals(isReady, !waits, before);
     comparing.resolve(found);
     await followed;
     await until(async () =>
       await Deno.stat(copy).then(() => true, () => false)
     );
-    await swept();
+    await swept(clock);
     builds.close();
-    await swept();
+    await swept(clock);
   }
 });
 
@@ -397,7 +398,7 @@ Deno.test("a file that is changed while it is copied is not kept half", async ()
   assertEquals(await directories.kept(), []);
   assertEquals(builds.problems(), { builds_not_kept: undefined });
   builds.close();
-  await swept();
+  await swept(clock);
 });
 
 Deno.test("while the directory hangs, pages wait once for 2 s, files are not looked for, and no more than two operations are in flight", async () => {
@@ -463,7 +464,7 @@ Deno.test("while the system does not answer about the directory, the app is serv
   await using directories = await Directories.make();
   await directories.write("app", A);
   await using running = await serve(directories, "app");
-  await swept();
+  await swept(running.clock);
   using hung = hang(directories.at("keep"));
   const later = async (gateway: KeepingGateway) => {
     await gateway.lookAgain();
@@ -520,5 +521,5 @@ Deno.test("while a large kept file is hashed for long, it is served without a ta
   await response.body?.cancel();
   assertEquals(await gateway.read("/assets/small-4.js"), "small");
   gate.resolve();
-  await swept();
+  await swept(gateway.clock);
 });

@@ -3,7 +3,8 @@ import { DirectoryGate } from "../../../src/content/builds/directory_gate.ts";
 import { SharedDirectory } from "../../../src/content/builds/shared_directory.ts";
 import { sweepDaily } from "../../../src/content/builds/sweep.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
-import { buildOf, Directories, serve, until } from "./_builds.ts";
+import { until } from "../../_time.ts";
+import { buildOf, Directories, serve } from "./_builds.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

@@ -136,7 +136,7 @@ export class Health implements HealthState {
   internalReport(): HealthReport {
     const report = this.report();
     const own = report.build === undefined ? [] : [report.build];
-    const builds = this.#options.changes?.rollout.builds ?? own;
+    const builds = this.#options.changes?.rollout.builds.names ?? own;
     return builds.length > 0 ? { ...report, builds } : report;
   }
 

@@ -1,11 +1,10 @@
 import {
-  isDead,
   isForgotten,
   isLive,
-  isOnTime,
   type Member,
   type Observation,
   type Self,
+  stateOf,
 } from "./observation.ts";
 
 /** A configuration and its rank. */
@@ -66,7 +65,7 @@ export function elect(input: ElectionInput): ElectionResult {
   const { hash, rank, isNew } = ranking;
   const earlierPeers = living.filter((other) =>
     other.member.hash === hash && other.member.build === build &&
-    other.id < id && isOnTime(other)
+    other.id < id && stateOf(other) === "living"
   );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
   const ended = isFirst ? others : [];
@@ -171,7 +170,8 @@ function activeHash(living: readonly Ranked[]): string {
   return [...hashes].at(-1)!;
 }
 
-/** Returns whether a member died without leaving, and nobody has marked its entry yet. */
+/** Returns whether a member has died, and whoever starts now would presume it alive. */
 function isUnmarked(other: Observation): boolean {
-  return isDead(other) && !other.member.hasLeft && !isForgotten(other);
+  const isMarked = other.member.wasFoundDead || other.isOld;
+  return stateOf(other) === "dead" && !isMarked && !isForgotten(other);
 }

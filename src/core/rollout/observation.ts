@@ -146,30 +146,24 @@ function measureSkew(
   return Math.min(0, heartbeatAt - previousAt);
 }
 
-/** Returns whether the member is presumed alive. */
+/** What a process is, as far as another one can tell. */
+export type MemberState = "living" | "late" | "stopping" | "left" | "dead";
+
+/** Returns the state of a member, from which it follows who counts, and for what. */
+export function stateOf(
+  { member, unchangedPeriods, isOld }: Observation,
+): MemberState {
+  const { hasLeft, stopping, wasFoundDead } = member;
+  const isSilent = isOld || unchangedPeriods >= DEAD_AFTER_PERIODS;
+  if (wasFoundDead) return "dead";
+  if (hasLeft) return stopping && !isSilent ? "stopping" : "left";
+  if (isSilent) return "dead";
+  return unchangedPeriods < LATE_AFTER_PERIODS ? "living" : "late";
+}
+
+/** Returns whether the member takes part in the election. */
 export function isLive(observation: Observation): boolean {
-  return !observation.member.hasLeft && !observation.isOld &&
-    !isDead(observation);
-}
-
-/** Returns whether the member has been without a heartbeat for so long that it is dead. */
-export function isDead({ unchangedPeriods }: Observation): boolean {
-  return unchangedPeriods >= DEAD_AFTER_PERIODS;
-}
-
-/** Returns whether the member is presumed alive and its heartbeats are on time. */
-export function isOnTime(observation: Observation): boolean {
-  return isLive(observation) &&
-    observation.unchangedPeriods < LATE_AFTER_PERIODS;
-}
-
-/** Names the state of a member, for operators. */
-export function stateOf(observation: Observation): string {
-  const { hasLeft, wasFoundDead, stopping } = observation.member;
-  if (stopping && !wasFoundDead && !isDead(observation)) return "stopping";
-  if (hasLeft && !wasFoundDead) return "left";
-  if (!isLive(observation)) return "dead";
-  return isOnTime(observation) ? "living" : "late";
+  return ["living", "late"].includes(stateOf(observation));
 }
 
 /** Returns whether the entry has not changed for so long that its process does not need it for a restart any more. */

@@ -10,7 +10,7 @@ import {
 import { shortHash } from "../values/hash.ts";
 import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
-import { answeringBuilds, findReplacement } from "./builds.ts";
+import { Builds } from "./builds.ts";
 import { type ConflictType, sampleNames } from "./conflicts.ts";
 import {
   type Heartbeat,
@@ -22,7 +22,6 @@ import {
 import { describeRollback, findRollback, type Rollback } from "./history.ts";
 import {
   isLive,
-  isOnTime,
   type Member,
   MEMBER_HEARTBEAT_MS,
   type Observation,
@@ -81,10 +80,6 @@ const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
 const JITTER = 0.2;
 /** How long the first page of a new build waits until the build is announced. */
 const MAX_ANNOUNCEMENT_MS = 1_000;
-/** How long the builds have to be the same until several of them are no update: a canary may stay for days. */
-const SETTLED_BUILDS_MS = 300_000;
-/** So many scheduled heartbeats after a failed one, all others have sent one, too. */
-const SETTLED_AFTER = 2;
 
 /**
  * Makes a process a member of the rollout: decides which of several configurations with living processes is active. The
@@ -98,6 +93,8 @@ export class Rollout {
   onActiveChange: () => void = () => {};
   /** Called after each scheduled heartbeat that has found out which members live. */
   onHeartbeat: () => void = () => {};
+  /** Which builds the members deliver. */
+  readonly builds: Builds;
   readonly #options: RolloutOptions;
   /** What the next heartbeat announces. */
   #own: Announcement | undefined;
@@ -106,10 +103,6 @@ export class Rollout {
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
-  /** The builds that were delivered at the last look, and since when they have been the same, by the monotonic clock. */
-  #seenBuilds = { names: "", since: 0 };
-  /** How many heartbeats have to succeed until all others can have announced what they deliver. */
-  #unsettled = 0;
   /** Whether this process has begun to stop. */
   #isStopping = false;
   /** Aborted when this process has left. */
@@ -117,6 +110,8 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+    const { build: own, maxRepresentatives, clock } = options;
+    this.builds = new Builds({ own, maxRepresentatives, clock });
   }
 
   /** The hash of the active configuration; `undefined` before the first heartbeat. */
@@ -255,7 +250,7 @@ export class Rollout {
 
   /** Whether no other process was living, and on time, when this one last observed the members. */
   get isAlone(): boolean {
-    return !this.#others.some(isOnTime);
+    return !this.#others.some((other) => stateOf(other) === "living");
   }
 
   /** Announces the build that this process delivers, if it is another one, so that no page of it is told to be outdated. */
@@ -265,40 +260,6 @@ export class Rollout {
     if (self === undefined || self.build === build()) return;
     // In an outage, a later heartbeat announces it.
     await waitAtMost(MAX_ANNOUNCEMENT_MS, this.#heartbeat(false), clock);
-  }
-
-  /**
-   * Returns the build that a page is told of, by the last look at the members; `undefined` if a process may deliver the
-   * page's own. It is also `undefined` until all processes have had the time to announce theirs after an outage.
-   */
-  replacementOf(build: string): string | undefined {
-    const { clock, maxRepresentatives } = this.#options;
-    const sameForMs = clock.monotonic() - this.#seenBuilds.since;
-    const isKnown = this.#last !== undefined && !this.standsApart;
-    if (!isKnown || this.#unsettled > 0) return undefined;
-    const others = this.#others;
-    const own = this.#options.build();
-    return findReplacement(build, {
-      own,
-      others,
-      isSettled: sameForMs >= SETTLED_BUILDS_MS,
-      maxRepresentatives,
-    });
-  }
-
-  /** Notes since when the same builds have been delivered, after each look at the members. */
-  #noteBuilds(): void {
-    const names = this.builds.join(" ");
-    if (names === this.#seenBuilds.names) return;
-    const since = this.#options.clock.monotonic();
-    this.#seenBuilds = { names, since };
-  }
-
-  /** The builds that processes may deliver now. During an update, there are several. */
-  get builds(): string[] {
-    const own = this.#options.build();
-    const all = new Set(answeringBuilds(own, this.#others));
-    return [...all].flatMap((it) => it ? [it] : []).sort();
   }
 
   /**
@@ -352,7 +313,7 @@ export class Rollout {
     const now = clock.now();
     const observed = observe(entries, { previous, now, isScheduled: false });
     this.#last = { ...this.#last, observed };
-    this.#noteBuilds();
+    this.#followBuilds();
   }
 
   async #sendHeartbeats(): Promise<void> {
@@ -364,10 +325,9 @@ export class Rollout {
       try {
         if (this.#isStopping) await this.#markLeft(true);
         else await this.#heartbeat(true);
-        this.#unsettled = Math.max(0, this.#unsettled - 1);
         this.onHeartbeat();
       } catch (error) {
-        this.#unsettled = SETTLED_AFTER;
+        this.builds.noteOutage();
         if (error instanceof StoreUnavailableError) continue; // the circuit breaker reports it
         logTaskError(log, "rollout")(error);
       }
@@ -402,7 +362,7 @@ export class Rollout {
     }, clock);
     if (result === undefined) return undefined;
     this.#last = result;
-    this.#noteBuilds();
+    this.#followBuilds();
     this.#logStrangers(result, before);
     this.#logActive(result, before);
     return result;
@@ -423,6 +383,10 @@ export class Rollout {
       keyFingerprint: needsKey ? epochs.fingerprint : undefined,
       newestWrite: own.newestWrite,
     };
+  }
+
+  #followBuilds(): void {
+    this.builds.follow(this.standsApart ? undefined : this.#others);
   }
 
   /** The other members. */

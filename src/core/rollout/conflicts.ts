@@ -1,4 +1,5 @@
-import { MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
+import type { Log } from "../observe/log.ts";
+import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
 import {
   isForgotten,
   isLive,
@@ -17,16 +18,23 @@ import { toUtf8 } from "../values/utf8.ts";
 export type ConflictType = "other_app" | "other_master_key" | "clock_skew";
 
 /** A conflict, and what to do. */
-export interface Conflict {
+interface Conflict {
   readonly type: ConflictType;
   readonly detail: string;
 }
 
 /** A conflict that this process has. */
-export interface OngoingConflict extends Conflict {
+interface OngoingConflict extends Conflict {
   /** Since when, in milliseconds since the Unix epoch. */
   readonly since: number;
 }
+
+/** What is logged when a conflict begins. */
+const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
+  other_app: "rep.rollout.other_app",
+  other_master_key: "rep.rollout.other_master_key",
+  clock_skew: "rep.rollout.clock_skew",
+};
 
 /**
  * For how long two deployments without a common PUBLIC variable may be the old and the new one of a rollout. Kubernetes
@@ -94,28 +102,59 @@ export function findOlderStranger(
   );
 }
 
-/**
- * Returns the conflicts of this process with living ones.
- *
- * @param strangersForMs For how long there have been strangers, in milliseconds.
- */
-export function findConflicts(
-  self: Self,
-  observations: readonly Observation[],
-  strangers: readonly Observation[],
-  strangersForMs: number,
-): Conflict[] {
-  const replicas = observations.filter((other) =>
-    other.id !== self.id && isLive(other) && !strangers.includes(other)
-  );
-  const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
-  const others = isOtherApp ? strangers.filter(isLive) : [];
-  return [
-    ...others.slice(0, 1).map(otherApp),
-    ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)
-      .map(otherMasterKey),
-    ...replicas.filter(isClockOff).slice(0, 1).map(clockSkew),
-  ];
+interface ConflictsOptions {
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  readonly log: Log;
+}
+
+/** The conflicts of this process with living ones, of each type at most one. */
+export class Conflicts {
+  readonly #options: ConflictsOptions;
+  #ongoing: readonly OngoingConflict[] = [];
+  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
+  #strangersSince: number | undefined;
+
+  constructor(options: ConflictsOptions) {
+    this.#options = options;
+  }
+
+  /** Those of the last heartbeat. */
+  get ongoing(): readonly OngoingConflict[] {
+    return this.#ongoing;
+  }
+
+  /** Called after each heartbeat; logs which ones begin and end. */
+  follow(self: Self, observations: readonly Observation[]): void {
+    const { clock, log } = this.#options;
+    const before = new Map(this.#ongoing.map((it) => [it.type, it]));
+    const found = this.#find(self, observations);
+    this.#ongoing = found.map(({ type, detail }) => {
+      const since = before.get(type)?.since ?? clock.now();
+      if (!before.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
+      return { type, detail, since };
+    });
+    for (const type of before.keys()) {
+      log.info("rep.rollout.conflict_ended", { type });
+    }
+  }
+
+  #find(self: Self, observations: readonly Observation[]): Conflict[] {
+    const now = this.#options.clock.monotonic();
+    const strangers = findStrangers(self, observations);
+    if (strangers.length === 0) this.#strangersSince = undefined;
+    else this.#strangersSince ??= now;
+    const strangersForMs = now - (this.#strangersSince ?? now);
+    const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
+    const replicas = observations.filter((other) =>
+      other.id !== self.id && isLive(other) && !strangers.includes(other)
+    );
+    return [
+      ...(isOtherApp ? strangers : []).filter(isLive).slice(0, 1).map(otherApp),
+      ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)
+        .map(otherMasterKey),
+      ...replicas.filter(isClockOff).slice(0, 1).map(clockSkew),
+    ];
+  }
 }
 
 function hasOtherKey(

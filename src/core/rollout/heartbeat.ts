@@ -1,23 +1,22 @@
 import {
   type Check,
-  type Entry,
   getTuple,
   type Key,
   type Store,
   type Write,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import {
-  findConflicts,
-  findOlderStranger,
-  findStrangers,
-  type OngoingConflict,
-} from "./conflicts.ts";
+import { findOlderStranger } from "./conflicts.ts";
 import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
-import { addRollout, type History } from "./history.ts";
 import {
+  addRollout,
+  findRollback,
+  type History,
+  type Rollback,
+} from "./history.ts";
+import {
+  isLive,
   type Member,
-  NEVER_OBSERVED,
   type Observation,
   observe,
   type Observed,
@@ -55,11 +54,6 @@ export interface Heartbeat {
   /** The process that stands apart, if there is one. */
   readonly apart: Observed;
   readonly decision: ElectionResult;
-  /** A member of an app that came first, so that this process stands apart. */
-  readonly stranger: Observation | undefined;
-  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
-  readonly strangersSince: number | undefined;
-  readonly conflicts: readonly OngoingConflict[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
   /** Fails once another rollout has begun. */
@@ -68,86 +62,108 @@ export interface Heartbeat {
 }
 
 /**
- * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
- * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
+ * Reads and observes the members, decides, and writes the process's own entry. It counts as an observation only if all of
+ * that succeeds: while processes cannot write, a missed heartbeat does not mean that they are dead.
  *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
  */
 export async function tryHeartbeat(
   store: Store,
-  { self, rankAtRead, previous, isScheduled, maxRepresentatives }:
-    HeartbeatInput,
+  input: HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
-  // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded, apartEntry] = await getTuple<
-    [number, History, Member]
-  >(store, [HIGHEST_RANK, HISTORY, APART]);
+  const { self, previous, isScheduled } = input;
+  const found = await read(store);
   const now = clock.now();
-  const entries = await store.list<Member>(MEMBERS);
-  const observeNow = (found: Entry<Member>[], before = NEVER_OBSERVED) =>
-    observe(found, { previous: before, now, isScheduled });
-  const observed = observeNow(entries, previous?.observed);
-  const apart = observeNow(apartEntry ? [apartEntry] : [], previous?.apart);
-  const members = [...observed.members.values()];
-  const observations = [...members, ...apart.members.values()];
-  const stranger = findOlderStranger(self, members);
-  const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
-  const highestRank = highest?.value ?? 0;
-  const decision = stranger !== undefined ? standApart(self) : elect({
-    self,
-    rank: keepsRank ? previous.decision.rank : 0,
-    rankAtRead,
-    observations: members,
-    highestRank,
-    maxRepresentatives,
-  });
+  const observing = { now, isScheduled };
+  const observed = observe(found.members, previous?.observed, observing);
+  const apart = observe(found.apart, previous?.apart, observing);
+  const decision = decide(input, observed, found.highestRank);
+  const { rank, isNew } = decision;
+  const isReload = hasReloaded(self, previous);
+  const begun = { rank, since: now, isReload };
+  const history = isNew
+    ? addRollout(found.history, self, begun)
+    : found.history;
   const own = observed.members.get(self.id);
   const { checks, writes } = commitOf(self, decision, own, clock.now());
-  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
-  const isReload = previous !== undefined &&
-    (previous.isReload || previous.self.hash !== self.hash);
-  let history = recorded?.value ?? [];
-  if (decision.isNew) {
-    const { rank } = decision;
-    history = addRollout(history, self, { rank, since: now, isReload });
-    checks.push(rankCheck);
-    checks.push({ key: HISTORY, version: recorded?.version ?? null });
+  if (isNew) {
+    checks.push(found.rankCheck, found.historyCheck);
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
   const version = writes.length > 0 ? await store.commit(checks, writes) : null;
   if (version === undefined) return undefined;
-  const strangers = findStrangers(self, observations);
-  const strangersSince = strangers.length > 0
-    ? previous?.strangersSince ?? clock.monotonic()
-    : undefined;
-  const conflicts = findConflicts(
-    self,
-    observations,
-    strangers,
-    clock.monotonic() - (strangersSince ?? Infinity),
-  );
-  const known = new Map(
-    previous?.conflicts.map(({ type, since }) => [type, since]),
-  );
+  const rankCheck = { key: HIGHEST_RANK, version };
   return {
     self,
     isReload,
     observed,
     apart,
     decision,
-    stranger,
-    strangersSince,
-    conflicts: conflicts.map(({ type, detail }) => ({
-      type,
-      detail,
-      since: known.get(type) ?? now,
-    })),
-    highestRank: decision.isNew ? decision.rank : highestRank,
-    rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
+    highestRank: isNew ? rank : found.highestRank,
+    rankCheck: isNew ? rankCheck : found.rankCheck,
     history,
   };
+}
+
+/** The rank is read first: its check fails if a rollout begins before the members are read. */
+async function read(store: Store) {
+  const [highest, history, apart] = await getTuple<[number, History, Member]>(
+    store,
+    [HIGHEST_RANK, HISTORY, APART],
+  );
+  return {
+    highestRank: highest?.value ?? 0,
+    rankCheck: { key: HIGHEST_RANK, version: highest?.version ?? null },
+    history: history?.value ?? [],
+    historyCheck: { key: HISTORY, version: history?.version ?? null },
+    apart: apart === undefined ? [] : [apart],
+    members: await store.list<Member>(MEMBERS),
+  };
+}
+
+function decide(
+  { self, rankAtRead, previous, maxRepresentatives }: HeartbeatInput,
+  observed: Observed,
+  highestRank: number,
+): ElectionResult {
+  const observations = [...observed.members.values()];
+  const stranger = findOlderStranger(self, observations);
+  if (stranger !== undefined) return standApart(self);
+  const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
+  const rank = keepsRank ? previous.decision.rank : 0;
+  return elect({
+    self,
+    rank,
+    rankAtRead,
+    observations,
+    highestRank,
+    maxRepresentatives,
+  });
+}
+
+function hasReloaded({ hash }: Self, previous: Heartbeat | undefined): boolean {
+  if (previous === undefined) return false;
+  return previous.isReload || previous.self.hash !== hash;
+}
+
+/** Returns the revision of the active configuration, if it is known. */
+export function activeRevision(
+  { self, decision, observed }: Heartbeat,
+): string | undefined {
+  if (decision.hash === decision.active) return self.revision;
+  const others = [...observed.members.values()].filter(isLive);
+  return others.find(({ member }) => member.hash === decision.active)?.member
+    .revision;
+}
+
+/** Returns what is known about the rollback, if the active configuration was active before. */
+export function rollbackOf(
+  { decision, history }: Heartbeat,
+): Rollback | undefined {
+  if (isApart(decision)) return undefined;
+  return findRollback(history, decision.active);
 }
 
 /** @param own The process's own entry. */
@@ -158,8 +174,7 @@ function commitOf(
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
   const { id, ...announced } = self;
-  const { hash, rank, isRepresentative, rankSource } = decision;
-  const { dead, removed } = decision;
+  const { hash, rank, isRepresentative, rankSource, dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
   const checks = unchanged.map(checkOf);

@@ -68,12 +68,8 @@ export interface Observed {
   readonly at: number;
 }
 
-/** No observation yet. */
-export const NEVER_OBSERVED: Observed = { members: new Map(), at: 0 };
-
 /** Options of {@linkcode observe}. */
 interface ObserveOptions {
-  readonly previous: Observed;
   /** Milliseconds since the Unix epoch. */
   readonly now: number;
   /** Whether this is the scheduled observation of a period. Others may take place at any time in between. */
@@ -92,7 +88,7 @@ const FORGOTTEN_AFTER_PERIODS = 15;
 export const OLD_MS = 600_000;
 
 /**
- * Compares the members with the previous observations and returns the new ones by process ID.
+ * Compares the members with the previous observations, if there are any, and returns the new ones by process ID.
  *
  * Whether a member lives does not depend on clocks but on whether its entry changes from observation to observation.
  * Clocks matter only for the first observation, and only by minutes: a process that starts alone must not wait for
@@ -100,12 +96,13 @@ export const OLD_MS = 600_000;
  */
 export function observe(
   entries: readonly Entry<Member>[],
+  previous: Observed | undefined,
   options: ObserveOptions,
 ): Observed {
   const members = new Map<string, Observation>();
   for (const entry of entries) {
     const id = String(entry.key.at(-1));
-    members.set(id, observeOne(id, entry, options));
+    members.set(id, observeOne(id, entry, previous, options));
   }
   return { members, at: options.now };
 }
@@ -113,16 +110,17 @@ export function observe(
 function observeOne(
   id: string,
   { value: member, version }: Entry<Member>,
-  { previous, now, isScheduled }: ObserveOptions,
+  previous: Observed | undefined,
+  { now, isScheduled }: ObserveOptions,
 ): Observation {
-  const before = previous.members.get(id);
+  const before = previous?.members.get(id);
   if (before?.version === version) {
     const unchangedPeriods = before.unchangedPeriods + (isScheduled ? 1 : 0);
     return { ...before, unchangedPeriods };
   }
   const isOld = before === undefined && member.heartbeatAt < now - OLD_MS;
   const unchangedPeriods = isScheduled ? 0 : -1;
-  const clockSkewMs = measureSkew(member, previous.at, now);
+  const clockSkewMs = measureSkew(member, previous?.at ?? 0, now);
   return { id, member, version, unchangedPeriods, isOld, clockSkewMs };
 }
 

@@ -7,19 +7,22 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../store/store.ts";
-import { shortHash } from "../values/hash.ts";
 import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import { Builds } from "./builds.ts";
-import { type ConflictType, sampleNames } from "./conflicts.ts";
+import { Conflicts, sampleNames } from "./conflicts.ts";
+import { isApart } from "./election.ts";
 import {
+  activeRevision,
   type Heartbeat,
   HIGHEST_RANK,
   markLeft,
   MEMBERS,
+  rollbackOf,
   tryHeartbeat,
 } from "./heartbeat.ts";
-import { describeRollback, findRollback, type Rollback } from "./history.ts";
+import { describeConfigurations, logChange } from "./heartbeat_log.ts";
+import type { Rollback } from "./history.ts";
 import {
   isLive,
   type Member,
@@ -66,16 +69,6 @@ export type Announcement = Pick<
   | "rankAtRead"
 >;
 
-const APART_DETAIL =
-  "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
-
-/** What is logged when a conflict begins. */
-const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
-  other_app: "rep.rollout.other_app",
-  other_master_key: "rep.rollout.other_master_key",
-  clock_skew: "rep.rollout.clock_skew",
-};
-
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 /** How long the first page of a new build waits until the build is announced. */
@@ -100,6 +93,7 @@ export class Rollout {
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
+  readonly #conflicts: Conflicts;
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
@@ -110,8 +104,9 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
-    const { build: own, maxRepresentatives, clock } = options;
+    const { build: own, maxRepresentatives, clock, log } = options;
     this.builds = new Builds({ own, maxRepresentatives, clock });
+    this.#conflicts = new Conflicts({ clock, log });
   }
 
   /** The hash of the active configuration; `undefined` before the first heartbeat. */
@@ -145,27 +140,18 @@ export class Rollout {
 
   /** The revision of the active configuration, if it is known. */
   get activeRevision(): string | undefined {
-    if (this.isActive) return this.#options.revision;
-    return this.#living.find(({ hash }) => hash === this.active)?.revision;
+    return this.#last && activeRevision(this.#last);
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
-    const { active, standsApart } = this;
-    if (active === undefined || standsApart) return undefined;
-    return findRollback(this.#last?.history ?? [], active);
+    return this.#last && rollbackOf(this.#last);
   }
 
   /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
   get configurations(): LogFields {
-    const { active } = this;
-    if (this.#own === undefined || active === undefined) return {};
-    return {
-      configuration: shortHash(this.#own.configurationHash),
-      revision: this.#options.revision,
-      active: shortHash(active),
-      active_revision: this.activeRevision,
-    };
+    if (this.#own === undefined || this.#last === undefined) return {};
+    return describeConfigurations(this.#own.configurationHash, this.#last);
   }
 
   /**
@@ -174,17 +160,19 @@ export class Rollout {
    * not published. It tries again with each heartbeat.
    */
   get standsApart(): boolean {
-    return this.#last?.stranger !== undefined;
+    return this.#last !== undefined && isApart(this.#last.decision);
   }
 
   /** What is wrong between this process and others. */
-  get conflicts(): Heartbeat["conflicts"] {
-    return this.#last?.conflicts ?? [];
+  get conflicts(): Conflicts["ongoing"] {
+    return this.#conflicts.ongoing;
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
-    return this.#living.some((it) => it.keyFingerprint === fingerprint);
+    return this.#observations.some((it) =>
+      isLive(it) && it.member.keyFingerprint === fingerprint
+    );
   }
 
   /** The members that this process knows, without a read of the store. */
@@ -231,8 +219,7 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = !this.isSuperseded && !this.#isStopping;
-      return mayCommit ? [result.rankCheck] : "superseded";
+      return this.isSuperseded ? "superseded" : [result.rankCheck];
     });
   }
 
@@ -280,22 +267,22 @@ export class Rollout {
    */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#markLeft(true);
+    await this.#markLeft();
   }
 
   /** Marks this process as one that answers no requests any more, and ends the heartbeats. */
   async leave(): Promise<void> {
     this.#isStopping = true;
     this.#leaving.abort();
-    await this.#markLeft(false);
+    await this.#markLeft();
   }
 
-  async #markLeft(stopping: boolean): Promise<void> {
+  async #markLeft(): Promise<void> {
     const { store, clock } = this.#options;
     try {
       await this.#queue.run(async () => {
-        const isTooLate = stopping && this.#leaving.signal.aborted;
-        if (this.#last === undefined || isTooLate) return;
+        if (this.#last === undefined) return;
+        const stopping = !this.#leaving.signal.aborted;
         await markLeft(store, this.#last, { stopping, now: clock.now() });
         await this.#observe();
       });
@@ -309,21 +296,22 @@ export class Rollout {
     const { store, clock } = this.#options;
     if (this.#last === undefined) return; // never joined
     const entries = await store.list<Member>(MEMBERS);
-    const previous = this.#last.observed;
-    const now = clock.now();
-    const observed = observe(entries, { previous, now, isScheduled: false });
-    this.#last = { ...this.#last, observed };
-    this.#followBuilds();
+    const observed = observe(entries, this.#last.observed, {
+      now: clock.now(),
+      isScheduled: false,
+    });
+    this.#keep({ ...this.#last, observed });
   }
 
   async #sendHeartbeats(): Promise<void> {
     const { clock, random, log } = this.#options;
     const { signal } = this.#leaving;
-    while (!signal.aborted) {
+    while (true) {
       const ms = MEMBER_HEARTBEAT_MS * (1 - JITTER * random());
       await sleep(ms, clock, { signal, isBackground: true });
+      if (signal.aborted) return;
       try {
-        if (this.#isStopping) await this.#markLeft(true);
+        if (this.#isStopping) await this.#markLeft();
         else await this.#heartbeat(true);
         this.onHeartbeat();
       } catch (error) {
@@ -351,7 +339,7 @@ export class Rollout {
     own: Announcement,
     isScheduled: boolean,
   ): Promise<Heartbeat | undefined> {
-    const { store, clock, maxRepresentatives } = this.#options;
+    const { store, clock, log, maxRepresentatives } = this.#options;
     const before = this.#last;
     const result = await tryHeartbeat(store, {
       self: this.#describe(own),
@@ -361,11 +349,17 @@ export class Rollout {
       maxRepresentatives,
     }, clock);
     if (result === undefined) return undefined;
-    this.#last = result;
-    this.#followBuilds();
-    this.#logStrangers(result, before);
-    this.#logActive(result, before);
+    this.#keep(result);
+    const { self, observed, apart } = result;
+    const all = [...observed.members.values(), ...apart.members.values()];
+    this.#conflicts.follow(self, all);
+    logChange(log, result, before);
     return result;
+  }
+
+  #keep(heartbeat: Heartbeat): void {
+    this.#last = heartbeat;
+    this.builds.follow(this.standsApart ? undefined : this.#others);
   }
 
   #describe(own: Announcement): Self {
@@ -385,10 +379,6 @@ export class Rollout {
     };
   }
 
-  #followBuilds(): void {
-    this.builds.follow(this.standsApart ? undefined : this.#others);
-  }
-
   /** The other members. */
   get #others(): readonly Observation[] {
     const { processId } = this.#options;
@@ -397,71 +387,5 @@ export class Rollout {
 
   get #observations(): readonly Observation[] {
     return [...this.#last?.observed.members.values() ?? []];
-  }
-
-  get #living(): readonly Member[] {
-    return this.#observations.filter(isLive).map(({ member }) => member);
-  }
-
-  /** Logs when this process begins to stand apart, and when a conflict of each type begins and ends. */
-  #logStrangers(
-    { stranger, conflicts }: Heartbeat,
-    before: Heartbeat | undefined,
-  ): void {
-    const { log } = this.#options;
-    if (stranger !== undefined && before?.stranger === undefined) {
-      log.info("rep.rollout.apart", {
-        detail: APART_DETAIL,
-        place: placeOf(stranger),
-      });
-    }
-    const known = new Set(before?.conflicts.map(({ type }) => type));
-    for (const { type, detail } of conflicts) {
-      if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
-    }
-    for (const type of known) log.info("rep.rollout.conflict_ended", { type });
-  }
-
-  /** Logs which configuration is active, once for each change of it or of the process's own. */
-  #logActive(
-    { self, decision }: Heartbeat,
-    before: Heartbeat | undefined,
-  ): void {
-    const { log, revision } = this.#options;
-    const { active } = decision;
-    const { rollback } = this;
-    const known = before?.decision.active;
-    if (before?.self.hash === self.hash && known === active) return;
-    if (this.isActive) {
-      const configuration = shortHash(self.hash);
-      log.info("rep.rollout.active", { configuration, revision });
-    } else {
-      const detail =
-        "another configuration is active; pages and streams use it";
-      log.info("rep.rollout.superseded", { ...this.configurations, detail });
-    }
-    // A process that has just started logs no rollback of the past.
-    const isNews = before === undefined ? decision.isNew : known !== active;
-    if (rollback !== undefined && isNews) this.#logRollback(rollback);
-  }
-
-  /**
-   * If somebody has reloaded the earlier configuration, or stopped the newer one, that was intended. But an old replica
-   * may have come back by itself, and the newer ones may have died.
-   */
-  #logRollback(rollback: Rollback): void {
-    const { active, replaced, isLeftOver, isReload } = rollback;
-    const hasDied = this.members.some((member) =>
-      member.hash === replaced.hash && member.state === "dead"
-    );
-    const isIntended = isReload || isLeftOver && !hasDied;
-    const level = isIntended ? "info" : "warn";
-    this.#options.log[level]("rep.rollout.rollback", {
-      active: shortHash(active.hash),
-      active_revision: this.activeRevision,
-      replaces: shortHash(replaced.hash),
-      replaces_revision: replaced.revision,
-      detail: describeRollback(rollback),
-    });
   }
 }

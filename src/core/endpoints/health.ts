@@ -151,7 +151,7 @@ export class Health implements HealthState {
   #problems(): ReadonlyMap<string, number> {
     const { configuration, store, storedVariables, changes } = this.#options;
     const { isAvailable, at } = store.availability;
-    const conflicts = changes?.rollout.conflicts ?? [];
+    const conflicts = changes?.rollout.conflicts.ongoing ?? [];
     const own: Problems = {
       config_rejected: configuration.rejection?.since,
       store_unavailable: isAvailable ? undefined : at,

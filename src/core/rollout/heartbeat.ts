@@ -6,7 +6,6 @@ import {
   type Write,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { findOlderStranger } from "./conflicts.ts";
 import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
 import {
   addRollout,
@@ -22,6 +21,7 @@ import {
   type Observed,
   type Self,
 } from "./observation.ts";
+import { findOlderStranger } from "./strangers.ts";
 
 /** The prefix of the members' entries, by process ID. */
 export const MEMBERS: Key = ["member"];
@@ -85,10 +85,9 @@ export async function tryHeartbeat(
   const history = isNew
     ? addRollout(found.history, self, begun)
     : found.history;
-  const own = observed.members.get(self.id);
-  const { checks, writes } = commitOf(self, decision, own, clock.now());
+  const { checks, writes } = commitOf(self, decision, observed, clock.now());
   if (isNew) {
-    checks.push(found.rankCheck, found.historyCheck);
+    checks.push(found.rankCheck);
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
@@ -117,7 +116,6 @@ async function read(store: Store) {
     highestRank: highest?.value ?? 0,
     rankCheck: { key: HIGHEST_RANK, version: highest?.version ?? null },
     history: history?.value ?? [],
-    historyCheck: { key: HISTORY, version: history?.version ?? null },
     apart: apart === undefined ? [] : [apart],
     members: await store.list<Member>(MEMBERS),
   };
@@ -128,8 +126,7 @@ function decide(
   observed: Observed,
   highestRank: number,
 ): ElectionResult {
-  const observations = [...observed.members.values()];
-  const stranger = findOlderStranger(self, observations);
+  const stranger = findOlderStranger(self, observed.members);
   if (stranger !== undefined) return standApart(self);
   const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
   const rank = keepsRank ? previous.decision.rank : 0;
@@ -137,7 +134,7 @@ function decide(
     self,
     rank,
     rankAtRead,
-    observations,
+    observations: observed.members,
     highestRank,
     maxRepresentatives,
   });
@@ -153,9 +150,10 @@ export function activeRevision(
   { self, decision, observed }: Heartbeat,
 ): string | undefined {
   if (decision.hash === decision.active) return self.revision;
-  const others = [...observed.members.values()].filter(isLive);
-  return others.find(({ member }) => member.hash === decision.active)?.member
-    .revision;
+  const active = observed.members.find((other) =>
+    isLive(other) && other.member.hash === decision.active
+  );
+  return active?.member.revision;
 }
 
 /** Returns what is known about the rollback, if the active configuration was active before. */
@@ -166,15 +164,14 @@ export function rollbackOf(
   return findRollback(history, decision.active);
 }
 
-/** @param own The process's own entry. */
+/** What a heartbeat writes, unless somebody has changed any of it in the meantime. */
 function commitOf(
   self: Self,
   decision: ElectionResult,
-  own: Observation | undefined,
+  { members }: Observed,
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
-  const { id, ...announced } = self;
-  const { hash, rank, isRepresentative, rankSource, dead, removed } = decision;
+  const { isRepresentative, rankSource, dead, removed } = decision;
   const unchanged = [...dead, ...removed];
   if (rankSource !== undefined) unchanged.push(rankSource);
   const checks = unchanged.map(checkOf);
@@ -182,37 +179,45 @@ function commitOf(
     ...dead.map(markDead),
     ...removed.map(({ id }) => ({ key: keyOf(id) })),
   ];
-  const member: Member = { ...announced, hash, rank, heartbeatAt };
+  const entry = entryOf(self, decision, heartbeatAt);
+  const key = keyOf(self.id);
+  const own = members.find(({ id }) => id === self.id);
   if (isRepresentative || own !== undefined) {
-    const value = isRepresentative ? member : undefined;
-    checks.push({ key: keyOf(id), version: own?.version ?? null });
-    writes.push({ key: keyOf(id), value });
+    const value = isRepresentative ? entry.value : undefined;
+    checks.push({ key, version: own?.version ?? null });
+    writes.push({ key, value });
   }
-  if (isApart(decision)) {
-    const instanceId = self.instanceId ?? id; // its key has no ID
-    writes.push({ key: APART, value: { ...member, instanceId } });
-  }
+  if (isApart(decision)) writes.push(entry);
   return { checks, writes };
 }
 
 /**
- * Marks the entry of a process as having left. The entry stays for a while, so that the process finds its rank when it
- * restarts. While a process stops, it needs an entry of its own, since those that represent it may be gone before it is.
+ * Marks a process as having left. The entry stays for a while, so that the process finds its rank when it restarts. While
+ * a process stops, it needs an entry of its own, since those that represent it may be gone before it is.
  *
  * @param stopping Whether it still answers requests.
  */
 export async function markLeft(
   store: Store,
-  { self: { id, ...announced }, decision }: Heartbeat,
+  { self, decision }: Heartbeat,
   { stopping, now }: { readonly stopping: boolean; readonly now: number },
 ): Promise<void> {
+  const { key, value } = entryOf(self, decision, now);
+  const left: Member = { ...value, hasLeft: true, stopping };
+  await store.commit([], [{ key, value: left }]);
+}
+
+/** The entry with which a process announces itself. */
+function entryOf(
+  { id, ...announced }: Self,
+  decision: ElectionResult,
+  heartbeatAt: number,
+): { key: Key; value: Member } {
   const { hash, rank } = decision;
-  const key = isApart(decision) ? APART : keyOf(id);
-  const entry = await store.get<Member>(key);
-  if (entry === undefined && (isApart(decision) || !stopping)) return;
-  const member: Member = { ...announced, hash, rank, heartbeatAt: now };
-  const value = { ...entry?.value ?? member, hasLeft: true, stopping };
-  await store.commit([], [{ key, value }]);
+  const value = { ...announced, hash, rank, heartbeatAt };
+  if (!isApart(decision)) return { key: keyOf(id), value };
+  const instanceId = announced.instanceId ?? id; // its key has no ID
+  return { key: APART, value: { ...value, instanceId } };
 }
 
 function keyOf(id: string): Key {

@@ -1,10 +1,10 @@
 import type { Log, LogFields } from "../observe/log.ts";
 import { shortHash } from "../values/hash.ts";
-import { findOlderStranger } from "./conflicts.ts";
 import { isApart } from "./election.ts";
 import { activeRevision, type Heartbeat, rollbackOf } from "./heartbeat.ts";
 import { describeRollback, type Rollback } from "./history.ts";
 import { placeOf, stateOf } from "./observation.ts";
+import { findOlderStranger } from "./strangers.ts";
 
 const APART_DETAIL =
   "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
@@ -48,7 +48,7 @@ export function logChange(
 }
 
 function logApart(log: Log, { self, observed }: Heartbeat): void {
-  const stranger = findOlderStranger(self, [...observed.members.values()]);
+  const stranger = findOlderStranger(self, observed.members);
   const place = stranger && placeOf(stranger);
   log.info("rep.rollout.apart", { detail: APART_DETAIL, place });
 }
@@ -63,7 +63,7 @@ function logRollback(
   rollback: Rollback,
 ): void {
   const { active, replaced, isLeftOver, isReload } = rollback;
-  const hasDied = heartbeat.observed.members.values().some((other) =>
+  const hasDied = heartbeat.observed.members.some((other) =>
     other.member.hash === replaced.hash && stateOf(other) === "dead"
   );
   const isIntended = isReload || isLeftOver && !hasDied;

@@ -62,8 +62,7 @@ export interface Observation {
 
 /** What a process has observed. */
 export interface Observed {
-  /** By process ID. */
-  readonly members: ReadonlyMap<string, Observation>;
+  readonly members: readonly Observation[];
   /** When it was observed, in milliseconds since the Unix epoch. */
   readonly at: number;
 }
@@ -88,7 +87,7 @@ const FORGOTTEN_AFTER_PERIODS = 15;
 export const OLD_MS = 600_000;
 
 /**
- * Compares the members with the previous observations, if there are any, and returns the new ones by process ID.
+ * Compares the members with the previous observations, if there are any, and returns the new ones.
  *
  * Whether a member lives does not depend on clocks but on whether its entry changes from observation to observation.
  * Clocks matter only for the first observation, and only by minutes: a process that starts alone must not wait for
@@ -99,21 +98,17 @@ export function observe(
   previous: Observed | undefined,
   options: ObserveOptions,
 ): Observed {
-  const members = new Map<string, Observation>();
-  for (const entry of entries) {
-    const id = String(entry.key.at(-1));
-    members.set(id, observeOne(id, entry, previous, options));
-  }
+  const members = entries.map((it) => observeOne(it, previous, options));
   return { members, at: options.now };
 }
 
 function observeOne(
-  id: string,
-  { value: member, version }: Entry<Member>,
+  { key, value: member, version }: Entry<Member>,
   previous: Observed | undefined,
   { now, isScheduled }: ObserveOptions,
 ): Observation {
-  const before = previous?.members.get(id);
+  const id = String(key.at(-1));
+  const before = previous?.members.find((other) => other.id === id);
   if (before?.version === version) {
     const unchangedPeriods = before.unchangedPeriods + (isScheduled ? 1 : 0);
     return { ...before, unchangedPeriods };

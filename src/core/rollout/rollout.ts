@@ -10,7 +10,7 @@ import {
 import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import { Builds } from "./builds.ts";
-import { Conflicts, sampleNames } from "./conflicts.ts";
+import { Conflicts } from "./conflicts.ts";
 import { isApart } from "./election.ts";
 import {
   activeRevision,
@@ -33,6 +33,7 @@ import {
   type Self,
   stateOf,
 } from "./observation.ts";
+import { sampleNames } from "./strangers.ts";
 
 /** Options of {@linkcode Rollout}. */
 export interface RolloutOptions extends RetryOptions {
@@ -88,12 +89,13 @@ export class Rollout {
   onHeartbeat: () => void = () => {};
   /** Which builds the members deliver. */
   readonly builds: Builds;
+  /** What is wrong between this process and others. */
+  readonly conflicts: Conflicts;
   readonly #options: RolloutOptions;
   /** What the next heartbeat announces. */
   #own: Announcement | undefined;
   /** What the last heartbeat has announced and found. */
   #last: Heartbeat | undefined;
-  readonly #conflicts: Conflicts;
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
@@ -106,7 +108,7 @@ export class Rollout {
     this.#options = options;
     const { build: own, maxRepresentatives, clock, log } = options;
     this.builds = new Builds({ own, maxRepresentatives, clock });
-    this.#conflicts = new Conflicts({ clock, log });
+    this.conflicts = new Conflicts({ clock, log });
   }
 
   /** The hash of the active configuration; `undefined` before the first heartbeat. */
@@ -161,11 +163,6 @@ export class Rollout {
    */
   get standsApart(): boolean {
     return this.#last !== undefined && isApart(this.#last.decision);
-  }
-
-  /** What is wrong between this process and others. */
-  get conflicts(): Conflicts["ongoing"] {
-    return this.#conflicts.ongoing;
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
@@ -351,8 +348,7 @@ export class Rollout {
     if (result === undefined) return undefined;
     this.#keep(result);
     const { self, observed, apart } = result;
-    const all = [...observed.members.values(), ...apart.members.values()];
-    this.#conflicts.follow(self, all);
+    this.conflicts.follow(self, [...observed.members, ...apart.members]);
     logChange(log, result, before);
     return result;
   }
@@ -386,6 +382,6 @@ export class Rollout {
   }
 
   get #observations(): readonly Observation[] {
-    return [...this.#last?.observed.members.values() ?? []];
+    return this.#last?.observed.members ?? [];
   }
 }

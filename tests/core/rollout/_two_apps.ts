@@ -1,4 +1,4 @@
-import { sampleNames } from "../../../src/core/rollout/conflicts.ts";
+import { sampleNames } from "../../../src/core/rollout/strangers.ts";
 import { Process } from "./_process.ts";
 import { Simulation } from "./_simulation.ts";
 

@@ -21,7 +21,7 @@ function observeAll(versions: readonly string[], member = MEMBER) {
     const isScheduled = !version.endsWith("?");
     previous = observe([entry], previous, { now: NOW, isScheduled });
   }
-  return previous!.members.get("1")!;
+  return previous!.members[0]!;
 }
 
 Deno.test("observe() counts periods, however many unscheduled observations there are", () => {

@@ -28,43 +28,23 @@ export function planChanges(
 ): { changes: readonly Change[]; afterId: number } {
   const headId = state.head?.value.id ?? 0;
   const lost = delivered.filter(({ id }) => id > headId);
+  const inDoubt = new Set(lost.map(({ name }) => name));
+  for (const [name, isShown] of inPages) {
+    if (isShown !== target.public.has(name)) inDoubt.add(name);
+  }
   const names = new Set([
-    ...updatedNames(state, target),
-    ...deletedNames(state, target),
-    ...lost.map(({ name }) => name),
-    ...[...inPages.keys()].filter((name) =>
-      target.public.has(name) !== inPages.get(name)
-    ),
+    ...target.public.keys(),
+    ...state.newest.keys(),
+    ...inDoubt,
   ]);
-  const changes = Array.from(names, (name) => changeTo(target, name));
-  return { changes, afterId: lost.at(-1)?.id ?? 0 };
-}
-
-function updatedNames({ newest }: PublicState, target: PublicTarget): string[] {
-  const updated = [...target.public].filter(([name, value]) =>
-    newest.get(name)?.value !== value
-  );
-  return updated.map(([name]) => name).sort();
-}
-
-function deletedNames({ newest }: PublicState, target: PublicTarget): string[] {
-  const deleted = [...newest.values()].filter((event) =>
-    isToBeDeleted(event, target)
-  );
-  return deleted.map(({ name }) => name).sort();
-}
-
-/**
- * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in
- * the log and in the tail of every process, which all drop them when an event says that the variable leaves the PUBLIC
- * tier.
- */
-function isToBeDeleted(
-  { name, value, leavesPublic }: LogEvent,
-  target: PublicTarget,
-): boolean {
-  if (value !== undefined) return !target.public.has(name);
-  return !leavesPublic && isHidden(target, name);
+  const changes = Array.from(names, (name) => changeTo(target, name))
+    .filter((change) =>
+      inDoubt.has(change.name) || isNews(change, state.newest.get(change.name))
+    );
+  return {
+    changes: changes.sort(compareChanges),
+    afterId: lost.at(-1)?.id ?? 0,
+  };
 }
 
 /**
@@ -77,4 +57,22 @@ function changeTo(target: PublicTarget, name: string): Change {
     value: target.public.get(name),
     leavesPublic: isHidden(target, name),
   };
+}
+
+/**
+ * Whether the newest event of the variable does not say this. A variable that was deleted before it became SENSITIVE or
+ * SERVER is deleted once more: its old values are still in the log and in the tail of every process, which all drop them
+ * when an event says that the variable leaves the PUBLIC tier.
+ */
+function isNews(
+  { value, leavesPublic }: Change,
+  newest: LogEvent | undefined,
+): boolean {
+  if (newest?.value !== value) return true;
+  return leavesPublic && newest?.leavesPublic === false;
+}
+
+function compareChanges(a: Change, b: Change): number {
+  const isDeleted = ({ value }: Change) => Number(value === undefined);
+  return isDeleted(a) - isDeleted(b) || (a.name < b.name ? -1 : 1);
 }

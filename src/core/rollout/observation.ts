@@ -84,7 +84,7 @@ const DEAD_AFTER_PERIODS = 4;
 /** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
 const FORGOTTEN_AFTER_PERIODS = 15;
 /** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
-export const OLD_MS = 600_000;
+const OLD_MS = 600_000;
 
 /**
  * Compares the members with the previous observations, if there are any, and returns the new ones.
@@ -165,8 +165,6 @@ export function isForgotten({ unchangedPeriods }: Observation): boolean {
 }
 
 /** Names the place of a member, for operators. */
-export function placeOf(
-  { id, member }: Pick<Observation, "id" | "member">,
-): string {
+export function placeOf({ id, member }: Observation): string {
   return member.instanceId ?? id;
 }

@@ -48,7 +48,7 @@ export class TestPublisher {
     this.#publisher = new Publisher({
       rollout: {
         isAnnounced: true,
-        isSuperseded: false,
+        role: "active",
         configurations: {},
         rollback: undefined,
         claimCommit: () => Promise.resolve([]),

@@ -21,7 +21,7 @@ interface PublisherOptions {
   rollout: Pick<
     Rollout,
     | "isAnnounced"
-    | "isSuperseded"
+    | "role"
     | "configurations"
     | "claimCommit"
     | "rollback"
@@ -88,7 +88,7 @@ export class Publisher {
     const { rollout, tail } = this.#options;
     const { snapshot, since, failure } = this.#waiting ?? {};
     if (snapshot === undefined || failure === undefined) return undefined;
-    if (rollout.isAnnounced && rollout.isSuperseded) return undefined;
+    if (rollout.isAnnounced && rollout.role !== "active") return undefined;
     return isEqualMap(snapshot.public, tail.publicValues) ? undefined : since;
   }
 

@@ -1,12 +1,13 @@
 import {
   type Check,
+  type Entry,
   getTuple,
   type Key,
   type Store,
   type Write,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
+import { elect, type ElectionResult, standApart } from "./election.ts";
 import {
   addRollout,
   findRollback,
@@ -14,6 +15,7 @@ import {
   type Rollback,
 } from "./history.ts";
 import {
+  isForgotten,
   isLive,
   type Member,
   type Observation,
@@ -81,33 +83,41 @@ export async function tryHeartbeat(
   const decision = decide(input, observed, found.highestRank);
   const { rank, isNew } = decision;
   const isReload = hasReloaded(self, previous);
-  const begun = { rank, since: now, isReload };
-  const history = isNew
-    ? addRollout(found.history, self, begun)
-    : found.history;
   const { checks, writes } = commitOf(self, decision, observed, clock.now());
+  let { highestRank, rankCheck, history } = found;
   if (isNew) {
-    checks.push(found.rankCheck);
+    history = addRollout(history, self, { rank, since: now, isReload });
+    checks.push(rankCheck);
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
   const version = writes.length > 0 ? await store.commit(checks, writes) : null;
   if (version === undefined) return undefined;
-  const rankCheck = { key: HIGHEST_RANK, version };
+  if (isNew) {
+    highestRank = rank;
+    rankCheck = { key: HIGHEST_RANK, version };
+  }
   return {
     self,
     isReload,
     observed,
     apart,
     decision,
-    highestRank: isNew ? rank : found.highestRank,
-    rankCheck: isNew ? rankCheck : found.rankCheck,
+    highestRank,
+    rankCheck,
     history,
   };
 }
 
+/** What a heartbeat reads. */
+interface Found
+  extends Pick<Heartbeat, "highestRank" | "rankCheck" | "history"> {
+  readonly members: readonly Entry<Member>[];
+  readonly apart: readonly Entry<Member>[];
+}
+
 /** The rank is read first: its check fails if a rollout begins before the members are read. */
-async function read(store: Store) {
+async function read(store: Store): Promise<Found> {
   const [highest, history, apart] = await getTuple<[number, History, Member]>(
     store,
     [HIGHEST_RANK, HISTORY, APART],
@@ -149,7 +159,7 @@ function hasReloaded({ hash }: Self, previous: Heartbeat | undefined): boolean {
 export function activeRevision(
   { self, decision, observed }: Heartbeat,
 ): string | undefined {
-  if (decision.hash === decision.active) return self.revision;
+  if (decision.role !== "superseded") return self.revision;
   const active = observed.members.find((other) =>
     isLive(other) && other.member.hash === decision.active
   );
@@ -160,7 +170,7 @@ export function activeRevision(
 export function rollbackOf(
   { decision, history }: Heartbeat,
 ): Rollback | undefined {
-  if (isApart(decision)) return undefined;
+  if (decision.role === "apart") return undefined;
   return findRollback(history, decision.active);
 }
 
@@ -171,14 +181,10 @@ function commitOf(
   { members }: Observed,
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
-  const { isRepresentative, rankSource, dead, removed } = decision;
-  const unchanged = [...dead, ...removed];
-  if (rankSource !== undefined) unchanged.push(rankSource);
-  const checks = unchanged.map(checkOf);
-  const writes: Write[] = [
-    ...dead.map(markDead),
-    ...removed.map(({ id }) => ({ key: keyOf(id) })),
-  ];
+  const { role, isRepresentative, rankSource, ended } = decision;
+  const checks = ended.map(checkOf);
+  const writes = ended.map(markOrDelete);
+  if (rankSource !== undefined) checks.push(checkOf(rankSource));
   const entry = entryOf(self, decision, heartbeatAt);
   const key = keyOf(self.id);
   const own = members.find(({ id }) => id === self.id);
@@ -187,7 +193,7 @@ function commitOf(
     checks.push({ key, version: own?.version ?? null });
     writes.push({ key, value });
   }
-  if (isApart(decision)) writes.push(entry);
+  if (role === "apart") writes.push(entry);
   return { checks, writes };
 }
 
@@ -210,12 +216,11 @@ export async function markLeft(
 /** The entry with which a process announces itself. */
 function entryOf(
   { id, ...announced }: Self,
-  decision: ElectionResult,
+  { role, hash, rank }: ElectionResult,
   heartbeatAt: number,
 ): { key: Key; value: Member } {
-  const { hash, rank } = decision;
   const value = { ...announced, hash, rank, heartbeatAt };
-  if (!isApart(decision)) return { key: keyOf(id), value };
+  if (role !== "apart") return { key: keyOf(id), value };
   const instanceId = announced.instanceId ?? id; // its key has no ID
   return { key: APART, value: { ...value, instanceId } };
 }
@@ -228,9 +233,11 @@ function checkOf({ id, version }: Observation): Check {
   return { key: keyOf(id), version };
 }
 
-function markDead({ id, member }: Observation): Write {
+function markOrDelete(observation: Observation): Write {
+  const { id, member } = observation;
+  const marked = { ...member, hasLeft: true, wasFoundDead: true };
   return {
     key: keyOf(id),
-    value: { ...member, hasLeft: true, wasFoundDead: true },
+    value: isForgotten(observation) ? undefined : marked,
   };
 }

@@ -1,6 +1,5 @@
 import type { Log, LogFields } from "../observe/log.ts";
 import { shortHash } from "../values/hash.ts";
-import { isApart } from "./election.ts";
 import { activeRevision, type Heartbeat, rollbackOf } from "./heartbeat.ts";
 import { describeRollback, type Rollback } from "./history.ts";
 import { placeOf, stateOf } from "./observation.ts";
@@ -29,17 +28,18 @@ export function logChange(
   before: Heartbeat | undefined,
 ): void {
   const { self: { hash, revision }, decision } = heartbeat;
-  const wasApart = before !== undefined && isApart(before.decision);
-  if (isApart(decision) && !wasApart) logApart(log, heartbeat);
-  const isSame = before?.decision.active === decision.active;
+  const { role, active } = decision;
+  const previous = before?.decision;
+  if (role === "apart" && previous?.role !== role) logApart(log, heartbeat);
+  const isSame = previous?.active === active;
   if (isSame && before?.self.hash === hash) return;
-  if (decision.active === decision.hash) {
-    const configuration = shortHash(hash);
-    log.info("rep.rollout.active", { configuration, revision });
-  } else {
+  if (role === "superseded") {
     const detail = "another configuration is active; pages and streams use it";
     const fields = describeConfigurations(hash, heartbeat);
     log.info("rep.rollout.superseded", { ...fields, detail });
+  } else {
+    const configuration = shortHash(hash);
+    log.info("rep.rollout.active", { configuration, revision });
   }
   // A process that has just started logs no rollback of the past.
   const isNews = before === undefined ? decision.isNew : !isSame;

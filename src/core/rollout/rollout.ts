@@ -11,7 +11,7 @@ import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
 import { Builds } from "./builds.ts";
 import { Conflicts } from "./conflicts.ts";
-import { isApart } from "./election.ts";
+import type { Role } from "./election.ts";
 import {
   activeRevision,
   type Heartbeat,
@@ -127,17 +127,14 @@ export class Rollout {
     return hash !== undefined && this.#last?.self.hash === hash;
   }
 
-  /** Whether this process's configuration is active. */
-  get isActive(): boolean {
-    return this.isAnnounced && this.active === this.#last?.decision.hash;
+  /** What became of the configuration that the last heartbeat has announced; `undefined` before the first one. */
+  get role(): Role | undefined {
+    return this.#last?.decision.role;
   }
 
-  /**
-   * Whether what this process has announced last is not to be published: another configuration is active, or it stands
-   * apart.
-   */
-  get isSuperseded(): boolean {
-    return this.standsApart || this.active !== this.#last?.decision.hash;
+  /** Whether this process's configuration is active, at least for itself. */
+  get isActive(): boolean {
+    return this.isAnnounced && this.role !== "superseded";
   }
 
   /** The revision of the active configuration, if it is known. */
@@ -154,15 +151,6 @@ export class Rollout {
   get configurations(): LogFields {
     if (this.#own === undefined || this.#last === undefined) return {};
     return describeConfigurations(this.#own.configurationHash, this.#last);
-  }
-
-  /**
-   * Whether an app that came before has an entry in the store: one without a PUBLIC variable in common, or this one before
-   * a rollout that renames them all. This process is then no member: its configuration is active for itself alone, and is
-   * not published. It tries again with each heartbeat.
-   */
-  get standsApart(): boolean {
-    return this.#last !== undefined && isApart(this.#last.decision);
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
@@ -216,7 +204,7 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      return this.isSuperseded ? "superseded" : [result.rankCheck];
+      return this.role === "active" ? [result.rankCheck] : "superseded";
     });
   }
 
@@ -323,10 +311,10 @@ export class Rollout {
     const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
       if (this.#isStopping || own === undefined) return false;
-      const { active, standsApart } = this;
+      const { active, role } = this;
       const attempt = () => this.#announce(own, isScheduled);
       await retryConflicts(attempt, this.#options);
-      return this.active !== active || this.standsApart !== standsApart;
+      return this.active !== active || this.role !== role;
     });
     if (hasChanged) this.onActiveChange();
   }
@@ -355,7 +343,7 @@ export class Rollout {
 
   #keep(heartbeat: Heartbeat): void {
     this.#last = heartbeat;
-    this.builds.follow(this.standsApart ? undefined : this.#others);
+    this.builds.follow(this.role === "apart" ? undefined : this.#others);
   }
 
   #describe(own: Announcement): Self {

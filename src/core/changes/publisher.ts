@@ -128,11 +128,10 @@ export class Publisher {
    */
   #notePages(snapshot: Snapshot): void {
     const { head, publicValues } = this.#options.tail;
-    // As long as there is no event, pages have the process's own values.
-    const own = head === 0 ? snapshot.public.keys() : [];
-    for (const name of own) this.#inPages.set(name, true);
-    // Pages leave out at once what is hidden.
-    for (const name of publicValues.keys()) {
+    if (head === 0) { // pages have the process's own values until there is an event
+      for (const name of snapshot.public.keys()) this.#inPages.set(name, true);
+    }
+    for (const name of publicValues.keys()) { // they leave out at once what is hidden
       if (isHidden(snapshot, name)) this.#inPages.set(name, false);
     }
   }

@@ -3,7 +3,8 @@ import {
   EventLog,
   type LogEvent,
 } from "../src/core/changes/event_log.ts";
-import { type PublicTarget, Publisher } from "../src/core/changes/publisher.ts";
+import type { PublicTarget } from "../src/core/changes/plan_changes.ts";
+import { Publisher } from "../src/core/changes/publisher.ts";
 import { Tail } from "../src/core/changes/tail.ts";
 import { EMPTY_SNAPSHOT } from "../src/core/config/variables/snapshot.ts";
 import { silentLog } from "../src/core/observe/log.ts";
@@ -46,9 +47,8 @@ export class TestPublisher {
     this.#tail = new Tail(this.log, clock);
     this.#publisher = new Publisher({
       rollout: {
-        highestRank: 1,
         isAnnounced: true,
-        isSuperseded: false,
+        role: "active",
         configurations: {},
         rollback: undefined,
         claimCommit: () => Promise.resolve([]),

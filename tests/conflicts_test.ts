@@ -1,7 +1,7 @@
 /** What gateways notice about others on their store: that they are of another app, or have another master key or clock. */
 import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { STATES, type StoredState } from "../src/core/changes/event_log.ts";
-import { sampleNames } from "../src/core/rollout/conflicts.ts";
+import { sampleNames } from "../src/core/rollout/strangers.ts";
 import type { Store } from "../src/core/store/store.ts";
 import type { Clock } from "../src/core/values/clock.ts";
 import { fromUtf8 } from "../src/core/values/utf8.ts";

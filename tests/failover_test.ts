@@ -94,8 +94,8 @@ Deno.test("clients return to the previous value of a stored variable whose last 
   await failOver();
   await clock.tick(5_000);
   assertEquals(await reader.takeChanges(3), [
-    ["C", "kept"],
     ["A", "environment"],
+    ["C", "kept"],
     ["B", undefined],
   ]);
   await reader.close();

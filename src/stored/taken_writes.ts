@@ -1,7 +1,7 @@
-import type { Entry, Store } from "../core/store/store.ts";
+import type { Store } from "../core/store/store.ts";
 import { type Clock, sleep } from "../core/values/clock.ts";
 import { listMembers, MAX_WAIT_MS } from "../core/rollout/living_members.ts";
-import { type Member, placeOf } from "../core/rollout/observation.ts";
+import { type Observation, placeOf } from "../core/rollout/observation.ts";
 
 /** How often the entries are looked at. Gateways take a write within 1.5 s. */
 const LOOK_MS = 250;
@@ -29,8 +29,8 @@ export async function waitUntilTaken(
   write: number,
   clock: Clock,
 ): Promise<Receipt> {
-  const newest = ({ value }: Entry<Member>) => value.newestWrite ?? 0;
-  const hasTaken = (member: Entry<Member>) => newest(member) >= write;
+  const newest = ({ member }: Observation) => member.newestWrite ?? 0;
+  const hasTaken = (member: Observation) => newest(member) >= write;
   const deadline = clock.monotonic() + MAX_WAIT_MS;
   const first = await listMembers(store, clock);
   let members = first;
@@ -42,12 +42,8 @@ export async function waitUntilTaken(
   const others = members.filter((member) => !hasTaken(member));
   const living = others.filter(({ version }) => !known.has(version));
   return {
-    takenBy: members.filter(hasTaken).map(nameOf),
-    notTakenBy: living.map(nameOf),
+    takenBy: members.filter(hasTaken).map(placeOf),
+    notTakenBy: living.map(placeOf),
     lastTaken: Math.max(0, ...living.map(newest)),
   };
-}
-
-function nameOf({ key, value }: Entry<Member>): string {
-  return placeOf({ id: String(key.at(-1)), member: value });
 }

@@ -103,7 +103,7 @@ export async function readHeadToWrite(
   const head = await readHead(store);
   if (head !== undefined) return head;
   const members = await listMembers(store, clock);
-  if (members.every(({ value }) => !value.newestWrite)) return undefined;
+  if (members.every(({ member }) => !member.newestWrite)) return undefined;
   throw new StoreUnavailableError(
     "Cannot use the store: it came back without its variables, and the gateways are writing them back",
   );

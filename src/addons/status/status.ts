@@ -51,7 +51,7 @@ export async function createStatus(parts: AddonParts, options: StatusOptions) {
   const { snapshot, rejection } = configuration;
   const { engine = "unknown", failure } = store.availability;
   const issues = (rejection?.issues ?? []).slice(0, MAX_SHOWN);
-  const conflicts = changes?.rollout.conflicts ?? [];
+  const conflicts = changes?.rollout.conflicts.ongoing ?? [];
   const notAfter = options.certificate.notAfter();
   const certificateRejection = options.certificate.rejection();
   return {

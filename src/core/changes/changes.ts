@@ -106,7 +106,7 @@ export class Changes {
     this.polls = new Polls(this.tail, this.hub, options);
     this.tail.onEvents = (frames) => this.hub.deliver(frames);
     this.rollout.onHeartbeat = () =>
-      this.hub.tellBuilds((build) => this.rollout.replacementOf(build));
+      this.hub.tellBuilds((build) => this.rollout.builds.replacementOf(build));
     metrics.observe("rep.rollout.active", () => observeActive(this.rollout));
   }
 
@@ -138,14 +138,16 @@ export class Changes {
    * of a process that has started since the last heartbeat. During an outage, no page is told.
    */
   async replacementOf(build: string): Promise<string | undefined> {
-    if (this.rollout.replacementOf(build) === undefined) return undefined;
+    if (this.rollout.builds.replacementOf(build) === undefined) {
+      return undefined;
+    }
     try {
       await this.rollout.look();
     } catch (error) {
       if (error instanceof StoreUnavailableError) return undefined;
       throw error;
     }
-    return this.rollout.replacementOf(build);
+    return this.rollout.builds.replacementOf(build);
   }
 
   /** Leaves the election, so that the other replicas need not wait. From then on, this process publishes nothing. */

@@ -4,7 +4,7 @@ import type { Rollout } from "../rollout/rollout.ts";
 import type { Tail } from "./tail.ts";
 
 interface PublishedPageValuesOptions {
-  readonly rollout: Pick<Rollout, "standsApart" | "isSuperseded">;
+  readonly rollout: Pick<Rollout, "role">;
   readonly tail: Pick<Tail, "head" | "publicValues">;
 }
 
@@ -51,8 +51,9 @@ export class PublishedPageValues {
   current(own: Snapshot): PageValues {
     const { rollout, tail } = this.#options;
     const cursor = tail.head;
-    if (rollout.standsApart || cursor === 0) return { values: own, cursor: 0 };
-    const { isSuperseded } = rollout;
+    const { role } = rollout;
+    if (role === "apart" || cursor === 0) return { values: own, cursor: 0 };
+    const isSuperseded = role === "superseded";
     const published = this.#published;
     const isCurrent = published?.cursor === cursor && published.own === own &&
       published.isSuperseded === isSuperseded;

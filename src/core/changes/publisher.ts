@@ -11,17 +11,17 @@ import type { Rollout } from "../rollout/rollout.ts";
 import { batches, retryConflicts } from "../store/commits.ts";
 import type { Check, Store } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
-import type { Change, EventLog, LogEvent, PublicState } from "./event_log.ts";
 import { changeSources, type SourceOf } from "./change_sources.ts";
+import type { EventLog, LogEvent, PublicState } from "./event_log.ts";
+import { planChanges, type PlanInput } from "./plan_changes.ts";
 import type { Tail } from "./tail.ts";
 
 /** Options of {@linkcode Publisher}. */
 interface PublisherOptions {
   rollout: Pick<
     Rollout,
-    | "highestRank"
     | "isAnnounced"
-    | "isSuperseded"
+    | "role"
     | "configurations"
     | "claimCommit"
     | "rollback"
@@ -39,15 +39,14 @@ interface PublisherOptions {
   metrics: Metrics;
 }
 
-/** The last snapshot that was published or superseded. */
-interface Settled {
+/** A snapshot that could not be published. */
+interface Waiting {
   readonly snapshot: Snapshot;
-  /** The highest rank when it was published; `undefined` if it was superseded. */
-  readonly publishedAt: number | undefined;
+  /** When, in milliseconds since the Unix epoch. If a change waited already, since then. */
+  readonly since: number;
+  /** Why it waits; `undefined` if the store may be newer, so that nobody knows whether anything has to be published. */
+  readonly failure: string | undefined;
 }
-
-/** The variables to publish, and the names in the other tiers. */
-export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
 
 /**
  * Publishes this process's snapshots while their configuration is the active one (`docs/rollouts.md`): it appends
@@ -65,13 +64,12 @@ export type PublicTarget = Pick<Snapshot, "public" | "sensitive" | "server">;
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  #settled: Settled = { snapshot: EMPTY_SNAPSHOT, publishedAt: undefined };
+  /** The last snapshot that was published or superseded. */
+  #settled = EMPTY_SNAPSHOT;
   /** The last snapshot, if it waits. */
-  #waiting: Snapshot | undefined;
-  /** Since when a change waits, if one does. */
-  #waitsSince = 0;
-  /** Names whose values in open pages may differ from the published ones: each gets an event (`#noteUnsure`). */
-  #unsure: ReadonlySet<string> = new Set();
+  #waiting: Waiting | undefined;
+  /** Names that open pages may have (`true`) or lack, although that was never published. */
+  #inPages = new Map<string, boolean>();
 
   constructor(options: PublisherOptions) {
     this.#options = options;
@@ -83,23 +81,15 @@ export class Publisher {
   }
 
   /**
-   * Since when a change of PUBLIC values waits, in milliseconds since the Unix epoch; `undefined` if none does. After a
-   * restart, the values may be those in the log.
+   * Since when a change of PUBLIC values waits, in milliseconds since the Unix epoch; `undefined` if none does: the values
+   * are those in the log, or another configuration is active.
    */
   get changeWaitsSince(): number | undefined {
-    const waiting = this.#waiting;
-    const waits = waiting !== undefined && this.#isMissed(waiting) &&
-      !isEqualMap(waiting.public, this.#options.tail.publicValues);
-    return waits ? this.#waitsSince : undefined;
-  }
-
-  /** Whether anybody misses a snapshot that could not be published: not while another configuration is active. */
-  #isMissed({ publicHash }: Snapshot): boolean {
-    const { highestRank, isAnnounced, isSuperseded } = this.#options.rollout;
-    if (isAnnounced && isSuperseded) return false;
-    const { snapshot, publishedAt } = this.#settled;
-    const mayDiffer = highestRank !== publishedAt; // another one has been active since
-    return mayDiffer || publicHash !== snapshot.publicHash;
+    const { rollout, tail } = this.#options;
+    const { snapshot, since, failure } = this.#waiting ?? {};
+    if (snapshot === undefined || failure === undefined) return undefined;
+    if (rollout.isAnnounced && rollout.role !== "active") return undefined;
+    return isEqualMap(snapshot.public, tail.publicValues) ? undefined : since;
   }
 
   /**
@@ -109,50 +99,47 @@ export class Publisher {
    * @returns Whether no change of PUBLIC values waits, even if the snapshot does.
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
-    const waiting = this.#waiting;
-    this.#noteUnsure(snapshot, waiting ?? this.#settled.snapshot);
+    this.#notePages(snapshot);
+    let failure: string | undefined;
     try {
-      const outcome = await retryConflicts(
-        () => this.#tryToCommit(snapshot),
-        this.#options,
-      );
+      const attempt = () => this.#tryToCommit(snapshot);
+      const outcome = await retryConflicts(attempt, this.#options);
+      if (outcome === "published") this.#inPages.clear();
       if (outcome !== "waits") {
-        if (outcome.publishedAt !== undefined) this.#unsure = new Set();
-        this.#settled = outcome;
+        this.#settled = snapshot;
         this.#waiting = undefined;
         return true;
       }
-      const detail = "the store may be newer; reading everything again";
-      this.#logWaiting("debug", detail);
     } catch (error) {
-      const isNew = snapshot.publicHash !== waiting?.publicHash;
-      const isError = isNew && this.#isMissed(snapshot);
-      this.#logWaiting(isError ? "error" : "debug", messageOf(error));
+      failure = messageOf(error);
     }
-    this.#waitsSince = this.changeWaitsSince ?? this.#options.clock.now();
-    this.#waiting = snapshot;
-    return !this.#isMissed(snapshot);
+    const before = this.#waiting?.snapshot;
+    const since = this.changeWaitsSince ?? this.#options.clock.now();
+    this.#waiting = { snapshot, since, failure };
+    const isWaiting = this.changeWaitsSince !== undefined;
+    const isNew = snapshot.publicHash !== before?.publicHash;
+    this.#logWaiting(isWaiting && isNew ? "error" : "debug", failure);
+    return !isWaiting;
   }
 
-  /** Notes what no comparison with the store will find. */
-  #noteUnsure(snapshot: Snapshot, before: Snapshot): void {
+  /**
+   * Notes what pages of this process show from now on, and no comparison with the log will find: if it is taken back before
+   * anything could be published, the log has never changed, and these pages would keep it.
+   */
+  #notePages(snapshot: Snapshot): void {
     const { head, publicValues } = this.#options.tail;
-    // While a snapshot waits, pages of this process already lack names that are hidden in it: if such a name is PUBLIC
-    // again before anything could be published, with the same value, those pages would never get it.
-    const lacking = publicValues.keys().filter((name) =>
-      isHidden(snapshot, name)
-    );
-    // While the log is empty, pages have the process's own values: if a name is gone before anything could be published,
-    // they would never lose it.
-    const gone = before.public.keys()
-      .filter((name) => head === 0 && !snapshot.public.has(name));
-    this.#unsure = new Set([...this.#unsure, ...lacking, ...gone]);
+    if (head === 0) { // pages have the process's own values until there is an event
+      for (const name of snapshot.public.keys()) this.#inPages.set(name, true);
+    }
+    for (const name of publicValues.keys()) { // they leave out at once what is hidden
+      if (isHidden(snapshot, name)) this.#inPages.set(name, false);
+    }
   }
 
   /** @returns `undefined` if another process has written in the meantime, so that this has to be repeated. */
   async #tryToCommit(
     target: Snapshot,
-  ): Promise<Settled | "waits" | undefined> {
+  ): Promise<"published" | "superseded" | "waits" | undefined> {
     const { storedVersion, rankAtRead } = target;
     const { rollout, store } = this.#options;
     if (storedVersion === undefined) {
@@ -163,14 +150,10 @@ export class Publisher {
     const fencing = await rollout.claimCommit(target);
     if (fencing === undefined) return undefined;
     if (rankAtRead === undefined) return "waits"; // what is published may be newer
-    if (fencing === "superseded") {
-      return { snapshot: target, publishedAt: undefined };
-    }
+    if (fencing === "superseded") return "superseded";
     const variables = { key: VARIABLES_HEAD_KEY, version: storedVersion };
     const checks = [...fencing, variables];
-    if (await this.#commitChanges(target, checks)) {
-      return { snapshot: target, publishedAt: rollout.highestRank };
-    }
+    if (await this.#commitChanges(target, checks)) return "published";
     // If the variables in the store have been written, further attempts cannot resolve the conflict.
     const stored = await store.get(VARIABLES_HEAD_KEY);
     return (stored?.version ?? null) === storedVersion ? undefined : "waits";
@@ -183,7 +166,7 @@ export class Publisher {
   ): Promise<boolean> {
     const { eventLog, tail } = this.#options;
     const delivered = tail.newestOfAll;
-    const input = { target, delivered, unsure: this.#unsure };
+    const input = { target, delivered, inPages: this.#inPages };
     let state = await this.#stateToChange(input);
     const { changes, afterId } = planChanges(state, input);
     if (changes.length === 0) {
@@ -231,11 +214,14 @@ export class Publisher {
     return hasChanges ? known : await eventLog.state();
   }
 
-  #logWaiting(level: "error" | "debug", detail: string): void {
+  #logWaiting(
+    level: "error" | "debug",
+    failure = "the store may be newer; reading everything again",
+  ): void {
     const { log, rollout } = this.#options;
     log[level]("rep.config.not_published", {
       ...rollout.configurations,
-      detail: `${detail}; retrying`,
+      detail: `${failure}; retrying`,
     });
   }
 
@@ -244,7 +230,7 @@ export class Publisher {
     const { store, rollout, place } = this.#options;
     return await changeSources(store, {
       target,
-      before: this.#settled.snapshot,
+      before: this.#settled,
       isRollback: rollout.rollback?.isReload === false, // the source of a reload is known
       place,
     }).catch(() => () => ({}));
@@ -260,79 +246,4 @@ export class Publisher {
       log.info("rep.config.changed", fields);
     }
   }
-}
-
-/** What {@linkcode planChanges} compares with the state in the store. */
-interface PlanInput {
-  readonly target: PublicTarget;
-  /**
-   * The newest event of each variable that this process has delivered, in order. Clients may have them although the
-   * store has lost them, for example in a failover to a replica that lagged behind, or may have any other lost event of
-   * the same variable.
-   */
-  readonly delivered: readonly Pick<LogEvent, "id" | "name">[];
-  /** Names whose values in open pages may differ from the published state; see {@linkcode Publisher}. */
-  readonly unsure: ReadonlySet<string>;
-}
-
-/**
- * Returns the changes that make the state in the store equal to the target (endpoint specification, Stream events:
- * updates first, then deletions, sorted by name), and the id that their ids have to exceed. If clients may have a value
- * that is not in the store, or lack one, its variable gets an event even if its state is already that of the target.
- */
-function planChanges(
-  state: PublicState,
-  { target, delivered, unsure }: PlanInput,
-): { changes: readonly Change[]; afterId: number } {
-  const headId = state.head?.value.id ?? 0;
-  const lost = delivered.filter(({ id }) => id > headId);
-  const names = new Set([
-    ...updatedNames(state, target),
-    ...deletedNames(state, target),
-    ...lost.map(({ name }) => name),
-    ...[...unsure].filter((name) =>
-      target.public.has(name) || !state.newest.has(name)
-    ),
-  ]);
-  const changes = Array.from(names, (name) => changeTo(target, name));
-  return { changes, afterId: lost.at(-1)?.id ?? 0 };
-}
-
-function updatedNames({ newest }: PublicState, target: PublicTarget): string[] {
-  const updated = [...target.public].filter(([name, value]) =>
-    newest.get(name)?.value !== value
-  );
-  return updated.map(([name]) => name).sort();
-}
-
-function deletedNames({ newest }: PublicState, target: PublicTarget): string[] {
-  const deleted = [...newest.values()].filter((event) =>
-    isToBeDeleted(event, target)
-  );
-  return deleted.map(({ name }) => name).sort();
-}
-
-/**
- * A variable that was deleted before it became SENSITIVE or SERVER is deleted once more: its old values are still in
- * the log and in the tail of every process, which all drop them when an event says that the variable leaves the PUBLIC
- * tier.
- */
-function isToBeDeleted(
-  { name, value, leavesPublic }: LogEvent,
-  target: PublicTarget,
-): boolean {
-  if (value !== undefined) return !target.public.has(name);
-  return !leavesPublic && isHidden(target, name);
-}
-
-/**
- * Returns the event after which every client has the value of the target, and no process has another value in memory if
- * the variable is not PUBLIC.
- */
-function changeTo(target: PublicTarget, name: string): Change {
-  return {
-    name,
-    value: target.public.get(name),
-    leavesPublic: isHidden(target, name),
-  };
 }

@@ -147,7 +147,7 @@ async function findPosition(
   query: URLSearchParams,
   { hub, rollout, tail }: Changes,
 ): Promise<Position | StreamRejection> {
-  if (rollout.standsApart) return "stands_apart";
+  if (rollout.role === "apart") return "stands_apart";
   const position = await readPosition(headers, query, tail);
   // Not with the public state, which may be older in this process than the client's values.
   if (position === undefined) return "store_unavailable";

@@ -136,7 +136,7 @@ export class Health implements HealthState {
   internalReport(): HealthReport {
     const report = this.report();
     const own = report.build === undefined ? [] : [report.build];
-    const builds = this.#options.changes?.rollout.builds ?? own;
+    const builds = this.#options.changes?.rollout.builds.names ?? own;
     return builds.length > 0 ? { ...report, builds } : report;
   }
 
@@ -151,7 +151,7 @@ export class Health implements HealthState {
   #problems(): ReadonlyMap<string, number> {
     const { configuration, store, storedVariables, changes } = this.#options;
     const { isAvailable, at } = store.availability;
-    const conflicts = changes?.rollout.conflicts ?? [];
+    const conflicts = changes?.rollout.conflicts.ongoing ?? [];
     const own: Problems = {
       config_rejected: configuration.rejection?.since,
       store_unavailable: isAvailable ? undefined : at,

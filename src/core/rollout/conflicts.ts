@@ -1,12 +1,7 @@
-import { MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
-import {
-  isForgotten,
-  isLive,
-  type Observation,
-  placeOf,
-  type Self,
-} from "./observation.ts";
-import { toUtf8 } from "../values/utf8.ts";
+import type { Log } from "../observe/log.ts";
+import { type Clock, MAX_CLOCK_SKEW_MS } from "../values/clock.ts";
+import { isLive, type Observation, placeOf, type Self } from "./observation.ts";
+import { findStrangers } from "./strangers.ts";
 
 /**
  * What is wrong between this process and others on its store:
@@ -17,16 +12,23 @@ import { toUtf8 } from "../values/utf8.ts";
 export type ConflictType = "other_app" | "other_master_key" | "clock_skew";
 
 /** A conflict, and what to do. */
-export interface Conflict {
+interface Conflict {
   readonly type: ConflictType;
   readonly detail: string;
 }
 
 /** A conflict that this process has. */
-export interface OngoingConflict extends Conflict {
+interface OngoingConflict extends Conflict {
   /** Since when, in milliseconds since the Unix epoch. */
   readonly since: number;
 }
+
+/** What is logged when a conflict begins. */
+const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
+  other_app: "rep.rollout.other_app",
+  other_master_key: "rep.rollout.other_master_key",
+  clock_skew: "rep.rollout.clock_skew",
+};
 
 /**
  * For how long two deployments without a common PUBLIC variable may be the old and the new one of a rollout. Kubernetes
@@ -34,88 +36,59 @@ export interface OngoingConflict extends Conflict {
  */
 const LONGEST_ROLLOUT_MS = 600_000;
 
-/** How many PUBLIC variables a member's entry identifies by their hashes: they take at most 1.1 KiB. */
-const MAX_NAMES = 100;
-
-/**
- * Returns the hashes of the PUBLIC variables' names, for a member's entry. If there are more than 100, it returns the
- * smallest hashes, so that both sides select the same variables as far as they can.
- */
-export function sampleNames(names: Iterable<string>): number[] {
-  const hashes = Array.from(names, hashName).sort((a, b) => a - b);
-  return hashes.slice(0, MAX_NAMES);
+interface ConflictsOptions {
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  readonly log: Log;
 }
 
-/** 32-bit FNV-1a: it need not be secure, and it is synchronous. */
-function hashName(name: string): number {
-  let hash = 0x811c9dc5;
-  for (const byte of toUtf8(name)) {
-    hash = Math.imul(hash ^ byte, 0x01000193);
+/** The conflicts of this process with living ones, of each type at most one. */
+export class Conflicts {
+  readonly #options: ConflictsOptions;
+  #ongoing: readonly OngoingConflict[] = [];
+  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
+  #strangersSince: number | undefined;
+
+  constructor(options: ConflictsOptions) {
+    this.#options = options;
   }
-  return hash >>> 0;
-}
 
-/**
- * Returns the members that have PUBLIC variables, but none in common with this process, which also has some. They are
- * of another app, or of this one before or after a rollout that renames all variables. The process that ended at the
- * place of this one is none: only one process runs there at a time.
- */
-export function findStrangers(
-  { id, names = [], instanceId }: Self,
-  observations: readonly Observation[],
-): Observation[] {
-  return observations.filter((other) => {
-    const others = other.member.names ?? [];
-    const isPredecessor = instanceId !== undefined && !isLive(other) &&
-      other.member.instanceId === instanceId;
-    const isOther = other.id !== id && !isPredecessor;
-    const isPresent = !other.isOld && !isForgotten(other);
-    const isComparable = names.length > 0 && others.length > 0;
-    return isOther && isPresent && isComparable &&
-      !others.some((name) => names.includes(name));
-  });
-}
+  /** Those of the last heartbeat. */
+  get ongoing(): readonly OngoingConflict[] {
+    return this.#ongoing;
+  }
 
-/**
- * Returns a stranger among the members whose app came before that of this process. If neither has left, that is the app
- * with the lower rank. If this app has no entry, any other one came before, dead or alive, until its entry is forgotten:
- * a restart does not hand the store to the other app.
- */
-export function findOlderStranger(
-  self: Self,
-  members: readonly Observation[],
-): Observation | undefined {
-  const own = members.filter(({ isOld, member }) =>
-    !isOld && member.names?.some((name) => self.names?.includes(name))
-  );
-  const rank = Math.min(...own.map(({ member }) => member.rank));
-  return findStrangers(self, members).find((other) =>
-    other.member.rank < rank && (own.length === 0 || isLive(other))
-  );
-}
+  /** Called after each heartbeat; logs which ones begin and end. */
+  follow(self: Self, observations: readonly Observation[]): void {
+    const { clock, log } = this.#options;
+    const before = new Map(this.#ongoing.map((it) => [it.type, it]));
+    const found = this.#find(self, observations);
+    this.#ongoing = found.map(({ type, detail }) => {
+      const since = before.get(type)?.since ?? clock.now();
+      if (!before.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
+      return { type, detail, since };
+    });
+    for (const type of before.keys()) {
+      log.info("rep.rollout.conflict_ended", { type });
+    }
+  }
 
-/**
- * Returns the conflicts of this process with living ones.
- *
- * @param strangersForMs For how long there have been strangers, in milliseconds.
- */
-export function findConflicts(
-  self: Self,
-  observations: readonly Observation[],
-  strangers: readonly Observation[],
-  strangersForMs: number,
-): Conflict[] {
-  const replicas = observations.filter((other) =>
-    other.id !== self.id && isLive(other) && !strangers.includes(other)
-  );
-  const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
-  const others = isOtherApp ? strangers.filter(isLive) : [];
-  return [
-    ...others.slice(0, 1).map(otherApp),
-    ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)
-      .map(otherMasterKey),
-    ...replicas.filter(isClockOff).slice(0, 1).map(clockSkew),
-  ];
+  #find(self: Self, observations: readonly Observation[]): Conflict[] {
+    const now = this.#options.clock.monotonic();
+    const strangers = findStrangers(self, observations);
+    if (strangers.length === 0) this.#strangersSince = undefined;
+    else this.#strangersSince ??= now;
+    const strangersForMs = now - (this.#strangersSince ?? now);
+    const isOtherApp = strangersForMs > LONGEST_ROLLOUT_MS;
+    const replicas = observations.filter((other) =>
+      other.id !== self.id && isLive(other) && !strangers.includes(other)
+    );
+    return [
+      ...(isOtherApp ? strangers : []).filter(isLive).slice(0, 1).map(otherApp),
+      ...replicas.filter((other) => hasOtherKey(self, other)).slice(0, 1)
+        .map(otherMasterKey),
+      ...replicas.filter(isClockOff).slice(0, 1).map(clockSkew),
+    ];
+  }
 }
 
 function hasOtherKey(

@@ -1,11 +1,10 @@
 import {
-  isDead,
   isForgotten,
   isLive,
-  isOnTime,
   type Member,
   type Observation,
   type Self,
+  stateOf,
 } from "./observation.ts";
 
 /** A configuration and its rank. */
@@ -26,8 +25,17 @@ export interface ElectionInput {
   readonly maxRepresentatives: number;
 }
 
+/**
+ * What becomes of the configuration that a process announces: it is active for all, or another one is. Or the process
+ * stands apart, since an app that came before has an entry in the store: one without a PUBLIC variable in common, or this
+ * one before a rollout that renames them all. Then it is no member: its configuration is active for itself alone, and is
+ * not published. It tries again with each heartbeat.
+ */
+export type Role = "active" | "superseded" | "apart";
+
 /** The decision of a process. */
 export interface ElectionResult {
+  readonly role: Role;
   /** The hash under which the process announces its configuration. */
   readonly hash: string;
   /** The rank of the process's configuration; 0 while it stands apart. */
@@ -40,10 +48,8 @@ export interface ElectionResult {
   readonly isRepresentative: boolean;
   /** The hash of the configuration that is active for the process. */
   readonly active: string;
-  /** Dead members to mark as having left, so that a process that starts now does not presume them alive. */
-  readonly dead: readonly Observation[];
-  /** Members whose entries this process deletes. */
-  readonly removed: readonly Observation[];
+  /** Dead members whose entries this process marks or, once they are forgotten, deletes. */
+  readonly ended: readonly Observation[];
 }
 
 /**
@@ -51,8 +57,8 @@ export interface ElectionResult {
  * other processes with the same ones live on.
  */
 export const MAX_REPRESENTATIVES = 8;
-/** A `denokv` server accepts ten checks per commit; the process's own entry, its rank and the history need three. */
-const MAX_CLEAN_UPS = 7;
+/** A `denokv` server accepts ten checks per commit; the process's own entry and its rank need two. */
+const MAX_CLEAN_UPS = 8;
 
 /**
  * Decides which configuration is active, and what this process has to write; see `docs/development/rollouts.md`. Each
@@ -66,37 +72,34 @@ export function elect(input: ElectionInput): ElectionResult {
   const { hash, rank, isNew } = ranking;
   const earlierPeers = living.filter((other) =>
     other.member.hash === hash && other.member.build === build &&
-    other.id < id && isOnTime(other)
+    other.id < id && stateOf(other) === "living"
   );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
-  const ended = isFirst ? others : [];
-  const dead = ended.filter(isUnmarked).slice(0, MAX_CLEAN_UPS);
-  const removed = ended.filter(isForgotten);
+  const ended = others.filter((other) =>
+    isForgotten(other) || isUnmarked(other)
+  );
+  const configurations = living.map(({ member }) => member);
+  const active = activeHash([{ hash, rank }, ...configurations]);
   return {
     ...ranking,
+    role: active === hash ? "active" : "superseded",
     isRepresentative: isNew || earlierPeers.length < maxRepresentatives,
-    active: activeHash([{ hash, rank }, ...living.map(({ member }) => member)]),
-    dead,
-    removed: removed.slice(0, MAX_CLEAN_UPS - dead.length),
+    active,
+    ended: isFirst ? ended.slice(0, MAX_CLEAN_UPS) : [],
   };
 }
 
-/** Returns whether a process stands apart. */
-export function isApart({ rank }: ElectionResult): boolean {
-  return rank === 0;
-}
-
-/** The decision of a process that stands apart: it is no member, and its configuration is active for itself alone. */
+/** The decision of a process that stands apart. */
 export function standApart({ hash }: Self): ElectionResult {
   return {
+    role: "apart",
     hash,
     rank: 0,
     isNew: false,
     rankSource: undefined,
     isRepresentative: false,
     active: hash,
-    dead: [],
-    removed: [],
+    ended: [],
   };
 }
 
@@ -171,7 +174,8 @@ function activeHash(living: readonly Ranked[]): string {
   return [...hashes].at(-1)!;
 }
 
-/** Returns whether a member died without leaving, and nobody has marked its entry yet. */
+/** Returns whether a member has died, and whoever starts now would presume it alive. */
 function isUnmarked(other: Observation): boolean {
-  return isDead(other) && !other.member.hasLeft && !isForgotten(other);
+  const isMarked = other.member.wasFoundDead || other.isOld;
+  return stateOf(other) === "dead" && !isMarked;
 }

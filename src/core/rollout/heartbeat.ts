@@ -7,22 +7,23 @@ import {
   type Write,
 } from "../store/store.ts";
 import type { Clock } from "../values/clock.ts";
+import { elect, type ElectionResult, standApart } from "./election.ts";
 import {
-  findConflicts,
-  findOlderStranger,
-  findStrangers,
-  type OngoingConflict,
-} from "./conflicts.ts";
-import { elect, type ElectionResult, isApart, standApart } from "./election.ts";
-import { addRollout, type History } from "./history.ts";
+  addRollout,
+  findRollback,
+  type History,
+  type Rollback,
+} from "./history.ts";
 import {
+  isForgotten,
+  isLive,
   type Member,
-  NEVER_OBSERVED,
   type Observation,
   observe,
   type Observed,
   type Self,
 } from "./observation.ts";
+import { findOlderStranger } from "./strangers.ts";
 
 /** The prefix of the members' entries, by process ID. */
 export const MEMBERS: Key = ["member"];
@@ -55,11 +56,6 @@ export interface Heartbeat {
   /** The process that stands apart, if there is one. */
   readonly apart: Observed;
   readonly decision: ElectionResult;
-  /** A member of an app that came first, so that this process stands apart. */
-  readonly stranger: Observation | undefined;
-  /** Since when there have been entries of strangers, by the monotonic clock: an app that restarts does not reset it. */
-  readonly strangersSince: number | undefined;
-  readonly conflicts: readonly OngoingConflict[];
   /** The highest rank that was ever assigned. */
   readonly highestRank: number;
   /** Fails once another rollout has begun. */
@@ -68,136 +64,165 @@ export interface Heartbeat {
 }
 
 /**
- * Observes the members, decides, and writes the process's own entry. It counts as an observation only if all three
- * succeed: while processes cannot write, a missed heartbeat does not mean that they are dead.
+ * Reads and observes the members, decides, and writes the process's own entry. It counts as an observation only if all of
+ * that succeeds: while processes cannot write, a missed heartbeat does not mean that they are dead.
  *
  * @returns `undefined` if another process wrote in the meantime, so that the heartbeat has to be repeated.
  */
 export async function tryHeartbeat(
   store: Store,
-  { self, rankAtRead, previous, isScheduled, maxRepresentatives }:
-    HeartbeatInput,
+  input: HeartbeatInput,
   clock: Clock,
 ): Promise<Heartbeat | undefined> {
-  // They are read first: the check of the rank fails if a rollout begins between the two reads.
-  const [highest, recorded, apartEntry] = await getTuple<
-    [number, History, Member]
-  >(store, [HIGHEST_RANK, HISTORY, APART]);
+  const { self, previous, isScheduled } = input;
+  const found = await read(store);
   const now = clock.now();
-  const entries = await store.list<Member>(MEMBERS);
-  const observeNow = (found: Entry<Member>[], before = NEVER_OBSERVED) =>
-    observe(found, { previous: before, now, isScheduled });
-  const observed = observeNow(entries, previous?.observed);
-  const apart = observeNow(apartEntry ? [apartEntry] : [], previous?.apart);
-  const members = [...observed.members.values()];
-  const observations = [...members, ...apart.members.values()];
-  const stranger = findOlderStranger(self, members);
-  const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
-  const highestRank = highest?.value ?? 0;
-  const decision = stranger !== undefined ? standApart(self) : elect({
-    self,
-    rank: keepsRank ? previous.decision.rank : 0,
-    rankAtRead,
-    observations: members,
-    highestRank,
-    maxRepresentatives,
-  });
-  const own = observed.members.get(self.id);
-  const { checks, writes } = commitOf(self, decision, own, clock.now());
-  const rankCheck = { key: HIGHEST_RANK, version: highest?.version ?? null };
-  const isReload = previous !== undefined &&
-    (previous.isReload || previous.self.hash !== self.hash);
-  let history = recorded?.value ?? [];
-  if (decision.isNew) {
-    const { rank } = decision;
+  const observing = { now, isScheduled };
+  const observed = observe(found.members, previous?.observed, observing);
+  const apart = observe(found.apart, previous?.apart, observing);
+  const decision = decide(input, observed, found.highestRank);
+  const { rank, isNew } = decision;
+  const isReload = hasReloaded(self, previous);
+  const { checks, writes } = commitOf(self, decision, observed, clock.now());
+  let { highestRank, rankCheck, history } = found;
+  if (isNew) {
     history = addRollout(history, self, { rank, since: now, isReload });
     checks.push(rankCheck);
-    checks.push({ key: HISTORY, version: recorded?.version ?? null });
     writes.push({ key: HIGHEST_RANK, value: rank });
     writes.push({ key: HISTORY, value: history });
   }
   const version = writes.length > 0 ? await store.commit(checks, writes) : null;
   if (version === undefined) return undefined;
-  const strangers = findStrangers(self, observations);
-  const strangersSince = strangers.length > 0
-    ? previous?.strangersSince ?? clock.monotonic()
-    : undefined;
-  const conflicts = findConflicts(
-    self,
-    observations,
-    strangers,
-    clock.monotonic() - (strangersSince ?? Infinity),
-  );
-  const known = new Map(
-    previous?.conflicts.map(({ type, since }) => [type, since]),
-  );
+  if (isNew) {
+    highestRank = rank;
+    rankCheck = { key: HIGHEST_RANK, version };
+  }
   return {
     self,
     isReload,
     observed,
     apart,
     decision,
-    stranger,
-    strangersSince,
-    conflicts: conflicts.map(({ type, detail }) => ({
-      type,
-      detail,
-      since: known.get(type) ?? now,
-    })),
-    highestRank: decision.isNew ? decision.rank : highestRank,
-    rankCheck: decision.isNew ? { key: HIGHEST_RANK, version } : rankCheck,
+    highestRank,
+    rankCheck,
     history,
   };
 }
 
-/** @param own The process's own entry. */
+/** What a heartbeat reads. */
+interface Found
+  extends Pick<Heartbeat, "highestRank" | "rankCheck" | "history"> {
+  readonly members: readonly Entry<Member>[];
+  readonly apart: readonly Entry<Member>[];
+}
+
+/** The rank is read first: its check fails if a rollout begins before the members are read. */
+async function read(store: Store): Promise<Found> {
+  const [highest, history, apart] = await getTuple<[number, History, Member]>(
+    store,
+    [HIGHEST_RANK, HISTORY, APART],
+  );
+  return {
+    highestRank: highest?.value ?? 0,
+    rankCheck: { key: HIGHEST_RANK, version: highest?.version ?? null },
+    history: history?.value ?? [],
+    apart: apart === undefined ? [] : [apart],
+    members: await store.list<Member>(MEMBERS),
+  };
+}
+
+function decide(
+  { self, rankAtRead, previous, maxRepresentatives }: HeartbeatInput,
+  observed: Observed,
+  highestRank: number,
+): ElectionResult {
+  const stranger = findOlderStranger(self, observed.members);
+  if (stranger !== undefined) return standApart(self);
+  const keepsRank = previous?.decision.hash === self.hash; // a half rank has another hash
+  const rank = keepsRank ? previous.decision.rank : 0;
+  return elect({
+    self,
+    rank,
+    rankAtRead,
+    observations: observed.members,
+    highestRank,
+    maxRepresentatives,
+  });
+}
+
+function hasReloaded({ hash }: Self, previous: Heartbeat | undefined): boolean {
+  if (previous === undefined) return false;
+  return previous.isReload || previous.self.hash !== hash;
+}
+
+/** Returns the revision of the active configuration, if it is known. */
+export function activeRevision(
+  { self, decision, observed }: Heartbeat,
+): string | undefined {
+  if (decision.role !== "superseded") return self.revision;
+  const active = observed.members.find((other) =>
+    isLive(other) && other.member.hash === decision.active
+  );
+  return active?.member.revision;
+}
+
+/** Returns what is known about the rollback, if the active configuration was active before. */
+export function rollbackOf(
+  { decision, history }: Heartbeat,
+): Rollback | undefined {
+  if (decision.role === "apart") return undefined;
+  return findRollback(history, decision.active);
+}
+
+/** What a heartbeat writes, unless somebody has changed any of it in the meantime. */
 function commitOf(
   self: Self,
   decision: ElectionResult,
-  own: Observation | undefined,
+  { members }: Observed,
   heartbeatAt: number,
 ): { checks: Check[]; writes: Write[] } {
-  const { id, ...announced } = self;
-  const { hash, rank, isRepresentative, rankSource } = decision;
-  const { dead, removed } = decision;
-  const unchanged = [...dead, ...removed];
-  if (rankSource !== undefined) unchanged.push(rankSource);
-  const checks = unchanged.map(checkOf);
-  const writes: Write[] = [
-    ...dead.map(markDead),
-    ...removed.map(({ id }) => ({ key: keyOf(id) })),
-  ];
-  const member: Member = { ...announced, hash, rank, heartbeatAt };
+  const { role, isRepresentative, rankSource, ended } = decision;
+  const checks = ended.map(checkOf);
+  const writes = ended.map(markOrDelete);
+  if (rankSource !== undefined) checks.push(checkOf(rankSource));
+  const entry = entryOf(self, decision, heartbeatAt);
+  const key = keyOf(self.id);
+  const own = members.find(({ id }) => id === self.id);
   if (isRepresentative || own !== undefined) {
-    const value = isRepresentative ? member : undefined;
-    checks.push({ key: keyOf(id), version: own?.version ?? null });
-    writes.push({ key: keyOf(id), value });
+    const value = isRepresentative ? entry.value : undefined;
+    checks.push({ key, version: own?.version ?? null });
+    writes.push({ key, value });
   }
-  if (isApart(decision)) {
-    const instanceId = self.instanceId ?? id; // its key has no ID
-    writes.push({ key: APART, value: { ...member, instanceId } });
-  }
+  if (role === "apart") writes.push(entry);
   return { checks, writes };
 }
 
 /**
- * Marks the entry of a process as having left. The entry stays for a while, so that the process finds its rank when it
- * restarts. While a process stops, it needs an entry of its own, since those that represent it may be gone before it is.
+ * Marks a process as having left. The entry stays for a while, so that the process finds its rank when it restarts. While
+ * a process stops, it needs an entry of its own, since those that represent it may be gone before it is.
  *
  * @param stopping Whether it still answers requests.
  */
 export async function markLeft(
   store: Store,
-  { self: { id, ...announced }, decision }: Heartbeat,
+  { self, decision }: Heartbeat,
   { stopping, now }: { readonly stopping: boolean; readonly now: number },
 ): Promise<void> {
-  const { hash, rank } = decision;
-  const key = isApart(decision) ? APART : keyOf(id);
-  const entry = await store.get<Member>(key);
-  if (entry === undefined && (isApart(decision) || !stopping)) return;
-  const member: Member = { ...announced, hash, rank, heartbeatAt: now };
-  const value = { ...entry?.value ?? member, hasLeft: true, stopping };
-  await store.commit([], [{ key, value }]);
+  const { key, value } = entryOf(self, decision, now);
+  const left: Member = { ...value, hasLeft: true, stopping };
+  await store.commit([], [{ key, value: left }]);
+}
+
+/** The entry with which a process announces itself. */
+function entryOf(
+  { id, ...announced }: Self,
+  { role, hash, rank }: ElectionResult,
+  heartbeatAt: number,
+): { key: Key; value: Member } {
+  const value = { ...announced, hash, rank, heartbeatAt };
+  if (role !== "apart") return { key: keyOf(id), value };
+  const instanceId = announced.instanceId ?? id; // its key has no ID
+  return { key: APART, value: { ...value, instanceId } };
 }
 
 function keyOf(id: string): Key {
@@ -208,9 +233,11 @@ function checkOf({ id, version }: Observation): Check {
   return { key: keyOf(id), version };
 }
 
-function markDead({ id, member }: Observation): Write {
+function markOrDelete(observation: Observation): Write {
+  const { id, member } = observation;
+  const marked = { ...member, hasLeft: true, wasFoundDead: true };
   return {
     key: keyOf(id),
-    value: { ...member, hasLeft: true, wasFoundDead: true },
+    value: isForgotten(observation) ? undefined : marked,
   };
 }

@@ -1,21 +1,25 @@
-import type { Entry, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { type Clock, sleep } from "../values/clock.ts";
 import { MEMBERS } from "./heartbeat.ts";
-import { type Member, OLD_MS } from "./observation.ts";
+import {
+  isLive,
+  type Member,
+  type Observation,
+  observe,
+} from "./observation.ts";
 
 /** Longer than the period of heartbeats: every living process has written its entry by then. */
 export const MAX_WAIT_MS = 6_000;
 
-/** Lists the members that have not left and may be alive. */
+/** Lists the members that may be alive, as a process sees them that looks for the first time. */
 export async function listMembers(
   store: Store,
   clock: Clock,
-): Promise<Entry<Member>[]> {
+): Promise<Observation[]> {
   const entries = await store.list<Member>(MEMBERS);
-  const oldest = clock.now() - OLD_MS;
-  return entries.filter(({ value }) =>
-    !value.hasLeft && value.heartbeatAt >= oldest
-  );
+  const now = clock.now();
+  const observed = observe(entries, undefined, { now, isScheduled: false });
+  return observed.members.filter(isLive);
 }
 
 /**

@@ -62,18 +62,13 @@ export interface Observation {
 
 /** What a process has observed. */
 export interface Observed {
-  /** By process ID. */
-  readonly members: ReadonlyMap<string, Observation>;
+  readonly members: readonly Observation[];
   /** When it was observed, in milliseconds since the Unix epoch. */
   readonly at: number;
 }
 
-/** No observation yet. */
-export const NEVER_OBSERVED: Observed = { members: new Map(), at: 0 };
-
 /** Options of {@linkcode observe}. */
 interface ObserveOptions {
-  readonly previous: Observed;
   /** Milliseconds since the Unix epoch. */
   readonly now: number;
   /** Whether this is the scheduled observation of a period. Others may take place at any time in between. */
@@ -89,10 +84,10 @@ const DEAD_AFTER_PERIODS = 4;
 /** Restarts are over by then: the backoff of a container that keeps crashing is 10, 20, then 40 s. */
 const FORGOTTEN_AFTER_PERIODS = 15;
 /** Much longer than the skew of clocks, and than most outages of a store, during which there are no heartbeats. */
-export const OLD_MS = 600_000;
+const OLD_MS = 600_000;
 
 /**
- * Compares the members with the previous observations and returns the new ones by process ID.
+ * Compares the members with the previous observations, if there are any, and returns the new ones.
  *
  * Whether a member lives does not depend on clocks but on whether its entry changes from observation to observation.
  * Clocks matter only for the first observation, and only by minutes: a process that starts alone must not wait for
@@ -100,29 +95,27 @@ export const OLD_MS = 600_000;
  */
 export function observe(
   entries: readonly Entry<Member>[],
+  previous: Observed | undefined,
   options: ObserveOptions,
 ): Observed {
-  const members = new Map<string, Observation>();
-  for (const entry of entries) {
-    const id = String(entry.key.at(-1));
-    members.set(id, observeOne(id, entry, options));
-  }
+  const members = entries.map((it) => observeOne(it, previous, options));
   return { members, at: options.now };
 }
 
 function observeOne(
-  id: string,
-  { value: member, version }: Entry<Member>,
-  { previous, now, isScheduled }: ObserveOptions,
+  { key, value: member, version }: Entry<Member>,
+  previous: Observed | undefined,
+  { now, isScheduled }: ObserveOptions,
 ): Observation {
-  const before = previous.members.get(id);
+  const id = String(key.at(-1));
+  const before = previous?.members.find((other) => other.id === id);
   if (before?.version === version) {
     const unchangedPeriods = before.unchangedPeriods + (isScheduled ? 1 : 0);
     return { ...before, unchangedPeriods };
   }
   const isOld = before === undefined && member.heartbeatAt < now - OLD_MS;
   const unchangedPeriods = isScheduled ? 0 : -1;
-  const clockSkewMs = measureSkew(member, previous.at, now);
+  const clockSkewMs = measureSkew(member, previous?.at ?? 0, now);
   return { id, member, version, unchangedPeriods, isOld, clockSkewMs };
 }
 
@@ -146,30 +139,24 @@ function measureSkew(
   return Math.min(0, heartbeatAt - previousAt);
 }
 
-/** Returns whether the member is presumed alive. */
+/** What a process is, as far as another one can tell. */
+export type MemberState = "living" | "late" | "stopping" | "left" | "dead";
+
+/** Returns the state of a member, from which it follows who counts, and for what. */
+export function stateOf(
+  { member, unchangedPeriods, isOld }: Observation,
+): MemberState {
+  const { hasLeft, stopping, wasFoundDead } = member;
+  const isSilent = isOld || unchangedPeriods >= DEAD_AFTER_PERIODS;
+  if (wasFoundDead) return "dead";
+  if (hasLeft) return stopping && !isSilent ? "stopping" : "left";
+  if (isSilent) return "dead";
+  return unchangedPeriods < LATE_AFTER_PERIODS ? "living" : "late";
+}
+
+/** Returns whether the member takes part in the election. */
 export function isLive(observation: Observation): boolean {
-  return !observation.member.hasLeft && !observation.isOld &&
-    !isDead(observation);
-}
-
-/** Returns whether the member has been without a heartbeat for so long that it is dead. */
-export function isDead({ unchangedPeriods }: Observation): boolean {
-  return unchangedPeriods >= DEAD_AFTER_PERIODS;
-}
-
-/** Returns whether the member is presumed alive and its heartbeats are on time. */
-export function isOnTime(observation: Observation): boolean {
-  return isLive(observation) &&
-    observation.unchangedPeriods < LATE_AFTER_PERIODS;
-}
-
-/** Names the state of a member, for operators. */
-export function stateOf(observation: Observation): string {
-  const { hasLeft, wasFoundDead, stopping } = observation.member;
-  if (stopping && !wasFoundDead && !isDead(observation)) return "stopping";
-  if (hasLeft && !wasFoundDead) return "left";
-  if (!isLive(observation)) return "dead";
-  return isOnTime(observation) ? "living" : "late";
+  return ["living", "late"].includes(stateOf(observation));
 }
 
 /** Returns whether the entry has not changed for so long that its process does not need it for a restart any more. */
@@ -178,8 +165,6 @@ export function isForgotten({ unchangedPeriods }: Observation): boolean {
 }
 
 /** Names the place of a member, for operators. */
-export function placeOf(
-  { id, member }: Pick<Observation, "id" | "member">,
-): string {
+export function placeOf({ id, member }: Observation): string {
   return member.instanceId ?? id;
 }

@@ -7,22 +7,24 @@ import {
   type Store,
   StoreUnavailableError,
 } from "../store/store.ts";
-import { shortHash } from "../values/hash.ts";
 import { sleep, waitAtMost } from "../values/clock.ts";
 import { SerialQueue } from "../values/serial_queue.ts";
-import { answeringBuilds, findReplacement } from "./builds.ts";
-import { type ConflictType, sampleNames } from "./conflicts.ts";
+import { Builds } from "./builds.ts";
+import { Conflicts } from "./conflicts.ts";
+import type { Role } from "./election.ts";
 import {
+  activeRevision,
   type Heartbeat,
   HIGHEST_RANK,
   markLeft,
   MEMBERS,
+  rollbackOf,
   tryHeartbeat,
 } from "./heartbeat.ts";
-import { describeRollback, findRollback, type Rollback } from "./history.ts";
+import { describeConfigurations, logChange } from "./heartbeat_log.ts";
+import type { Rollback } from "./history.ts";
 import {
   isLive,
-  isOnTime,
   type Member,
   MEMBER_HEARTBEAT_MS,
   type Observation,
@@ -31,6 +33,7 @@ import {
   type Self,
   stateOf,
 } from "./observation.ts";
+import { sampleNames } from "./strangers.ts";
 
 /** Options of {@linkcode Rollout}. */
 export interface RolloutOptions extends RetryOptions {
@@ -67,24 +70,10 @@ export type Announcement = Pick<
   | "rankAtRead"
 >;
 
-const APART_DETAIL =
-  "a gateway on the same store has no PUBLIC variable in common with this one, and came first: until a minute after it has stopped, this one serves its own values and publishes nothing; if it is another app, give each its own --app or --kv";
-
-/** What is logged when a conflict begins. */
-const CONFLICT_EVENTS: Readonly<Record<ConflictType, string>> = {
-  other_app: "rep.rollout.other_app",
-  other_master_key: "rep.rollout.other_master_key",
-  clock_skew: "rep.rollout.clock_skew",
-};
-
 /** Keeps processes that started together from sending heartbeats together. */
 const JITTER = 0.2;
 /** How long the first page of a new build waits until the build is announced. */
 const MAX_ANNOUNCEMENT_MS = 1_000;
-/** How long the builds have to be the same until several of them are no update: a canary may stay for days. */
-const SETTLED_BUILDS_MS = 300_000;
-/** So many scheduled heartbeats after a failed one, all others have sent one, too. */
-const SETTLED_AFTER = 2;
 
 /**
  * Makes a process a member of the rollout: decides which of several configurations with living processes is active. The
@@ -98,6 +87,10 @@ export class Rollout {
   onActiveChange: () => void = () => {};
   /** Called after each scheduled heartbeat that has found out which members live. */
   onHeartbeat: () => void = () => {};
+  /** Which builds the members deliver. */
+  readonly builds: Builds;
+  /** What is wrong between this process and others. */
+  readonly conflicts: Conflicts;
   readonly #options: RolloutOptions;
   /** What the next heartbeat announces. */
   #own: Announcement | undefined;
@@ -106,10 +99,6 @@ export class Rollout {
   readonly #queue = new SerialQueue();
   /** The next look at the members, until it begins. */
   #nextLook: Promise<void> | undefined;
-  /** The builds that were delivered at the last look, and since when they have been the same, by the monotonic clock. */
-  #seenBuilds = { names: "", since: 0 };
-  /** How many heartbeats have to succeed until all others can have announced what they deliver. */
-  #unsettled = 0;
   /** Whether this process has begun to stop. */
   #isStopping = false;
   /** Aborted when this process has left. */
@@ -117,6 +106,9 @@ export class Rollout {
 
   constructor(options: RolloutOptions) {
     this.#options = options;
+    const { build: own, maxRepresentatives, clock, log } = options;
+    this.builds = new Builds({ own, maxRepresentatives, clock });
+    this.conflicts = new Conflicts({ clock, log });
   }
 
   /** The hash of the active configuration; `undefined` before the first heartbeat. */
@@ -135,61 +127,37 @@ export class Rollout {
     return hash !== undefined && this.#last?.self.hash === hash;
   }
 
-  /** Whether this process's configuration is active. */
-  get isActive(): boolean {
-    return this.isAnnounced && this.active === this.#last?.decision.hash;
+  /** What became of the configuration that the last heartbeat has announced; `undefined` before the first one. */
+  get role(): Role | undefined {
+    return this.#last?.decision.role;
   }
 
-  /**
-   * Whether what this process has announced last is not to be published: another configuration is active, or it stands
-   * apart.
-   */
-  get isSuperseded(): boolean {
-    return this.standsApart || this.active !== this.#last?.decision.hash;
+  /** Whether this process's configuration is active, at least for itself. */
+  get isActive(): boolean {
+    return this.isAnnounced && this.role !== "superseded";
   }
 
   /** The revision of the active configuration, if it is known. */
   get activeRevision(): string | undefined {
-    if (this.isActive) return this.#options.revision;
-    return this.#living.find(({ hash }) => hash === this.active)?.revision;
+    return this.#last && activeRevision(this.#last);
   }
 
   /** What is known about the rollback, if the active configuration was active before. */
   get rollback(): Rollback | undefined {
-    const { active, standsApart } = this;
-    if (active === undefined || standsApart) return undefined;
-    return findRollback(this.#last?.history ?? [], active);
+    return this.#last && rollbackOf(this.#last);
   }
 
   /** This process's configuration and the active one, for the log; nothing before {@linkcode claimCommit}. */
   get configurations(): LogFields {
-    const { active } = this;
-    if (this.#own === undefined || active === undefined) return {};
-    return {
-      configuration: shortHash(this.#own.configurationHash),
-      revision: this.#options.revision,
-      active: shortHash(active),
-      active_revision: this.activeRevision,
-    };
-  }
-
-  /**
-   * Whether an app that came before has an entry in the store: one without a PUBLIC variable in common, or this one before
-   * a rollout that renames them all. This process is then no member: its configuration is active for itself alone, and is
-   * not published. It tries again with each heartbeat.
-   */
-  get standsApart(): boolean {
-    return this.#last?.stranger !== undefined;
-  }
-
-  /** What is wrong between this process and others. */
-  get conflicts(): Heartbeat["conflicts"] {
-    return this.#last?.conflicts ?? [];
+    if (this.#own === undefined || this.#last === undefined) return {};
+    return describeConfigurations(this.#own.configurationHash, this.#last);
   }
 
   /** Whether a living replica uses this master key, by its fingerprint. */
   hasMasterKey(fingerprint: string): boolean {
-    return this.#living.some((it) => it.keyFingerprint === fingerprint);
+    return this.#observations.some((it) =>
+      isLive(it) && it.member.keyFingerprint === fingerprint
+    );
   }
 
   /** The members that this process knows, without a read of the store. */
@@ -236,8 +204,7 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      const mayCommit = !this.isSuperseded && !this.#isStopping;
-      return mayCommit ? [result.rankCheck] : "superseded";
+      return this.role === "active" ? [result.rankCheck] : "superseded";
     });
   }
 
@@ -255,7 +222,7 @@ export class Rollout {
 
   /** Whether no other process was living, and on time, when this one last observed the members. */
   get isAlone(): boolean {
-    return !this.#others.some(isOnTime);
+    return !this.#others.some((other) => stateOf(other) === "living");
   }
 
   /** Announces the build that this process delivers, if it is another one, so that no page of it is told to be outdated. */
@@ -265,40 +232,6 @@ export class Rollout {
     if (self === undefined || self.build === build()) return;
     // In an outage, a later heartbeat announces it.
     await waitAtMost(MAX_ANNOUNCEMENT_MS, this.#heartbeat(false), clock);
-  }
-
-  /**
-   * Returns the build that a page is told of, by the last look at the members; `undefined` if a process may deliver the
-   * page's own. It is also `undefined` until all processes have had the time to announce theirs after an outage.
-   */
-  replacementOf(build: string): string | undefined {
-    const { clock, maxRepresentatives } = this.#options;
-    const sameForMs = clock.monotonic() - this.#seenBuilds.since;
-    const isKnown = this.#last !== undefined && !this.standsApart;
-    if (!isKnown || this.#unsettled > 0) return undefined;
-    const others = this.#others;
-    const own = this.#options.build();
-    return findReplacement(build, {
-      own,
-      others,
-      isSettled: sameForMs >= SETTLED_BUILDS_MS,
-      maxRepresentatives,
-    });
-  }
-
-  /** Notes since when the same builds have been delivered, after each look at the members. */
-  #noteBuilds(): void {
-    const names = this.builds.join(" ");
-    if (names === this.#seenBuilds.names) return;
-    const since = this.#options.clock.monotonic();
-    this.#seenBuilds = { names, since };
-  }
-
-  /** The builds that processes may deliver now. During an update, there are several. */
-  get builds(): string[] {
-    const own = this.#options.build();
-    const all = new Set(answeringBuilds(own, this.#others));
-    return [...all].flatMap((it) => it ? [it] : []).sort();
   }
 
   /**
@@ -319,22 +252,22 @@ export class Rollout {
    */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#markLeft(true);
+    await this.#markLeft();
   }
 
   /** Marks this process as one that answers no requests any more, and ends the heartbeats. */
   async leave(): Promise<void> {
     this.#isStopping = true;
     this.#leaving.abort();
-    await this.#markLeft(false);
+    await this.#markLeft();
   }
 
-  async #markLeft(stopping: boolean): Promise<void> {
+  async #markLeft(): Promise<void> {
     const { store, clock } = this.#options;
     try {
       await this.#queue.run(async () => {
-        const isTooLate = stopping && this.#leaving.signal.aborted;
-        if (this.#last === undefined || isTooLate) return;
+        if (this.#last === undefined) return;
+        const stopping = !this.#leaving.signal.aborted;
         await markLeft(store, this.#last, { stopping, now: clock.now() });
         await this.#observe();
       });
@@ -348,26 +281,26 @@ export class Rollout {
     const { store, clock } = this.#options;
     if (this.#last === undefined) return; // never joined
     const entries = await store.list<Member>(MEMBERS);
-    const previous = this.#last.observed;
-    const now = clock.now();
-    const observed = observe(entries, { previous, now, isScheduled: false });
-    this.#last = { ...this.#last, observed };
-    this.#noteBuilds();
+    const observed = observe(entries, this.#last.observed, {
+      now: clock.now(),
+      isScheduled: false,
+    });
+    this.#keep({ ...this.#last, observed });
   }
 
   async #sendHeartbeats(): Promise<void> {
     const { clock, random, log } = this.#options;
     const { signal } = this.#leaving;
-    while (!signal.aborted) {
+    while (true) {
       const ms = MEMBER_HEARTBEAT_MS * (1 - JITTER * random());
       await sleep(ms, clock, { signal, isBackground: true });
+      if (signal.aborted) return;
       try {
-        if (this.#isStopping) await this.#markLeft(true);
+        if (this.#isStopping) await this.#markLeft();
         else await this.#heartbeat(true);
-        this.#unsettled = Math.max(0, this.#unsettled - 1);
         this.onHeartbeat();
       } catch (error) {
-        this.#unsettled = SETTLED_AFTER;
+        this.builds.noteOutage();
         if (error instanceof StoreUnavailableError) continue; // the circuit breaker reports it
         logTaskError(log, "rollout")(error);
       }
@@ -378,10 +311,10 @@ export class Rollout {
     const hasChanged = await this.#queue.run(async () => {
       const own = this.#own;
       if (this.#isStopping || own === undefined) return false;
-      const { active, standsApart } = this;
+      const { active, role } = this;
       const attempt = () => this.#announce(own, isScheduled);
       await retryConflicts(attempt, this.#options);
-      return this.active !== active || this.standsApart !== standsApart;
+      return this.active !== active || this.role !== role;
     });
     if (hasChanged) this.onActiveChange();
   }
@@ -391,7 +324,7 @@ export class Rollout {
     own: Announcement,
     isScheduled: boolean,
   ): Promise<Heartbeat | undefined> {
-    const { store, clock, maxRepresentatives } = this.#options;
+    const { store, clock, log, maxRepresentatives } = this.#options;
     const before = this.#last;
     const result = await tryHeartbeat(store, {
       self: this.#describe(own),
@@ -401,11 +334,16 @@ export class Rollout {
       maxRepresentatives,
     }, clock);
     if (result === undefined) return undefined;
-    this.#last = result;
-    this.#noteBuilds();
-    this.#logStrangers(result, before);
-    this.#logActive(result, before);
+    this.#keep(result);
+    const { self, observed, apart } = result;
+    this.conflicts.follow(self, [...observed.members, ...apart.members]);
+    logChange(log, result, before);
     return result;
+  }
+
+  #keep(heartbeat: Heartbeat): void {
+    this.#last = heartbeat;
+    this.builds.follow(this.role === "apart" ? undefined : this.#others);
   }
 
   #describe(own: Announcement): Self {
@@ -432,72 +370,6 @@ export class Rollout {
   }
 
   get #observations(): readonly Observation[] {
-    return [...this.#last?.observed.members.values() ?? []];
-  }
-
-  get #living(): readonly Member[] {
-    return this.#observations.filter(isLive).map(({ member }) => member);
-  }
-
-  /** Logs when this process begins to stand apart, and when a conflict of each type begins and ends. */
-  #logStrangers(
-    { stranger, conflicts }: Heartbeat,
-    before: Heartbeat | undefined,
-  ): void {
-    const { log } = this.#options;
-    if (stranger !== undefined && before?.stranger === undefined) {
-      log.info("rep.rollout.apart", {
-        detail: APART_DETAIL,
-        place: placeOf(stranger),
-      });
-    }
-    const known = new Set(before?.conflicts.map(({ type }) => type));
-    for (const { type, detail } of conflicts) {
-      if (!known.delete(type)) log.error(CONFLICT_EVENTS[type], { detail });
-    }
-    for (const type of known) log.info("rep.rollout.conflict_ended", { type });
-  }
-
-  /** Logs which configuration is active, once for each change of it or of the process's own. */
-  #logActive(
-    { self, decision }: Heartbeat,
-    before: Heartbeat | undefined,
-  ): void {
-    const { log, revision } = this.#options;
-    const { active } = decision;
-    const { rollback } = this;
-    const known = before?.decision.active;
-    if (before?.self.hash === self.hash && known === active) return;
-    if (this.isActive) {
-      const configuration = shortHash(self.hash);
-      log.info("rep.rollout.active", { configuration, revision });
-    } else {
-      const detail =
-        "another configuration is active; pages and streams use it";
-      log.info("rep.rollout.superseded", { ...this.configurations, detail });
-    }
-    // A process that has just started logs no rollback of the past.
-    const isNews = before === undefined ? decision.isNew : known !== active;
-    if (rollback !== undefined && isNews) this.#logRollback(rollback);
-  }
-
-  /**
-   * If somebody has reloaded the earlier configuration, or stopped the newer one, that was intended. But an old replica
-   * may have come back by itself, and the newer ones may have died.
-   */
-  #logRollback(rollback: Rollback): void {
-    const { active, replaced, isLeftOver, isReload } = rollback;
-    const hasDied = this.members.some((member) =>
-      member.hash === replaced.hash && member.state === "dead"
-    );
-    const isIntended = isReload || isLeftOver && !hasDied;
-    const level = isIntended ? "info" : "warn";
-    this.#options.log[level]("rep.rollout.rollback", {
-      active: shortHash(active.hash),
-      active_revision: this.activeRevision,
-      replaces: shortHash(replaced.hash),
-      replaces_revision: replaced.revision,
-      detail: describeRollback(rollback),
-    });
+    return this.#last?.observed.members ?? [];
   }
 }

@@ -4,7 +4,7 @@ import {
   EVENTS_HEAD_KEY,
   STATES,
 } from "../../../src/core/changes/event_log.ts";
-import type { PublicTarget } from "../../../src/core/changes/publisher.ts";
+import type { PublicTarget } from "../../../src/core/changes/plan_changes.ts";
 import { batches } from "../../../src/core/store/commits.ts";
 import type { Key, Store } from "../../../src/core/store/store.ts";
 import { memoryStore } from "../../../src/engines/memory.ts";

@@ -1,4 +1,4 @@
-import { sampleNames } from "../../../src/core/rollout/conflicts.ts";
+import { sampleNames } from "../../../src/core/rollout/strangers.ts";
 import { Process } from "./_process.ts";
 import { Simulation } from "./_simulation.ts";
 
@@ -55,7 +55,7 @@ class App {
   /** Whether all its processes stand apart, or none of them. */
   check(standsApart: boolean) {
     for (const process of this.processes) {
-      if (process.rollout.standsApart !== standsApart) {
+      if ((process.rollout.role === "apart") !== standsApart) {
         process.fail(standsApart ? "does not stand apart" : "stands apart");
       }
     }

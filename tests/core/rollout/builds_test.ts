@@ -16,7 +16,7 @@ function startMany(cluster: Cluster, count: number, build: string) {
 /** What a page with a build is told when it connects. */
 async function told(rollout: Rollout, build: string) {
   await rollout.look().catch(() => {}); // during an outage, nothing is known
-  return rollout.replacementOf(build);
+  return rollout.builds.replacementOf(build);
 }
 
 Deno.test("a page is told within two periods after the last process with its build has closed its port", async () => {
@@ -31,8 +31,8 @@ Deno.test("a page is told within two periods after the last process with its bui
   ]);
   await old.leave();
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(newer.replacementOf("A"), "B");
-  assertEquals(newer.replacementOf("B"), undefined);
+  assertEquals(newer.builds.replacementOf("A"), "B");
+  assertEquals(newer.builds.replacementOf("B"), undefined);
 });
 
 Deno.test("a process that stops counts until its port is closed, however long that takes, but not in the election", async () => {
@@ -42,7 +42,7 @@ Deno.test("a process that stops counts until its port is closed, however long th
   await old.stop();
   await cluster.clock.tick(PERIOD_MS);
   assertEquals(newer.isActive, true);
-  assertEquals(newer.builds, ["A", "B"]);
+  assertEquals(newer.builds.names, ["A", "B"]);
   for (let period = 0; period < 20; period++) {
     await cluster.clock.tick(PERIOD_MS);
     assertEquals(await told(newer, "A"), undefined);
@@ -51,7 +51,7 @@ Deno.test("a process that stops counts until its port is closed, however long th
   assertEquals(states(), ["stopping", "this process"]);
   await old.leave();
   await cluster.clock.tick(PERIOD_MS);
-  assertEquals(newer.replacementOf("A"), "B");
+  assertEquals(newer.builds.replacementOf("A"), "B");
   assertEquals(states(), ["left", "this process"]);
 });
 
@@ -67,7 +67,7 @@ for (const isStopping of [false, true]) {
     await cluster.clock.tick(2 * PERIOD_MS);
     assertEquals(await told(newer, "A"), undefined);
     await cluster.clock.tick(30_000 - 2 * PERIOD_MS);
-    assertEquals(newer.replacementOf("A"), "B");
+    assertEquals(newer.builds.replacementOf("A"), "B");
   });
 }
 
@@ -85,7 +85,10 @@ Deno.test("with 20 replicas, nobody is told before the last of them has closed i
       if (index % 8 === 7) await cluster.clock.tick(PERIOD_MS); // eight end at once
     }
     await cluster.clock.tick(10_000);
-    assertEquals(newer.map((it) => it.replacementOf("A")), Array(8).fill("B"));
+    assertEquals(
+      newer.map((it) => it.builds.replacementOf("A")),
+      Array(8).fill("B"),
+    );
   }
 });
 
@@ -100,7 +103,7 @@ Deno.test("of 20 replicas that stop at once, the one that closes its port last c
   assertEquals(await told(newer, "A"), undefined);
   await old[19]!.leave();
   await cluster.clock.tick(10_000);
-  assertEquals(newer.replacementOf("A"), "B");
+  assertEquals(newer.builds.replacementOf("A"), "B");
 });
 
 Deno.test("while a gateway of ebbde15d lives, whose entry has no build, nobody is told", async () => {
@@ -128,7 +131,7 @@ Deno.test("a canary that stays is told of nothing, and neither are the pages bes
   for (let period = 0; period < 100; period++) {
     await cluster.clock.tick(PERIOD_MS);
     const pages = [stable, canary].flatMap((it) =>
-      ["A", "B"].map((build) => it.replacementOf(build))
+      ["A", "B"].map((build) => it.builds.replacementOf(build))
     );
     assertEquals(pages, Array(4).fill(undefined));
   }
@@ -153,7 +156,10 @@ Deno.test("while a reload may bring one of two builds, an older page is told of 
   ]);
   for (let period = 0; period < 58; period++) {
     await cluster.clock.tick(PERIOD_MS);
-    assertEquals([second.replacementOf(page), third.replacementOf(page)], [
+    assertEquals([
+      second.builds.replacementOf(page),
+      third.builds.replacementOf(page),
+    ], [
       undefined,
       undefined,
     ]);
@@ -162,7 +168,10 @@ Deno.test("while a reload may bring one of two builds, an older page is told of 
   for (let period = 0; period < 3; period++) {
     await cluster.clock.tick(PERIOD_MS);
   }
-  assertEquals([second.replacementOf(page), third.replacementOf(page)], [
+  assertEquals([
+    second.builds.replacementOf(page),
+    third.builds.replacementOf(page),
+  ], [
     "B",
     "C",
   ]);
@@ -197,7 +206,7 @@ Deno.test("a page that another process has just delivered is told of nothing, al
   const old = await start(cluster, "A");
   await cluster.clock.tick(PERIOD_MS);
   await start(cluster, "B"); // it announces its build before it is ready
-  assertEquals(old.replacementOf("B"), "A");
+  assertEquals(old.builds.replacementOf("B"), "A");
   assertEquals(await told(old, "B"), undefined);
 });
 
@@ -252,8 +261,8 @@ Deno.test("look() is shared until it begins, and the build of a process that sta
   assertEquals(rollout.look() === rollout.look(), true);
   await rollout.look();
   assertEquals(rollout.members.map(({ build }) => build), ["A"]);
-  assertEquals(rollout.builds, ["A"]);
-  assertEquals(rollout.replacementOf("Z"), "A");
+  assertEquals(rollout.builds.names, ["A"]);
+  assertEquals(rollout.builds.replacementOf("Z"), "A");
 });
 
 Deno.test("each build has representatives of its own, also if those of another one have lower ids", async () => {
@@ -282,5 +291,5 @@ Deno.test("when all eight representatives end at once, nobody is told before ano
   assertEquals(await told(newer, "A"), undefined);
   await old[8]!.leave();
   await cluster.clock.tick(10_000);
-  assertEquals(newer.replacementOf("A"), "B");
+  assertEquals(newer.builds.replacementOf("A"), "B");
 });

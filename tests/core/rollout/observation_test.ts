@@ -2,8 +2,8 @@ import { assertEquals } from "@std/assert";
 import {
   isLive,
   type Member,
-  NEVER_OBSERVED,
   observe,
+  type Observed,
 } from "../../../src/core/rollout/observation.ts";
 
 const NOW = 1_700_000_000_000;
@@ -11,7 +11,7 @@ const MEMBER: Member = { hash: "a", rank: 1, heartbeatAt: NOW };
 
 /** Observes an entry with these versions one after the other: a version ending with "?" outside of the schedule. */
 function observeAll(versions: readonly string[], member = MEMBER) {
-  let previous = NEVER_OBSERVED;
+  let previous: Observed | undefined;
   for (const version of versions) {
     const entry = {
       key: ["member", "1"],
@@ -19,9 +19,9 @@ function observeAll(versions: readonly string[], member = MEMBER) {
       version: version.replace("?", ""),
     };
     const isScheduled = !version.endsWith("?");
-    previous = observe([entry], { previous, now: NOW, isScheduled });
+    previous = observe([entry], previous, { now: NOW, isScheduled });
   }
-  return previous.members.get("1")!;
+  return previous!.members[0]!;
 }
 
 Deno.test("observe() counts periods, however many unscheduled observations there are", () => {

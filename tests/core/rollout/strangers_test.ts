@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { sampleNames } from "../../../src/core/rollout/conflicts.ts";
+import { sampleNames } from "../../../src/core/rollout/strangers.ts";
 
 Deno.test("sampleNames() selects the same 100 of many names, in whatever order they come", () => {
   const names = Array.from({ length: 500 }, (_, index) => `NAME_${index}`);

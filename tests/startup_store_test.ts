@@ -227,6 +227,7 @@ Deno.test("with hot reload, a gateway waits until it has read which values are p
   assertEquals(await valuesOfPage(gate), 503);
   isDown = false;
   await clock.tick(1_000);
+  await gate.gateway.ready;
   assertEquals(await valuesOfPage(gate), { A: "new" });
 });
 

@@ -123,15 +123,18 @@ export class Publisher {
   }
 
   /**
-   * Notes what pages of this process show from now on, and no comparison with the log will find: if it is taken back before
+   * Notes what pages of this process have shown, and no comparison with the log will find: if it is taken back before
    * anything could be published, the log has never changed, and these pages would keep it.
    */
   #notePages(snapshot: Snapshot): void {
-    const { head, publicValues } = this.#options.tail;
-    if (head === 0) { // pages have the process's own values until there is an event
-      for (const name of snapshot.public.keys()) this.#inPages.set(name, true);
+    const { rollout, tail: { head, publicValues } } = this.#options;
+    const before = this.#waiting?.snapshot ?? this.#settled;
+    const hadOwnValues = head === 0 || rollout.role === "apart"; // see `PublishedPageValues`
+    for (const name of hadOwnValues ? before.public.keys() : []) {
+      this.#inPages.set(name, true);
     }
-    for (const name of publicValues.keys()) { // they leave out at once what is hidden
+    // Pages leave out at once what is hidden.
+    for (const name of publicValues.keys()) {
       if (isHidden(snapshot, name)) this.#inPages.set(name, false);
     }
   }

@@ -252,29 +252,24 @@ export class Rollout {
    */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await this.#markLeft();
+    await this.#markLeft().catch(ignoreOutage);
   }
 
   /** Marks this process as one that answers no requests any more, and ends the heartbeats. */
   async leave(): Promise<void> {
     this.#isStopping = true;
     this.#leaving.abort();
-    await this.#markLeft();
+    await this.#markLeft().catch(ignoreOutage);
   }
 
   async #markLeft(): Promise<void> {
     const { store, clock } = this.#options;
-    try {
-      await this.#queue.run(async () => {
-        if (this.#last === undefined) return;
-        const stopping = !this.#leaving.signal.aborted;
-        await markLeft(store, this.#last, { stopping, now: clock.now() });
-        await this.#observe();
-      });
-    } catch (error) {
-      // In an outage, the others notice the missing heartbeats instead.
-      if (!(error instanceof StoreUnavailableError)) throw error;
-    }
+    await this.#queue.run(async () => {
+      if (this.#last === undefined) return;
+      const stopping = !this.#leaving.signal.aborted;
+      await markLeft(store, this.#last, { stopping, now: clock.now() });
+      await this.#observe();
+    });
   }
 
   async #observe(): Promise<void> {
@@ -372,4 +367,9 @@ export class Rollout {
   get #observations(): readonly Observation[] {
     return this.#last?.observed.members ?? [];
   }
+}
+
+/** In an outage, the others notice the missing heartbeats instead. */
+function ignoreOutage(error: unknown): void {
+  if (!(error instanceof StoreUnavailableError)) throw error;
 }

@@ -244,6 +244,18 @@ Deno.test("during an outage nobody is told, nor after it before all can have ann
   assertEquals(await told(other, "Z"), "A");
 });
 
+Deno.test("a process that stops tells nobody during an outage, either", async () => {
+  const { status, store } = switchableStore();
+  const cluster = new Cluster(store);
+  const rollout = await start(cluster, "A");
+  await rollout.stop();
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(rollout.builds.replacementOf("Z"), "A");
+  status.isUp = false;
+  await cluster.clock.tick(PERIOD_MS);
+  assertEquals(rollout.builds.replacementOf("Z"), undefined);
+});
+
 Deno.test("a process that delivers no build neither tells of one nor keeps others from it", async () => {
   const cluster = new Cluster();
   const endpoints = await start(cluster, "");

@@ -53,9 +53,9 @@ interface Waiting {
  * events that make the public state in the store equal to them.
  *
  * It compares with the store, not with what this process has published before. So a change made while the gateway was
- * down is published when it starts, and if several replicas see the same change, one publishes it. Each commit checks
- * the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
- * over a newer one.
+ * down is published when it starts, and if several replicas see the same change, one publishes it. Each commit of events
+ * checks the version of the stored variables that the snapshot was built from, so that no replica publishes an older state
+ * over a newer one. Commits that only delete outdated events check nothing but the head.
  *
  * A snapshot has been published, or it is superseded by another configuration, or it waits: the store fails, failed when
  * the snapshot was read, or has variables that are newer than it. What was committed until then is valid as it is. While
@@ -96,7 +96,7 @@ export class Publisher {
    * Publishes a snapshot. It never rejects, and is not called again before it returns: of two publications at once, the
    * older could be written last.
    *
-   * @returns Whether no change of PUBLIC values waits, even if the snapshot does.
+   * @returns Whether a change of PUBLIC values waits. If the store may be newer, nobody knows, and everything is read again.
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
     this.#notePages(snapshot);
@@ -108,7 +108,7 @@ export class Publisher {
       if (outcome !== "waits") {
         this.#settled = snapshot;
         this.#waiting = undefined;
-        return true;
+        return false;
       }
     } catch (error) {
       failure = messageOf(error);
@@ -119,7 +119,7 @@ export class Publisher {
     const isWaiting = this.changeWaitsSince !== undefined;
     const isNew = snapshot.publicHash !== before?.publicHash;
     this.#logWaiting(isWaiting && isNew ? "error" : "debug", failure);
-    return !isWaiting;
+    return isWaiting;
   }
 
   /**

@@ -32,7 +32,7 @@ export const CLIENT_READ_MS = 50;
 /** How many older events are read at once for a stream. */
 const MAX_OLD_EVENTS = 100;
 
-/** The only reader of the log in a process: caches the newest events, encoded, and the public state. */
+/** The only reader of the log for pages and streams: caches the newest events, encoded, and the public state. */
 export class Tail {
   /** Called with new events, in order. */
   onEvents: (frames: readonly Frame[]) => void = () => {};

@@ -40,7 +40,7 @@ interface SnapshotPublisher {
   /**
    * Publishes a snapshot. It never rejects, and does not wait for a store that is unavailable.
    *
-   * @returns Whether no change of PUBLIC values waits until it is read and published again.
+   * @returns Whether a change of PUBLIC values waits until it is read and published again.
    */
   publish(snapshot: Snapshot): Promise<boolean>;
 }
@@ -224,7 +224,7 @@ export class Configuration {
     try {
       await this.#enqueue();
     } catch {
-      // The issues of the sources have been logged. Their last valid version was published.
+      // The issues have been logged. If the sources have them, their last valid version was published.
     }
   }
 
@@ -265,7 +265,7 @@ export class Configuration {
     const { publisher, clock, log, revision } = this.#options;
     const snapshot = this.#snapshot;
     this.#logFindings(snapshot, before);
-    const isDone = await publisher?.publish(snapshot) ?? true;
+    const isWaiting = await publisher?.publish(snapshot) ?? false;
     const isUnchanged = hasSameVariables(snapshot, before);
     await this.updateDigests();
     if (!isUnchanged) this.#changedAt = clock.now();
@@ -276,7 +276,7 @@ export class Configuration {
     if (!isRejected && (!isUnchanged || isCounted)) this.#count(outcome);
     const isNews = !isUnchanged || isRecovery || isRequested;
     let detail: string | undefined;
-    if (!isDone) detail = NOT_PUBLISHED;
+    if (isWaiting) detail = NOT_PUBLISHED;
     else if (isRejected) detail = STORE_ONLY;
     else if (isUnchanged && isRequested) detail = NO_CHANGE;
     log[isNews ? "info" : "debug"]("rep.config.reloaded", {

@@ -81,7 +81,7 @@ export function createChangesEndpoint(
  *   without either, with the next event. For an invalid id it begins with the whole public state. If the log has to be
  *   read first, for the first time or to validate the id, and the store is unavailable, the stream ends at once and
  *   asks the client to reconnect.
- * - With `?poll`, or if there are too many streams, it ends when the client has received everything.
+ * - With `?poll`, or if there are too many streams, it ends when the client has received everything, or a chunk of it.
  * - A poll with an interval is answered for caches, see {@linkcode answerSharedPoll}.
  * - With `?heartbeat=event`, its opening and its heartbeats are events as well, which a script sees.
  * - With `?build=`, the ID of a page's build, and a cursor, it says once no process delivers that build any more.

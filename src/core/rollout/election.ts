@@ -13,7 +13,7 @@ type Ranked = Pick<Member, "hash" | "rank">;
 /** What a process bases its decision on. */
 export interface ElectionInput {
   readonly self: Self;
-  /** The rank of its configuration; 0 until the process has announced it. */
+  /** The rank of its configuration; 0 until the process has announced it with a whole rank. */
   readonly rank: number;
   /** The highest rank when the process began to read its sources; `undefined` if the store failed. */
   readonly rankAtRead: number | undefined;
@@ -72,7 +72,7 @@ export function elect(input: ElectionInput): ElectionResult {
   const { hash, rank, isNew } = ranking;
   const earlierPeers = living.filter((other) =>
     other.member.hash === hash && other.member.build === build &&
-    other.id < id && stateOf(other) === "living"
+    other.id < id && stateOf(other) === "living" // not late
   );
   const isFirst = living.every((other) => other.id > id); // it cleans up for all
   const ended = others.filter((other) =>

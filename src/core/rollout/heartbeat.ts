@@ -49,7 +49,7 @@ interface HeartbeatInput {
 /** What a process has announced with a heartbeat, and what it has found. */
 export interface Heartbeat {
   readonly self: Self;
-  /** Whether the process has started with another configuration. */
+  /** Whether the configuration has changed since the process started, so that it came with a reload. */
   readonly isReload: boolean;
   /** The members. */
   readonly observed: Observed;

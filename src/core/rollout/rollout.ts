@@ -81,8 +81,8 @@ const MAX_ANNOUNCEMENT_MS = 1_000;
  */
 export class Rollout {
   /**
-   * Called when a scheduled heartbeat finds that another configuration has become active, or that this process begins
-   * or stops standing apart. Callers of {@linkcode claimCommit} learn this from its result.
+   * Called when a heartbeat finds that another configuration has become active, or that this process begins or stops
+   * standing apart. Callers of {@linkcode claimCommit} learn this from its result.
    */
   onActiveChange: () => void = () => {};
   /** Called after each scheduled heartbeat that has found out which members live. */
@@ -247,8 +247,8 @@ export class Rollout {
   }
 
   /**
-   * Leaves the election, so that no other process waits for this one, and observes the members for the last time. Its
-   * entry says until {@linkcode leave} that it still answers requests.
+   * Leaves the election, so that no other process waits for this one. Its entry says until {@linkcode leave} that it still
+   * answers requests.
    */
   async stop(): Promise<void> {
     this.#isStopping = true;

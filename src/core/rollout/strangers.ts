@@ -49,9 +49,9 @@ export function findStrangers(
 }
 
 /**
- * Returns a stranger among the members whose app came before that of this process. If neither has left, that is the app
- * with the lower rank. If this app has no entry, any other one came before, dead or alive, until its entry is forgotten:
- * a restart does not hand the store to the other app.
+ * Returns a stranger among the members whose app came before that of this process. If both have entries, that is the app
+ * with the lower rank, as long as it lives. If this app has none, any other one came before, dead or alive, until its entry
+ * is forgotten: a restart does not hand the store to the other app.
  */
 export function findOlderStranger(
   self: Self,

@@ -100,7 +100,8 @@ export interface StoredEnvironment {
 }
 
 /**
- * What a snapshot is built from, without the store. No limit is optional: whoever builds a snapshot decides about each.
+ * What a snapshot is built from, without the store. No limit of {@linkcode ApplyOptions} is optional: whoever builds a
+ * snapshot decides about each.
  */
 export interface SnapshotSources extends ApplyOptions {
   readonly environment: Environment;

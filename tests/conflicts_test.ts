@@ -106,25 +106,32 @@ Deno.test("a restart of the first app does not hand the store to the second, whi
   await stream.close();
 });
 
-Deno.test("pages of a process that stands apart lose what is removed before it joins", async () => {
-  await using shared = await shareStore();
-  const shop = await shared.start(SHOP);
-  await using blog = await shared.start({ ...BLOG, REP_PUBLIC_DRAFTS: "1" });
-  assertEquals(await pageValues(blog), { POSTS: "10", DRAFTS: "1" });
-  await blog.set(BLOG);
-  await shop.gateway.close();
-  for (let passed = 0; passed < 90_000; passed += 5_000) {
-    await shared.clock.tick(5_000);
-  }
-  assertEquals(await publishedIn(shared.store), { POSTS: "10" });
-  const deletions = blog.logged("rep.config.changed")
-    .filter(({ action }) => action === "delete");
-  assertEquals(deletions.map(({ key }) => key).sort(), [
-    "CART",
-    "CURRENCY",
-    "DRAFTS",
-  ]);
-});
+for (const isReload of [true, false]) {
+  const how = isReload ? "by a reload" : "at the moment at which it joins";
+  Deno.test(`pages of a process that stood apart lose what is removed ${how}`, async () => {
+    await using shared = await shareStore();
+    const shop = await shared.start(SHOP);
+    let variables: Record<string, string> = { ...BLOG, REP_PUBLIC_DRAFTS: "1" };
+    await using blog = await shared.start(variables, {
+      variables: () => variables,
+    });
+    assertEquals(await pageValues(blog), { POSTS: "10", DRAFTS: "1" });
+    variables = BLOG;
+    if (isReload) await blog.gateway.reload();
+    await shop.gateway.close();
+    for (let passed = 0; passed < 90_000; passed += 5_000) {
+      await shared.clock.tick(5_000);
+    }
+    assertEquals(await publishedIn(shared.store), { POSTS: "10" });
+    const deletions = blog.logged("rep.config.changed")
+      .filter(({ action }) => action === "delete");
+    assertEquals(deletions.map(({ key }) => key).sort(), [
+      "CART",
+      "CURRENCY",
+      "DRAFTS",
+    ]);
+  });
+}
 
 /** Writes the entry of a gateway of ebbde15d, which is a member although it stands apart, and its next heartbeats. */
 async function beatOf(

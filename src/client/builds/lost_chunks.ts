@@ -62,15 +62,24 @@ async function readBuild(url: string): Promise<string | undefined> {
   return response.status === 200 ? buildIn(html) : undefined;
 }
 
-/** Quotes may have been removed by what compresses HTML. */
-const BUILD = /<script id="?__rep__"?[^>]* data-rep-build="?([^"\s>]+)/;
+/** The script's tag, and the build in it, in any form that what compresses HTML gives them. */
+const TAG = /<script\b[^>]*\bid=["']?__rep__\b[^>]*>/gi;
+const BUILD = /\bdata-rep-build=(?:"([^"]*)"|'([^']*)'|([^\s>]+))/i;
+const ENTITY = /&(?:#(\d+)|(amp|quot|lt|gt));/g;
+const CHARACTERS: Readonly<Record<string, string>> = {
+  amp: "&",
+  quot: '"',
+  lt: "<",
+  gt: ">",
+};
 
 /** Finds the build in the HTML of a page. It parses nothing, which policies forbid (Trusted Types). */
 function buildIn(html: string): string | undefined {
-  const [, escaped] = BUILD.exec(html) ?? [];
-  const unescape = (_: string, code: string) =>
-    String.fromCodePoint(Number(code));
-  return escaped?.replace(/&#(\d+);/g, unescape);
+  const tag = html.match(TAG)?.at(-1) ?? ""; // an earlier one may be in a comment
+  const values = BUILD.exec(tag)?.slice(1) ?? [];
+  const unescape = (entity: string, code: string, name: string) =>
+    code ? String.fromCodePoint(Number(code)) : CHARACTERS[name] ?? entity;
+  return values.find((value) => value)?.replace(ENTITY, unescape);
 }
 
 /** The parts of a page that this module uses. */

@@ -152,9 +152,12 @@ const BUILD_CONFIG = /^(?:astro|next|nuxt|svelte|vite|vue)\.config\.\w+$/;
 const SET =
   /\bprocess\.env(?:\.|\[["'`])\0(?:["'`]\])?\s*(?:\?\?|\|\|)?=(?![=>])|\bimport\.meta\.env\.\0["'`]\]?\s*:/;
 
-/** A comment, or a string, in which none begins. */
+/**
+ * A comment, or a string, in which none begins, with or without its end: without that, each beginning would search all of
+ * the rest. What may be no comment is none, as in `/api/*`, `[./*]` or `url(//…)`: pages would lose a name in it.
+ */
 const COMMENT_OR_STRING =
-  /(?<![\\[^])\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![:"'`\\])\/\/.*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`/g;
+  /(?<![^\s;,(){}])\/\*[^]*?(?:\*\/|$)|<!--[^]*?(?:-->|$)|(?<![^\s;,){}])\/\/.*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|`(?:\\[^]|[^`\\])*`?/g;
 /** Nobody writes longer sources, and a regular expression runs out of stack on a string of megabytes. */
 const MAX_WRITTEN = 1_000_000;
 
@@ -164,10 +167,11 @@ function withoutComments(path: string, text: string): string {
   const blanked = path.endsWith(".html") ? /%\w+%|<%[^]*?%>|(\S)/g : /(\S)/g;
   return text.replace(
     COMMENT_OR_STRING,
-    (it) =>
-      /^["'`]/.test(it)
-        ? it
-        : it.replace(blanked, (all, character) => character ? " " : all),
+    (it) => {
+      const isOpen = /^(?:\/\*|<!--)/.test(it) && !/(?:\*\/|-->)$/.test(it);
+      if (isOpen || /^["'`]/.test(it)) return it;
+      return it.replace(blanked, (all, character) => character ? " " : all);
+    },
   );
 }
 

@@ -1,5 +1,10 @@
 import { describeError, type Log } from "../../core/observe/log.ts";
-import { systemClock, waitAtMost } from "../../core/values/clock.ts";
+import {
+  type Clock,
+  sleep,
+  systemClock,
+  waitAtMost,
+} from "../../core/values/clock.ts";
 
 interface SignalActions {
   /** Called for SIGHUP. */
@@ -14,6 +19,8 @@ interface SignalActions {
    * @default {Deno.exit}
    */
   exit?: (code?: number) => unknown;
+  /** @default {the clock of the system} */
+  clock?: Clock;
 }
 
 /** Windows has neither SIGTERM nor SIGHUP. */
@@ -25,6 +32,8 @@ const STOP_SIGNALS: readonly Deno.Signal[] = IS_WINDOWS
 
 /** How long a process that is in an unknown state has to leave the rollout and to finish requests. */
 const MAX_UNKNOWN_MS = 10_000;
+/** How often to look whether the terminal is still there. */
+const LOOK_MS = 1_000;
 
 /**
  * Reloads on SIGHUP, and stops on SIGINT, on SIGTERM and when its terminal is closed, with exit code 0, or 1 if the shutdown
@@ -33,10 +42,10 @@ const MAX_UNKNOWN_MS = 10_000;
  * An uncaught error leaves the process in an unknown state. So it is logged, and stops the process with exit code 1.
  */
 export function onSignals(
-  { reload, stop, log, exit = Deno.exit }: SignalActions,
+  { reload, stop, log, exit = Deno.exit, clock = systemClock }: SignalActions,
 ): void {
   let isStopping = false;
-  const isOnTerminal = Deno.stdin.isTerminal();
+  let isOnTerminal = Deno.stdin.isTerminal();
 
   async function stopOnce(signal: Deno.Signal): Promise<void> {
     if (isStopping) return void exit(1);
@@ -50,6 +59,14 @@ export function onSignals(
     }
     log.info("rep.stopped");
     exit(); // listeners of signals, and clients that do not read, would keep the process alive
+  }
+
+  /** A terminal that goes away without a signal, as after `disown`, is none any more. */
+  async function watchTerminal(): Promise<void> {
+    while (isOnTerminal) {
+      await sleep(LOOK_MS, clock, { isBackground: true });
+      isOnTerminal = Deno.stdin.isTerminal();
+    }
   }
 
   /** The same signal says that the terminal was closed: a process nobody sees would keep the port. */
@@ -75,7 +92,7 @@ export function onSignals(
     log.error("rep.uncaught", { detail: describeError(error) });
     if (isStopping) return;
     isStopping = true;
-    await waitAtMost(MAX_UNKNOWN_MS, stop().catch(() => {}), systemClock);
+    await waitAtMost(MAX_UNKNOWN_MS, stop().catch(() => {}), clock);
     exit(1);
   }
 
@@ -86,5 +103,7 @@ export function onSignals(
     void onUncaught(event, event.reason);
   });
   for (const signal of STOP_SIGNALS) on(signal, () => void stopOnce(signal));
-  if (!IS_WINDOWS) on("SIGHUP", onHangup);
+  if (IS_WINDOWS) return;
+  on("SIGHUP", onHangup);
+  void watchTerminal();
 }

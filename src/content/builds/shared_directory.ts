@@ -62,7 +62,8 @@ export class SharedDirectory {
       const isThere = isFull(error) && await this.stat(name) !== undefined;
       if (!isThere) throw error;
       const now = new Date();
-      await this.#run(() => Deno.utime(this.#at(name), now, now));
+      await this.#run(() => Deno.utime(this.#at(name), now, now))
+        .catch(() => Promise.reject(error)); // it is of another user
     }
   }
 

@@ -44,8 +44,6 @@ interface Waiting {
   readonly snapshot: Snapshot;
   /** When, in milliseconds since the Unix epoch. If a change waited already, since then. */
   readonly since: number;
-  /** Why it waits; `undefined` if the store may be newer, so that nobody knows whether anything has to be published. */
-  readonly failure: string | undefined;
 }
 
 /**
@@ -86,9 +84,10 @@ export class Publisher {
    */
   get changeWaitsSince(): number | undefined {
     const { rollout, tail } = this.#options;
-    const { snapshot, since, failure } = this.#waiting ?? {};
-    if (snapshot === undefined || failure === undefined) return undefined;
+    const waiting = this.#waiting;
+    if (waiting === undefined) return undefined;
     if (rollout.isAnnounced && rollout.role !== "active") return undefined;
+    const { snapshot, since } = waiting;
     return isEqualMap(snapshot.public, tail.publicValues) ? undefined : since;
   }
 
@@ -96,7 +95,7 @@ export class Publisher {
    * Publishes a snapshot. It never rejects, and is not called again before it returns: of two publications at once, the
    * older could be written last.
    *
-   * @returns Whether a change of PUBLIC values waits. If the store may be newer, nobody knows, and everything is read again.
+   * @returns Whether a change of PUBLIC values waits.
    */
   async publish(snapshot: Snapshot): Promise<boolean> {
     this.#notePages(snapshot);
@@ -105,6 +104,7 @@ export class Publisher {
       const attempt = () => this.#tryToCommit(snapshot);
       const outcome = await retryConflicts(attempt, this.#options);
       if (outcome === "published") this.#inPages.clear();
+      else this.#notePages(snapshot); // by now it is known whether the process stands apart
       if (outcome !== "waits") {
         this.#settled = snapshot;
         this.#waiting = undefined;
@@ -115,22 +115,22 @@ export class Publisher {
     }
     const before = this.#waiting?.snapshot;
     const since = this.changeWaitsSince ?? this.#options.clock.now();
-    this.#waiting = { snapshot, since, failure };
+    this.#waiting = { snapshot, since };
     const isWaiting = this.changeWaitsSince !== undefined;
     const isNew = snapshot.publicHash !== before?.publicHash;
-    this.#logWaiting(isWaiting && isNew ? "error" : "debug", failure);
+    const isError = failure !== undefined && isWaiting && isNew;
+    this.#logWaiting(isError ? "error" : "debug", failure);
     return isWaiting;
   }
 
   /**
-   * Notes what pages of this process have shown, and no comparison with the log will find: if it is taken back before
+   * Notes what pages of this process show from now on, and no comparison with the log will find: if it is taken back before
    * anything could be published, the log has never changed, and these pages would keep it.
    */
   #notePages(snapshot: Snapshot): void {
     const { rollout, tail: { head, publicValues } } = this.#options;
-    const before = this.#waiting?.snapshot ?? this.#settled;
-    const hadOwnValues = head === 0 || rollout.role === "apart"; // see `PublishedPageValues`
-    for (const name of hadOwnValues ? before.public.keys() : []) {
+    const haveOwnValues = head === 0 || rollout.role === "apart"; // see `PublishedPageValues`
+    for (const name of haveOwnValues ? snapshot.public.keys() : []) {
       this.#inPages.set(name, true);
     }
     // Pages leave out at once what is hidden.

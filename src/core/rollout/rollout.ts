@@ -204,7 +204,8 @@ export class Rollout {
       this.#own = own;
       const result = await this.#announce(own, false);
       if (result === undefined) return undefined;
-      return this.role === "active" ? [result.rankCheck] : "superseded";
+      const mayCommit = this.role === "active" && !this.#isStopping;
+      return mayCommit ? [result.rankCheck] : "superseded";
     });
   }
 

@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { onSignals } from "../../../src/command/start/signals.ts";
 import { bareProcess } from "../../_bare_process.ts";
 import { captureLog } from "../../_gateway.ts";
+import { FakeClock } from "../../../tools/fake_clock.ts";
 
 Deno.test("onSignals() goes on without a signal that the platform does not have", () => {
   const { log, lines } = captureLog();
@@ -26,6 +27,39 @@ Deno.test("onSignals() goes on without a signal that the platform does not have"
       "this platform does not pass it on: TypeError: not allowed",
     ]],
   );
+});
+
+Deno.test("onSignals() stops when the terminal is closed, and reloads if it had gone before, is still there, or never was", async () => {
+  const { addSignalListener, stdin } = Deno;
+  const { isTerminal } = stdin;
+  const { log } = captureLog();
+  const heard: string[] = [];
+  try {
+    for (
+      const looks of [[true, false], [true, false, false], [true], [false]]
+    ) {
+      const clock = new FakeClock();
+      let hangUp = () => {};
+      Deno.addSignalListener = (signal, listener) => {
+        if (signal === "SIGHUP") hangUp = listener;
+      };
+      stdin.isTerminal = () => looks.length > 1 ? looks.shift()! : looks[0]!;
+      const isSeen = looks.length === 3;
+      onSignals({
+        reload: () => heard.push("reload"),
+        stop: () => Promise.resolve(void heard.push("stop")),
+        log,
+        exit() {},
+        clock,
+      });
+      if (isSeen) await clock.tick(1_000);
+      hangUp();
+    }
+  } finally {
+    Object.assign(Deno, { addSignalListener });
+    stdin.isTerminal = isTerminal;
+  }
+  assertEquals(heard, ["stop", "reload", "reload", "reload"]);
 });
 
 Deno.test("onSignals() exits with code 1 if the shutdown throws, and logs the error", async () => {

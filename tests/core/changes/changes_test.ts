@@ -5,6 +5,7 @@ import { publicHash, shortHash } from "../../../src/core/values/hash.ts";
 import { FakeClock } from "../../../tools/fake_clock.ts";
 import { setUp, type TestGateway } from "../../_gateway.ts";
 import { delegate, fallibleStore } from "../../_store.ts";
+import { until } from "../../_time.ts";
 
 const PERIOD_MS = 5_000;
 
@@ -114,6 +115,8 @@ Deno.test("a replica does not say that a new configuration is superseded while t
   ]);
 
   isDown = false;
+  await clock.tick(1_000); // the store is probed, and everything is read again, which takes real time
+  await until(() => gate.logged("rep.config.changed").length > 0);
   await clock.tick(2 * PERIOD_MS);
   assertEquals(standing(gate.lines), [before, failure, [
     "rep.rollout.active",

@@ -6,7 +6,7 @@ import { setStoredVariables } from "../../../src/stored/set_stored_variables.ts"
 import { fromUtf8 } from "../../../src/core/values/utf8.ts";
 import { FakeClock, settle } from "../../../tools/fake_clock.ts";
 import { setUp } from "../../_gateway.ts";
-import { delegate, fallibleStore } from "../../_store.ts";
+import { delegate, fallibleStore, remoteStore } from "../../_store.ts";
 
 /** More variables than one commit holds. */
 const MANY = Object.fromEntries(
@@ -130,6 +130,30 @@ Deno.test("a variable that pages had before anything could be published, and tha
   ]);
   await gate.set({ REP_PUBLIC_A: "2" }); // no second deletion
   assertEquals(gate.logged("rep.config.changed").length, 3);
+});
+
+Deno.test("such a variable is deleted also if another process has published before", async () => {
+  const clock = new FakeClock();
+  const inner = memoryStore();
+  let isFull = true;
+  const store = fallibleStore(inner, () => isFull, { operations: ["commit"] });
+  const both = { REP_PUBLIC_A: "1", REP_PUBLIC_B: "1" };
+  await using gate = await setUp(both, { store, clock });
+  const page = await gate.gateway.configScript();
+  assertStringIncludes(page, '"B":"1"');
+  await using other = await setUp({ REP_PUBLIC_A: "1" }, {
+    store: remoteStore(inner),
+    clock,
+  });
+  await clock.tick(1_000);
+  isFull = false;
+  await gate.set({ REP_PUBLIC_A: "1" });
+  await clock.tick(6_000);
+  assertEquals(other.logged("rep.config.changed").length, 1);
+  const changes = gate.logged("rep.config.changed");
+  assertEquals(changes.map(({ key, action }) => [key, action]), [
+    ["B", "delete"],
+  ]);
 });
 
 Deno.test("an edit in an outage is an error, and no more once it is taken back", async () => {

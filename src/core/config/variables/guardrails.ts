@@ -35,7 +35,7 @@ const SECRET_FORMATS: readonly (readonly [RegExp, string])[] = [
   [/\bAIza[\w-]{35}/, "a Google API key"],
   [/\bnpm_[A-Za-z0-9]{36}/, "an npm token"],
   [
-    /\b(CFPAT-|dckr_pat_|do[opr]_v1_|dp\.[ps]t\.([\w-]+\.)?|figd_|glsa_|GOCSPX-|NRAK-|PMAK-|shp(at|ca|pa|ss)_|sntry[su]_)[\w-]{20,}|\b(ATATT3|dapi|gsk_|hf_|lin_api_|nfp_|ntn_|phx_|pplx-|pypi-|r8_|sbp_|xai-)(?=[\w-]{0,200}[A-Z\d])[\w-]{32,}/,
+    /(?<![\w-])((ATATT3|CFPAT-|dckr_pat_|dp\.[ps]t\.|figd_|GOCSPX-|pypi-AgE|sntry[su]_)[\w.-]{20,}|(do[opr]_v1_|glsa_|gsk_|hf_|lin_api_|nfp_|NRAK-|ntn_|phx_|PMAK-|pplx-|r8_|sbp_|shp(at|ca|pa|ss)_|xai-)(?=[a-z]{0,200}[A-Z\d])[A-Za-z\d]{20,}|dapi[a-f\d]{32})/,
     "a token for a service's API",
   ],
   [/-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----/, "a private key"],

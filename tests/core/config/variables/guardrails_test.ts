@@ -77,6 +77,14 @@ const SECRETS:
     ["a token for a service's API", "dp.st.dev.", RANDOM],
     ["a token for a service's API", "phx_", `${RANDOM}${RANDOM}`],
     ["a token for a service's API", "glsa_", RANDOM],
+    ["a token for a service's API", "pypi-AgE", RANDOM],
+    ["a token for a service's API", "xai-", `${RANDOM}${RANDOM}`],
+    ["a token for a service's API", "dapi", "0123456789abcdef0123456789abcdef"],
+    [
+      "a token for a service's API",
+      "key=PMAK-",
+      "0123456789abcdef01234567-89ab",
+    ],
     [
       "a private key",
       "-----BEGIN PRIVATE ",
@@ -210,6 +218,15 @@ Deno.test("scanForSecrets() scans each element of a csv variable alone, without 
 });
 
 const HARMLESS = {
+  "the host of a mirror":
+    "https://pypi-internal-mirror-production-eu-west-1.example.com/simple",
+  "a host named after a service":
+    "https://xai-platform-frontend-production-v2-eu.example.com",
+  "a folder named after a service":
+    "/hf_transformers-models-production-eu-west-1/",
+  "a package named after a service":
+    "my-xai-WidgetIntegrationTestsEnvironment01",
+  "the name of an endpoint": "dapiKeyManagementServiceProductionEndpoint1",
   "nothing": "",
   "a URL": "https://api.example.com/v1",
   "a URL with a query":

@@ -6,6 +6,12 @@ import { TextLineStream } from "../tools/text_lines.ts";
 import { TempDirectory } from "./_temp.ts";
 
 const SCRIPT = await findProgram("script");
+const ignore = SCRIPT === undefined || Deno.build.os !== "linux";
+
+const APP = {
+  "index.html": "<head></head>",
+  "app.env": "REP_PUBLIC_A=1\n",
+};
 
 /** Starts the gateway on a terminal. */
 async function startOnTerminal(
@@ -35,12 +41,9 @@ function linesOf(terminal: Deno.ChildProcess): ReadableStream<string> {
 
 Deno.test({
   name: "a closed terminal ends the gateway, and does not reload it",
-  ignore: SCRIPT === undefined || Deno.build.os !== "linux",
+  ignore,
   async fn() {
-    await using app = await TempDirectory.make({
-      "index.html": "<head></head>",
-      "app.env": "REP_PUBLIC_A=1\n",
-    });
+    await using app = await TempDirectory.make(APP);
     const signal = AbortSignal.timeout(60_000);
     await using terminal = await startOnTerminal(app, signal);
     let link = "";
@@ -59,12 +62,9 @@ Deno.test({
 Deno.test({
   name:
     "on a terminal, logs are text, an env file is watched, and the last line of a start is a link",
-  ignore: SCRIPT === undefined || Deno.build.os !== "linux",
+  ignore,
   async fn() {
-    await using app = await TempDirectory.make({
-      "index.html": "<head></head>",
-      "app.env": "REP_PUBLIC_A=1\n",
-    });
+    await using app = await TempDirectory.make(APP);
     const tooLong = AbortSignal.timeout(60_000);
     await using terminal = await startOnTerminal(app, tooLong);
     const lines: string[] = [];

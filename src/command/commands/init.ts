@@ -354,13 +354,10 @@ async function findInSource(
       before.lastIndexOf("<%") > before.lastIndexOf("%>");
     const around = `${before.slice(-20)}\0${text.slice(index + found.length)}`;
     const isSet = BUILD_CONFIG.test(path) && SET.test(around);
-    const kind = isSet
-      ? "script"
-      : isScript
-      ? "other"
-      : isPlaceholder || isTemplate
-      ? "html"
-      : "page";
+    let kind: keyof Origins = "page";
+    if (isSet) kind = "script";
+    else if (isScript) kind = "other";
+    else if (isPlaceholder || isTemplate) kind = "html";
     addOrigin(name, kind, `${found}, ${file}:${line}`, origins);
   }
 }

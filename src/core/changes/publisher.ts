@@ -113,11 +113,10 @@ export class Publisher {
     } catch (error) {
       failure = messageOf(error);
     }
-    const before = this.#waiting?.snapshot;
+    const isNew = snapshot.publicHash !== this.#waiting?.snapshot.publicHash;
     const since = this.changeWaitsSince ?? this.#options.clock.now();
     this.#waiting = { snapshot, since };
     const isWaiting = this.changeWaitsSince !== undefined;
-    const isNew = snapshot.publicHash !== before?.publicHash;
     const isError = failure !== undefined && isWaiting && isNew;
     this.#logWaiting(isError ? "error" : "debug", failure);
     return isWaiting;
